@@ -1,0 +1,140 @@
+"""Every error raised on purpose, as one tree.
+
+    RefaugError                 our own fault, unless a subclass says otherwise
+    ├── Usage                   the command or request itself makes no sense
+    ├── BadInput                what was handed in cannot be used as it is
+    │   ├── NoSource            nothing readable where a source was named
+    │   ├── UnknownFormat       a source in none of the formats we read
+    │   ├── MissingField        a column or key that the mapping needs is not there
+    │   ├── DamagedSource       a source that ends early or is not what its name says
+    │   ├── TooManyBadRows      more bad rows than the caller allows
+    │   └── SourceChanged       a source was written to while it was read
+    ├── NotFound                no artefact of that name
+    ├── Corrupt                 an artefact whose files are not those its manifest names
+    ├── Conflict                the request contradicts what is already there
+    │   └── Locked              another process is working on the same thing
+    ├── Interrupted             stopped from outside; the same command goes on where it stopped
+    ├── CheckFailed             built, but not published because a check failed
+    ├── StorageFull             the disk, or a quota on it, is full
+    └── MissingPart             an optional library, dictionary or program is not installed
+
+The command line takes `exit_code`, HTTP takes `status`, and both print `code`, which never changes its meaning.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class RefaugError(Exception):
+    """Something went wrong that we did not foresee: please report it."""
+
+    code: ClassVar[str] = "internal"
+    exit_code: ClassVar[int] = 1
+    status: ClassVar[int] = 500
+
+    def __init__(self, message: str = "", *, remedy: str = "") -> None:
+        self.message = message or type(self).summary()
+        self.remedy = remedy
+        super().__init__(f"{self.message} ({remedy})" if remedy else self.message)
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first line of the class's docstring: what this kind of error means."""
+        return (cls.__doc__ or cls.code).strip().splitlines()[0]
+
+
+class Usage(RefaugError):
+    """The command or request makes no sense as it stands."""
+
+    code, exit_code, status = "usage", 2, 400
+
+
+class BadInput(RefaugError):
+    """What was handed in cannot be used as it is."""
+
+    code, exit_code, status = "bad_input", 3, 422
+
+
+class NoSource(BadInput):
+    """Nothing readable where a source was named."""
+
+    code = "no_source"
+
+
+class UnknownFormat(BadInput):
+    """A source in none of the formats that are read."""
+
+    code = "unknown_format"
+
+
+class MissingField(BadInput):
+    """A column or key that the mapping needs is not there."""
+
+    code = "missing_field"
+
+
+class DamagedSource(BadInput):
+    """A source that ends early, or is not what its name says."""
+
+    code = "damaged_source"
+
+
+class TooManyBadRows(BadInput):
+    """More bad rows than the caller allows."""
+
+    code = "too_many_bad_rows"
+
+
+class SourceChanged(BadInput):
+    """A source was written to while it was being read."""
+
+    code = "source_changed"
+
+
+class NotFound(RefaugError):
+    """No artefact of that name."""
+
+    code, exit_code, status = "not_found", 3, 404
+
+
+class Corrupt(RefaugError):
+    """An artefact's files are not those that its manifest names."""
+
+    code, exit_code, status = "corrupt", 3, 500
+
+
+class Conflict(RefaugError):
+    """The request contradicts what is already there."""
+
+    code, exit_code, status = "conflict", 4, 409
+
+
+class Locked(Conflict):
+    """Another process is working on the same thing."""
+
+    code = "locked"
+
+
+class Interrupted(RefaugError):
+    """Stopped from outside; the same command goes on where it stopped."""
+
+    code, exit_code, status = "interrupted", 5, 503
+
+
+class CheckFailed(RefaugError):
+    """Built, but not published because a check failed."""
+
+    code, exit_code, status = "check_failed", 6, 409
+
+
+class StorageFull(RefaugError):
+    """The disk, or a quota on it, is full."""
+
+    code, exit_code, status = "storage_full", 1, 507
+
+
+class MissingPart(RefaugError):
+    """An optional library, dictionary or program is not installed."""
+
+    code, exit_code, status = "missing_part", 1, 501

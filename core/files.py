@@ -1,0 +1,125 @@
+"""Files that are either whole or absent: written aside, synced, renamed; and the lock that keeps writers apart."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import orjson
+
+from core.errors import Corrupt, Locked, StorageFull, Usage
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+# EFBIG is how a file-size limit of the process shows itself; to the user it is the same trouble.
+_FULL = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota is used up", errno.EFBIG: "the file may not grow"}
+
+
+def require_name(kind: str, name: str) -> str:
+    """The name itself, or Usage: names become folders, so nothing else than NAME may reach a path."""
+    if NAME.fullmatch(name) is None:
+        raise Usage(
+            f"{name!r} is no name for a {kind}",
+            remedy="use lower-case letters, digits, '.', '_' and '-', a letter or digit first, at most 64 characters",
+        )
+    return name
+
+
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turn 'no space left' in the block into StorageFull naming the path; other errors pass."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise StorageFull(
+                f"{path}: {_FULL[error.errno]}", remedy="free some room and run the same command again: it resumes"
+            ) from error
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_file(path: Path) -> None:
+    """Make a file that a library has written survive a power cut."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def write_aside(path: Path) -> Iterator[BinaryIO]:
+    """A file that appears under its name only when the block has ended well; readers never see half of it."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}.aside")
+    with storage_errors(path):
+        try:
+            with aside.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            aside.replace(path)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                aside.unlink()
+            raise
+        sync_folder(path.parent)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a manifest or a state file, whole or not at all."""
+    with write_aside(path) as file:
+        file.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
+def read_json(path: Path) -> dict[str, object]:
+    """Read what write_json wrote; anything else is Corrupt."""
+    try:
+        value = orjson.loads(path.read_bytes())
+    except orjson.JSONDecodeError as error:
+        raise Corrupt(f"{path}: not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise Corrupt(f"{path}: a JSON object was expected, a {type(value).__name__} was found")
+    return value
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file's bytes, read in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def remove_tree(folder: Path) -> None:
+    """Delete a folder of ours; what is gone already is no error."""
+    with suppress(FileNotFoundError):
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def exclusive(folder: Path, purpose: str) -> Iterator[None]:
+    """Hold a folder against other writers; the lock goes with the process, however it ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("a+b") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.seek(0)
+            holder = lock.read(200).decode(errors="replace").strip() or "another process"
+            raise Locked(f"{folder} is in use: {holder}", remedy="wait for it to end, or stop it") from error
+        lock.truncate(0)
+        lock.write(f"{purpose}, process {os.getpid()}\n".encode())
+        lock.flush()
+        yield

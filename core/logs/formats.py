@@ -1,0 +1,281 @@
+"""Formats: a container, a shape and the fields' names, recognised from a source's name and first bytes."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Final
+
+import orjson
+
+from core.errors import MissingField, UnknownFormat, Usage
+from core.logs.rows import (
+    ArrowBlock,
+    Block,
+    Row,
+    RowBlock,
+    arrow_rows,
+    csv_blocks,
+    json_rows,
+    listed_rows,
+    open_parquet,
+    parlai_blocks,
+    parquet_blocks,
+    tab_rows,
+)
+from core.logs.shapes import KNOWN_NAMES, OPTIONAL, REQUIRED, Fields, Shape
+from core.logs.sources import BadRow, LineBlock, LineReader, Source, head_of
+
+
+class Container(StrEnum):
+    """How a file holds rows."""
+
+    JSON = "json"
+    CSV = "csv"
+    TSV = "tsv"
+    PARQUET = "parquet"
+    PARLAI = "parlai"
+    ALIGNED = "aligned"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """Everything needed to read a source; travels to the workers and into the manifest."""
+
+    name: str
+    container: Container
+    shape: Shape
+    fields: Fields
+    columns: tuple[str, ...] = ()  # of CSV and TSV, in order
+    header: bool = False
+    markup: str = "none"
+
+
+# name → what it is; the keys are what --format takes, beside "auto".
+FORMATS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "jsonl": "a JSON object a line: a dialogue (turns), a pair (utterance, response) or a message (id, parent, text)",
+        "csv": "comma-separated, quoted where needed; two columns, or a header naming them",
+        "tsv": "tab-separated, quotes mean nothing; two columns, or a header naming them",
+        "parquet": "Parquet with the same columns",
+        "aligned": "two text files, line i of the second answers line i of the first",
+        "messages": "message trees as JSONL, CSV, TSV or Parquet: id, parent, text, and if known root, speaker, time",
+        "convokit": "ConvoKit's utterances.jsonl",
+        "reddit": "Reddit comments and submissions, as in the public dumps",
+        "twitter": "tweets as the API gave them, one a line",
+        "parlai": "ParlAI's text format (text:, labels:, episode_done:)",
+    }
+)
+_PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        "reddit": {
+            "id": "id",
+            "parent": "parent_id",
+            "root": "link_id",
+            "text": "body",
+            "speaker": "author",
+            "time": "created_utc",
+            "tags": "subreddit",
+        },
+        "twitter": {
+            "id": "id_str",
+            "parent": "in_reply_to_status_id_str",
+            "text": "text",
+            "speaker": "user.screen_name",
+            "time": "created_at",
+        },
+    }
+)
+_PRESET_MARKUP: Final[Mapping[str, str]] = MappingProxyType({"reddit": "reddit", "twitter": "twitter"})
+_SNIFF_ROWS: Final = 50
+
+
+def detect(source: Source, *, wanted: str, mapping: Mapping[str, str], encoding: str) -> Format:
+    """The format of one source: as told where told, by content where not; an error says what was found."""
+    if wanted not in ("auto", *FORMATS):
+        raise Usage(f"no format {wanted!r}", remedy=f"there are: auto, {', '.join(FORMATS)}")
+    head = head_of(source.path, encoding)
+    container = _container(source, head, wanted)
+    if container is Container.PARLAI:
+        return Format(name="parlai", container=container, shape=Shape.DIALOGUES, fields=Fields(names={"turns": "turns"}))
+    columns, header = _columns(source, container, head, mapping)
+    preset = wanted if wanted in _PRESETS or wanted in ("convokit", "messages") else _preset(columns)
+    shape = _shape(source, columns, preset, mapping, head if container is Container.JSON else b"")
+    names = _names(source, columns, shape, preset, mapping)
+    return Format(
+        name=preset or container.value.replace("json", "jsonl"),
+        container=container,
+        shape=shape,
+        fields=Fields(names=names),
+        columns=tuple(columns) if container in (Container.CSV, Container.TSV) else (),
+        header=header,
+        markup=_PRESET_MARKUP.get(preset, "none"),
+    )
+
+
+def _container(source: Source, head: bytes, wanted: str) -> Container:
+    if wanted in ("csv", "tsv", "parquet", "parlai"):
+        return Container(wanted)
+    if head.startswith(b"PAR1"):
+        return Container.PARQUET
+    start = head.lstrip()
+    if start.startswith(b"{") or wanted == "jsonl":
+        return Container.JSON
+    if start.startswith(b"["):
+        raise UnknownFormat(
+            f"{source.path}: one JSON array; one object a line is expected", remedy="convert it: jq -c '.[]' FILE"
+        )
+    lines = head.split(b"\n")[:_SNIFF_ROWS]
+    if start.startswith(b"text:") and b"labels:" in lines[0] + lines[-1]:
+        return Container.PARLAI
+    names = [suffix.lower() for suffix in source.path.suffixes]
+    if ".tsv" in names or (".csv" not in names and _splits(lines, b"\t")):
+        return Container.TSV
+    if ".csv" in names or _splits(lines, b","):
+        return Container.CSV
+    raise UnknownFormat(
+        f"{source.path}: not JSON lines, CSV, TSV, Parquet or ParlAI text; it begins {head[:60]!r}",
+        remedy="for two line-aligned text files say --format aligned; see docs/formats.md",
+    )
+
+
+def _splits(lines: Sequence[bytes], separator: bytes) -> bool:
+    """Whether every whole line has the separator, at least once."""
+    whole = [line for line in (lines[:-1] or lines) if line.strip()]
+    return bool(whole) and all(separator in line for line in whole)
+
+
+def _columns(
+    source: Source, container: Container, head: bytes, mapping: Mapping[str, str]
+) -> tuple[Sequence[str], bool]:
+    """The field names, and whether the file's first line is a header."""
+    if container is Container.PARQUET:
+        with open_parquet(source) as file:
+            return file.schema_arrow.names, False
+    if container is Container.JSON:
+        return _keys(_sample(head)), False
+    first = head.split(b"\n", 1)[0].decode(errors="replace").removesuffix("\r")
+    fields = first.split("\t") if container is Container.TSV else next(csv.reader([first]), [])
+    known = {name for names in KNOWN_NAMES.values() for name in names} | set(mapping.values())
+    if any(field.strip() in known for field in fields):
+        return [field.strip() for field in fields], True
+    if len(fields) == 2 and not mapping:
+        return ("utterance", "response"), False
+    raise MissingField(
+        f"{source.path}, line 1: no header that is known, and {len(fields)} columns instead of two",
+        remedy="give the file a header and name its columns: --map utterance=COLUMN --map response=COLUMN",
+    )
+
+
+def _sample(head: bytes) -> list[Mapping[str, Any]]:
+    """The first rows that can be read; broken ones are the reader's business."""
+    rows = []
+    for line in head.split(b"\n")[:_SNIFF_ROWS]:
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue
+        if isinstance(row, dict):
+            rows.append(row)
+    return rows
+
+
+def _keys(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(key for row in rows for key in row))
+
+
+def _preset(columns: Sequence[str]) -> str:
+    """The platform whose fields these are, or nothing."""
+    has = set(columns)
+    if {"parent_id", "body"} <= has or {"title", "selftext"} <= has:
+        return "reddit"
+    if "in_reply_to_status_id_str" in has or {"id_str", "user"} <= has:
+        return "twitter"
+    if has & {"reply_to", "reply-to"} and has & {"speaker", "user"} and has & {"conversation_id", "root"}:
+        return "convokit"
+    return ""
+
+
+def _shape(source: Source, columns: Sequence[str], preset: str, mapping: Mapping[str, str], head: bytes) -> Shape:
+    """What a row is: by preset, by what is mapped, by the names that are there."""
+    if preset:
+        return Shape.MESSAGES
+    for shape, telling in (
+        (Shape.DIALOGUES, {"turns"}),
+        (Shape.MESSAGES, {"parent", "root"}),
+        (Shape.PAIRS, {"utterance", "response"}),
+    ):
+        if telling & mapping.keys():
+            return shape
+    has = set(columns)
+    if head:  # a list tells dialogues apart from messages whose field has the same name
+        lists = {key for row in _sample(head) for key, value in row.items() if isinstance(value, list)}
+        if lists & set(KNOWN_NAMES["turns"]):
+            return Shape.DIALOGUES
+    elif has & set(KNOWN_NAMES["turns"][:2]):
+        return Shape.DIALOGUES
+    if all(has & set(KNOWN_NAMES[name]) for name in REQUIRED[Shape.PAIRS]):
+        return Shape.PAIRS
+    if all(has & set(KNOWN_NAMES[name]) for name in REQUIRED[Shape.MESSAGES]):
+        return Shape.MESSAGES
+    found = ", ".join(columns[:12]) or "none (no readable row among the first)"
+    raise MissingField(
+        f"{source.path}: neither dialogues (turns), nor pairs (utterance, response), nor messages (id, parent, text); "
+        f"fields found: {found}",
+        remedy="name them: --map turns=FIELD, or --map utterance=… --map response=…, or --map id=… --map parent=… …",
+    )
+
+
+def _names(
+    source: Source, columns: Sequence[str], shape: Shape, preset: str, mapping: Mapping[str, str]
+) -> dict[str, str]:
+    """Field → name in this source: the preset's, overruled by the map, filled up with known names."""
+    has = set(columns)
+    inner = {"text", "speaker", "time"} if shape is Shape.DIALOGUES else set()  # inside the turns, not the row
+    for name, column in mapping.items():
+        if name not in inner and column.split(".")[0] not in has:
+            raise MissingField(f"{source.path}: no field {column!r} (for {name}); it has: {', '.join(columns[:20])}")
+    names = {**_PRESETS.get(preset, {}), **mapping}
+    for name in (*REQUIRED[shape], *OPTIONAL[shape]):
+        if name not in names and name not in inner:
+            known = next((known for known in KNOWN_NAMES[name] if known in has), None)
+            if known is not None and known not in names.values():
+                names[name] = known
+    missing = [name for name in REQUIRED[shape] if name not in names and not (preset and name == "parent")]
+    if missing:
+        raise MissingField(
+            f"{source.path}: no field for {' and '.join(missing)} of {shape.value}; it has: {', '.join(columns[:20])}",
+            remedy=" ".join(f"--map {name}=FIELD" for name in missing),
+        )
+    return {name: column for name, column in names.items() if name in (*REQUIRED[shape], *OPTIONAL[shape])}
+
+
+def blocks_of(reader: LineReader, format_: Format) -> Iterator[Block]:
+    """A source as blocks, in the parent."""
+    match format_.container:
+        case Container.PARQUET:
+            return parquet_blocks(reader.source)
+        case Container.CSV:
+            return csv_blocks(reader)
+        case Container.PARLAI:
+            return parlai_blocks(reader)
+        case _:
+            return iter(reader)
+
+
+def rows_of(block: Block, format_: Format) -> Iterator[tuple[int, Row] | BadRow]:
+    """A block as rows, in a worker; the header of CSV and TSV is left out."""
+    if isinstance(block, LineBlock | ArrowBlock) and block.bad is not None:
+        return iter((block.bad,))
+    if isinstance(block, ArrowBlock):
+        return arrow_rows(block)
+    if isinstance(block, RowBlock):
+        rows = listed_rows(block, format_.columns or ("turns",))
+    elif format_.container is Container.TSV:
+        rows = tab_rows(block, format_.columns)
+    else:
+        return json_rows(block)
+    return (row for row in rows if isinstance(row, BadRow) or row[0] > 1) if format_.header else rows

@@ -1,0 +1,364 @@
+"""Shapes: what a row means. A row is a dialogue, a pair, or a message of a tree; the field names can be mapped.
+
+Rows become columns at once, since a million small objects cost more than the cleaning does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from operator import methodcaller
+from types import MappingProxyType
+from typing import Any, Final
+
+from core.errors import Usage
+from core.logs.rows import Row
+from core.logs.sources import BadRow
+
+
+class Shape(StrEnum):
+    """What one row of a source stands for."""
+
+    DIALOGUES = "dialogues"
+    PAIRS = "pairs"
+    MESSAGES = "messages"
+
+
+# Field of ours → names it goes by in the wild, tried in this order when --map does not say.
+KNOWN_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "turns": ("turns", "utterances", "messages", "conversation", "dialog", "dialogue"),
+        "utterance": ("utterance", "context", "question", "prompt", "query", "message", "input", "source", "post"),
+        "response": ("response", "reply", "answer", "completion", "output", "target", "label"),
+        "id": ("id", "dialogue_id", "dialog_id", "conversation_id", "conv_id", "message_id", "msg_id"),
+        "parent": ("parent", "parent_id", "reply_to", "reply-to", "in_reply_to"),
+        "root": ("root", "root_id", "conversation_id", "link_id", "thread_id"),
+        "text": ("text", "body", "content", "message", "utterance", "value"),
+        "speaker": ("speaker", "speaker_id", "user", "author", "from", "role", "name"),
+        "time": ("time", "timestamp", "created_utc", "created_at", "date", "ts"),
+        "tags": ("tags", "split", "label_set"),
+    }
+)
+REQUIRED: Final[Mapping[Shape, tuple[str, ...]]] = MappingProxyType(
+    {
+        Shape.DIALOGUES: ("turns",),
+        Shape.PAIRS: ("utterance", "response"),
+        Shape.MESSAGES: ("id", "parent", "text"),
+    }
+)
+OPTIONAL: Final[Mapping[Shape, tuple[str, ...]]] = MappingProxyType(
+    {
+        Shape.DIALOGUES: ("id", "text", "speaker", "time", "tags"),
+        Shape.PAIRS: ("id", "speaker", "time", "tags"),
+        Shape.MESSAGES: ("root", "speaker", "time", "tags"),
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fields:
+    """Which field of a source holds what; dots lead into objects (`user.screen_name`)."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def get(self, name: str) -> Callable[[Row], Any]:
+        """A function that takes this field out of a row, None where the row has none."""
+        source = self.names.get(name)
+        if source is None:
+            return lambda _row: None
+        path = source.split(".")
+        return methodcaller("get", source) if len(path) == 1 else lambda row: _inside(row, path)
+
+
+def _inside(row: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        if not isinstance(row, Mapping):
+            return None
+        row = row.get(name)
+    return row
+
+
+def parse_map(options: Iterable[str]) -> dict[str, str]:
+    """`--map FIELD=column …` as a mapping, or Usage."""
+    mapped: dict[str, str] = {}
+    for option in options:
+        name, equals, column = option.partition("=")
+        if name not in KNOWN_NAMES or not equals or not column:
+            raise Usage(f"--map {option!r} is not FIELD=column", remedy=f"fields are: {', '.join(KNOWN_NAMES)}")
+        mapped[name] = column
+    return mapped
+
+
+@dataclass(slots=True)
+class TurnColumns:
+    """Dialogues turn after turn; `first[d]` is the index of dialogue d's first turn."""
+
+    ids: list[str | None] = field(default_factory=list)  # one a dialogue, as are the next three
+    lines: list[int] = field(default_factory=list)
+    first: list[int] = field(default_factory=list)
+    tags: list[tuple[str, ...] | None] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)  # one a turn, as are the next two
+    speakers: list[str | None] = field(default_factory=list)
+    times: list[int | None] = field(default_factory=list)  # microseconds since 1970, UTC
+    bad: list[BadRow] = field(default_factory=list)
+    unreadable_times: int = 0
+
+
+@dataclass(slots=True)
+class MessageColumns:
+    """Messages of trees, one an entry in every list."""
+
+    lines: list[int] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    parents: list[str | None] = field(default_factory=list)
+    roots: list[str | None] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    speakers: list[str | None] = field(default_factory=list)
+    times: list[int | None] = field(default_factory=list)
+    tags: list[tuple[str, ...] | None] = field(default_factory=list)
+    bad: list[BadRow] = field(default_factory=list)
+    unreadable_times: int = 0
+
+
+Rows = Iterable["tuple[int, Row] | BadRow"]
+
+
+def dialogue_columns(rows: Rows, fields: Fields, place: str = "line") -> TurnColumns:
+    """Rows that hold whole dialogues: turns as strings, or as objects with text, speaker and time."""
+    columns = TurnColumns()
+    turns_of, id_of, tags_of = fields.get("turns"), fields.get("id"), fields.get("tags")
+    inner = _TurnFields(fields)
+    for row in rows:
+        if isinstance(row, BadRow):
+            columns.bad.append(row)
+            continue
+        number, values = row
+        turns = turns_of(values)
+        if type(turns) is not list or not turns:
+            columns.bad.append(_no_turns(number, fields, values, turns, place))
+            continue
+        first = len(columns.texts)
+        kinds = set(map(type, turns))
+        if kinds == {str}:
+            columns.texts.extend(turns)
+            columns.speakers.extend([None] * len(turns))
+            columns.times.extend([None] * len(turns))
+        else:
+            wrong = inner.add(turns, columns)
+            if wrong is not None:
+                del columns.texts[first:], columns.speakers[first:], columns.times[first:]
+                columns.bad.append(BadRow(line=number, reason="fields", message=wrong, place=place))
+                continue
+        columns.first.append(first)
+        columns.lines.append(number)
+        columns.ids.append(as_id(id_of(values)))
+        columns.tags.append(as_tags(tags_of(values)))
+    return columns
+
+
+class _TurnFields:
+    """Taking text, speaker and time out of turns that are objects."""
+
+    def __init__(self, fields: Fields) -> None:
+        self._named = {name: fields.names[name] for name in ("text", "speaker", "time") if name in fields.names}
+
+    def add(self, turns: Sequence[Any], columns: TurnColumns) -> str | None:
+        """Append the turns, or say what is wrong with one of them."""
+        for index, turn in enumerate(turns):
+            if isinstance(turn, str):
+                text, speaker, moment = turn, None, None
+            elif isinstance(turn, Mapping):
+                text, speaker, moment = (self._value(turn, name) for name in ("text", "speaker", "time"))
+            else:
+                return f"turns[{index}] is {_kind(turn)}; a string, or an object with text, is expected"
+            if not isinstance(text, str):
+                return f"turns[{index}].text is {_kind(text)}; a string is expected"
+            columns.texts.append(text)
+            columns.speakers.append(as_id(speaker))
+            columns.times.append(_time(moment, columns))
+        return None
+
+    def _value(self, turn: Mapping[str, Any], name: str) -> Any:
+        named = self._named.get(name)
+        if named is not None and named in turn:
+            return turn[named]
+        return next((turn[known] for known in KNOWN_NAMES[name] if known in turn), None)
+
+
+def _no_turns(number: int, fields: Fields, values: Row, turns: object, place: str) -> BadRow:
+    name = fields.names.get("turns", "turns")
+    if turns is None:
+        message = f"no field {name!r}; the row has {', '.join(list(values)[:8]) or 'none'}"
+    else:
+        message = f"{name!r} is {_kind(turns)}; a list with at least one turn is expected"
+    return BadRow(line=number, reason="fields", message=message, place=place)
+
+
+def pair_columns(rows: Rows, fields: Fields, place: str = "line") -> TurnColumns:
+    """Rows that hold an utterance and its response: dialogues of two turns."""
+    columns = TurnColumns()
+    utterance_of, response_of, id_of = fields.get("utterance"), fields.get("response"), fields.get("id")
+    speaker_of, time_of, tags_of = fields.get("speaker"), fields.get("time"), fields.get("tags")
+    for row in rows:
+        if isinstance(row, BadRow):
+            columns.bad.append(row)
+            continue
+        number, values = row
+        utterance, response = utterance_of(values), response_of(values)
+        if not (isinstance(utterance, str) and isinstance(response, str)):
+            name, value = ("response", response) if isinstance(utterance, str) else ("utterance", utterance)
+            message = f"{fields.names.get(name, name)!r} is {_kind(value)}; a string is expected"
+            columns.bad.append(BadRow(line=number, reason="fields", message=message, place=place))
+            continue
+        columns.first.append(len(columns.texts))
+        columns.lines.append(number)
+        columns.ids.append(as_id(id_of(values)))
+        columns.tags.append(as_tags(tags_of(values)))
+        columns.texts += (utterance, response)
+        columns.speakers += (None, as_id(speaker_of(values)))
+        columns.times += (None, _time(time_of(values), columns))
+    return columns
+
+
+def message_columns(rows: Rows, fields: Fields, preset: str, place: str = "line") -> MessageColumns:
+    """Rows that hold single messages, each naming the message it replies to (none: it begins a tree)."""
+    columns = MessageColumns()
+    of = {name: fields.get(name) for name in (*REQUIRED[Shape.MESSAGES], *OPTIONAL[Shape.MESSAGES])}
+    adjust = _ADJUST.get(preset)
+    for row in rows:
+        if isinstance(row, BadRow):
+            columns.bad.append(row)
+            continue
+        number, values = row
+        found = {name: get(values) for name, get in of.items()}
+        if adjust is not None:
+            adjust(values, found)
+        identity, text = as_id(found["id"]), found["text"]
+        if identity is None or not isinstance(text, str):
+            name, value = ("id", found["id"]) if identity is None else ("text", text)
+            message = f"{fields.names.get(name, name)!r} is {_kind(value)}; a string is expected"
+            columns.bad.append(BadRow(line=number, reason="fields", message=message, place=place))
+            continue
+        columns.lines.append(number)
+        columns.ids.append(identity)
+        columns.parents.append(as_id(found["parent"]))
+        columns.roots.append(as_id(found["root"]))
+        columns.texts.append(text)
+        columns.speakers.append(as_id(found["speaker"]))
+        columns.times.append(_time(found["time"], columns))
+        columns.tags.append(as_tags(found["tags"]))
+    return columns
+
+
+# ── presets whose fields need more than another name ──────────────────────────────────────────────────────────────
+
+
+def _reddit(values: Row, found: dict[str, Any]) -> None:
+    """Comments name their parent with a prefix (t1_ comment, t3_ submission) that ids lack; submissions have titles."""
+    identity = found["id"]
+    if not isinstance(identity, str):
+        return
+    submission = "parent_id" not in values and ("title" in values or "selftext" in values)
+    if not identity.startswith(("t1_", "t3_")):
+        found["id"] = ("t3_" if submission else "t1_") + identity
+    if submission:
+        body = values.get("selftext")
+        title = values.get("title") if isinstance(values.get("title"), str) else ""
+        gone = body in (None, "", "[removed]", "[deleted]")
+        found["text"] = title if gone else f"{title}\n{body}"
+        found["parent"] = found["root"] = None
+    if isinstance(found["tags"], str):
+        found["tags"] = found["tags"].lower()
+
+
+def _twitter(values: Row, found: dict[str, Any]) -> None:
+    """Long tweets keep their text in `full_text`; ids are numbers too large for some readers, hence `id_str`."""
+    long_text = _inside(values, ("extended_tweet", "full_text"))
+    found["text"] = long_text or values.get("full_text") or found["text"]
+    found["id"] = values.get("id_str") or found["id"]
+    found["parent"] = values.get("in_reply_to_status_id_str") or found["parent"]
+
+
+_ADJUST: Final[Mapping[str, Callable[[Row, dict[str, Any]], None]]] = MappingProxyType(
+    {"reddit": _reddit, "twitter": _twitter}
+)
+
+# ── values ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def as_id(value: object) -> str | None:
+    """An id or a name as text; numbers become their digits, objects give their own id (ConvoKit's speakers)."""
+    if isinstance(value, str):
+        return value.strip() or None
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return str(int(value)) if math.isfinite(value) and value == int(value) else None
+    return as_id(value.get("id")) if isinstance(value, Mapping) else None
+
+
+def as_tags(value: object) -> tuple[str, ...] | None:
+    """Tags from a string or a list of strings; anything else is none."""
+    if isinstance(value, str):
+        return (value,) if value else None
+    if isinstance(value, list):
+        return tuple(tag for tag in value if isinstance(tag, str)) or None
+    return None
+
+
+def _time(value: object, columns: TurnColumns | MessageColumns) -> int | None:
+    """A time as microseconds; one that cannot be read is counted and left out, since the text is still good."""
+    if value is None or value == "":
+        return None
+    moment = as_time(value)
+    columns.unreadable_times += moment is None
+    return moment
+
+
+def as_time(value: object) -> int | None:
+    """Microseconds since 1970 in UTC, from seconds or milliseconds (by size), ISO 8601, or a mail-style date."""
+    if isinstance(value, datetime):
+        return _micros(value)
+    if isinstance(value, str):
+        return _time_from_text(value.strip())
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    seconds = value / 1000 if abs(value) > 1e11 else value
+    return int(seconds * 1_000_000) if abs(seconds) < 1e11 else None
+
+
+def _time_from_text(text: str) -> int | None:
+    try:
+        return as_time(float(text))
+    except ValueError:
+        pass
+    for parse in (datetime.fromisoformat, parsedate_to_datetime, _twitter_time):
+        try:
+            return _micros(parse(text))
+        except (ValueError, TypeError):
+            continue
+    return None
+
+
+def _twitter_time(text: str) -> datetime:
+    return datetime.strptime(text, "%a %b %d %H:%M:%S %z %Y")
+
+
+def _micros(moment: datetime) -> int:
+    """Times without a zone are taken for UTC: a log rarely says, and the same log must give the same number."""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1_000_000)
+
+
+def _kind(value: object) -> str:
+    names = {str: "a string", bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    return "missing or null" if value is None else names.get(type(value), type(value).__name__)
+
+
