@@ -1,6 +1,6 @@
 """The loop one would write first: gzip, json, re, a set and pandas, with the same rules as `refaug ingest`.
 
-It is the baseline of bench_ingest.py, run as a program of its own: `python bench/plain_ingest.py SOURCE OUTPUT.parquet`.
+It is the baseline of bench_ingest.py, and a program of its own: `python bench/plain_ingest.py SOURCE OUTPUT.parquet`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import unicodedata
 
 import pandas as pd
 
-CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
+CONTROL = re.compile(
+    r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+)
 URL = re.compile(r"(?:https?://|ftp://|www\.)[^\s<>\"']+[^\s<>\"'.,;:!?)\]}]", re.IGNORECASE)
 EMAIL = re.compile(r"[\w.+-]+@(?:[\w-]+\.)+[a-zA-Z]{2,24}")
 USER = re.compile(r"(?<![\w@/.])@[A-Za-z0-9_][A-Za-z0-9_.-]*")

@@ -1,1 +1,1 @@
-"""What at least two packages above need: records, text, logs, pairs, errors and files. Nothing heavy is imported here."""
+"""What at least two packages above need: records, text, logs, pairs, errors and files. Nothing heavy."""

@@ -1,8 +1,8 @@
 """Cleaning as a list of named rules: each can be switched off, and each counts what it did.
 
-Repairs change a text (in the order of `REPAIRS`); filters drop it and give the reason. Most messages need no rule at
-all, and those are recognised by their characters alone, so that a log is cleaned at the speed of that check: a test holds
-the two ways to the same answer.
+Repairs change a text (in the order of `REPAIRS`); filters drop it and give the reason. Most messages need no rule
+at all, and those are recognised by their characters alone, so that a log is cleaned at the speed of that check; a
+test holds the two ways to the same answer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ URL, EMAIL, USER = "<url>", "<email>", "<user>"
 # ── repairs: text → text ──────────────────────────────────────────────────────────────────────────────────────────
 
 # Zero-width joiner and non-joiner stay: Persian spelling and composed emoji need them.
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+)
 _URL = re.compile(r"(?:https?://|ftp://|www\.)[^\s<>\"'）」』】、。]+[^\s<>\"'.,;:!?)\]}）」』】、。]", re.IGNORECASE)
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}[a-zA-Z]{2,24}(?![\w-])")
 _USER = re.compile(r"(?<![\w@/.])@[A-Za-z0-9_][A-Za-z0-9_.-]{0,38}[A-Za-z0-9_]|(?<![\w@/.])@[A-Za-z0-9_]")
@@ -140,9 +142,41 @@ SCRIPTS: Final[Mapping[str, str]] = MappingProxyType(
         "latin": r"\p{Latin}",
     }
 )
-_LATIN_LANGUAGES = frozenset("cs da de en es et fi fr hr hu id it lt lv ms nl no pl pt ro sk sl sv sw tl tr vi".split())
+_LATIN_LANGUAGES = frozenset(
+    [
+        "cs",
+        "da",
+        "de",
+        "en",
+        "es",
+        "et",
+        "fi",
+        "fr",
+        "hr",
+        "hu",
+        "id",
+        "it",
+        "lt",
+        "lv",
+        "ms",
+        "nl",
+        "no",
+        "pl",
+        "pt",
+        "ro",
+        "sk",
+        "sl",
+        "sv",
+        "sw",
+        "tl",
+        "tr",
+        "vi",
+    ]
+)
 _LETTER = regex.compile(r"\p{L}")
-_DELETED = re.compile(r"\[?\(?\s*(?:deleted|removed|deleted by user|message deleted|unavailable)\s*\)?\]?", re.IGNORECASE)
+_DELETED = re.compile(
+    r"\[?\(?\s*(?:deleted|removed|deleted by user|message deleted|unavailable)\s*\)?\]?", re.IGNORECASE
+)
 _BRACKETED = ("[", "(")
 _BOT_TEXT = re.compile(r"\bI(?:'m| am) a (?:ro)?bot\b|\bbeep boop\b|performed automatically", re.IGNORECASE)
 _BOT_SPEAKERS = frozenset({"AutoModerator", "automoderator", "slackbot", "Slackbot", "USLACKBOT"})
@@ -372,9 +406,7 @@ def is_bot(speaker: str | None) -> bool:
 # without the symbols that normalisation keeps. Reddit's and subtitles' mark-up is made of much of the rest.
 _PLAIN = re.compile(r"[A-Za-z0-9!\"#%'*,\-./:;?\\^_`{}][A-Za-z0-9 !\"#%'()*,\-./:;?\[\\\]^_`{}]*").fullmatch
 _PLAIN_PROSE = re.compile(r"[A-Za-z][A-Za-z0-9 !\"%',.:;?-]*").fullmatch
-_FOLD = bytes.maketrans(
-    bytes(range(65, 91)) + b"!\"#%'()*,-./:;?[\\]^_`{}", bytes(range(97, 123)) + b" " * 23
-)
+_FOLD = bytes.maketrans(bytes(range(65, 91)) + b"!\"#%'()*,-./:;?[\\]^_`{}", bytes(range(97, 123)) + b" " * 23)
 _BLANK: Final = ord(" ")
 
 

@@ -54,6 +54,7 @@ class Reading:
     erased_speakers: frozenset[str] = frozenset()  # as `erasure_key`s: a name that is erased is not kept
     erased_dialogues: frozenset[str] = frozenset()
     erasure_salt: str = ""
+    use_ids: bool = True
     rejects: bool = False
 
 
@@ -117,7 +118,7 @@ class _BlockWorker:
     def _pairs(self, columns: TurnColumns) -> BlockResult:
         """Consecutive surviving turns of one dialogue, as rows of PAIR_SCHEMA."""
         clean = self.cleaner.clean(columns.texts)
-        ids = [identity or f"{self.reading.fingerprint}:{line}" for identity, line in zip(columns.ids, columns.lines, strict=True)]
+        ids = self._dialogue_ids(columns)
         total = len(columns.texts)
         first = np.array(columns.first, dtype=np.int64)
         lengths = np.diff(first, append=total)
@@ -154,11 +155,22 @@ class _BlockWorker:
         self._account(result, columns, clean)
         if self.reading.rejects:
             result.rejects += [
-                Reject(line=columns.lines[d], reason=reason, dialogue=ids[d], position=str(within[turn]), text=columns.texts[turn])
+                Reject(
+                    line=columns.lines[d],
+                    reason=reason,
+                    dialogue=ids[d],
+                    position=str(within[turn]),
+                    text=columns.texts[turn],
+                )
                 for turn, reason in sorted(clean.reasons.items())
                 for d in (int(owner[turn]),)
             ]
         return result
+
+    def _dialogue_ids(self, columns: TurnColumns) -> list[str]:
+        """The source's ids; dialogues without one are known by the file's fingerprint and their line."""
+        fingerprint, own = self.reading.fingerprint, columns.ids if self.reading.use_ids else [None] * len(columns.ids)
+        return [identity or f"{fingerprint}:{line}" for identity, line in zip(own, columns.lines, strict=True)]
 
     def _messages(self, columns: MessageColumns) -> BlockResult:
         """Messages of trees as rows of MESSAGE_SCHEMA; whom they answer is found when all sources are read."""
@@ -183,7 +195,13 @@ class _BlockWorker:
         self._account(result, columns, clean)
         if self.reading.rejects:
             result.rejects += [
-                Reject(line=columns.lines[i], reason=reason, dialogue=columns.roots[i], position=columns.ids[i], text=columns.texts[i])
+                Reject(
+                    line=columns.lines[i],
+                    reason=reason,
+                    dialogue=columns.roots[i],
+                    position=columns.ids[i],
+                    text=columns.texts[i],
+                )
                 for i, reason in sorted(clean.reasons.items())
             ]
         return result
@@ -198,7 +216,10 @@ class _BlockWorker:
         result.counts.update(f"dropped:{reason}" for reason in clean.reasons.values())
         result.counts.update({f"changed:{rule}": count for rule, count in clean.changed.items()})
         if self.reading.rejects:
-            result.rejects += [Reject(line=bad.line, reason=f"bad:{bad.reason}", text=bad.excerpt or bad.message) for bad in columns.bad]
+            result.rejects += [
+                Reject(line=bad.line, reason=f"bad:{bad.reason}", text=bad.excerpt or bad.message)
+                for bad in columns.bad
+            ]
 
     def _drop_speakers(self, clean: CleanTexts, speakers: list[str | None]) -> None:
         """Drop what bots, blocked and erased speakers said."""

@@ -58,7 +58,9 @@ class SharedSettings:
     def __post_init__(self) -> None:
         """Two different responses are what makes an utterance shared."""
         if not 2 <= self.min_responses <= self.max_responses:
-            raise Usage(f"at least {self.min_responses} and at most {self.max_responses} responses: needs 2 ≤ least ≤ most")
+            raise Usage(
+                f"at least {self.min_responses} and at most {self.max_responses} responses: needs 2 ≤ least ≤ most"
+            )
 
     @classmethod
     def for_language(cls, language: str, *, max_responses: int = 5, seed: int = 1) -> SharedSettings:
@@ -89,7 +91,7 @@ def shared_utterances(engine: Engine, parts: Sequence[Path], settings: SharedSet
     sql = f"""
         SELECT c.place, c.utterance_key, u.utterance, r.response
         FROM chosen c JOIN ({rows}) u ON u.row = c.utterance_row JOIN ({rows}) r ON r.row = c.response_row
-        ORDER BY c.place, c.utterance_key, c.nth"""  # noqa: S608  only paths and numbers of ours are put in
+        ORDER BY c.place, c.utterance_key, c.nth"""
     key, utterance, responses = None, "", list[str]()
     for batch in engine.batches(sql):
         for row_key, text, response in zip(*(batch[name].to_pylist() for name in batch.schema.names[1:]), strict=True):
@@ -105,7 +107,7 @@ def shared_utterances(engine: Engine, parts: Sequence[Path], settings: SharedSet
 def _numbered_rows(parts: Sequence[Path]) -> str:
     """All pairs, each with a number of its own."""
     return " UNION ALL ".join(
-        f"SELECT {number << 40} + file_row_number AS row, utterance, response, utterance_key, response_key "  # noqa: S608
+        f"SELECT {number << 40} + file_row_number AS row, utterance, response, utterance_key, response_key "
         f"FROM {parquet([part], options=', file_row_number = true')}"
         for number, part in enumerate(parts)
     )
@@ -115,18 +117,19 @@ def _choose(engine: Engine, rows: str, settings: SharedSettings) -> None:
     """The table `chosen`: one row a response that is taken, with the rows that hold the texts to show."""
     word = r"[^\s]*[\p{L}\p{N}][^\s]*"
     eligible = (
-        f"SELECT * FROM ({rows}) WHERE len(replace(utterance, ' ', '')) >= {int(settings.min_chars)} "  # noqa: S608
+        f"SELECT * FROM ({rows}) WHERE len(replace(utterance, ' ', '')) >= {int(settings.min_chars)} "
         f"AND len(regexp_extract_all(utterance, '{word}')) >= {int(settings.min_words)}"
     )
     seed = int(settings.seed)
     for step in (
-        f"CREATE OR REPLACE TABLE answer AS SELECT utterance_key, response_key, "  # noqa: S608
+        f"CREATE OR REPLACE TABLE answer AS SELECT utterance_key, response_key, "
         f"arg_min(row, md5_number_upper(response)) AS response_row FROM ({eligible}) GROUP BY ALL",
         "CREATE OR REPLACE TABLE shared AS SELECT utterance_key FROM answer GROUP BY utterance_key "
         f"HAVING count(*) >= {int(settings.min_responses)}",
-        f"CREATE OR REPLACE TABLE shown AS SELECT utterance_key, arg_min(row, md5_number_upper(utterance)) AS utterance_row "  # noqa: S608
+        "CREATE OR REPLACE TABLE shown AS SELECT utterance_key, "
+        "arg_min(row, md5_number_upper(utterance)) AS utterance_row "
         f"FROM ({eligible}) SEMI JOIN shared USING (utterance_key) GROUP BY utterance_key",
-        "CREATE OR REPLACE TABLE chosen AS SELECT * FROM (SELECT utterance_key, utterance_row, response_row, "  # noqa: S608
+        "CREATE OR REPLACE TABLE chosen AS SELECT * FROM (SELECT utterance_key, utterance_row, response_row, "
         f"md5_number_upper(concat(utterance_key, ' ', {seed})) AS place, row_number() OVER (PARTITION BY utterance_key "
         f"ORDER BY md5_number_upper(concat(response_key, ' ', utterance_key, ' ', {seed})), response_key) AS nth "
         "FROM answer SEMI JOIN shared USING (utterance_key) JOIN shown USING (utterance_key)) "

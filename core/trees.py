@@ -53,7 +53,7 @@ class Trees:
         """Row numbers of parents and roots for every message."""
         run, number = self._engine.run, self._engine.number
         run(
-            "CREATE TABLE node AS SELECT seq, hash(id) AS me, hash(parent) AS up, parent IS NULL AS first "  # noqa: S608
+            "CREATE TABLE node AS SELECT seq, hash(id) AS me, hash(parent) AS up, parent IS NULL AS first "
             f"FROM {self._messages}"
         )
         run("CREATE TABLE kept AS SELECT me, min(seq) AS seq FROM node GROUP BY me")
@@ -83,7 +83,7 @@ class Trees:
         )
 
     def _find_roots(self) -> int:
-        """Pointer jumping: after round i everything within 2^i steps of its root is done; what is left goes in circles."""
+        """Pointer jumping: after round i all within 2^i steps of their root are done; what is left goes in circles."""
         run, number = self._engine.run, self._engine.number
         run("CREATE TABLE rooted AS SELECT seq, seq AS root FROM link WHERE parent IS NULL")
         run("CREATE TABLE jump AS SELECT seq, parent AS up FROM link WHERE parent IS NOT NULL")
@@ -102,10 +102,12 @@ class Trees:
     def left_out(self) -> Iterator[LeftOut]:
         """Messages that gave no pair for the sake of their place, in source order: for --rejects."""
         sql = (
-            "SELECT source, line, id, CASE WHEN link.seq IS NULL THEN 'duplicate-id' WHEN place.seq IS NULL THEN 'cycle' "  # noqa: S608
+            "SELECT source, line, id, "
+            "CASE WHEN link.seq IS NULL THEN 'duplicate-id' WHEN place.seq IS NULL THEN 'cycle' "
             "ELSE 'orphan' END AS reason "
             f"FROM {self._messages} m LEFT JOIN link ON m.seq = link.seq LEFT JOIN place ON m.seq = place.seq "
-            "WHERE NOT m.context AND (link.seq IS NULL OR place.seq IS NULL OR (link.parent IS NULL AND NOT link.first)) "
+            "WHERE NOT m.context "
+            "AND (link.seq IS NULL OR place.seq IS NULL OR (link.parent IS NULL AND NOT link.first)) "
             "ORDER BY m.seq"
         )
         for batch in self._engine.batches(sql):
@@ -115,7 +117,7 @@ class Trees:
         """Pairs tree by tree, trees in the order of their roots, replies in the order of the sources."""
         self._engine.run("DROP TABLE link")
         self._engine.run(
-            f"COPY (SELECT m.*, place.parent AS up, place.root AS tree FROM {self._messages} m "  # noqa: S608
+            f"COPY (SELECT m.*, place.parent AS up, place.root AS tree FROM {self._messages} m "
             f"JOIN place USING (seq) ORDER BY tree, seq) TO {quoted(self._sorted)} "
             "(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20000)"
         )
@@ -138,13 +140,13 @@ class Trees:
 
     def _pairs_of_trees(self, first: int, last: int) -> Iterator[pa.RecordBatch]:
         """The replies of some trees beside what they answer; ids are compared once more, since hashes may collide."""
-        source = f"(SELECT * FROM {parquet([self._sorted])} WHERE tree BETWEEN {first} AND {last})"  # noqa: S608
+        source = f"(SELECT * FROM {parquet([self._sorted])} WHERE tree BETWEEN {first} AND {last})"
         sql = f"""
             SELECT coalesce(r.root, r.id) AS dialogue, m.id AS position, p.text AS utterance, m.text AS response,
                    p.speaker AS utterance_speaker, m.speaker AS response_speaker, m.time AS time, m.tags AS tags,
                    p.key AS utterance_key, m.key AS response_key
             FROM {source} m JOIN {source} p ON p.seq = m.up AND p.id = m.parent JOIN {source} r ON r.seq = m.tree
             WHERE m.text IS NOT NULL AND p.text IS NOT NULL AND NOT m.context
-            ORDER BY m.tree, m.seq"""  # noqa: S608
+            ORDER BY m.tree, m.seq"""
         for batch in self._engine.batches(sql):
             yield batch.cast(PAIR_SCHEMA)

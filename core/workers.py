@@ -45,7 +45,9 @@ class Workers(Generic[Setup, Item, Result]):
             self._workers.append((process, ours))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
         for process, pipe in self._workers:
             pipe.close()
             if kind is not None:
@@ -77,7 +79,8 @@ class Workers(Generic[Setup, Item, Result]):
         except EOFError as error:
             process.join()
             raise RefaugError(
-                f"a worker process ended with code {process.exitcode}", remedy="out of memory? lower --memory or --workers"
+                f"a worker process ended with code {process.exitcode}",
+                remedy="out of memory? lower --memory or --workers",
             ) from error
         if not well:
             raise RefaugError(f"a worker process failed:\n{result}")

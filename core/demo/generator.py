@@ -33,17 +33,18 @@ SPEAKERS = 200
 # One filling in so many is kept for the test file.
 HELD_OUT_ONE_IN = 8
 # How strongly the first values of a slot are preferred: a uniform draw from [0, 1) to this power.
-SLOT_BIAS = 1.8
+SLOT_BIAS = 1.2
 
 LENGTHS = (2, 3, 4, 5, 6, 7, 8)
 LENGTH_WEIGHTS = (14, 22, 25, 17, 11, 7, 4)
 REGISTER_WEIGHTS: Mapping[Register, int] = {Register.CASUAL: 50, Register.TERSE: 22, Register.POLITE: 28}
 DESK_REGISTER_WEIGHTS: Mapping[Register, int] = {**REGISTER_WEIGHTS, Register.DESK: 60}
 
-SHORT_RATE = 0.04  # of turns that are only "Really?" or "Ok."
+SHORT_RATE = 0.02  # of turns that are only "Really?" or "Ok."
 CLOSING_RATE = 0.6  # of dialogues of four turns or more that are closed
-GOODBYE_RATE = 0.15  # of closings that fit any topic
-LEFT_AFTER_WRONG = 0.5  # of dialogues that break off after a wrong turn; in the others the partner asks what that was
+GOODBYE_RATE = 0.1  # of closings that fit any topic
+LEFT_AFTER_WRONG = 0.8  # of dialogues that break off after a wrong turn; in the others the partner asks what that was
+TALKATIVE_RATE = 0.5  # of follow-ups with a remark added, so that one reply is followed up in many ways
 OWN_ANSWER_RATE = 0.6  # of replies that ask and get the answer written for them, not one of the topic's
 
 
@@ -228,7 +229,10 @@ def _line(
     if is_end:
         return rng.choice(GOODBYES if rng.random() < GOODBYE_RATE else scene.topic.closings)
     if before is not None:
-        return _follow_up(scene.topic, before, rng)
+        follow_up = _follow_up(scene.topic, before, rng)
+        is_talkative = rng.random() < TALKATIVE_RATE
+        # Filled here already, because a slot at the beginning of a second sentence needs its capital too.
+        return f"{follow_up} {fill(remarks.pop(), scene.slots)}" if is_talkative else follow_up
     return remarks.pop()
 
 

@@ -57,7 +57,7 @@ class Format:
 # name → what it is; the keys are what --format takes, beside "auto".
 FORMATS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "jsonl": "a JSON object a line: a dialogue (turns), a pair (utterance, response) or a message (id, parent, text)",
+        "jsonl": "an object a line: a dialogue (turns), a pair (utterance, response) or a message (id, parent, text)",
         "csv": "comma-separated, quoted where needed; two columns, or a header naming them",
         "tsv": "tab-separated, quotes mean nothing; two columns, or a header naming them",
         "parquet": "Parquet with the same columns",
@@ -100,7 +100,9 @@ def detect(source: Source, *, wanted: str, mapping: Mapping[str, str], encoding:
     head = head_of(source.path, encoding)
     container = _container(source, head, wanted)
     if container is Container.PARLAI:
-        return Format(name="parlai", container=container, shape=Shape.DIALOGUES, fields=Fields(names={"turns": "turns"}))
+        return Format(
+            name="parlai", container=container, shape=Shape.DIALOGUES, fields=Fields(names={"turns": "turns"})
+        )
     columns, header = _columns(source, container, head, mapping)
     preset = wanted if wanted in _PRESETS or wanted in ("convokit", "messages") else _preset(columns)
     shape = _shape(source, columns, preset, mapping, head if container is Container.JSON else b"")
@@ -172,7 +174,7 @@ def _columns(
 
 def _sample(head: bytes) -> list[Mapping[str, Any]]:
     """The first rows that can be read; broken ones are the reader's business."""
-    rows = []
+    rows = list[Mapping[str, Any]]()
     for line in head.split(b"\n")[:_SNIFF_ROWS]:
         try:
             row = orjson.loads(line)

@@ -169,7 +169,7 @@ def aligned_blocks(utterances: LineReader, responses: LineReader) -> Iterator[Bl
         bad = next((side for side in (left[1], right[1]) if isinstance(side, BadRow)), None)
         if bad is not None and bad.reason == "damaged":
             raise DamagedSource(
-                f"{utterances.source.path if bad is left[1] else responses.source.path}, line {bad.line}: {bad.message}",
+                f"{(utterances if bad is left[1] else responses).source.path}, line {bad.line}: {bad.message}",
                 remedy="line-aligned files cannot be used in part",
             )
         lines.append(left[0])

@@ -170,7 +170,7 @@ class _TurnFields:
         """Append the turns, or say what is wrong with one of them."""
         for index, turn in enumerate(turns):
             if isinstance(turn, str):
-                text, speaker, moment = turn, None, None
+                text, speaker, moment = turn, None, None  # type: Any, Any, Any
             elif isinstance(turn, Mapping):
                 text, speaker, moment = (self._value(turn, name) for name in ("text", "speaker", "time"))
             else:
@@ -358,7 +358,12 @@ def _micros(moment: datetime) -> int:
 
 
 def _kind(value: object) -> str:
-    names = {str: "a string", bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    names = {
+        str: "a string",
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        list: "a list",
+        dict: "an object",
+    }
     return "missing or null" if value is None else names.get(type(value), type(value).__name__)
-
-

@@ -12,10 +12,10 @@ import glob
 import lzma
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Self
 
 import zstandard
 from isal import igzip
@@ -94,7 +94,7 @@ def find_files(named: Iterable[str]) -> list[Path]:
         elif path.exists():
             inside = [path]
         else:
-            inside = sorted(Path(match) for match in glob.glob(name, recursive=True) if Path(match).is_file())
+            inside = sorted(Path(match) for match in glob.glob(name, recursive=True) if Path(match).is_file())  # noqa: PTH207
             if not inside:
                 raise NoSource(f"{name}: no such file, and no file matches it as a pattern")
         for file in inside:
@@ -129,7 +129,7 @@ class Stream:
         kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "plain")
         self._read = _reader(self._raw, kind)
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -151,7 +151,7 @@ def _reader(raw: BinaryIO, kind: str) -> Callable[[int], bytes]:
     """The `read` of the library that undoes this compression; the content decides, not the name."""
     match kind:
         case "gzip":
-            return igzip.IGzipFile(fileobj=raw, mode="rb").read  # type: ignore[no-any-return]
+            return _gzip_reader(raw)
         case "zstd":
             pieces = _zstd_pieces(raw)
             return lambda _size: next(pieces)
@@ -173,6 +173,11 @@ def head_of(path: Path, encoding: str, size: int = 1 << 16) -> bytes:
     if codec == "utf-8":
         return head.removeprefix(codecs.BOM_UTF8)
     return codecs.getincrementaldecoder(codec)("replace").decode(head).encode()
+
+
+def _gzip_reader(raw: BinaryIO) -> Callable[[int], bytes]:
+    read: Callable[[int], bytes] = igzip.IGzipFile(fileobj=raw, mode="rb").read  # type: ignore[no-untyped-call]
+    return read
 
 
 def _zstd_pieces(raw: BinaryIO) -> Iterator[bytes]:
@@ -265,7 +270,7 @@ class LineReader:
                 if first:
                     codec, first = encoding_of(piece, self.encoding), False
                     decoder = None if codec == "utf-8" else codecs.getincrementaldecoder(codec)("strict")
-                    piece = piece.removeprefix(codecs.BOM_UTF8)  # noqa: PLW2901
+                    piece = piece.removeprefix(codecs.BOM_UTF8)
                 yield piece if decoder is None else decoder.decode(piece).encode()
             if decoder is not None:
                 yield decoder.decode(b"", True).encode()  # complains of half a character at the end
@@ -276,4 +281,6 @@ class LineReader:
 
     def _too_long(self, line: int, size: int) -> BadRow:
         limit = self.max_line_bytes >> 20
-        return BadRow(line=line, reason="too-long-line", message=f"a line of {size:,} bytes; at most {limit} MiB are read")
+        return BadRow(
+            line=line, reason="too-long-line", message=f"a line of {size:,} bytes; at most {limit} MiB are read"
+        )

@@ -1,0 +1,129 @@
+"""What is asked of an ingest, what it reports, and the units it reads."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from core.cleaning import CleaningSettings
+from core.errors import NoSource, Usage
+from core.files import require_name
+from core.log_store import LogSource
+from core.logs.formats import Container, Format, blocks_of, detect
+from core.logs.rows import Block, aligned_blocks, require_even
+from core.logs.shapes import Fields, Shape
+from core.logs.sources import LineReader, Source
+
+
+@dataclass(frozen=True, kw_only=True)
+class IngestOrder:
+    """What to ingest, into which log, and how."""
+
+    sources: tuple[str, ...]
+    log: str
+    format: str = "auto"
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    use_ids: bool = True
+    context: tuple[str, ...] = ()  # sources read only for the messages that others reply to
+    encoding: str = "auto"
+    markup: str = "auto"
+    cleaning: CleaningSettings = field(default_factory=CleaningSettings)
+    blocked_speakers: frozenset[str] = frozenset()
+    stop_on_error: bool = False
+    max_bad_share: float = 0.1
+    rejects: Path | None = None
+    memory: int = 2 << 30
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what could not work before anything is read."""
+        require_name("log", self.log)
+        if not 0 <= self.max_bad_share <= 1:
+            raise Usage(f"--max-bad-share {self.max_bad_share} is not between 0 and 1")
+        if self.memory < 256 << 20:
+            raise Usage(f"--memory {self.memory >> 20}MiB is too little", remedy="give at least 256MiB")
+
+    def settings(self) -> dict[str, Any]:
+        """What decides the outcome, for the manifest; blocked speakers stay out of it by name."""
+        speakers = hashlib.sha256("\n".join(sorted(self.blocked_speakers)).encode()).hexdigest()[:12]
+        return {
+            "format": self.format,
+            "mapping": dict(self.mapping),
+            "use_ids": self.use_ids,
+            "encoding": self.encoding,
+            "markup": self.markup,
+            "cleaning": {**asdict(self.cleaning), "rules": list(self.cleaning.rules)},
+            "blocked_speakers": {"count": len(self.blocked_speakers), "sha256": speakers},
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class IngestReport:
+    """What an ingest did: every row of every source is accounted for."""
+
+    log: str
+    pairs_added: int
+    totals: Mapping[str, int]
+    counts: Mapping[str, int]
+    sources: tuple[LogSource, ...]
+    already_there: tuple[str, ...]
+    problems: tuple[str, ...]
+    resumed: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """What is read at once: one source, or two line-aligned ones, with its format."""
+
+    sources: tuple[Source, ...]
+    format: Format
+    context: bool
+
+    @property
+    def name(self) -> str:
+        """As messages and manifests call it."""
+        return " + ".join(str(source.path) for source in self.sources)
+
+    def reader(self, encoding: str) -> tuple[Callable[[], int], Iterator[Block]]:
+        """The position in the file, and its blocks."""
+        readers = [LineReader(source, encoding=encoding) for source in self.sources]
+        if self.format.container is Container.ALIGNED:
+            return readers[0].position, aligned_blocks(readers[0], readers[1])
+        return readers[0].position, blocks_of(readers[0], self.format)
+
+
+def units_of(order: IngestOrder, sources: Sequence[Source], *, context: bool) -> Iterator[Unit]:
+    """Sources with their formats; empty ones are refused only when nothing else is there."""
+    filled = [source for source in sources if source.size]
+    if sources and not filled:
+        raise NoSource(f"{', '.join(str(source.path) for source in sources)}: empty")
+    if order.format == "aligned":
+        yield from _aligned_units(order, sources)
+        return
+    for source in filled:
+        format_ = detect(source, wanted=order.format, mapping=order.mapping, encoding=order.encoding)
+        if context and format_.shape is not Shape.MESSAGES:
+            raise Usage(f"--context {source.path} holds no messages but {format_.shape.value}")
+        yield Unit(sources=(source,), format=format_, context=context)
+
+
+def _aligned_units(order: IngestOrder, sources: Sequence[Source]) -> Iterator[Unit]:
+    if len(sources) % 2:
+        raise Usage(
+            f"--format aligned takes files two by two, {len(sources)} are left to read",
+            remedy="name the utterances' file first, then the responses'",
+        )
+    fields = Fields(names={"utterance": "utterance", "response": "response"})
+    format_ = Format(
+        name="aligned",
+        container=Container.ALIGNED,
+        shape=Shape.PAIRS,
+        fields=fields,
+        columns=("utterance", "response"),
+    )
+    for pair in zip(sources[::2], sources[1::2], strict=True):
+        require_even(*(LineReader(source, encoding=order.encoding) for source in pair))
+        yield Unit(sources=pair, format=format_, context=False)

@@ -1,0 +1,122 @@
+"""Figures of a log, counted by the log engine over its parts: totals, duplicates, statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from core.engine import Engine, parquet
+from core.log_store import StoredLog
+
+
+def totals_of(engine: Engine, paths: Sequence[Path]) -> dict[str, int]:
+    """Pairs, and how many of them are distinct: the exact duplicates are kept and counted."""
+    if not paths:
+        return dict.fromkeys(("pairs", "dialogues", "distinct_pairs", "distinct_utterances"), 0)
+    return _totals(engine, parquet(paths), "")
+
+
+def new_totals(engine: Engine, stored: Sequence[Path], added: Sequence[Path]) -> dict[str, int]:
+    """What `added` brings beyond `stored`; adding it to the log's totals gives those of the whole.
+
+    Only keys that occur in the new parts are held in memory: a night's dialogues cost little on top of years of them.
+    """
+    if not stored or not added:
+        return totals_of(engine, added)
+    return _totals(engine, parquet(added), parquet(stored))
+
+
+_DISTINCT: Final = {
+    "dialogues": "hash(dialogue)",
+    "distinct_pairs": "hash(utterance_key, response_key)",
+    "distinct_utterances": "utterance_key",
+}
+
+
+def _totals(engine: Engine, added: str, stored: str) -> dict[str, int]:
+    totals = {"pairs": engine.number(f"SELECT count(*) FROM {added}")}
+    for name, key in _DISTINCT.items():
+        engine.run(f"CREATE OR REPLACE TEMP TABLE keys AS SELECT DISTINCT {key} AS k FROM {added}")
+        totals[name] = engine.number("SELECT count(*) FROM keys")
+        if stored:
+            known = f"SELECT count(DISTINCT k) FROM (SELECT {key} AS k FROM {stored}) JOIN keys USING (k)"
+            totals[name] -= engine.number(known)
+    engine.run("DROP TABLE IF EXISTS keys")
+    return totals
+
+
+def statistics(engine: Engine, log: StoredLog) -> dict[str, Any]:
+    """The figures of `refaug log stats`, counted anew from the parts."""
+    totals = totals_of(engine, log.paths)
+    if not totals["pairs"]:
+        return dict(totals)
+    pairs = parquet(log.paths)
+    words = "len(string_split(trim({0}), ' '))"
+    quantiles = engine.rows(
+        f"SELECT quantile_cont({words.format('utterance')}, [0.05, 0.5, 0.95]), "
+        f"quantile_cont({words.format('response')}, [0.05, 0.5, 0.95]), "
+        f"avg({words.format('response')}), min(time), max(time), count(time), "
+        f"approx_count_distinct(response_speaker), count(response_speaker) FROM {pairs}"
+    )[0]
+    several = engine.rows(
+        f"SELECT count(*) FILTER (n >= 2), count(*) FILTER (n >= 5), max(n) FROM "
+        f"(SELECT utterance_key, count(DISTINCT response_key) AS n FROM {pairs} GROUP BY utterance_key)"
+    )[0]
+    common = engine.rows(
+        f"SELECT any_value(utterance), count(*) AS n FROM {pairs} GROUP BY utterance_key "
+        "ORDER BY n DESC, utterance_key LIMIT 5"
+    )
+    tags = engine.rows(
+        f"SELECT tag, count(*) AS n FROM (SELECT unnest(tags) AS tag FROM {pairs}) "
+        "GROUP BY tag ORDER BY n DESC, tag LIMIT 20"
+    )
+    return {
+        **totals,
+        "duplicate_pairs": totals["pairs"] - totals["distinct_pairs"],
+        "utterances_with_2_responses": several[0],
+        "utterances_with_5_responses": several[1],
+        "most_responses": several[2],
+        "utterance_words": dict(zip(("p05", "p50", "p95"), map(float, quantiles[0]), strict=True)),
+        "response_words": dict(zip(("p05", "p50", "p95"), map(float, quantiles[1]), strict=True)),
+        "mean_response_words": round(float(quantiles[2]), 3),
+        "first_time": quantiles[3].isoformat() if quantiles[3] else None,
+        "last_time": quantiles[4].isoformat() if quantiles[4] else None,
+        "pairs_with_time": quantiles[5],
+        "speakers_about": quantiles[6],
+        "pairs_with_speaker": quantiles[7],
+        "common_utterances": [{"utterance": text, "pairs": count} for text, count in common],
+        "tags": dict(tags),
+    }
+
+
+def known_pairs(engine: Engine, stored: Sequence[Path], staged: Sequence[Path]) -> list[tuple[int, list[int]]]:
+    """Rows of staged parts whose pair id stands earlier: (index of the part, row numbers)."""
+    key = "hash(dialogue, position) AS h"
+    engine.run(
+        f"CREATE TEMP TABLE mine AS SELECT h, count(*) AS n FROM (SELECT {key} FROM {parquet(staged)}) GROUP BY h"
+    )
+    engine.run("CREATE TEMP TABLE suspect AS SELECT h FROM mine WHERE n > 1")
+    if stored:
+        engine.run(
+            f"INSERT INTO suspect SELECT DISTINCT h FROM (SELECT {key} FROM {parquet(stored)}) SEMI JOIN mine USING (h)"
+        )
+    engine.run("DROP TABLE mine")
+    if not engine.number("SELECT count(*) FROM suspect"):
+        return []
+    ids = "dialogue, position, file_row_number AS row"
+    parts = [(-1, path) for path in stored] + list(enumerate(staged))
+    union = " UNION ALL ".join(
+        f"SELECT {number} AS part, {ids}, {key} FROM {parquet([path], options=', file_row_number = true')}"
+        for number, path in parts
+    )
+    sql = (
+        "SELECT part, row FROM (SELECT part, row, "
+        "row_number() OVER (PARTITION BY dialogue, position ORDER BY part, row) AS nth "
+        f"FROM (SELECT * FROM ({union}) SEMI JOIN suspect USING (h))) WHERE nth > 1 AND part >= 0 ORDER BY part, row"
+    )
+    dropped: dict[int, list[int]] = {}
+    for batch in engine.batches(sql):
+        for part, row in zip(batch["part"].to_pylist(), batch["row"].to_pylist(), strict=True):
+            dropped.setdefault(part, []).append(row)
+    return list(dropped.items())

@@ -1,0 +1,1 @@
+"""The command line and, on the same functions, the service."""

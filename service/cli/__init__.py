@@ -1,0 +1,1 @@
+"""The command `refaug`: one file per noun; flags → a dataclass → one call → results on stdout."""

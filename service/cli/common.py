@@ -1,0 +1,90 @@
+"""What the commands share: the output on stdout, sizes, and how an error leaves the house."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from core.errors import RefaugError, Usage
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
+MemoryOption = Annotated[
+    str, typer.Option(help="Memory to work in; what does not fit is spilled to disk.", metavar="SIZE")
+]
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
+
+
+def parse_size(text: str) -> int:
+    """`512MiB`, `2G`, `1.5GB` as bytes; without an i or with it, powers of 1024."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise Usage(f"{text!r} is not a size", remedy="for example 512MiB or 2GiB")
+    return int(float(match[1]) * 1024 ** ("kmgt".find(match[2].lower()) + 1 if match[2] else 0))
+
+
+def print_json(value: object) -> None:
+    """One JSON document on stdout."""
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
+    sys.stdout.buffer.write(orjson.dumps(value, option=options))
+    sys.stdout.flush()
+
+
+def print_line(text: str = "") -> None:
+    """A line on stdout, as it is."""
+    print(text)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table for people; numbers to the right."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    listed = [list(row) for row in rows]
+    for index, column in enumerate(columns):
+        numeric = bool(listed) and all(isinstance(row[index], int | float) for row in listed)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in listed:
+        table.add_row(*(shown(value) for value in row))
+    Console(markup=False, highlight=False, emoji=False).print(table)
+
+
+def print_facts(title: str, facts: Mapping[str, Any]) -> None:
+    """Names and values, one a line."""
+    print_line(title)
+    width = max((len(name) for name in facts), default=0)
+    for name, value in facts.items():
+        print_line(f"  {name:<{width}}  {shown(value)}")
+
+
+def shown(value: object) -> str:
+    """A value as a person reads it."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.2f}".rstrip("0").rstrip(".")
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {shown(inner)}" for name, inner in value.items()) or "-"
+    if isinstance(value, list | tuple):
+        return ", ".join(shown(inner) for inner in value) or "-"
+    return str(value)
+
+
+def report_error(error: RefaugError, *, as_json: bool) -> None:
+    """One error on stderr: for people a line and a remedy, for machines one JSON object."""
+    if as_json:
+        body = {"code": error.code, "message": error.message, "remedy": error.remedy, "exit_code": error.exit_code}
+        sys.stderr.buffer.write(orjson.dumps({"error": body}, option=orjson.OPT_APPEND_NEWLINE))
+    else:
+        remedy = f"\n  {error.remedy}" if error.remedy else ""
+        print(f"error [{error.code}]: {error.message}{remedy}", file=sys.stderr)
+    sys.stderr.flush()

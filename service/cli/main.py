@@ -1,0 +1,91 @@
+"""`refaug`: the whole tool as one command. Errors of ours become exit codes here, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Final
+
+import typer
+from typer.exceptions import TyperException
+
+from core.errors import Interrupted, RefaugError, Usage
+from core.version import VERSION
+from service.cli import demo_log, doctor, ingest, log, tokenizer
+from service.cli.common import report_error
+from service.settings import Settings
+
+_TYPER_INTERRUPTED: Final = 130
+
+app = typer.Typer(
+    name="refaug",
+    help="How good is a reply when many different replies would have been fine?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+app.command("ingest")(ingest.ingest_command)
+app.add_typer(log.app, name="log")
+app.command("demo-log")(demo_log.demo_log_command)
+app.add_typer(tokenizer.app, name="tokenizer")
+app.command("doctor")(doctor.doctor_command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"refaug {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    home: Annotated[
+        Path | None, typer.Option(help="Where everything is kept; overrules REFAUG_HOME.", metavar="FOLDER")
+    ] = None,
+    version: Annotated[  # noqa: ARG001  the callback answers it
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """How good is a reply when many different replies would have been fine?"""  # noqa: D400
+    context.obj = Settings.from_env() if home is None else Settings(home=home)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; the exit code says how it went (docs/reference/exit-codes.md)."""
+    given = sys.argv[1:] if arguments is None else arguments
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        return _run(given)
+    except RefaugError as error:
+        report_error(error, as_json="--json" in given)
+        return error.exit_code
+    except BrokenPipeError:
+        # Whoever read our output has gone. Python would complain again when it flushes stdout at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _run(given: list[str]) -> int:
+    """The command itself, with the library's own ways of ending turned into ours."""
+    interrupted = Interrupted("interrupted", remedy="the same command goes on where it stopped")
+    try:
+        code = app(given, standalone_mode=False)
+    except TyperException as error:
+        raise Usage(error.format_message(), remedy="refaug --help, or refaug COMMAND --help") from error
+    except (KeyboardInterrupt, typer.Abort) as error:
+        raise interrupted from error
+    if code == _TYPER_INTERRUPTED:
+        raise interrupted
+    return code if isinstance(code, int) else 0
+
+
+def _terminated(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

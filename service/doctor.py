@@ -1,0 +1,244 @@
+"""What can be wrong with an installation, looked at one by one; `refaug doctor` prints it, a health page may too."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import metadata, util
+from pathlib import Path
+from typing import Final
+
+from core.errors import RefaugError
+from core.log_store import StoredLog, list_logs
+from core.text import get_tokenizer
+from core.version import VERSION
+from service.settings import Settings
+
+PACKAGES: Final = ("core", "service")  # the top-level names that must be ours
+_LIBRARIES: Final = (
+    "pyarrow",
+    "duckdb",
+    "numpy",
+    "orjson",
+    "isal",
+    "zstandard",
+    "regex",
+    "sentencepiece",
+    "fugashi",
+    "torch",
+)
+_OPENMP: Final = ("libgomp", "libiomp5", "libomp")
+_WITH_OPENMP: Final = ("numpy", "torch", "faiss", "scipy")  # as far as they are installed
+_LEAST_DISK: Final = 2 << 30
+_LEAST_MEMORY: Final = 2 << 30
+
+
+class State(StrEnum):
+    """How a finding is meant."""
+
+    GOOD = "good"
+    NOTE = "note"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    state: State
+    found: str
+    remedy: str = ""
+
+
+def examine(settings: Settings, *, verify: bool = False) -> list[Finding]:
+    """Everything worth knowing, worst things included; nothing here changes anything."""
+    return [
+        _version(),
+        *_names(),
+        *_libraries(),
+        _tokenizer("mecab", "pip install fugashi ipadic"),
+        _threads(),
+        _openmp(),
+        _memory(),
+        *_home(settings.home),
+        *_leftovers(settings),
+        *_logs(settings, verify=verify),
+    ]
+
+
+def _version() -> Finding:
+    python = platform.python_version()
+    fits = sys.version_info >= (3, 11)
+    return Finding(
+        what="refaug",
+        state=State.GOOD if fits else State.WRONG,
+        found=f"{VERSION} on Python {python}",
+        remedy="" if fits else "install Python 3.11 or newer",
+    )
+
+
+def _names() -> Iterator[Finding]:
+    """Short package names may belong to somebody else in a shared environment."""
+    root = Path(__file__).resolve().parents[1]
+    for name in PACKAGES:
+        spec = util.find_spec(name)
+        origin = Path(spec.origin).resolve() if spec is not None and spec.origin else None
+        ours = origin is not None and origin.is_relative_to(root)
+        yield Finding(
+            what=f"package {name}",
+            state=State.GOOD if ours else State.WRONG,
+            found="ours" if ours else f"another distribution's: {origin}",
+            remedy="" if ours else "install refaug into an environment of its own: make demo does",
+        )
+
+
+def _libraries() -> Iterator[Finding]:
+    """Installed versions beside the ones in the lock."""
+    locked = _locked()
+    for name in _LIBRARIES:
+        try:
+            found = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            yield Finding(
+                what=name, state=State.WRONG, found="not installed", remedy="pip install -r requirements.lock"
+            )
+            continue
+        wanted = locked.get(name)
+        same = wanted is None or found.split("+")[0] == wanted
+        yield Finding(
+            what=name,
+            state=State.GOOD if same else State.NOTE,
+            found=found if same else f"{found}; the lock says {wanted}",
+            remedy="" if same else "pip install -r requirements.lock; figures may differ in the last digits",
+        )
+
+
+def _locked() -> dict[str, str]:
+    lock = Path(__file__).resolve().parents[1] / "requirements.lock"
+    if not lock.exists():
+        return {}
+    pins = (line.split("==", 1) for line in lock.read_text("utf-8").splitlines() if "==" in line and line[0] != "#")
+    return {name.strip(): pin.strip() for name, pin in pins}
+
+
+def _tokenizer(name: str, remedy: str) -> Finding:
+    try:
+        version = get_tokenizer(name).version
+    except RefaugError as error:
+        return Finding(what=f"tokenizer {name}", state=State.NOTE, found=error.message, remedy=error.remedy or remedy)
+    return Finding(what=f"tokenizer {name}", state=State.GOOD, found=version)
+
+
+def _threads() -> Finding:
+    cores = len(os.sched_getaffinity(0))
+    told = os.environ.get("OMP_NUM_THREADS")
+    if told and told.isdigit() and int(told) > cores:
+        return Finding(
+            what="threads",
+            state=State.NOTE,
+            found=f"OMP_NUM_THREADS={told} on {cores} cores",
+            remedy="more threads than cores make every barrier wait: unset it",
+        )
+    return Finding(what="threads", state=State.GOOD, found=f"{cores} cores; OMP_NUM_THREADS {told or 'not set'}")
+
+
+def _openmp() -> Finding:
+    """Two OpenMP runtimes in one process crash on macOS and slow each other down elsewhere."""
+    loaded = _openmp_loaded_with([name for name in _WITH_OPENMP if util.find_spec(name) is not None])
+    if loaded is None:
+        return Finding(what="OpenMP", state=State.NOTE, found="cannot be told on this system")
+    twice = len(loaded) > 1
+    return Finding(
+        what="OpenMP",
+        state=State.NOTE if twice else State.GOOD,
+        found=f"{len(loaded)} runtime(s) loaded by all libraries together: {', '.join(loaded) or 'none'}",
+        remedy="one should serve all: reinstall from the lock; never set KMP_DUPLICATE_LIB_OK" if twice else "",
+    )
+
+
+def _openmp_loaded_with(libraries: Sequence[str]) -> list[str] | None:
+    """The OpenMP files in a process that has imported these libraries; a process of its own, since they are heavy."""
+    program = f"import {', '.join((*libraries, 'sys'))}; print(open('/proc/self/maps').read())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        return None
+    files = {Path(line.split()[-1]).name for line in done.stdout.splitlines() if "/" in line}
+    return sorted(file for file in files if file.startswith(_OPENMP))
+
+
+def _memory() -> Finding:
+    pages = Path("/proc/meminfo")
+    lines = pages.read_text("utf-8").splitlines() if pages.exists() else []
+    free = next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable")), None)
+    if free is None:
+        return Finding(what="memory", state=State.NOTE, found="cannot be told on this system")
+    short = free < _LEAST_MEMORY
+    return Finding(
+        what="memory",
+        state=State.NOTE if short else State.GOOD,
+        found=f"{free / 2**30:.1f} GiB available",
+        remedy="ingest with --memory 512MiB" if short else "",
+    )
+
+
+def _home(home: Path) -> Iterator[Finding]:
+    if not home.exists():
+        yield Finding(what="REFAUG_HOME", state=State.NOTE, found=f"{home} is not there yet; the first ingest makes it")
+        return
+    writable = os.access(home, os.W_OK)
+    yield Finding(
+        what="REFAUG_HOME",
+        state=State.GOOD if writable else State.WRONG,
+        found=str(home) + ("" if writable else ", which cannot be written"),
+        remedy="" if writable else f"chown it to the user that runs refaug: {os.geteuid()}",
+    )
+    free = shutil.disk_usage(home).free
+    short = free < _LEAST_DISK
+    yield Finding(
+        what="disk",
+        state=State.NOTE if short else State.GOOD,
+        found=f"{free / 2**30:.1f} GiB free",
+        remedy="free some room, or move REFAUG_HOME" if short else "",
+    )
+
+
+def _leftovers(settings: Settings) -> Iterator[Finding]:
+    """Stages of runs that were stopped: they resume, or can be deleted."""
+    for stage in sorted(settings.logs.glob("*/.staging-*")):
+        yield Finding(
+            what=f"log {stage.parent.name}",
+            state=State.NOTE,
+            found="an ingest was stopped before its end",
+            remedy=f"run the same command again to finish it, or delete {stage}",
+        )
+    for scratch in sorted(settings.cache.glob("engine-*")):
+        if not Path(f"/proc/{scratch.name.removeprefix('engine-')}").exists():
+            yield Finding(
+                what="cache",
+                state=State.NOTE,
+                found=f"scratch of a process that is gone: {scratch}",
+                remedy="delete it",
+            )
+
+
+def _logs(settings: Settings, *, verify: bool) -> Iterator[Finding]:
+    for name in list_logs(settings.logs):
+        try:
+            log = StoredLog.open(settings.logs, name)
+            broken = [trouble for _, trouble in log.verify() if trouble] if verify else []
+        except RefaugError as error:
+            broken, log = [error.message], None
+        pairs = log.manifest.totals.get("pairs", 0) if log is not None else 0
+        yield Finding(
+            what=f"log {name}",
+            state=State.WRONG if broken else State.GOOD,
+            found="; ".join(broken) or f"{pairs:,} pairs" + (", every hash as the manifest says" if verify else ""),
+            remedy="restore the file from a backup, or ingest the sources again" if broken else "",
+        )

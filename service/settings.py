@@ -1,0 +1,36 @@
+"""The only reader of the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What the environment decides."""
+
+    home: Path = Path("refaug-data")
+
+    @classmethod
+    def from_env(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """Read REFAUG_HOME; what is not set keeps its default."""
+        values = os.environ if environment is None else environment
+        return cls(home=Path(values["REFAUG_HOME"])) if values.get("REFAUG_HOME") else cls()
+
+    @property
+    def logs(self) -> Path:
+        """The folder of the logs."""
+        return self.home / "logs"
+
+    @property
+    def cache(self) -> Path:
+        """The folder of what can be made again."""
+        return self.home / "cache"
+
+
+# Name → what it does; docs/reference/settings.md is held to this list by a test.
+VARIABLES: Mapping[str, str] = {"REFAUG_HOME": "the folder that holds everything refaug owns; default ./refaug-data"}
