@@ -62,7 +62,7 @@ def delete(
         )
         manifest.write(folder)
         remove_unnamed(folder, manifest)
-    return Removed(pairs=removed, dialogues=by_dialogue, speakers=by_speaker, pairs_left=totals["pairs"])
+    return Removed(pairs=removed, dialogues=dict(by_dialogue), speakers=dict(by_speaker), pairs_left=totals["pairs"])
 
 
 def _without(log: StoredLog, part: LogPart, dialogues: Counter[str], speakers: Counter[str]) -> LogPart | None:
