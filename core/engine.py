@@ -15,7 +15,7 @@ from core.errors import RefaugError, StorageFull
 from core.files import remove_tree
 
 # What the process holds beside DuckDB's own limit: Python, Arrow, and what the limit does not count (measured).
-_BESIDE: Final = 160 << 20
+_BESIDE: Final = 192 << 20
 _LEAST: Final = 128 << 20
 _FULL_SIGNS: Final = ("No space left", "File too large", "Disk quota", "max_temp_directory_size")
 
@@ -63,9 +63,9 @@ class Engine:
         return int(self.rows(sql, values)[0][0])
 
     def batches(self, sql: str, values: Sequence[object] = (), *, size: int = 20_000) -> Iterator[pa.RecordBatch]:
-        """A large answer, piece by piece."""
-        with _errors(self._scratch):
-            yield from self._connection.sql(sql, params=list(values) or None).to_arrow_reader(size)
+        """A large answer, piece by piece; on a cursor of its own, so that other queries may run in between."""
+        with _errors(self._scratch), self._connection.cursor() as cursor:
+            yield from cursor.sql(sql, params=list(values) or None).to_arrow_reader(size)
 
 
 @contextmanager

@@ -15,7 +15,8 @@ from core.log_store import LogSource
 from core.logs.formats import Container, Format, blocks_of, detect
 from core.logs.rows import Block, aligned_blocks, require_even
 from core.logs.shapes import Fields, Shape
-from core.logs.sources import LineReader, Source
+from core.logs.sources import BLOCK_BYTES, LineReader, Source
+from core.workers import default_count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,16 @@ class IngestOrder:
             raise Usage(f"--max-bad-share {self.max_bad_share} is not between 0 and 1")
         if self.memory < 256 << 20:
             raise Usage(f"--memory {self.memory >> 20}MiB is too little", remedy="give at least 256MiB")
+
+    @property
+    def block_bytes(self) -> int:
+        """How much of a source is taken at once: a block in work needs about thirty times its size."""
+        return max(1 << 20, min(BLOCK_BYTES, self.memory >> 8))
+
+    @property
+    def worker_count(self) -> int:
+        """Processes beside this one: as told, or as many as there are cores and memory for."""
+        return min(default_count(), (self.memory >> 27) - 2) if self.workers is None else self.workers
 
     def settings(self) -> dict[str, Any]:
         """What decides the outcome, for the manifest; blocked speakers stay out of it by name."""
@@ -87,9 +98,9 @@ class Unit:
         """As messages and manifests call it."""
         return " + ".join(str(source.path) for source in self.sources)
 
-    def reader(self, encoding: str) -> tuple[Callable[[], int], Iterator[Block]]:
+    def reader(self, encoding: str, block_bytes: int = BLOCK_BYTES) -> tuple[Callable[[], int], Iterator[Block]]:
         """The position in the file, and its blocks."""
-        readers = [LineReader(source, encoding=encoding) for source in self.sources]
+        readers = [LineReader(source, encoding=encoding, block_bytes=block_bytes) for source in self.sources]
         if self.format.container is Container.ALIGNED:
             return readers[0].position, aligned_blocks(readers[0], readers[1])
         return readers[0].position, blocks_of(readers[0], self.format)

@@ -37,7 +37,7 @@ _DISTINCT: Final = {
 def _totals(engine: Engine, added: str, stored: str) -> dict[str, int]:
     totals = {"pairs": engine.number(f"SELECT count(*) FROM {added}")}
     for name, key in _DISTINCT.items():
-        engine.run(f"CREATE OR REPLACE TEMP TABLE keys AS SELECT DISTINCT {key} AS k FROM {added}")
+        engine.run(f"CREATE OR REPLACE TABLE keys AS SELECT DISTINCT {key} AS k FROM {added}")
         totals[name] = engine.number("SELECT count(*) FROM keys")
         if stored:
             known = f"SELECT count(DISTINCT k) FROM (SELECT {key} AS k FROM {stored}) JOIN keys USING (k)"
@@ -93,10 +93,8 @@ def statistics(engine: Engine, log: StoredLog) -> dict[str, Any]:
 def known_pairs(engine: Engine, stored: Sequence[Path], staged: Sequence[Path]) -> list[tuple[int, list[int]]]:
     """Rows of staged parts whose pair id stands earlier: (index of the part, row numbers)."""
     key = "hash(dialogue, position) AS h"
-    engine.run(
-        f"CREATE TEMP TABLE mine AS SELECT h, count(*) AS n FROM (SELECT {key} FROM {parquet(staged)}) GROUP BY h"
-    )
-    engine.run("CREATE TEMP TABLE suspect AS SELECT h FROM mine WHERE n > 1")
+    engine.run(f"CREATE TABLE mine AS SELECT h, count(*) AS n FROM (SELECT {key} FROM {parquet(staged)}) GROUP BY h")
+    engine.run("CREATE TABLE suspect AS SELECT h FROM mine WHERE n > 1")
     if stored:
         engine.run(
             f"INSERT INTO suspect SELECT DISTINCT h FROM (SELECT {key} FROM {parquet(stored)}) SEMI JOIN mine USING (h)"

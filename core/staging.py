@@ -41,7 +41,7 @@ from core.logs.sources import BadRow
 from core.pairing import MESSAGE_SCHEMA, BlockResult, FloodCounter, Reading, Reject, block_worker
 from core.progress import Progress
 from core.trees import LeftOut, TreeCounts, Trees
-from core.workers import Workers, default_count
+from core.workers import Workers
 
 PART_BYTES: Final = 96 << 20  # of Arrow data; a part is also how much work a kill can cost
 _SMALL_BYTES: Final = 4 << 20  # below this, starting workers takes longer than the work
@@ -181,7 +181,7 @@ class Stage:
         progress.stage("reading", sum(source.size for unit in self.units for source in unit.sources[:1]), "B")
         progress.advance(sum(unit.sources[0].size for unit in self.units[: state.unit]))
         size = sum(source.size for unit in self.units[state.unit :] for source in unit.sources)
-        count = 0 if size < _SMALL_BYTES else (default_count() if order.workers is None else order.workers)
+        count = 0 if size < _SMALL_BYTES else (order.worker_count)
         with Workers(block_worker, count) as workers:
             output = _Output(self)
             for index in range(state.unit, len(self.units)):
@@ -197,7 +197,7 @@ class Stage:
         if len(state.counts) == index:
             state.counts.append({})
         counts = Counter(state.counts[index])
-        position, blocks = unit.reader(self.order.encoding)
+        position, blocks = unit.reader(self.order.encoding, self.order.block_bytes)
         done = state.blocks if index == state.unit else 0
         before = 0
         for number, result in enumerate(workers.map(self._reading(unit), islice(blocks, done, None)), done + 1):

@@ -133,7 +133,7 @@ HOME = (
             "I have to tell the post office the new address before the move.",
             "In {flat} the windows face south, so the plants will be happy.",
             "Bread and salt for {flat} is an old custom, I like it.",
-            "After the move there will be pizza on the floor for all helpers.",
+            "After the move there will be pizza on the floor for everyone who carried.",
         ),
         closings=("See you at {flat}, bring gloves!", "I go back to packing boxes now."),
     ),

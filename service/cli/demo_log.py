@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from core.demo.generator import DemoSettings, demo_log_lines
-from core.demo.test_file import DemoItemSettings, demo_item_lines
+from core.demo.items import DemoItemSettings, demo_item_lines
 from core.files import write_aside
 from service.cli.common import JsonFlag, print_json, print_line
 
