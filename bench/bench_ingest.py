@@ -1,11 +1,11 @@
-"""How quick, how small, how exact is `refaug ingest`?
+"""How quick, how small and how exact `refaug ingest` is.
 
-    python bench/bench_ingest.py                      all three, on logs of --data, or on generated ones where it is absent
+    python bench/bench_ingest.py                      all three, on the logs of --data
     python bench/bench_ingest.py speed --runs 5       pairs/s beside bench/plain_ingest.py, in turn, whole processes
     python bench/bench_ingest.py memory               peak memory at 1 M and 10 M generated messages of trees
     python bench/bench_ingest.py counts               pairs of real logs beside what their README says
 
-Results go to bench/results/ingest_<part>.json. `--data` is a folder with `logs/*.jsonl.gz` (see docs/benchmarks.md); the
+Results go to bench/results/ingest_<part>.json. `--data` is a folder with `logs/*.jsonl.gz` (docs/benchmarks.md); the
 speed is measured on its medium_en, and without it on a demo log, as the result says.
 """
 
@@ -57,7 +57,9 @@ def speed(data: Path, scratch: Path, runs: int) -> dict[str, Any]:
         ours.append(watched(refaug(home, "ingest", str(source), "--log", "speed", "--json")))
         shutil.rmtree(home)
         plain.append(
-            watched([sys.executable, str(ROOT / "bench" / "plain_ingest.py"), str(source), str(scratch / "plain.parquet")])
+            watched(
+                [sys.executable, str(ROOT / "bench" / "plain_ingest.py"), str(source), str(scratch / "plain.parquet")]
+            )
         )
         print(f"run {number + 1}: ours {ours[-1].seconds:.1f} s, plain loop {plain[-1].seconds:.1f} s", flush=True)
     size, unpack_s = unpacked(source)
@@ -84,7 +86,9 @@ def speed(data: Path, scratch: Path, runs: int) -> dict[str, Any]:
 def demo_source(scratch: Path) -> Path:
     """A log to measure on where no real one is at hand."""
     path, packed = scratch / "demo.jsonl", scratch / "demo.jsonl.gz"
-    watched(refaug(scratch, "demo-log", "--dialogues", "200000", "--output", str(path), "--items-output", f"{path}.items"))
+    watched(
+        refaug(scratch, "demo-log", "--dialogues", "200000", "--output", str(path), "--items-output", f"{path}.items")
+    )
     with path.open("rb") as file, igzip.open(packed, "wb") as out:
         shutil.copyfileobj(file, out)
     return packed

@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import duckdb
 import pyarrow as pa
 
-from core.errors import RefaugError, StorageFull
-from core.files import remove_tree
+from core.errors import Conflict, RefaugError, StorageFull
+from core.files import make_folder, remove_tree
 
 # What the process holds beside DuckDB's own limit: Python, Arrow, and what the limit does not count (measured).
 _BESIDE: Final = 192 << 20
 _LEAST: Final = 128 << 20
+_A_THREAD: Final = 256 << 20  # a sort of wide rows wants this much for each; with less it fails instead of spilling
 _FULL_SIGNS: Final = ("No space left", "File too large", "Disk quota", "max_temp_directory_size")
+_GONE_SIGNS: Final = ("No files found", "No such file")
+
+Answer = TypeVar("Answer")
 
 
 class Engine:
     """One connection with a scratch database, gone when it closes."""
 
-    def __init__(self, scratch: Path, *, memory: int, threads: int = 2) -> None:
+    def __init__(self, scratch: Path, *, memory: int, threads: int | None = None) -> None:
         remove_tree(scratch)
-        scratch.mkdir(parents=True)
+        make_folder(scratch)
         self._scratch = scratch
         limit = max(_LEAST, (memory - _BESIDE) * 3 // 4)
+        if threads is None:
+            threads = max(1, min(len(os.sched_getaffinity(0)), limit // _A_THREAD))
         settings: dict[str, Any] = {
             "memory_limit": f"{limit >> 20}MiB",
             "threads": threads,
@@ -38,6 +47,8 @@ class Engine:
         }
         with _errors(scratch):
             self._connection = duckdb.connect(str(scratch / "scratch.duckdb"), config=settings)
+            self._connection.execute("SET GLOBAL TimeZone = 'UTC'")  # times must not depend on where they are read
+        self._thread = ThreadPoolExecutor(1, "log engine")
 
     def __enter__(self) -> Self:
         return self
@@ -45,18 +56,17 @@ class Engine:
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
     ) -> None:
+        self._thread.shutdown()
         self._connection.close()
         remove_tree(self._scratch)
 
     def run(self, sql: str, values: Sequence[object] = ()) -> None:
         """A statement without an answer."""
-        with _errors(self._scratch):
-            self._connection.execute(sql, list(values) or None)
+        self._apart(self._connection, lambda: self._connection.execute(sql, list(values) or None))
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """A small answer."""
-        with _errors(self._scratch):
-            return self._connection.execute(sql, list(values) or None).fetchall()
+        return self._apart(self._connection, lambda: self._connection.execute(sql, list(values) or None).fetchall())
 
     def number(self, sql: str, values: Sequence[object] = ()) -> int:
         """An answer of one whole number."""
@@ -64,8 +74,21 @@ class Engine:
 
     def batches(self, sql: str, values: Sequence[object] = (), *, size: int = 20_000) -> Iterator[pa.RecordBatch]:
         """A large answer, piece by piece; on a cursor of its own, so that other queries may run in between."""
-        with _errors(self._scratch), self._connection.cursor() as cursor:
-            yield from cursor.sql(sql, params=list(values) or None).to_arrow_reader(size)
+        with self._connection.cursor() as cursor:
+            reader = self._apart(cursor, lambda: cursor.sql(sql, params=list(values) or None).to_arrow_reader(size))
+            while (batch := self._apart(cursor, partial(next, reader, None))) is not None:
+                yield batch
+
+    def _apart(self, connection: duckdb.DuckDBPyConnection, work: Callable[[], Answer]) -> Answer:
+        """Let another thread do it, since a query leaves no gap in which this one could hear of Ctrl-C."""
+        with _errors(self._scratch):
+            answer = self._thread.submit(work)
+            try:
+                return answer.result()
+            except KeyboardInterrupt:
+                connection.interrupt()
+                answer.exception()  # wait until it has stopped
+                raise
 
 
 @contextmanager
@@ -73,13 +96,18 @@ def _errors(scratch: Path) -> Iterator[None]:
     """DuckDB's errors in our tree: a full disk is a full disk, too little memory says what to change."""
     try:
         yield
-    except duckdb.OutOfMemoryException as error:
-        if any(sign in str(error) for sign in _FULL_SIGNS):
-            raise StorageFull(f"{scratch}: {_first_line(error)}") from error
-        raise RefaugError(f"the work does not fit: {_first_line(error)}", remedy="give more with --memory") from error
-    except (duckdb.Error, pa.ArrowException) as error:
-        if any(sign in str(error) for sign in _FULL_SIGNS):
-            raise StorageFull(f"{scratch}: {_first_line(error)}", remedy="free some room and run it again") from error
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        text, what = str(error), f"{scratch}: {_first_line(error)}"
+        if any(sign in text for sign in _FULL_SIGNS):
+            raise StorageFull(what, remedy="free some room and run the same command again") from error
+        if isinstance(error, duckdb.OutOfMemoryException):
+            raise RefaugError(
+                f"the work does not fit: {_first_line(error)}", remedy="give more with --memory"
+            ) from error
+        if any(sign in text for sign in _GONE_SIGNS):
+            raise Conflict(
+                f"a file was replaced while it was read: {_first_line(error)}", remedy="run it again"
+            ) from error
         raise RefaugError(f"the log engine failed: {_first_line(error)}") from error
 
 

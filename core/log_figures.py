@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,6 +47,10 @@ def _totals(engine: Engine, added: str, stored: str) -> dict[str, int]:
     return totals
 
 
+def _moment(micros: int | None) -> str | None:
+    return None if micros is None else datetime.fromtimestamp(micros / 1_000_000, UTC).isoformat()
+
+
 def statistics(engine: Engine, log: StoredLog) -> dict[str, Any]:
     """The figures of `refaug log stats`, counted anew from the parts."""
     totals = totals_of(engine, log.paths)
@@ -56,7 +61,7 @@ def statistics(engine: Engine, log: StoredLog) -> dict[str, Any]:
     quantiles = engine.rows(
         f"SELECT quantile_cont({words.format('utterance')}, [0.05, 0.5, 0.95]), "
         f"quantile_cont({words.format('response')}, [0.05, 0.5, 0.95]), "
-        f"avg({words.format('response')}), min(time), max(time), count(time), "
+        f"avg({words.format('response')}), epoch_us(min(time)), epoch_us(max(time)), count(time), "
         f"approx_count_distinct(response_speaker), count(response_speaker) FROM {pairs}"
     )[0]
     several = engine.rows(
@@ -80,8 +85,8 @@ def statistics(engine: Engine, log: StoredLog) -> dict[str, Any]:
         "utterance_words": dict(zip(("p05", "p50", "p95"), map(float, quantiles[0]), strict=True)),
         "response_words": dict(zip(("p05", "p50", "p95"), map(float, quantiles[1]), strict=True)),
         "mean_response_words": round(float(quantiles[2]), 3),
-        "first_time": quantiles[3].isoformat() if quantiles[3] else None,
-        "last_time": quantiles[4].isoformat() if quantiles[4] else None,
+        "first_time": _moment(quantiles[3]),
+        "last_time": _moment(quantiles[4]),
         "pairs_with_time": quantiles[5],
         "speakers_about": quantiles[6],
         "pairs_with_speaker": quantiles[7],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import orjson
@@ -30,28 +31,47 @@ def parse_size(text: str) -> int:
     return int(float(match[1]) * 1024 ** ("kmgt".find(match[2].lower()) + 1 if match[2] else 0))
 
 
+class ReaderGone(Exception):
+    """Whoever read our output has closed it (`… | head`): nothing is wrong, and nothing is left to say."""
+
+
+@contextmanager
+def _to_stdout() -> Iterator[None]:
+    """Keep a closed pipe from the library, which would end the process with an error."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        raise ReaderGone from error
+
+
 def print_json(value: object) -> None:
     """One JSON document on stdout."""
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
-    sys.stdout.buffer.write(orjson.dumps(value, option=options))
-    sys.stdout.flush()
+    with _to_stdout():
+        sys.stdout.buffer.write(orjson.dumps(value, option=options))
 
 
 def print_line(text: str = "") -> None:
     """A line on stdout, as it is."""
-    print(text)
+    with _to_stdout():
+        print(text)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table for people; numbers to the right."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    print_line(title)
+    table = Table(box=None, pad_edge=False)
     listed = [list(row) for row in rows]
     for index, column in enumerate(columns):
         numeric = bool(listed) and all(isinstance(row[index], int | float) for row in listed)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in listed:
         table.add_row(*(shown(value) for value in row))
-    Console(markup=False, highlight=False, emoji=False).print(table)
+    console = Console(markup=False, highlight=False, emoji=False)
+    with console.capture() as text:
+        console.print(table)
+    print_line(text.get().rstrip("\n"))
 
 
 def print_facts(title: str, facts: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from typer.exceptions import TyperException
 from core.errors import Interrupted, RefaugError, Usage
 from core.version import VERSION
 from service.cli import demo_log, doctor, ingest, log, tokenizer
-from service.cli.common import report_error
+from service.cli.common import ReaderGone, report_error
 from service.settings import Settings
 
 _TYPER_INTERRUPTED: Final = 130
@@ -63,8 +63,8 @@ def main(arguments: list[str] | None = None) -> int:
     except RefaugError as error:
         report_error(error, as_json="--json" in given)
         return error.exit_code
-    except BrokenPipeError:
-        # Whoever read our output has gone. Python would complain again when it flushes stdout at its end.
+    except ReaderGone:
+        # Python flushes stdout once more at its end, and would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
