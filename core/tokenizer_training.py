@@ -6,16 +6,13 @@ The same texts in the same order with the same settings give the same bytes.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import importlib
 import io
-import json
 import logging
 import os
 import random
 import re
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -23,7 +20,8 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 from types import ModuleType
 
-from core.errors import BadInput, MissingPart, StorageFull, Usage
+from core.errors import BadInput, MissingPart, Usage
+from core.files import write_aside, write_json
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +34,6 @@ _LARGE_ALPHABETS = frozenset({"ja", "zh"})
 # SentencePiece drops every sentence with U+2585, which it uses itself, and NUL ends a line in its trainer.
 _NOT_FOR_TRAINING = str.maketrans({"\0": " ", "\u2585": " "})
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _TOO_MANY_PIECES = re.compile(r"Vocabulary size too high .*<= (\d+)")
 _TOO_FEW_PIECES = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 
@@ -239,8 +236,7 @@ def _refusal(message: str, settings: TokenizerTraining) -> BadInput:
 def _publish(model: bytes, trained: TrainedTokenizer) -> None:
     """Write the model and then its manifest, so that a manifest always describes the model beside it.
 
-    Both are written aside before anything is touched. Then an old manifest goes first: stopped in between, there is a
-    model without a manifest, which is no artefact.
+    An old manifest goes before the model changes: stopped in between, there is a model without a manifest, which is no artefact.
     """
     manifest = {
         "format_version": FORMAT_VERSION,
@@ -258,34 +254,10 @@ def _publish(model: bytes, trained: TrainedTokenizer) -> None:
         "sentencepiece": installed_version("sentencepiece"),
     }
     manifest_path = trained.path.with_name(f"{trained.path.name}.json")
-    asides: list[Path] = []
-    try:
-        trained.path.parent.mkdir(parents=True, exist_ok=True)
-        asides.append(_written_aside(trained.path, model))
-        asides.append(_written_aside(manifest_path, (json.dumps(manifest, indent=2) + "\n").encode()))
+    trained.path.parent.mkdir(parents=True, exist_ok=True)
+    with write_aside(trained.path) as file:
+        file.write(model)
+        file.flush()
+        os.fsync(file.fileno())  # the new model is safe before the old pair is touched
         manifest_path.unlink(missing_ok=True)
-        asides[0].replace(trained.path)
-        asides[1].replace(manifest_path)
-    except OSError as error:
-        if error.errno in _FULL:
-            raise StorageFull(f"no space left for {trained.path}", remedy="free some space and train again") from error
-        raise
-    finally:
-        for aside in asides:
-            aside.unlink(missing_ok=True)
-
-
-def _written_aside(path: Path, content: bytes) -> Path:
-    """Write a temporary file in the folder of `path`, down to the disk; nothing stays behind if that fails."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    aside = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.chmod(0o644)  # mkstemp makes it private to this user
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
-    return aside
+    write_json(manifest_path, manifest)
