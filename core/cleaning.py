@@ -28,11 +28,18 @@ URL, EMAIL, USER = "<url>", "<email>", "<user>"
 
 # Zero-width joiner and non-joiner stay: Persian spelling and composed emoji need them.
 _CONTROL = re.compile(
-    r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+    r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
 )
-_URL = re.compile(r"(?:https?://|ftp://|www\.)[^\s<>\"'）」』】、。]+[^\s<>\"'.,;:!?)\]}）」』】、。]", re.IGNORECASE)
-_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}[a-zA-Z]{2,24}(?![\w-])")
-_USER = re.compile(r"(?<![\w@/.])@[A-Za-z0-9_][A-Za-z0-9_.-]{0,38}[A-Za-z0-9_]|(?<![\w@/.])@[A-Za-z0-9_]")
+_URL = re.compile(
+    r"(?:(?i:https?://|ftp://)|(?<![A-Za-z0-9])(?:www|Www|WWW)\.)"
+    r"[^\s<>\"'）」』】、。]+[^\s<>\"'.,;:!?)\]}）」』】、。]"
+)
+# Letters a name can join on to; not \w, since scripts without spaces write `連絡はa@b.exampleまで`.
+_NAME = r"A-Za-z0-9_\u00c0-\u052f"
+_EMAIL = re.compile(
+    rf"(?<![{_NAME}.+-])[{_NAME}.+-]{{1,64}}@(?:[{_NAME}-]{{1,63}}\.){{1,8}}[a-zA-Z]{{2,24}}(?![{_NAME}-])"
+)
+_USER = re.compile(rf"(?<![{_NAME}@/])@[A-Za-z0-9_](?:[A-Za-z0-9_.-]{{0,38}}[A-Za-z0-9_])?")
 
 
 def _nfc(text: str) -> str:
@@ -41,7 +48,12 @@ def _nfc(text: str) -> str:
 
 def _entities(text: str) -> str:
     """Twice, since logs that went through two web forms hold `&amp;#39;`."""
-    return html.unescape(html.unescape(text)) if "&" in text else text
+    if "&" not in text:
+        return text
+    try:
+        return html.unescape(html.unescape(text))
+    except ValueError:  # `&#` and more digits than Python makes a number of
+        return text
 
 
 def _control(text: str) -> str:
@@ -49,7 +61,7 @@ def _control(text: str) -> str:
 
 
 def _urls(text: str) -> str:
-    return _URL.sub(URL, text) if "://" in text or "www." in text or "WWW." in text else text
+    return _URL.sub(URL, text) if "://" in text or "ww." in text or "WW." in text else text
 
 
 def _emails(text: str) -> str:
@@ -66,17 +78,24 @@ def _spaces(text: str) -> str:
 
 # ── mark-up: one function a preset ────────────────────────────────────────────────────────────────────────────────
 
-_REDDIT_QUOTE = re.compile(r"^[ \t]*(?:>|&gt;).*$", re.MULTILINE)
-_REDDIT_LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\([^()\s]{1,2000}(?:\([^()\s]*\))?[^()\s]*\)")
+# None of these may take longer than the text is long: what stands inside a mark cannot hold the mark's beginning, so
+# that marks without an end are not searched for over and over.
+
+_REDDIT_QUOTE = re.compile(r"^[ \t]*(?:>|&gt;)(?!!).*$", re.MULTILINE)
+_REDDIT_SPOILER = re.compile(r">!([^\n<>]*)!<")
+_REDDIT_LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\([^()\s]++(?:\([^()\s]*+\)[^()\s]*+)?\)")
 _REDDIT_USER = re.compile(r"(?<![\w/])/?u/[A-Za-z0-9_-]{3,20}")
-_REDDIT_EMPHASIS = re.compile(r"(?<!\w)(\*{1,3}|~~|__?|`{1,3})(?=\S)([^\n*~`]{1,500}?)(?<=\S)\1(?!\w)")
 _REDDIT_BLOCK = re.compile(r"^[ \t]*(?:#{1,6} +|[-*+] +|\d{1,3}\. +(?=\S))", re.MULTILINE)
-_SLACK_USER = re.compile(r"<@[UW][A-Z0-9]+(?:\|[^>]*)?>|<![a-z]+(?:\^[A-Z0-9]+)?(?:\|[^>]*)?>")
-_SLACK_CHANNEL = re.compile(r"<#[CG][A-Z0-9]+\|?([^>]*)>")
-_SLACK_LINK = re.compile(r"<(?:https?|ftp)://[^>]*>")
-_SLACK_MAIL = re.compile(r"<mailto:[^>]*>")
+_REDDIT_STARS = re.compile(r"(?<!\w)(\*{1,3}|~~|`{1,3})(?=\S)([^\n*~`]++)(?<=\S)\1(?!\w)")
+_REDDIT_UNDERSCORES = re.compile(
+    r"(?<!\w)(__?)(?=[^\s_])((?:[^\n_]|(?<=[^\W_])_++(?=[^\W_]))++)(?<=\S)\1(?!\w)"  # not those of snake_case
+)
+_SLACK_USER = re.compile(r"<@[UW][A-Z0-9]+(?:\|[^<>]*)?>|<![a-z]+(?:\^[A-Z0-9]+)?(?:\|[^<>]*)?>")
+_SLACK_CHANNEL = re.compile(r"<#[CG][A-Z0-9]+(?:\|([^<>]*))?>")
+_SLACK_LINK = re.compile(r"<(?:https?|ftp)://[^<>]*>")
+_SLACK_MAIL = re.compile(r"<mailto:[^<>]*>")
 _TAG = re.compile(r"</?(?!(?:url|email|user)>)[A-Za-z][A-Za-z0-9]*(?:\s[^<>]{0,500})?/?>")
-_SUBTITLE = re.compile(r"\{\\[^}]{0,100}\}|\{[yY]:[a-z]\}|^\s*-\s*", re.MULTILINE)
+_SUBTITLE = re.compile(r"\{\\[^{}]{0,100}\}|\{[yY]:[a-z]\}|^[ \t]*-[ \t]*", re.MULTILINE)
 _RETWEET = re.compile(r"^RT @\w{1,20}: ?")
 
 
@@ -86,7 +105,8 @@ def _reddit(text: str) -> str:
     text = _REDDIT_LINK.sub(r"\1", text)
     text = _REDDIT_USER.sub(USER, text)
     text = _REDDIT_BLOCK.sub("", text)
-    return _REDDIT_EMPHASIS.sub(r"\2", text)
+    text = _REDDIT_SPOILER.sub(r"\1", text)
+    return _REDDIT_UNDERSCORES.sub(r"\2", _REDDIT_STARS.sub(r"\2", text))
 
 
 def _slack(text: str) -> str:
@@ -112,9 +132,9 @@ MARKUPS: Final[Mapping[str, Callable[[str], str]]] = MappingProxyType(
 
 REPAIRS: Final[Mapping[str, Callable[[str], str]]] = MappingProxyType(
     {
-        "nfc": _nfc,
         "entities": _entities,
         "control": _control,
+        "nfc": _nfc,  # after these two, which can bring a letter and its mark together
         "markup": _html,  # stands for the place in the order; the preset chosen takes it
         "urls": _urls,
         "emails": _emails,
@@ -174,11 +194,12 @@ _LATIN_LANGUAGES = frozenset(
     ]
 )
 _LETTER = regex.compile(r"\p{L}")
+_PLACEHOLDER = re.compile(f"{URL}|{EMAIL}|{USER}")
 _DELETED = re.compile(
     r"\[?\(?\s*(?:deleted|removed|deleted by user|message deleted|unavailable)\s*\)?\]?", re.IGNORECASE
 )
 _BRACKETED = ("[", "(")
-_BOT_TEXT = re.compile(r"\bI(?:'m| am) a (?:ro)?bot\b|\bbeep boop\b|performed automatically", re.IGNORECASE)
+_BOT_TEXT = re.compile(r"\bI(?:['’]m| am) a (?:ro)?bot\b|\bbeep boop\b|performed automatically", re.IGNORECASE)
 _BOT_SPEAKERS = frozenset({"AutoModerator", "automoderator", "slackbot", "Slackbot", "USLACKBOT"})
 _LONGEST_RUN: Final = 100
 _LONG_RUN = re.compile(r"[!-~]{101}")
@@ -201,9 +222,9 @@ MOST_FLOOD_CAP: Final = 60_000  # what the counter's 16-bit cells can hold
 
 REPAIR_NOTES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "nfc": "Unicode normal form C",
         "entities": "HTML entities become the characters they stand for",
         "control": "control, zero-width and direction characters are removed",
+        "nfc": "Unicode normal form C",
         "markup": "the mark-up of --markup is taken off",
         "urls": "addresses become <url>",
         "emails": "mail addresses become <email>",
@@ -274,7 +295,7 @@ class Cleaner:
         )
         self._filters = frozenset(settings.rules) & frozenset(FILTERS)
         script = script_of(settings.language) if settings.language is not None and "script" in settings.rules else None
-        self._script = None if script is None else regex.compile(rf"[{script}]")
+        self._script = None if script is None else regex.compile(rf"(?V1)[\p{{L}}&&[{script}]]")
         self._is_plain = _PLAIN_PROSE if settings.markup in ("reddit", "subtitles") else _PLAIN
         self._shortest = max(settings.min_chars, 1)
         self._any_plain = script is None or script == SCRIPTS["latin"]
@@ -311,8 +332,8 @@ class Cleaner:
             if is_plain(text)
             and "  " not in text
             and "://" not in text
-            and "www." not in text
-            and "WWW." not in text
+            and "ww." not in text
+            and "WW." not in text
             and text[-1] != " "
             and shortest <= len(text) <= longest
             and (len(text) <= _LONGEST_RUN or not has_long_run(text))
@@ -339,7 +360,7 @@ class Cleaner:
 
     def reason_to_drop(self, text: str, normalised: str) -> str | None:
         """The first filter that this (repaired) text falls to."""
-        if not text or text.isspace():
+        if not normalised:
             return "empty"
         filters = self._filters
         if "deleted" in filters and text[0] in _BRACKETED and len(text) < 24 and _DELETED.fullmatch(text):
@@ -359,13 +380,14 @@ class Cleaner:
     def _in_script(self, text: str) -> bool:
         """Judged from six letters on: `OK` and `LOL` are said in every script."""
         assert self._script is not None
-        letters = len(_LETTER.findall(text.replace(URL, "").replace(EMAIL, "").replace(USER, "")))
-        return letters < 6 or 2 * len(self._script.findall(text)) >= letters
+        said = _PLACEHOLDER.sub("", text)
+        letters = len(_LETTER.findall(said))
+        return letters < 6 or 2 * len(self._script.findall(said)) >= letters
 
 
 def _says_bot(text: str, normalised: str) -> bool:
-    words = normalised if "bot" in normalised or "automatically" in normalised or "beep" in normalised else ""
-    return bool(words) and _BOT_TEXT.search(text) is not None
+    told = "bot" in normalised or "automatically" in normalised or "beep" in normalised
+    return told and _BOT_TEXT.search(text) is not None
 
 
 def is_text(text: str) -> bool:
@@ -381,9 +403,12 @@ def is_text(text: str) -> bool:
 
 
 def _is_letter(character: str) -> bool:
-    """Letters, marks and digits; emoji too (So), since rows of them are a way to talk."""
+    """Letters, marks and digits; emoji too (So), since rows of them are a way to talk, but not what is drawn with."""
     category = unicodedata.category(character)
-    return category[0] in "LMN" or category == "So"
+    return category[0] in "LMN" or (category == "So" and _DRAWN.match(character) is None)
+
+
+_DRAWN = re.compile("[\u2500-\u25ff\u2800-\u28ff]")  # lines, blocks, shapes, Braille
 
 
 def has_long_run(text: str) -> bool:

@@ -121,5 +121,5 @@ def quoted(path: Path) -> str:
 
 
 def parquet(paths: Sequence[Path], *, options: str = "") -> str:
-    """A table function over Parquet files, in the order given."""
+    """A table function over Parquet files, in the order given; its `file_index` and `file_row_number` count from 0."""
     return f"read_parquet([{', '.join(map(quoted, paths))}]{options})"

@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -111,15 +112,43 @@ def remove_tree(folder: Path) -> None:
 @contextmanager
 def exclusive(folder: Path, purpose: str) -> Iterator[None]:
     """Hold a folder against other writers; the lock goes with the process, however it ends."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("a+b") as lock:
+    with _locked(folder) as lock:
+        with storage_errors(folder):
+            lock.truncate(0)
+            lock.write(f"{purpose}, process {os.getpid()}\n".encode())
+        yield
+
+
+def _locked(folder: Path) -> FileIO:
+    """The open lock file, locked; taken anew where the folder was deleted between opening and locking."""
+    while True:
+        make_folder(folder)
+        try:
+            lock = FileIO(folder / ".lock", "a+")
+        except FileNotFoundError:
+            continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             lock.seek(0)
             holder = lock.read(200).decode(errors="replace").strip() or "another process"
+            lock.close()
             raise Locked(f"{folder} is in use: {holder}", remedy="wait for it to end, or stop it") from error
-        lock.truncate(0)
-        lock.write(f"{purpose}, process {os.getpid()}\n".encode())
-        lock.flush()
-        yield
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock.fileno()), (folder / ".lock").stat()):
+                return lock
+        lock.close()
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, so that they survive a power cut."""
+    if not folder.is_dir():
+        with storage_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            sync_folder(folder.parent)
+
+
+def remove_asides(folder: Path) -> None:
+    """Delete what `write_aside` left half-written when its process was killed; nobody else may write in this folder."""
+    for path in folder.glob(".*.aside"):
+        path.unlink(missing_ok=True)

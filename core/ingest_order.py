@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from core.cleaning import CleaningSettings
-from core.errors import NoSource, Usage
+from core.errors import SourceChanged, Usage
 from core.files import require_name
 from core.log_store import LogSource
 from core.logs.formats import Container, Format, blocks_of, detect
@@ -44,6 +44,8 @@ class IngestOrder:
         require_name("log", self.log)
         if not 0 <= self.max_bad_share <= 1:
             raise Usage(f"--max-bad-share {self.max_bad_share} is not between 0 and 1")
+        if self.workers is not None and self.workers < 0:
+            raise Usage(f"--workers {self.workers} is less than none")
         if self.memory < 256 << 20:
             raise Usage(f"--memory {self.memory >> 20}MiB is too little", remedy="give at least 256MiB")
 
@@ -94,6 +96,19 @@ class Unit:
     context: bool
 
     @property
+    def kind(self) -> str:
+        """What its rows are staged as: messages need their trees first."""
+        return "messages" if self.format.shape is Shape.MESSAGES else "pairs"
+
+    def require_unchanged(self) -> None:
+        """Refuse a result made of two states of one file."""
+        for source in self.sources:
+            try:
+                source.require_unchanged()
+            except OSError as error:
+                raise SourceChanged(f"{source.path}: {error.strerror} (it was there when the work began)") from error
+
+    @property
     def name(self) -> str:
         """As messages and manifests call it."""
         return " + ".join(str(source.path) for source in self.sources)
@@ -107,14 +122,13 @@ class Unit:
 
 
 def units_of(order: IngestOrder, sources: Sequence[Source], *, context: bool) -> Iterator[Unit]:
-    """Sources with their formats; empty ones are refused only when nothing else is there."""
-    filled = [source for source in sources if source.size]
-    if sources and not filled:
-        raise NoSource(f"{', '.join(str(source.path) for source in sources)}: empty")
+    """Sources with their formats, in the order given."""
     if order.format == "aligned":
+        if context and sources:
+            raise Usage("--context names message files; it does not go with --format aligned")
         yield from _aligned_units(order, sources)
         return
-    for source in filled:
+    for source in sources:
         format_ = detect(source, wanted=order.format, mapping=order.mapping, encoding=order.encoding)
         if context and format_.shape is not Shape.MESSAGES:
             raise Usage(f"--context {source.path} holds no messages but {format_.shape.value}")
@@ -122,11 +136,6 @@ def units_of(order: IngestOrder, sources: Sequence[Source], *, context: bool) ->
 
 
 def _aligned_units(order: IngestOrder, sources: Sequence[Source]) -> Iterator[Unit]:
-    if len(sources) % 2:
-        raise Usage(
-            f"--format aligned takes files two by two, {len(sources)} are left to read",
-            remedy="name the utterances' file first, then the responses'",
-        )
     fields = Fields(names={"utterance": "utterance", "response": "response"})
     format_ = Format(
         name="aligned",
@@ -135,6 +144,16 @@ def _aligned_units(order: IngestOrder, sources: Sequence[Source]) -> Iterator[Un
         fields=fields,
         columns=("utterance", "response"),
     )
-    for pair in zip(sources[::2], sources[1::2], strict=True):
+    for pair in two_by_two(sources):
         require_even(*(LineReader(source, encoding=order.encoding) for source in pair))
         yield Unit(sources=pair, format=format_, context=False)
+
+
+def two_by_two(sources: Sequence[Source]) -> list[tuple[Source, Source]]:
+    """Line-aligned files as they belong together."""
+    if len(sources) % 2:
+        raise Usage(
+            f"--format aligned takes files two by two, here are {len(sources)}",
+            remedy="name the utterances' file first, then the responses'",
+        )
+    return list(zip(sources[::2], sources[1::2], strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -12,9 +13,24 @@ import pyarrow.compute
 import pyarrow.parquet as pq
 
 from core.engine import Engine
+from core.errors import Corrupt
 from core.files import exclusive, remove_tree, require_name, sync_folder
 from core.log_figures import totals_of
-from core.log_store import MANIFEST, Erasure, LogPart, PartWriter, StoredLog, now, remove_unnamed
+from core.log_store import (
+    ENGINE,
+    MANIFEST,
+    ROWS_A_GROUP,
+    Erasure,
+    LogManifest,
+    LogPart,
+    PartWriter,
+    StoredLog,
+    next_revision,
+    now,
+    remove_leftovers,
+    remove_unnamed,
+    require_log,
+)
 from core.pairs import erasure_key
 
 
@@ -35,60 +51,62 @@ def delete(
     folder = StoredLog.open(logs, name).folder
     with exclusive(folder, f"deleting from log {name}"):
         log = StoredLog.open(logs, name)  # as it is now that nobody else writes
+        old = log.manifest
+        remove_leftovers(folder, old, stages=True)  # what is staged may hold those who are to go
         wanted_dialogues, wanted_speakers = sorted(set(dialogues)), sorted(set(speakers))
         by_dialogue, by_speaker = (
             Counter(dict.fromkeys(wanted_dialogues, 0)),
             Counter(dict.fromkeys(wanted_speakers, 0)),
         )
-        parts, removed = [], 0
-        for part in log.manifest.parts:
-            kept = _without(log, part, by_dialogue, by_speaker)
-            removed += part.pairs - (kept.pairs if kept else 0)
-            if kept is not None:
-                parts.append(kept)
-        old = log.manifest
-        with Engine(folder / ".engine", memory=memory) as engine:
-            totals = totals_of(engine, [folder / part.file for part in parts])
-        manifest = replace(
-            old,
-            parts=tuple(parts),
-            updated=now(),
-            totals=totals,
-            removed={**old.removed, "pairs": old.removed.get("pairs", 0) + removed},
-            erased=Erasure(
-                speakers=tuple(sorted({*old.erased.speakers, *(erasure_key(s, name) for s in wanted_speakers)})),
-                dialogues=tuple(sorted({*old.erased.dialogues, *(erasure_key(d, name) for d in wanted_dialogues)})),
-            ),
-        )
-        manifest.write(folder)
-        remove_unnamed(folder, manifest)
+        try:
+            parts = [_without(log, part, by_dialogue, by_speaker) for part in old.parts]
+            kept = tuple(part for part in parts if part.pairs)
+            with Engine(folder / ENGINE, memory=memory) as engine:
+                totals = totals_of(engine, [folder / part.file for part in kept])
+            removed = sum(part.pairs for part in old.parts) - totals["pairs"]
+            manifest = replace(
+                old,
+                parts=kept,
+                updated=now(),
+                totals=totals,
+                removed={**old.removed, "pairs": old.removed.get("pairs", 0) + removed},
+                erased=Erasure(
+                    speakers=_with_keys(old.erased.speakers, wanted_speakers, old.name),
+                    dialogues=_with_keys(old.erased.dialogues, wanted_dialogues, old.name),
+                ),
+            )
+            manifest.write(folder)
+        finally:
+            remove_unnamed(folder, LogManifest.read(folder))
     return Removed(pairs=removed, dialogues=dict(by_dialogue), speakers=dict(by_speaker), pairs_left=totals["pairs"])
 
 
-def _without(log: StoredLog, part: LogPart, dialogues: Counter[str], speakers: Counter[str]) -> LogPart | None:
-    """The part itself when nothing in it is to go; else a new one without those pairs, or None when nothing is left."""
+def _with_keys(keys: Iterable[str], names: Iterable[str], salt: str) -> tuple[str, ...]:
+    return tuple(sorted({*keys, *(erasure_key(name, salt) for name in names)}))
+
+
+def _without(log: StoredLog, part: LogPart, dialogues: Counter[str], speakers: Counter[str]) -> LogPart:
+    """The part itself when nothing in it is to go; else a new one without those pairs."""
     path = log.folder / part.file
     columns = ["dialogue", "utterance_speaker", "response_speaker"]
     with pq.ParquetFile(path) as file:
         touched = any(
             _hits(batch, dialogues, speakers).true_count
-            for batch in file.iter_batches(batch_size=20_000, columns=columns, use_threads=False)
+            for batch in file.iter_batches(batch_size=ROWS_A_GROUP, columns=columns, use_threads=False)
         )
     if not touched:
         return part
     writer = PartWriter(log.folder / next_revision(part.file))
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=20_000, use_threads=False):
-            hits = _hits(batch, dialogues, speakers)
-            _count_hits(batch.filter(hits), dialogues, speakers)
-            rest = batch.filter(pa.compute.invert(hits))
-            if rest.num_rows:
-                writer.add(rest)
-    kept = writer.close()
-    if kept.pairs:
-        return kept
-    (log.folder / kept.file).unlink()
-    return None
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=ROWS_A_GROUP, use_threads=False):
+                hits = _hits(batch, dialogues, speakers)
+                _count_hits(batch.filter(hits), dialogues, speakers)
+                writer.add(batch.filter(pa.compute.invert(hits)))
+        return writer.close()
+    except BaseException:
+        writer.abandon()
+        raise
 
 
 def _hits(batch: pa.RecordBatch, dialogues: Counter[str], speakers: Counter[str]) -> pa.BooleanArray:
@@ -107,21 +125,24 @@ def _count_hits(hit: pa.RecordBatch, dialogues: Counter[str], speakers: Counter[
             speakers[speaker] += 1
 
 
-def next_revision(file: str) -> str:
-    """part-00003.parquet → part-00003.r1.parquet → part-00003.r2.parquet."""
-    stem, revision = file.removesuffix(".parquet"), 0
-    if ".r" in stem:
-        stem, _, number = stem.rpartition(".r")
-        revision = int(number)
-    return f"{stem}.r{revision + 1}.parquet"
-
-
 def delete_log(logs: Path, name: str) -> int:
-    """Remove a whole log; its pairs' number is the answer."""
+    """Remove a whole log, damaged or not; the answer is the number of pairs that its manifest names."""
     folder = logs / require_name("log", name)
-    log = StoredLog.open(logs, name)
+    require_log(logs, name)
     with exclusive(folder, f"deleting log {name}"):
+        require_log(logs, name)
+        pairs = _pairs_named(folder)
         (folder / MANIFEST).unlink()  # first: without it the folder is no log
         sync_folder(folder)
-        remove_tree(folder)
-    return sum(part.pairs for part in log.manifest.parts)
+        gone = logs / f".deleted-{name}-{os.getpid()}"  # aside, so that a new log of this name meets none of it
+        folder.rename(gone)
+        sync_folder(logs)
+        remove_tree(gone)
+    return pairs
+
+
+def _pairs_named(folder: Path) -> int:
+    try:
+        return sum(part.pairs for part in LogManifest.read(folder).parts)
+    except Corrupt:
+        return 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,7 +71,7 @@ def statistics(engine: Engine, log: StoredLog) -> dict[str, Any]:
         f"(SELECT utterance_key, count(DISTINCT response_key) AS n FROM {pairs} GROUP BY utterance_key)"
     )[0]
     common = engine.rows(
-        f"SELECT any_value(utterance), count(*) AS n FROM {pairs} GROUP BY utterance_key "
+        f"SELECT arg_min(utterance, md5_number_upper(utterance)), count(*) AS n FROM {pairs} GROUP BY utterance_key "
         "ORDER BY n DESC, utterance_key LIMIT 5"
     )
     tags = engine.rows(
@@ -95,8 +97,8 @@ def statistics(engine: Engine, log: StoredLog) -> dict[str, Any]:
     }
 
 
-def known_pairs(engine: Engine, stored: Sequence[Path], staged: Sequence[Path]) -> list[tuple[int, list[int]]]:
-    """Rows of staged parts whose pair id stands earlier: (index of the part, row numbers)."""
+def known_pairs(engine: Engine, stored: Sequence[Path], staged: Sequence[Path]) -> Iterator[tuple[int, list[int]]]:
+    """Rows of staged parts whose pair id stands earlier: (index of the part, row numbers), part after part."""
     key = "hash(dialogue, position) AS h"
     engine.run(f"CREATE TABLE mine AS SELECT h, count(*) AS n FROM (SELECT {key} FROM {parquet(staged)}) GROUP BY h")
     engine.run("CREATE TABLE suspect AS SELECT h FROM mine WHERE n > 1")
@@ -106,20 +108,18 @@ def known_pairs(engine: Engine, stored: Sequence[Path], staged: Sequence[Path]) 
         )
     engine.run("DROP TABLE mine")
     if not engine.number("SELECT count(*) FROM suspect"):
-        return []
+        return
     ids = "dialogue, position, file_row_number AS row"
-    parts = [(-1, path) for path in stored] + list(enumerate(staged))
-    union = " UNION ALL ".join(
-        f"SELECT {number} AS part, {ids}, {key} FROM {parquet([path], options=', file_row_number = true')}"
-        for number, path in parts
-    )
+    union = f"SELECT file_index::BIGINT AS part, {ids}, {key} FROM {parquet(staged)}"
+    if stored:
+        union += f" UNION ALL SELECT -1 AS part, {ids}, {key} FROM {parquet(stored)}"
     sql = (
         "SELECT part, row FROM (SELECT part, row, "
         "row_number() OVER (PARTITION BY dialogue, position ORDER BY part, row) AS nth "
         f"FROM (SELECT * FROM ({union}) SEMI JOIN suspect USING (h))) WHERE nth > 1 AND part >= 0 ORDER BY part, row"
     )
-    dropped: dict[int, list[int]] = {}
-    for batch in engine.batches(sql):
-        for part, row in zip(batch["part"].to_pylist(), batch["row"].to_pylist(), strict=True):
-            dropped.setdefault(part, []).append(row)
-    return list(dropped.items())
+    found = (
+        pair for batch in engine.batches(sql) for pair in zip(*(batch[n].to_pylist() for n in (0, 1)), strict=True)
+    )
+    for part, rows in groupby(found, key=itemgetter(0)):
+        yield part, [row for _, row in rows]

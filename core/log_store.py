@@ -6,8 +6,10 @@ is renamed into place last, so that a reader sees the log before or after, never
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -21,7 +23,10 @@ import pyarrow.parquet as pq
 from core.engine import Engine, parquet
 from core.errors import Conflict, Corrupt, NotFound
 from core.files import (
+    NAME,
     read_json,
+    remove_asides,
+    remove_tree,
     require_name,
     sha256_of,
     storage_errors,
@@ -35,7 +40,11 @@ from core.version import VERSION
 
 FORMAT_VERSION: Final = 1
 MANIFEST: Final = "manifest.json"
+STAGE: Final = ".staging-"  # begins the name of a folder in which an ingest is prepared
+ENGINE: Final = ".engine"
+ROWS_A_GROUP: Final = 20_000  # in every row group but a part's last
 _TEXT_COLUMNS: Final = ("dialogue", "position", "utterance", "response")
+_PART: Final = re.compile(r"part-(\d{5,})(?:\.r(\d+))?\.parquet")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +100,7 @@ class LogManifest:
     erased: Erasure = Erasure()
     removed: Mapping[str, int] = field(default_factory=dict)
     software: Mapping[str, str] = field(default_factory=dict)
+    next_part: int = 1  # numbers are never used again: a reader with an old manifest must not meet new pairs
     format_version: int = FORMAT_VERSION
     kind: str = "log"
 
@@ -127,9 +137,20 @@ class LogManifest:
         """Publish: from the moment this returns, the log is what this manifest says."""
         write_json(folder / MANIFEST, asdict(self))
 
-    def source_fingerprints(self) -> dict[str, LogIngest]:
-        """SHA-256 of every file that is in the log, with the run that brought it."""
-        return {source.sha256: ingest for ingest in self.ingests for source in ingest.sources}
+    def source_fingerprints(self) -> dict[tuple[str, ...], LogIngest]:
+        """SHA-256 of what is in the log (of line-aligned files, both), with the run that brought it."""
+        known = dict[tuple[str, ...], LogIngest]()
+        for ingest in self.ingests:
+            hashes = [source.sha256 for source in ingest.sources]
+            together = 2 if ingest.settings.get("format") == "aligned" else 1
+            for first in range(0, len(hashes), together):
+                known.setdefault(tuple(hashes[first : first + together]), ingest)
+        return known
+
+    def first_free_part(self) -> int:
+        """The number for the next part."""
+        numbers = (match[1] for part in self.parts if (match := _PART.fullmatch(part.file)))
+        return max([self.next_part, *(int(number) + 1 for number in numbers)])
 
 
 def _list(value: Mapping[str, object], name: str) -> list[dict[str, Any]]:
@@ -157,13 +178,25 @@ def software() -> dict[str, str]:
     }
 
 
+def part_name(number: int, revision: int = 0) -> str:
+    """part-00003.parquet; after deletions part-00003.r1.parquet, part-00003.r2.parquet."""
+    return f"part-{number:05}{f'.r{revision}' if revision else ''}.parquet"
+
+
+def next_revision(file: str) -> str:
+    """The name for what is left of a part."""
+    match = _PART.fullmatch(file)
+    assert match is not None, file
+    return part_name(int(match[1]), int(match[2] or 0) + 1)
+
+
 class PartWriter:
     """Writes pairs into one Parquet file; what it wrote becomes part of a log only through a manifest."""
 
     def __init__(self, path: Path, schema: pa.Schema = PAIR_SCHEMA) -> None:
         self.path = path
         self.pairs = 0
-        self.bytes = 0
+        self.bytes = 0  # of text and numbers, before compression
         with storage_errors(path):
             self._writer = pq.ParquetWriter(
                 path,
@@ -174,12 +207,15 @@ class PartWriter:
                 write_statistics=False,
             )
 
-    def add(self, rows: pa.RecordBatch) -> None:
-        """One row group."""
+    def add(self, rows: pa.RecordBatch | pa.Table) -> None:
+        """One row group; its bytes depend on the rows alone, not on the pieces they come in."""
+        if not rows.num_rows:
+            return
+        table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
         with storage_errors(self.path):
-            self._writer.write_batch(rows)
-        self.pairs += rows.num_rows
-        self.bytes += rows.nbytes
+            self._writer.write_table(table.combine_chunks(), row_group_size=table.num_rows)
+        self.pairs += table.num_rows
+        self.bytes += _bytes_of(table)
 
     def close(self) -> LogPart:
         """Finish the file and make it survive a power cut."""
@@ -189,6 +225,83 @@ class PartWriter:
         return LogPart(
             file=self.path.name, size=self.path.stat().st_size, sha256=sha256_of(self.path), pairs=self.pairs
         )
+
+    def abandon(self) -> None:
+        """Let go of a file that nobody will name."""
+        with suppress(OSError, pa.ArrowException):
+            self._writer.close()
+        self._writer.is_open = False  # else its destructor tries again
+        self.path.unlink(missing_ok=True)
+
+
+def _bytes_of(table: pa.Table) -> int:
+    """Like `nbytes`, but the same for the same rows, however they lie in memory."""
+    texts = (column for column in table.columns if pa.types.is_string(column.type))
+    text = sum(int(pa.compute.sum(pa.compute.binary_length(column)).as_py() or 0) for column in texts)
+    return text + 8 * int(table.num_rows * table.num_columns)
+
+
+class PartsWriter:
+    """Rows as parts that are cut by the rows alone: the same rows give the same files, in whatever pieces they come."""
+
+    def __init__(
+        self, folder: Path, kind: str, *, first: int, part_bytes: int, schema: pa.Schema = PAIR_SCHEMA
+    ) -> None:
+        self.kind = kind
+        self.finished: list[LogPart] = []
+        self._folder, self._next, self._part_bytes, self._schema = folder, first, part_bytes, schema
+        self._part: PartWriter | None = None
+        self._held: list[pa.RecordBatch] = []  # less than a row group
+
+    @property
+    def unfinished(self) -> int:
+        """Rows that are in no finished part: the last ones that were added."""
+        return (self._part.pairs if self._part else 0) + self._held_rows
+
+    @property
+    def _held_rows(self) -> int:
+        return sum(batch.num_rows for batch in self._held)
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Further rows; whole row groups are written."""
+        self._held.append(rows)
+        held = self._held_rows
+        if held < ROWS_A_GROUP:
+            return
+        table, whole = pa.Table.from_batches(self._held), held - held % ROWS_A_GROUP
+        self._held = table.slice(whole).to_batches()
+        for start in range(0, whole, ROWS_A_GROUP):
+            self._write(table.slice(start, ROWS_A_GROUP))
+
+    def take_finished(self) -> list[LogPart]:
+        """Parts that were finished since this was last asked."""
+        taken, self.finished = self.finished, []
+        return taken
+
+    def close(self) -> list[LogPart]:
+        """The last part ends here, however small; all that were not taken yet."""
+        if self._held_rows:
+            self._write(pa.Table.from_batches(self._held))
+            self._held = []
+        if self._part is not None:
+            self._finish(self._part)
+        return self.take_finished()
+
+    def abandon(self) -> None:
+        """Let go of what is not finished."""
+        if self._part is not None:
+            self._part.abandon()
+
+    def _write(self, group: pa.Table) -> None:
+        if self._part is None:
+            self._part = PartWriter(self._folder / f"{self.kind}-{self._next:05}.parquet", self._schema)
+        self._part.add(group)
+        if self._part.bytes >= self._part_bytes:
+            self._finish(self._part)
+
+    def _finish(self, part: PartWriter) -> None:
+        self.finished.append(part.close())
+        self._part, self._next = None, self._next + 1
 
 
 class StoredLog:
@@ -202,17 +315,19 @@ class StoredLog:
     def open(cls, logs: Path, name: str) -> Self:
         """Open a log by name; sizes are checked, hashes only by `verify`."""
         log = cls.open_unchecked(logs, name)
-        for part in log.manifest.parts:
-            log.require_size(part)
+        try:
+            for part in log.manifest.parts:
+                log.require_size(part)
+        except Corrupt:
+            if log.is_current():
+                raise
+            return cls.open(logs, name)  # a deletion was published in between
         return log
 
     @classmethod
     def open_unchecked(cls, logs: Path, name: str) -> Self:
         """Open a log that may be damaged, to find out what is wrong with it."""
-        folder = logs / require_name("log", name)
-        if not (folder / MANIFEST).exists():
-            there = ", ".join(list_logs(logs)) or "none yet"
-            raise NotFound(f"no log {name!r} in {logs}", remedy=f"there are: {there}")
+        folder = require_log(logs, name)
         return cls(folder, LogManifest.read(folder))
 
     def require_size(self, part: LogPart) -> None:
@@ -224,6 +339,13 @@ class StoredLog:
         if found != part.size:
             raise Corrupt(f"{path} has {found:,} bytes; the manifest says {part.size:,}")
 
+    def is_current(self) -> bool:
+        """Whether the log is still what it was when it was opened."""
+        try:
+            return LogManifest.read(self.folder) == self.manifest
+        except (Corrupt, OSError):
+            return False
+
     @property
     def paths(self) -> list[Path]:
         """The part files, oldest first."""
@@ -231,9 +353,21 @@ class StoredLog:
 
     def batches(self, columns: Sequence[str] | None = None, *, size: int = 20_000) -> Iterator[pa.RecordBatch]:
         """All pairs in stored order, piece by piece."""
-        for path in self.paths:
-            with pq.ParquetFile(path) as file:
+        for part in self.manifest.parts:
+            with self._open(part) as file:
                 yield from file.iter_batches(batch_size=size, columns=columns, use_threads=False)
+
+    def _open(self, part: LogPart) -> pq.ParquetFile:
+        """A part's file, which a deletion may have replaced since the log was opened."""
+        try:
+            self.require_size(part)
+            return pq.ParquetFile(self.folder / part.file)
+        except (Corrupt, OSError) as error:
+            if self.is_current():
+                raise
+            raise Conflict(
+                f"log {self.manifest.name} was changed while it was read: {part.file} is gone", remedy="read it again"
+            ) from error
 
     def pairs(self) -> Iterator[Pair]:
         """All pairs as records; for the many, `batches` is quicker."""
@@ -247,7 +381,8 @@ class StoredLog:
         columns = ", ".join(name for name in PAIR_SCHEMA.names if not name.endswith("_key"))
         order = "hash(dialogue, position, ?)"
         sql = f"SELECT {columns} FROM {parquet(self.paths)} ORDER BY {order}, dialogue, position LIMIT ?"
-        rows = [row for batch in engine.batches(sql, [seed, count]) for row in batch.to_pylist()]
+        schema = pa.schema([column for column in PAIR_SCHEMA if not column.name.endswith("_key")])
+        rows = [row for batch in engine.batches(sql, [seed, count]) for row in batch.cast(schema).to_pylist()]
         return [_pair(self.manifest.name, row) for row in rows]
 
     def verify(self) -> Iterator[tuple[LogPart, str | None]]:
@@ -286,16 +421,37 @@ def _pair(log: str, row: Mapping[str, Any]) -> Pair:
 
 def list_logs(logs: Path) -> list[str]:
     """Names of the published logs."""
-    return sorted(manifest.parent.name for manifest in logs.glob(f"*/{MANIFEST}"))
+    found = (manifest.parent.name for manifest in logs.glob(f"*/{MANIFEST}"))
+    return sorted(name for name in found if NAME.fullmatch(name))
+
+
+def require_log(logs: Path, name: str) -> Path:
+    """The folder of a published log, or NotFound with the names that there are."""
+    folder = logs / require_name("log", name)
+    if not (folder / MANIFEST).exists():
+        raise NotFound(f"no log {name!r} in {logs}", remedy=f"there are: {', '.join(list_logs(logs)) or 'none yet'}")
+    return folder
 
 
 def remove_unnamed(folder: Path, manifest: LogManifest) -> None:
-    """Delete part files that the manifest no longer names; readers that have them open keep them."""
+    """Delete part files that the manifest does not name; readers that have them open keep them."""
     named = {part.file for part in manifest.parts}
     for path in folder.glob("part-*.parquet"):
         if path.name not in named:
             path.unlink()
     sync_folder(folder)
+
+
+def remove_leftovers(folder: Path, manifest: LogManifest, *, stages: bool) -> None:
+    """Delete what killed runs left behind; with `stages`, also an ingest that could still go on."""
+    remove_asides(folder)
+    remove_tree(folder / ENGINE)
+    done = {f"{STAGE}{ingest.key}" for ingest in manifest.ingests}
+    for stage in folder.glob(f"{STAGE}*"):
+        if stages or stage.name in done:
+            remove_tree(stage)
+    if not any(folder.glob(f"{STAGE}*")):  # it may have begun to move its parts here
+        remove_unnamed(folder, manifest)
 
 
 def require_same_settings(ingest: LogIngest, settings: Mapping[str, Any], source: str) -> None:

@@ -20,7 +20,7 @@ from xxhash import xxh3_64_intdigest
 
 from core.cleaning import MOST_FLOOD_CAP, Cleaner, CleaningSettings, CleanTexts, is_bot, skeleton
 from core.files import write_aside
-from core.logs.formats import Format, rows_of
+from core.logs.formats import Container, Format, rows_of
 from core.logs.rows import ArrowBlock, Block
 from core.logs.shapes import MessageColumns, Shape, TurnColumns, dialogue_columns, message_columns, pair_columns
 from core.logs.sources import BadRow
@@ -102,6 +102,8 @@ class _BlockWorker:
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
         self.cleaner = Cleaner(reading.cleaning)
+        # ParlAI's ids are the reader's own, made of lines: without them, further labels would be one dialogue.
+        self.use_ids = reading.use_ids or reading.format.container is Container.PARLAI
         self.drop_bots = "bots" in reading.cleaning.rules
         self.find_floods = "flood" in reading.cleaning.rules
         self.looks_at_speakers = bool(self.drop_bots or reading.blocked_speakers or reading.erased_speakers)
@@ -169,7 +171,8 @@ class _BlockWorker:
 
     def _dialogue_ids(self, columns: TurnColumns) -> list[str]:
         """The source's ids; dialogues without one are known by the file's fingerprint and their line."""
-        fingerprint, own = self.reading.fingerprint, columns.ids if self.reading.use_ids else [None] * len(columns.ids)
+        fingerprint = self.reading.fingerprint
+        own = columns.ids if self.use_ids else [None] * len(columns.ids)
         return [identity or f"{fingerprint}:{line}" for identity, line in zip(own, columns.lines, strict=True)]
 
     def _messages(self, columns: MessageColumns) -> BlockResult:
@@ -247,10 +250,17 @@ class _BlockWorker:
         if not self.find_floods:
             return np.zeros(len(clean.texts), dtype=np.uint64)
         return np.fromiter(
-            (xxh3_64_intdigest(skeleton(text)) if len(text) >= _FLOOD_MIN_CHARS else 0 for text in clean.normalised),
+            (xxh3_64_intdigest(skeleton(text)) if _may_flood(text) else 0 for text in clean.normalised),
             dtype=np.uint64,
             count=len(clean.normalised),
         )
+
+
+def _may_flood(normalised: bytes) -> bool:
+    """Long enough to be a template; in characters, of which Japanese has one where UTF-8 has three bytes."""
+    return len(normalised) >= _FLOOD_MIN_CHARS and (
+        normalised.isascii() or len(normalised.decode()) >= _FLOOD_MIN_CHARS
+    )
 
 
 def _keys(normalised: list[bytes]) -> NDArray[np.uint64]:
@@ -261,7 +271,7 @@ class FloodCounter:
     """Counts near-identical messages in fixed memory, and says which ones are over the cap.
 
     A count-min sketch with conservative update: it may count a message too often once tens of millions of others share
-    its cells, never too rarely, and does not depend on how the log is cut into blocks.
+    its cells, never too rarely. Where none share cells it is exact, however the log is cut into blocks.
     """
 
     DEPTH: Final = 4

@@ -106,10 +106,9 @@ def shared_utterances(engine: Engine, parts: Sequence[Path], settings: SharedSet
 
 def _numbered_rows(parts: Sequence[Path]) -> str:
     """All pairs, each with a number of its own."""
-    return " UNION ALL ".join(
-        f"SELECT {number << 40} + file_row_number AS row, utterance, response, utterance_key, response_key "
-        f"FROM {parquet([part], options=', file_row_number = true')}"
-        for number, part in enumerate(parts)
+    return (
+        "SELECT (file_index::BIGINT << 40) + file_row_number AS row, utterance, response, utterance_key, response_key "
+        f"FROM {parquet(parts)}"
     )
 
 

@@ -1,27 +1,9 @@
-"""The nouns that travel between packages; each checks itself when it is made."""
+"""The nouns that travel between packages."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """What one speaker said at once."""
-
-    text: str
-    speaker: str | None = None
-    time: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dialogue:
-    """Turns in order; each one answers the one before it."""
-
-    id: str
-    turns: tuple[Turn, ...]
-    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

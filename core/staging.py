@@ -9,45 +9,62 @@ import hashlib
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from core.engine import Engine
 from core.errors import BadInput, Corrupt, TooManyBadRows
-from core.files import read_json, remove_tree, storage_errors, sync_folder, write_aside, write_json
+from core.files import (
+    make_folder,
+    read_json,
+    remove_tree,
+    storage_errors,
+    sync_file,
+    sync_folder,
+    write_aside,
+    write_json,
+)
 from core.ingest_order import IngestOrder, IngestReport, Unit
 from core.log_figures import known_pairs, new_totals
 from core.log_store import (
+    ROWS_A_GROUP,
+    STAGE,
     LogIngest,
     LogManifest,
     LogPart,
     LogSource,
+    PartsWriter,
     PartWriter,
     now,
-    remove_unnamed,
+    part_name,
+    remove_leftovers,
     software,
 )
 from core.logs.rows import Block
-from core.logs.shapes import Shape
 from core.logs.sources import BadRow
 from core.pairing import MESSAGE_SCHEMA, BlockResult, FloodCounter, Reading, Reject, block_worker
+from core.pairs import PAIR_SCHEMA, erasure_key
 from core.progress import Progress
 from core.trees import LeftOut, TreeCounts, Trees
 from core.workers import Workers
 
-PART_BYTES: Final = 96 << 20  # of Arrow data; a part is also how much work a kill can cost
+PART_BYTES: Final = 96 << 20  # of text and numbers; a part is also how much work a kill can cost
 _SMALL_BYTES: Final = 4 << 20  # below this, starting workers takes longer than the work
 _STATE: Final = "state.json"
 _ROWS_BEFORE_SHARE: Final = 100  # a share of fewer rows says nothing
 _WARNINGS: Final = 10
+_AGAIN: Final = "duplicate pair ids"
 
 _STAGED_MESSAGE_SCHEMA: Final = pa.schema(
     [*MESSAGE_SCHEMA, ("seq", pa.int64()), ("source", pa.int32()), ("context", pa.bool_())]
@@ -56,99 +73,223 @@ _STAGED_MESSAGE_SCHEMA: Final = pa.schema(
 
 @dataclass(slots=True)
 class StageState:
-    """How far a staged ingest is; written after every part, and all that resuming needs beside the parts."""
+    """How far a staged ingest is; all that resuming needs beside the files that it names."""
 
     unit: int = 0  # index of the unit in work
-    blocks: int = 0  # blocks of it that are in finished parts
+    blocks: int = 0  # blocks of it that are in finished parts, or carried
+    steps: int = 0  # how often this was saved while reading: names the flood and carry files that belong to it
+    carried: str = ""  # what the carried rows are: those of the last block that came after the last finished part
     messages: int = 0
     parts: list[dict[str, Any]] = field(default_factory=list)
     message_parts: list[dict[str, Any]] = field(default_factory=list)
     counts: list[dict[str, int]] = field(default_factory=list)  # one a unit
+    pairs: list[int] = field(default_factory=list)  # one a unit, trees not counted
     tree_counts: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     rejects: int = 0  # number of finished rejects files
-    phase: str = "read"  # then "joined", "distinct"
+    phase: str = "read"  # then "messages" or "joined", "distinct"
 
     @classmethod
-    def read(cls, path: Path) -> StageState:
-        """What `save` wrote."""
+    def read(cls, path: Path) -> StageState | None:
+        """What `save` wrote; None where there is nothing to go on from."""
         try:
             return cls(**read_json(path))  # type: ignore[arg-type]
-        except TypeError as error:
-            raise Corrupt(f"{path}: {error}", remedy=f"delete {path.parent} and run again") from error
+        except (FileNotFoundError, Corrupt, TypeError):
+            return None
+
+    def unit_of(self, row: int) -> int | None:
+        """Which unit a staged pair came from, by its number among all of them; None for one from a tree."""
+        ends = np.cumsum(self.pairs)
+        return int(np.searchsorted(ends, row, side="right")) if len(ends) and row < ends[-1] else None
+
+
+class _RejectsFile:
+    """One more file of rejects; they are put together when the ingest is published."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with storage_errors(path):
+            self._file = path.open("wb")
+
+    def add(self, source: str, rejects: Iterable[Reject]) -> None:
+        """One JSON object a line."""
+        with storage_errors(self.path):
+            self._file.writelines(_as_line(source, reject) for reject in rejects)
+
+    def close(self) -> None:
+        """Finish the file and make it survive a power cut."""
+        with storage_errors(self.path):
+            self._file.close()
+            sync_file(self.path)
+
+    def abandon(self) -> None:
+        """Let go of a file that nobody will name."""
+        with suppress(OSError):
+            self._file.close()
+
+
+def _as_line(source: str, reject: Reject) -> bytes:
+    found = {name: value for name, value in asdict(reject).items() if value is not None}
+    if "text" in found:
+        found["text"] = found["text"][:500].encode("utf-8", "replace").decode()
+    if not reject.line:
+        del found["line"]
+    return orjson.dumps({"source": source, **found} if source else found) + b"\n"
 
 
 class _Output:
-    """The staged files that are being written, pairs and messages; closed together, so that a state can name them."""
+    """The staged files that are being written. At a checkpoint the state comes to name what is finished of them."""
 
     def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-        self.pairs: PartWriter | None = None
-        self.messages: PartWriter | None = None
-        self.rejects: list[tuple[str, Reject]] = []
+        self._stage, state = stage, stage.state
+        self._parts: PartsWriter | None = None
+        self._rejects: _RejectsFile | None = None
+        self._last = pa.record_batch([], schema=pa.schema([]))  # rows of the last block
         self.flood = FloodCounter(stage.order.cleaning.flood_cap)
-        if self._flood_path(stage.state).exists():
-            self.flood.load(self._flood_path(stage.state))
+        if self._path("flood").exists():
+            self.flood.load(self._path("flood"))
+        if state.carried:
+            with pa.ipc.open_stream(self._path("carry").read_bytes()) as reader:
+                self._add_rows(state.carried, next(iter(reader)))
 
-    def _flood_path(self, state: StageState) -> Path:
-        return self.stage.folder / f"flood-{len(state.parts)}-{len(state.message_parts)}"
+    def __enter__(self) -> Self:
+        return self
 
-    def add(self, index: int, unit: Unit, result: BlockResult, counts: Counter[str]) -> None:
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        for file in (self._parts, self._rejects):
+            if file is not None:
+                file.abandon()
+
+    def _path(self, what: str) -> Path:
+        return self._stage.folder / f"{what}-{self._stage.state.steps:05}"
+
+    def begin(self, index: int, unit: Unit) -> None:
+        """Pairs and messages are not written at once, so that a checkpoint need carry only rows of one block."""
+        if self._parts is not None and self._parts.kind != unit.kind:
+            self._end_parts()
+            self._checkpoint(index, 0)
+
+    def add(self, index: int, unit: Unit, number: int, result: BlockResult, counts: Counter[str]) -> None:
         """A block's rows, less those that are one too many of the same."""
-        over = self.flood.over_cap(result.flood_keys) if result.flood_keys.any() else None
-        flooded = over is not None and bool(over.any())
-        if flooded and over is not None:
+        over = self._over_cap(result)
+        if over is not None:
             counts["dropped:flood"] += int(over.sum())
-        self.rejects += [(unit.name, reject) for reject in result.rejects]
-        if unit.format.shape is Shape.MESSAGES:
-            self._add_messages(index, unit, result, over if flooded else None)
-            return
-        rows = result.rows
-        if flooded and over is not None:
-            rows = rows.filter(pa.array(~(over[result.turns] | over[result.turns - 1])))
+        if self._stage.order.rejects is not None:
+            self._add_rejects(unit, result, over)
+        if unit.kind == "messages":
+            rows = self._messages(index, unit, result, over)
+        else:
+            rows = result.rows
+            if over is not None:
+                rows = rows.filter(pa.array(~(over[result.turns] | over[result.turns - 1])))
+            self._stage.state.pairs[index] += rows.num_rows
+        self._stage.state.counts[index] = dict(counts)
         if rows.num_rows:
-            if self.pairs is None:
-                self.pairs = PartWriter(self.stage.folder / f"pairs-{len(self.stage.state.parts):05}.parquet")
-            self.pairs.add(rows)
+            self._add_rows(unit.kind, rows)
+        if self._parts is not None and self._parts.finished:
+            self._checkpoint(index, number)
 
-    def _add_messages(self, index: int, unit: Unit, result: BlockResult, over: Any) -> None:
+    def _over_cap(self, result: BlockResult) -> NDArray[np.bool_] | None:
+        over = self.flood.over_cap(result.flood_keys) if result.flood_keys.any() else None
+        return over if over is not None and over.any() else None
+
+    def _add_rejects(self, unit: Unit, result: BlockResult, over: NDArray[np.bool_] | None) -> None:
+        if over is not None:
+            flooded = _flooded_messages if unit.kind == "messages" else _flooded_turns
+            result.rejects += flooded(result, over)
+        if result.rejects:
+            self._rejects = self._rejects or self._stage.next_rejects()
+            self._rejects.add(unit.name, result.rejects)
+
+    def _messages(self, index: int, unit: Unit, result: BlockResult, over: Any) -> pa.RecordBatch:
         """A flooded message loses its text and stays a node: what others answered to it still has its tree."""
-        rows, state = result.rows, self.stage.state
-        if not rows.num_rows:
-            return
+        rows, state = result.rows, self._stage.state
         columns = dict(zip(rows.schema.names, rows.columns, strict=True))
         if over is not None:
             columns["text"] = pa.compute.if_else(pa.array(over), pa.scalar(None, pa.string()), columns["text"])
         columns["seq"] = pa.array(np.arange(state.messages, state.messages + rows.num_rows))
         columns["source"] = pa.array(np.full(rows.num_rows, index, dtype=np.int32))
         columns["context"] = pa.array(np.full(rows.num_rows, unit.context))
-        if self.messages is None:
-            path = self.stage.folder / f"messages-{len(state.message_parts):05}.parquet"
-            self.messages = PartWriter(path, _STAGED_MESSAGE_SCHEMA)
-        self.messages.add(pa.record_batch(list(columns.values()), schema=_STAGED_MESSAGE_SCHEMA))
         state.messages += rows.num_rows
+        return pa.record_batch(list(columns.values()), schema=_STAGED_MESSAGE_SCHEMA)
 
-    def is_full(self) -> bool:
-        """Whether enough was written for a part."""
-        return sum(writer.bytes for writer in (self.pairs, self.messages) if writer is not None) >= PART_BYTES
+    def _add_rows(self, kind: str, rows: pa.RecordBatch) -> None:
+        stage = self._stage
+        if self._parts is None:
+            named = stage.state.message_parts if kind == "messages" else stage.state.parts
+            schema = _STAGED_MESSAGE_SCHEMA if kind == "messages" else PAIR_SCHEMA
+            self._parts = PartsWriter(stage.folder, kind, first=len(named), part_bytes=PART_BYTES, schema=schema)
+        self._parts.add(rows)
+        self._last = rows
 
-    def close(self, *, done_units: int, done_blocks: int) -> None:
-        """Finish the files, then write the state that names them."""
-        state, old = self.stage.state, self._flood_path(self.stage.state)
-        if self.pairs is not None:
-            state.parts.append(asdict(self.pairs.close()))
-        if self.messages is not None:
-            state.message_parts.append(asdict(self.messages.close()))
-        self.pairs = self.messages = None
-        if self.rejects:
-            self.stage.write_rejects(self.rejects)
-            self.rejects = []
-        if done_units < len(self.stage.units) and self._flood_path(state) != old:
-            self.flood.save(self._flood_path(state))
-        state.unit, state.blocks = done_units, done_blocks
-        self.stage.save()
-        if old != self._flood_path(state):
-            old.unlink(missing_ok=True)
+    def _name(self, finished: Iterable[LogPart]) -> None:
+        assert self._parts is not None
+        state = self._stage.state
+        named = state.message_parts if self._parts.kind == "messages" else state.parts
+        named += map(asdict, finished)
+
+    def _end_parts(self) -> None:
+        if self._parts is not None:
+            self._name(self._parts.close())
+            self._parts = None
+
+    def finish(self) -> None:
+        """Everything is read."""
+        self._end_parts()
+        state = self._stage.state
+        state.phase = "messages" if state.message_parts else "joined"
+        self._checkpoint(len(self._stage.units), 0)
+
+    def _checkpoint(self, unit: int, blocks: int) -> None:
+        """Let the state name what is finished, and keep what the rest of the reading depends on."""
+        stage, state = self._stage, self._stage.state
+        for read in stage.units[state.unit : unit + 1]:
+            read.require_unchanged()
+        if self._parts is not None:
+            self._name(self._parts.take_finished())
+        if self._rejects is not None:
+            self._rejects.close()
+            self._rejects, state.rejects = None, state.rejects + 1
+        old = [self._path("flood"), self._path("carry")]
+        state.steps += 1
+        state.unit, state.blocks = unit, blocks
+        if unit < len(stage.units):
+            self.flood.save(self._path("flood"))
+        self._carry()
+        stage.save()
+        for path in old:
+            path.unlink(missing_ok=True)
+
+    def _carry(self) -> None:
+        """Keep the rows that were read and are in no finished part; all of them are of the last block."""
+        state, rows = self._stage.state, self._parts.unfinished if self._parts is not None else 0
+        state.carried = self._parts.kind if self._parts is not None and rows else ""
+        if rows:
+            assert rows <= self._last.num_rows
+            with write_aside(self._path("carry")) as file, pa.ipc.new_stream(file, self._last.schema) as writer:
+                writer.write_batch(self._last.slice(self._last.num_rows - rows))
+
+
+def _flooded_messages(result: BlockResult, over: NDArray[np.bool_]) -> list[Reject]:
+    rows = result.rows.select(["line", "root", "id", "text"]).filter(pa.array(over)).to_pylist()
+    return [
+        Reject(line=row["line"], reason="flood", dialogue=row["root"], position=row["id"], text=row["text"])
+        for row in rows
+    ]
+
+
+def _flooded_turns(result: BlockResult, over: NDArray[np.bool_]) -> list[Reject]:
+    """Flooded turns of which a pair was made; a pair does not know its line, its dialogue and position do."""
+    found: dict[int, Reject] = {}
+    hits = np.flatnonzero(over[result.turns] | over[result.turns - 1])
+    for turn, row in zip(result.turns[hits], result.rows.take(pa.array(hits)).to_pylist(), strict=True):
+        for at, back, side in ((int(turn) - 1, 1, "utterance"), (int(turn), 0, "response")):
+            if over[at]:
+                position = str(int(row["position"]) - back)
+                found[at] = Reject(line=0, reason="flood", dialogue=row["dialogue"], position=position, text=row[side])
+    return [found[turn] for turn in sorted(found)]
 
 
 class Stage:
@@ -157,15 +298,39 @@ class Stage:
     def __init__(self, log: Path, order: IngestOrder, units: Sequence[Unit], manifest: LogManifest) -> None:
         self.log, self.order, self.units, self.manifest = log, order, units, manifest
         self.key = _key(order, units, manifest)
-        self.folder = log / f".staging-{self.key}"
-        for other in log.glob(".staging-*"):
+        self.folder = log / f"{STAGE}{self.key}"
+        for other in log.glob(f"{STAGE}*"):
             if other != self.folder:
                 remove_tree(other)  # of a run with other sources or settings
-        self.folder.mkdir(exist_ok=True)
-        state = self.folder / _STATE
-        self.resumed = state.exists()
-        self.state = StageState.read(state) if self.resumed else StageState()
-        self._warned = 0
+        state = StageState.read(self.folder / _STATE)
+        self.state = state or StageState()
+        self.resumed = state is not None and self._is_whole()
+        if not self.resumed:
+            self.state = StageState()
+            remove_tree(self.folder)
+        make_folder(self.folder)
+        self._warned = False
+
+    def _is_whole(self) -> bool:
+        """Whether every file that the state names is there; parts may have been moved to their final names already."""
+        state = self.state
+        needed = [self.folder / f"rejects-{number:05}.jsonl" for number in range(state.rejects)]
+        if state.phase == "read":
+            needed.append(self.folder / f"flood-{state.steps:05}")
+        if state.carried:
+            needed.append(self.folder / f"carry-{state.steps:05}")
+        sized = [(part, [staged, final]) for part, staged, final in self._placed()]
+        if state.phase in ("read", "messages"):
+            sized += [(part, [self.folder / part["file"]]) for part in state.message_parts]
+        return all(path.exists() for path in needed) and all(
+            any(path.exists() and path.stat().st_size == part["size"] for path in paths) for part, paths in sized
+        )
+
+    def _placed(self) -> list[tuple[dict[str, Any], Path, Path]]:
+        """Every part that holds something, with its staged path and its final one."""
+        filled = [part for part in self.state.parts if part["pairs"]]
+        first = self.manifest.first_free_part()
+        return [(p, self.folder / p["file"], self.log / part_name(n)) for n, p in enumerate(filled, first)]
 
     def save(self) -> None:
         """From here on this much is done."""
@@ -175,41 +340,48 @@ class Stage:
 
     def read(self, progress: Progress) -> None:
         """Stream every source through the workers into staged parts."""
-        state, order = self.state, self.order
-        if state.phase != "read":
-            return
-        progress.stage("reading", sum(source.size for unit in self.units for source in unit.sources[:1]), "B")
+        if self.state.phase == "read":
+            self._read_units(progress)
+        for unit, counts in zip(self.units, self.state.counts, strict=True):
+            self._require_few_bad(unit, counts)  # all of them: a resumed run may allow less
+
+    def _read_units(self, progress: Progress) -> None:
+        state = self.state
+        progress.stage("reading", sum(unit.sources[0].size for unit in self.units), "B")
         progress.advance(sum(unit.sources[0].size for unit in self.units[: state.unit]))
         size = sum(source.size for unit in self.units[state.unit :] for source in unit.sources)
-        count = 0 if size < _SMALL_BYTES else (order.worker_count)
-        with Workers(block_worker, count) as workers:
-            output = _Output(self)
+        count = 0 if size < _SMALL_BYTES else self.order.worker_count
+        with Workers(block_worker, count) as workers, _Output(self) as output:
             for index in range(state.unit, len(self.units)):
                 self._read_unit(index, workers, output, progress)
-            output.close(done_units=len(self.units), done_blocks=0)
-        state.phase = "joined" if not state.message_parts else "messages"
-        self.save()
+            output.finish()
 
     def _read_unit(
         self, index: int, workers: Workers[Reading, Block, BlockResult], output: _Output, progress: Progress
     ) -> None:
         unit, state = self.units[index], self.state
+        unit.require_unchanged()
         if len(state.counts) == index:
             state.counts.append({})
+            state.pairs.append(0)
         counts = Counter(state.counts[index])
-        position, blocks = unit.reader(self.order.encoding, self.order.block_bytes)
         done = state.blocks if index == state.unit else 0
+        output.begin(index, unit)
+        position, blocks = unit.reader(self.order.encoding, self.order.block_bytes)
         before = 0
-        for number, result in enumerate(workers.map(self._reading(unit), islice(blocks, done, None)), done + 1):
-            counts.update(result.counts)
-            self._report_bad(unit, result.bad, counts, progress)
-            output.add(index, unit, result, counts)
-            state.counts[index] = dict(counts)
-            if output.is_full():
-                output.close(done_units=index, done_blocks=number)
-            progress.advance(position() - before)
-            before = position()
-        self._require_few_bad(unit, counts)
+        try:
+            for number, result in enumerate(workers.map(self._reading(unit), islice(blocks, done, None)), done + 1):
+                counts.update(result.counts)
+                self._report_bad(unit, result.bad, counts, progress)
+                output.add(index, unit, number, result, counts)
+                here = max(position(), before)  # a source that is read to its end has no position any more
+                progress.advance(here - before)
+                before = here
+            self._require_few_bad(unit, counts)
+        except BadInput:
+            unit.require_unchanged()  # if it was written to, that is what is wrong with it
+            raise
+        progress.advance(unit.sources[0].size - before)
 
     def _reading(self, unit: Unit) -> Reading:
         order, erased = self.order, self.manifest.erased
@@ -222,7 +394,7 @@ class Stage:
             blocked_speakers=order.blocked_speakers,
             erased_speakers=frozenset(erased.speakers),
             erased_dialogues=frozenset(erased.dialogues),
-            erasure_salt=order.log,
+            erasure_salt=self.manifest.name,
             use_ids=order.use_ids,
             rejects=order.rejects is not None,
         )
@@ -237,19 +409,21 @@ class Stage:
             if len(self.state.problems) < _WARNINGS:
                 self.state.problems.append(f"{where}: {row.message}{found}")
                 progress.warn(self.state.problems[-1])
-            elif self._warned == 0:
-                self._warned = 1
+            elif not self._warned:
+                self._warned = True
                 progress.warn("further bad rows are only counted; --rejects FILE lists them all")
         if bad and counts["rows"] >= 10 * _ROWS_BEFORE_SHARE:
             self._require_few_bad(unit, counts)
 
-    def _require_few_bad(self, unit: Unit, counts: Counter[str]) -> None:
+    def _require_few_bad(self, unit: Unit, counts: Mapping[str, int]) -> None:
         bad = sum(count for name, count in counts.items() if name.startswith("bad:"))
-        if counts["rows"] >= _ROWS_BEFORE_SHARE and bad > self.order.max_bad_share * counts["rows"]:
+        rows = counts.get("rows", 0)
+        if rows >= _ROWS_BEFORE_SHARE and bad > self.order.max_bad_share * rows:
             reasons = ", ".join(f"{name[4:]} {count:,}" for name, count in counts.items() if name.startswith("bad:"))
+            first = next((problem for problem in self.state.problems if problem.startswith(f"{unit.name}, ")), "")
             raise TooManyBadRows(
-                f"{unit.name}: {bad:,} of {counts['rows']:,} rows are bad ({reasons}), more than "
-                f"{self.order.max_bad_share:.0%}; the first: {self.state.problems[0] if self.state.problems else '?'}",
+                f"{unit.name}: {bad:,} of {rows:,} rows are bad ({reasons}), more than "
+                f"{self.order.max_bad_share:.0%}{f'; the first: {first}' if first else ''}",
                 remedy="is it the right format (--format, --map, --encoding)? else allow more with --max-bad-share",
             )
 
@@ -267,7 +441,7 @@ class Stage:
             counts = trees.link()
             state.tree_counts = asdict(counts)
             if self.order.rejects is not None:
-                self.write_rejects(self._tree_rejects(trees.left_out()))
+                self._write_rejects((self.units[m.source].name, _misplaced(m)) for m in trees.left_out())
             self._stage_pairs(trees.pairs(), progress)
         self._report_trees(counts, progress)
         state.phase = "joined"
@@ -275,20 +449,33 @@ class Stage:
 
     def _stage_pairs(self, batches: Iterable[pa.RecordBatch], progress: Progress) -> None:
         """Write joined pairs as further parts; nothing of this is in the state until all of it is."""
-        writer: PartWriter | None = None
-        for batch in batches:
-            writer = writer or PartWriter(self.folder / self._next_file("pairs", self.state.parts))
-            writer.add(batch)
-            progress.advance(batch.num_rows)
-            if writer.bytes >= PART_BYTES:
-                self.state.parts.append(asdict(writer.close()))
-                writer = None
-        if writer is not None:
-            self.state.parts.append(asdict(writer.close()))
+        parts = PartsWriter(self.folder, "pairs", first=len(self.state.parts), part_bytes=PART_BYTES)
+        try:
+            for batch in batches:
+                parts.add(self._without_erased(batch).select(PAIR_SCHEMA.names))
+                progress.advance(batch.num_rows)
+            self.state.parts += map(asdict, parts.close())
+        except BaseException:
+            parts.abandon()
+            raise
 
-    def _tree_rejects(self, left_out: Iterable[LeftOut]) -> Iterator[tuple[str, Reject]]:
-        for message in left_out:
-            yield self.units[message.source].name, Reject(line=message.line, reason=message.reason, position=message.id)
+    def _without_erased(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Which dialogue a message belongs to is known only here, so it is here that erased ones are kept out."""
+        erased = frozenset(self.manifest.erased.dialogues)
+        if not erased:
+            return batch
+        gone = {
+            name: erasure_key(name, self.manifest.name) in erased for name in batch["dialogue"].unique().to_pylist()
+        }
+        hits = pa.array([gone[name] for name in batch["dialogue"].to_pylist()], pa.bool_())
+        if hits.true_count:
+            self.state.tree_counts["erased"] = self.state.tree_counts.get("erased", 0) + hits.true_count
+            if self.order.rejects is not None:
+                rows = batch.filter(hits).to_pylist()
+                self._write_rejects(
+                    (self.units[row["source"]].name, _as_reject(row, "erased", row["line"])) for row in rows
+                )
+        return batch.filter(pa.compute.invert(hits))
 
     def _report_trees(self, counts: TreeCounts, progress: Progress) -> None:
         if counts.in_cycles:
@@ -306,11 +493,7 @@ class Stage:
         self.state.problems.append(message)
         progress.warn(message)
 
-    @staticmethod
-    def _next_file(kind: str, parts: Sequence[Mapping[str, Any]]) -> str:
-        return f"{kind}-{len(parts):05}.parquet"
-
-    # ── duplicates of whole pairs ids ────────────────────────────────────────────────────────────────────────────
+    # ── pair ids that are there already ──────────────────────────────────────────────────────────────────────────
 
     def drop_known_pairs(self, progress: Progress) -> None:
         """A pair id names one pair for ever: of several with one id the first stays."""
@@ -319,13 +502,16 @@ class Stage:
             return
         progress.stage("checking ids")
         staged = [self.folder / part["file"] for part in state.parts]
+        starts = np.cumsum([0, *(part["pairs"] for part in state.parts)])
+        again = 0
         with Engine(self.folder / "engine", memory=self.order.memory) as engine:
-            dropped = known_pairs(engine, [self.log / part.file for part in self.manifest.parts], staged)
-            for index, rows in dropped:
-                state.parts[index] = self._rewritten(index, rows)
-        again = sum(len(rows) for _, rows in dropped)
+            stored = [self.log / part.file for part in self.manifest.parts]
+            for index, rows in known_pairs(engine, stored, staged):
+                units = [state.unit_of(int(starts[index]) + row) for row in rows]
+                self._count_again(units)
+                state.parts[index] = self._rewritten(index, rows, units)
+                again += len(rows)
         if again:
-            state.counts[-1]["dropped:duplicate-id"] = state.counts[-1].get("dropped:duplicate-id", 0) + again
             self._note(
                 f"{again:,} pairs have the id of an earlier pair (same dialogue and position) and were left out; where "
                 "a source's ids are not unique, --no-ids numbers its dialogues by line",
@@ -334,35 +520,46 @@ class Stage:
         state.phase = "distinct"
         self.save()
 
-    def _rewritten(self, index: int, rows: Sequence[int]) -> dict[str, Any]:
+    def _count_again(self, units: Iterable[int | None]) -> None:
+        for unit, count in Counter(units).items():
+            counts = self.state.tree_counts if unit is None else self.state.counts[unit]
+            counts[_AGAIN] = counts.get(_AGAIN, 0) + count
+
+    def _rewritten(self, index: int, rows: Sequence[int], units: Sequence[int | None]) -> dict[str, Any]:
         """A staged part without some of its rows."""
         old = self.folder / str(self.state.parts[index]["file"])
         writer = PartWriter(old.with_name(f"distinct-{index:05}.parquet"))
         gone, start = np.array(rows), 0
-        rejected: list[tuple[str, Reject]] = []
+        rejected: list[dict[str, Any]] = []
         with pq.ParquetFile(old) as file:
-            for batch in file.iter_batches(batch_size=20_000, use_threads=False):
+            for batch in file.iter_batches(batch_size=ROWS_A_GROUP, use_threads=False):
                 inside = gone[(gone >= start) & (gone < start + batch.num_rows)] - start
                 keep = np.ones(batch.num_rows, dtype=bool)
                 keep[inside] = False
                 writer.add(batch.filter(pa.array(keep)))
                 if self.order.rejects is not None:
-                    rejected += _duplicate_rejects(batch.take(pa.array(inside)))
+                    rejected += batch.take(pa.array(inside)).to_pylist()
                 start += batch.num_rows
         if rejected:
-            self.write_rejects(rejected)
+            names = ("" if unit is None else self.units[unit].name for unit in units)
+            reasons = (_as_reject(row, "duplicate-id") for row in rejected)
+            self._write_rejects(zip(names, reasons, strict=True))
         return asdict(writer.close())
 
     # ── rejects ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def write_rejects(self, rejects: Iterable[tuple[str, Reject]]) -> None:
-        """One more file of rejects; they are put together when the ingest is published."""
-        with write_aside(self.folder / f"rejects-{self.state.rejects:05}.jsonl") as file:
+    def next_rejects(self) -> _RejectsFile:
+        """A file that counts once the state says so."""
+        return _RejectsFile(self.folder / f"rejects-{self.state.rejects:05}.jsonl")
+
+    def _write_rejects(self, rejects: Iterable[tuple[str, Reject]]) -> None:
+        file = self.next_rejects()
+        try:
             for source, reject in rejects:
-                found = {name: value for name, value in asdict(reject).items() if value is not None}
-                if "text" in found:
-                    found["text"] = found["text"][:500].encode("utf-8", "replace").decode()
-                file.write(orjson.dumps({"source": source, **found}) + b"\n")
+                file.add(source, (reject,))
+            file.close()
+        finally:
+            file.abandon()
         self.state.rejects += 1
 
     def _gather_rejects(self) -> None:
@@ -381,7 +578,7 @@ class Stage:
         state = self.state
         pairs = sum(part["pairs"] for part in state.parts)
         counts = self._counts()
-        if not pairs and not self.manifest.parts:
+        if not pairs and not self.manifest.ingests:
             self._gather_rejects()
             raise BadInput(
                 f"no pair came out of {counts['rows']:,} rows: {_why(counts)}",
@@ -403,11 +600,11 @@ class Stage:
             ingests=(*self.manifest.ingests, run),
             totals=totals,
             software=software(),
+            next_part=self.manifest.first_free_part() + len(parts),
         )
         self._gather_rejects()
         manifest.write(self.log)
-        remove_unnamed(self.log, manifest)
-        remove_tree(self.folder)
+        remove_leftovers(self.log, manifest, stages=True)
         return IngestReport(
             log=self.order.log,
             pairs_added=pairs,
@@ -421,14 +618,12 @@ class Stage:
 
     def _move_parts(self) -> list[LogPart]:
         """Staged files under their final names; a run that was killed in the middle of this has moved some already."""
-        first = 1 + max((int(part.file[5:10]) for part in self.manifest.parts), default=0)
         moved = []
         with storage_errors(self.log):
-            for number, part in enumerate((p for p in self.state.parts if p["pairs"]), first):
-                source, target = self.folder / part["file"], self.log / f"part-{number:05}.parquet"
-                if source.exists():
-                    source.replace(target)
-                moved.append(LogPart(**{**part, "file": target.name}))
+            for part, staged, final in self._placed():
+                if staged.exists():
+                    staged.replace(final)
+                moved.append(LogPart(**{**part, "file": final.name}))
             sync_folder(self.log)
         return moved
 
@@ -459,6 +654,8 @@ def _key(order: IngestOrder, units: Sequence[Unit], manifest: LogManifest) -> st
         "sources": [[source.sha256 for source in unit.sources] + [unit.context] for unit in units],
         "names": [unit.name for unit in units],
         "rejects": order.rejects is not None,
+        "stop_on_error": order.stop_on_error,
+        "block_bytes": order.block_bytes,  # the state counts in blocks
         "erased": asdict(manifest.erased),
         "parts": [part.sha256 for part in manifest.parts],
         "software": software(),
@@ -474,13 +671,10 @@ def _why(counts: Mapping[str, int]) -> str:
     )
 
 
-def _duplicate_rejects(rows: pa.RecordBatch) -> list[tuple[str, Reject]]:
-    return [
-        (
-            "",
-            Reject(
-                line=0, reason="duplicate-id", dialogue=row["dialogue"], position=row["position"], text=row["response"]
-            ),
-        )
-        for row in rows.to_pylist()
-    ]
+def _as_reject(row: Mapping[str, Any], reason: str, line: int = 0) -> Reject:
+    """A pair that was left out."""
+    return Reject(line=line, reason=reason, dialogue=row["dialogue"], position=row["position"], text=row["response"])
+
+
+def _misplaced(message: LeftOut) -> Reject:
+    return Reject(line=message.line, reason=message.reason, position=message.id)

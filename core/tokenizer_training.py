@@ -236,7 +236,7 @@ def _refusal(message: str, settings: TokenizerTraining) -> BadInput:
 def _publish(model: bytes, trained: TrainedTokenizer) -> None:
     """Write the model and then its manifest, so that a manifest always describes the model beside it.
 
-    An old manifest goes before the model changes: stopped in between, there is a model without a manifest, which is no artefact.
+    An old manifest goes before the model changes: stopped in between, there is a model without one, no artefact.
     """
     manifest = {
         "format_version": FORMAT_VERSION,

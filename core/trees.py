@@ -16,7 +16,8 @@ import pyarrow as pa
 from core.engine import Engine, parquet, quoted
 from core.pairs import PAIR_SCHEMA
 
-_MESSAGES_A_CHUNK: Final = 200_000
+TREE_PAIR_SCHEMA: Final = pa.schema([*PAIR_SCHEMA, ("source", pa.int32()), ("line", pa.int64())])
+MESSAGES_A_CHUNK: Final = 200_000  # laid side by side at once; a larger tree is a chunk of its own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,14 +115,14 @@ class Trees:
             yield from (LeftOut(**row) for row in batch.to_pylist())
 
     def pairs(self) -> Iterator[pa.RecordBatch]:
-        """Pairs tree by tree, trees in the order of their roots, replies in the order of the sources."""
+        """Pairs and where each response stands; trees in the order of their roots, replies in that of the sources."""
         self._engine.run("DROP TABLE link")
         self._engine.run(
             f"COPY (SELECT m.*, place.parent AS up, place.root AS tree FROM {self._messages} m "
             f"JOIN place USING (seq) ORDER BY tree, seq) TO {quoted(self._sorted)} "
             "(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20000)"
         )
-        for first, last in self._chunks():
+        for first, last in list(self._chunks()):
             yield from self._pairs_of_trees(first, last)
         self._sorted.unlink()
 
@@ -132,7 +133,7 @@ class Trees:
         for batch in self._engine.batches(sql=sizes):
             for root, messages in zip(batch["root"].to_pylist(), batch["messages"].to_pylist(), strict=True):
                 last, held = root, held + messages
-                if held >= _MESSAGES_A_CHUNK:
+                if held >= MESSAGES_A_CHUNK:
                     yield first, last
                     first, held = last + 1, 0
         if held:
@@ -144,9 +145,9 @@ class Trees:
         sql = f"""
             SELECT coalesce(r.root, r.id) AS dialogue, m.id AS position, p.text AS utterance, m.text AS response,
                    p.speaker AS utterance_speaker, m.speaker AS response_speaker, m.time AS time, m.tags AS tags,
-                   p.key AS utterance_key, m.key AS response_key
+                   p.key AS utterance_key, m.key AS response_key, m.source AS source, m.line AS line
             FROM {source} m JOIN {source} p ON p.seq = m.up AND p.id = m.parent JOIN {source} r ON r.seq = m.tree
             WHERE m.text IS NOT NULL AND p.text IS NOT NULL AND NOT m.context
             ORDER BY m.tree, m.seq"""
         for batch in self._engine.batches(sql):
-            yield batch.cast(PAIR_SCHEMA)
+            yield batch.cast(TREE_PAIR_SCHEMA)

@@ -14,6 +14,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -37,12 +38,13 @@ class Workers(Generic[Setup, Item, Result]):
 
     def __enter__(self) -> Self:
         context = multiprocessing.get_context("spawn")
-        for _ in range(self._count):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, self._build), daemon=True)
-            process.start()
-            theirs.close()
-            self._workers.append((process, ours))
+        with _sigint_held():  # a worker inherits this, so that Ctrl-C is the parent's from its first moment on
+            for _ in range(self._count):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_work, args=(theirs, self._build), daemon=True)
+                process.start()
+                theirs.close()
+                self._workers.append((process, ours))
         return self
 
     def __exit__(
@@ -61,35 +63,53 @@ class Workers(Generic[Setup, Item, Result]):
         if not self._workers:
             yield from map(self._build(setup), items)
             return
-        for _, pipe in self._workers:
-            pipe.send((True, setup))
+        for worker in range(len(self._workers)):
+            self._send(worker, (True, setup))
         waiting: deque[int] = deque()
         for number, item in enumerate(items):
             if len(waiting) == _AHEAD * len(self._workers):
                 yield self._receive(waiting.popleft())
-            self._workers[number % len(self._workers)][1].send((False, item))
+            self._send(number % len(self._workers), (False, item))
             waiting.append(number % len(self._workers))
         while waiting:
             yield self._receive(waiting.popleft())
 
-    def _receive(self, worker: int) -> Result:
-        process, pipe = self._workers[worker]
+    def _send(self, worker: int, message: tuple[bool, object]) -> None:
         try:
-            well, result = pipe.recv()
-        except EOFError as error:
-            process.join()
-            raise RefaugError(
-                f"a worker process ended with code {process.exitcode}",
-                remedy="out of memory? lower --memory or --workers",
-            ) from error
+            self._workers[worker][1].send(message)
+        except OSError as error:  # not to be taken for a closed stdout
+            raise self._ended(worker) from error
+
+    def _receive(self, worker: int) -> Result:
+        try:
+            well, result = self._workers[worker][1].recv()
+        except (EOFError, OSError) as error:
+            raise self._ended(worker) from error
         if not well:
             raise RefaugError(f"a worker process failed:\n{result}")
         return result  # type: ignore[no-any-return]
 
+    def _ended(self, worker: int) -> RefaugError:
+        process, _ = self._workers[worker]
+        process.join()
+        how = f"by signal {-process.exitcode}" if process.exitcode < 0 else f"with code {process.exitcode}"
+        return RefaugError(
+            f"a worker process ended {how}",
+            remedy="the same command goes on where it stopped; out of memory? lower --memory or --workers",
+        )
+
+
+@contextmanager
+def _sigint_held() -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
 
 def _work(pipe: Connection, build: Callable[[Any], Callable[[Any], Any]]) -> None:
     """The life of a worker: a thread keeps the pipe empty, so that parent and worker never wait for each other."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     inbox: queue.SimpleQueue[tuple[bool, Any] | None] = queue.SimpleQueue()
     threading.Thread(target=_drain, args=(pipe, inbox), daemon=True).start()
     run: Callable[[Any], Any] | None = None
@@ -104,7 +124,8 @@ def _work(pipe: Connection, build: Callable[[Any], Callable[[Any], Any]]) -> Non
         except BrokenPipeError:
             return
         except Exception:  # noqa: BLE001  whatever it is, the parent must hear of it and raise it
-            pipe.send((False, traceback.format_exc()))
+            with suppress(BrokenPipeError):
+                pipe.send((False, traceback.format_exc()))
 
 
 def _drain(pipe: Connection, inbox: queue.SimpleQueue[tuple[bool, Any] | None]) -> None:

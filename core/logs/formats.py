@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -11,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from core.errors import MissingField, UnknownFormat, Usage
+from core.errors import MissingField, NoSource, UnknownFormat, Usage
 from core.logs.rows import (
     ArrowBlock,
     Block,
@@ -26,7 +28,7 @@ from core.logs.rows import (
     parquet_blocks,
     tab_rows,
 )
-from core.logs.shapes import KNOWN_NAMES, OPTIONAL, REQUIRED, Fields, Shape
+from core.logs.shapes import KNOWN_NAMES, MESSAGE_IDS, OPTIONAL, REQUIRED, Fields, Shape
 from core.logs.sources import BadRow, LineBlock, LineReader, Source, head_of
 
 
@@ -49,7 +51,7 @@ class Format:
     container: Container
     shape: Shape
     fields: Fields
-    columns: tuple[str, ...] = ()  # of CSV and TSV, in order
+    columns: tuple[str, ...] = ()  # in order, where a row is a list: CSV, TSV, aligned files, ParlAI
     header: bool = False
     markup: str = "none"
 
@@ -89,6 +91,14 @@ _PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         },
     }
 )
+# What `core.logs.shapes` takes where a preset's own field is not there.
+_STAND_INS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = MappingProxyType(
+    {
+        ("reddit", "text"): ("title", "selftext"),
+        ("twitter", "id"): ("id",),
+        ("twitter", "text"): ("full_text", "extended_tweet"),
+    }
+)
 _PRESET_MARKUP: Final[Mapping[str, str]] = MappingProxyType({"reddit": "reddit", "twitter": "twitter"})
 _SNIFF_ROWS: Final = 50
 
@@ -98,14 +108,23 @@ def detect(source: Source, *, wanted: str, mapping: Mapping[str, str], encoding:
     if wanted not in ("auto", *FORMATS):
         raise Usage(f"no format {wanted!r}", remedy=f"there are: auto, {', '.join(FORMATS)}")
     head = head_of(source.path, encoding)
+    if not head.strip():
+        raise NoSource(f"{source.path}: empty")
     container = _container(source, head, wanted)
     if container is Container.PARLAI:
         return Format(
-            name="parlai", container=container, shape=Shape.DIALOGUES, fields=Fields(names={"turns": "turns"})
+            name="parlai",
+            container=container,
+            shape=Shape.DIALOGUES,
+            fields=Fields(names={"turns": "turns", "id": "id"}),
+            columns=("turns", "id"),
         )
     columns, header = _columns(source, container, head, mapping)
-    preset = wanted if wanted in _PRESETS or wanted in ("convokit", "messages") else _preset(columns)
-    shape = _shape(source, columns, preset, mapping, head if container is Container.JSON else b"")
+    told = _told(mapping)
+    preset = wanted if wanted in ("messages", "convokit", *_PRESETS) else ""
+    if not preset and told in (None, Shape.MESSAGES):
+        preset = _preset(columns)
+    shape = Shape.MESSAGES if preset else told or _shape(source, columns, head, container)
     names = _names(source, columns, shape, preset, mapping)
     return Format(
         name=preset or container.value.replace("json", "jsonl"),
@@ -123,24 +142,41 @@ def _container(source: Source, head: bytes, wanted: str) -> Container:
         return Container(wanted)
     if head.startswith(b"PAR1"):
         return Container.PARQUET
-    start = head.lstrip()
-    if start.startswith(b"{") or wanted == "jsonl":
-        return Container.JSON
-    if start.startswith(b"["):
+    if _JSON_ARRAY.match(head):
         raise UnknownFormat(
             f"{source.path}: one JSON array; one object a line is expected", remedy="convert it: jq -c '.[]' FILE"
         )
+    if wanted == "jsonl" or head.lstrip().startswith(b"{") or _sample(head):
+        return Container.JSON
+    return _text_container(source, head)
+
+
+_JSON_ARRAY: Final = re.compile(rb"\s*\[\s*[\[{\"\]]")
+
+
+def _text_container(source: Source, head: bytes) -> Container:
     lines = head.split(b"\n")[:_SNIFF_ROWS]
-    if start.startswith(b"text:") and b"labels:" in lines[0] + lines[-1]:
+    if head.lstrip().startswith(b"text:") and any(b"labels:" in line for line in lines):
         return Container.PARLAI
     names = [suffix.lower() for suffix in source.path.suffixes]
-    if ".tsv" in names or (".csv" not in names and _splits(lines, b"\t")):
+    if ".tsv" in names:
         return Container.TSV
-    if ".csv" in names or _splits(lines, b","):
+    if ".csv" in names:
+        return Container.CSV
+    if head[257:262] == b"ustar":
+        raise UnknownFormat(f"{source.path} is a tar archive", remedy="unpack it and name the files or the folder")
+    if b"\0" in head:
+        raise UnknownFormat(
+            f"{source.path}: a binary file, it begins {head[:20]!r}",
+            remedy="if it is UTF-16 text without a byte-order mark, say --encoding utf-16-le (or -be)",
+        )
+    if _splits(lines, b"\t"):
+        return Container.TSV
+    if _splits(lines, b",") or _is_csv(lines):
         return Container.CSV
     raise UnknownFormat(
         f"{source.path}: not JSON lines, CSV, TSV, Parquet or ParlAI text; it begins {head[:60]!r}",
-        remedy="for two line-aligned text files say --format aligned; see docs/formats.md",
+        remedy="for two line-aligned text files say --format aligned; else name the format with --format",
     )
 
 
@@ -148,6 +184,21 @@ def _splits(lines: Sequence[bytes], separator: bytes) -> bool:
     """Whether every whole line has the separator, at least once."""
     whole = [line for line in (lines[:-1] or lines) if line.strip()]
     return bool(whole) and all(separator in line for line in whole)
+
+
+def _is_csv(lines: Sequence[bytes]) -> bool:
+    """Whether rows, some of them over several lines, have one number of fields, at least two."""
+    rows = _csv_sample(lines)
+    counts = {len(row) for row in (rows[:-1] or rows) if row}  # the last one may be cut off
+    return len(counts) == 1 and counts != {1}
+
+
+def _csv_sample(lines: Sequence[bytes]) -> list[list[str]]:
+    """The rows that a CSV parser finds, as far as it goes."""
+    rows = list[list[str]]()
+    with suppress(csv.Error):
+        rows.extend(csv.reader(line.decode(errors="replace").removesuffix("\r") + "\n" for line in lines))
+    return rows
 
 
 def _columns(
@@ -159,8 +210,10 @@ def _columns(
             return file.schema_arrow.names, False
     if container is Container.JSON:
         return _keys(_sample(head)), False
-    first = head.split(b"\n", 1)[0].decode(errors="replace").removesuffix("\r")
-    fields = first.split("\t") if container is Container.TSV else next(csv.reader([first]), [])
+    if container is Container.TSV:
+        fields = head.split(b"\n", 1)[0].decode(errors="replace").removesuffix("\r").split("\t")
+    else:
+        fields = next(iter(_csv_sample(head.split(b"\n")[:_SNIFF_ROWS])), [])
     known = {name for names in KNOWN_NAMES.values() for name in names} | set(mapping.values())
     if any(field.strip() in known for field in fields):
         return [field.strip() for field in fields], True
@@ -192,7 +245,7 @@ def _keys(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 def _preset(columns: Sequence[str]) -> str:
     """The platform whose fields these are, or nothing."""
     has = set(columns)
-    if {"parent_id", "body"} <= has or {"title", "selftext"} <= has:
+    if ({"parent_id", "body"} <= has and has & {"link_id", "subreddit"}) or {"title", "selftext"} <= has:
         return "reddit"
     if "in_reply_to_status_id_str" in has or {"id_str", "user"} <= has:
         return "twitter"
@@ -201,10 +254,8 @@ def _preset(columns: Sequence[str]) -> str:
     return ""
 
 
-def _shape(source: Source, columns: Sequence[str], preset: str, mapping: Mapping[str, str], head: bytes) -> Shape:
-    """What a row is: by preset, by what is mapped, by the names that are there."""
-    if preset:
-        return Shape.MESSAGES
+def _told(mapping: Mapping[str, str]) -> Shape | None:
+    """What a row is, as far as the map tells."""
     for shape, telling in (
         (Shape.DIALOGUES, {"turns"}),
         (Shape.MESSAGES, {"parent", "root"}),
@@ -212,8 +263,13 @@ def _shape(source: Source, columns: Sequence[str], preset: str, mapping: Mapping
     ):
         if telling & mapping.keys():
             return shape
+    return None
+
+
+def _shape(source: Source, columns: Sequence[str], head: bytes, container: Container) -> Shape:
+    """What a row is, by the names that are there."""
     has = set(columns)
-    if head:  # a list tells dialogues apart from messages whose field has the same name
+    if container is Container.JSON:  # a list tells dialogues apart from messages whose field has the same name
         lists = {key for row in _sample(head) for key, value in row.items() if isinstance(value, list)}
         if lists & set(KNOWN_NAMES["turns"]):
             return Shape.DIALOGUES
@@ -238,21 +294,32 @@ def _names(
     has = set(columns)
     inner = {"text", "speaker", "time"} if shape is Shape.DIALOGUES else set()  # inside the turns, not the row
     for name, column in mapping.items():
-        if name not in inner and column.split(".")[0] not in has:
+        if name not in inner and not {column, column.split(".")[0]} & has:
             raise MissingField(f"{source.path}: no field {column!r} (for {name}); it has: {', '.join(columns[:20])}")
     names = {**_PRESETS.get(preset, {}), **mapping}
     for name in (*REQUIRED[shape], *OPTIONAL[shape]):
         if name not in names and name not in inner:
-            known = next((known for known in KNOWN_NAMES[name] if known in has), None)
-            if known is not None and known not in names.values():
+            candidates = MESSAGE_IDS if name == "id" and shape is Shape.MESSAGES else KNOWN_NAMES[name]
+            known = next((known for known in candidates if known in has and known not in names.values()), None)
+            if known is not None:
                 names[name] = known
-    missing = [name for name in REQUIRED[shape] if name not in names and not (preset and name == "parent")]
+    missing = [name for name in REQUIRED[shape] if not _is_there(name, names, has, preset)]
     if missing:
         raise MissingField(
             f"{source.path}: no field for {' and '.join(missing)} of {shape.value}; it has: {', '.join(columns[:20])}",
             remedy=" ".join(f"--map {name}=FIELD" for name in missing),
         )
     return {name: column for name, column in names.items() if name in (*REQUIRED[shape], *OPTIONAL[shape])}
+
+
+def _is_there(name: str, names: Mapping[str, str], has: set[str], preset: str) -> bool:
+    """Whether a required field was found; sources of nothing but roots need no parents."""
+    if preset and name == "parent":
+        return True
+    if name not in names:
+        return False
+    stand_ins = _STAND_INS.get((preset, name), ())
+    return bool({names[name], names[name].split(".")[0], *stand_ins} & has)
 
 
 def blocks_of(reader: LineReader, format_: Format) -> Iterator[Block]:
@@ -275,7 +342,7 @@ def rows_of(block: Block, format_: Format) -> Iterator[tuple[int, Row] | BadRow]
     if isinstance(block, ArrowBlock):
         return arrow_rows(block)
     if isinstance(block, RowBlock):
-        rows = listed_rows(block, format_.columns or ("turns",))
+        rows = listed_rows(block, format_.columns)
     elif format_.container is Container.TSV:
         rows = tab_rows(block, format_.columns)
     else:

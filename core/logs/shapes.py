@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from operator import methodcaller
@@ -31,7 +31,7 @@ class Shape(StrEnum):
 # Field of ours → names it goes by in the wild, tried in this order when --map does not say.
 KNOWN_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "turns": ("turns", "utterances", "messages", "conversation", "dialog", "dialogue"),
+        "turns": ("turns", "utterances", "messages", "conversation", "conversations", "dialog", "dialogue"),
         "utterance": ("utterance", "context", "question", "prompt", "query", "message", "input", "source", "post"),
         "response": ("response", "reply", "answer", "completion", "output", "target", "label"),
         "id": ("id", "dialogue_id", "dialog_id", "conversation_id", "conv_id", "message_id", "msg_id"),
@@ -43,6 +43,7 @@ KNOWN_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "tags": ("tags", "split", "label_set"),
     }
 )
+MESSAGE_IDS: Final = ("id", "message_id", "msg_id")  # a message's own; the other ids are its conversation's
 REQUIRED: Final[Mapping[Shape, tuple[str, ...]]] = MappingProxyType(
     {
         Shape.DIALOGUES: ("turns",),
@@ -61,7 +62,7 @@ OPTIONAL: Final[Mapping[Shape, tuple[str, ...]]] = MappingProxyType(
 
 @dataclass(frozen=True, kw_only=True)
 class Fields:
-    """Which field of a source holds what; dots lead into objects (`user.screen_name`)."""
+    """Which field of a source holds what; dots lead into objects (`user.screen_name`), unless they are in the name."""
 
     names: Mapping[str, str] = field(default_factory=dict)
 
@@ -71,7 +72,9 @@ class Fields:
         if source is None:
             return lambda _row: None
         path = source.split(".")
-        return methodcaller("get", source) if len(path) == 1 else lambda row: _inside(row, path)
+        if len(path) == 1:
+            return methodcaller("get", source)
+        return lambda row: row[source] if source in row else _inside(row, path)
 
 
 def _inside(row: Any, path: Sequence[str]) -> Any:
@@ -148,9 +151,11 @@ def dialogue_columns(rows: Rows, fields: Fields, place: str = "line") -> TurnCol
             columns.speakers.extend([None] * len(turns))
             columns.times.extend([None] * len(turns))
         else:
+            unreadable_times = columns.unreadable_times
             wrong = inner.add(turns, columns)
             if wrong is not None:
                 del columns.texts[first:], columns.speakers[first:], columns.times[first:]
+                columns.unreadable_times = unreadable_times
                 columns.bad.append(BadRow(line=number, reason="fields", message=wrong, place=place))
                 continue
         columns.first.append(first)
@@ -164,17 +169,15 @@ class _TurnFields:
     """Taking text, speaker and time out of turns that are objects."""
 
     def __init__(self, fields: Fields) -> None:
-        self._named = {name: fields.names[name] for name in ("text", "speaker", "time") if name in fields.names}
+        self._mapped = {name: fields.get(name) for name in ("text", "speaker", "time") if name in fields.names}
 
     def add(self, turns: Sequence[Any], columns: TurnColumns) -> str | None:
         """Append the turns, or say what is wrong with one of them."""
         for index, turn in enumerate(turns):
-            if isinstance(turn, str):
-                text, speaker, moment = turn, None, None  # type: Any, Any, Any
-            elif isinstance(turn, Mapping):
-                text, speaker, moment = (self._value(turn, name) for name in ("text", "speaker", "time"))
-            else:
+            if not isinstance(turn, str | Mapping):
                 return f"turns[{index}] is {_kind(turn)}; a string, or an object with text, is expected"
+            said = {"text": turn} if isinstance(turn, str) else turn
+            text, speaker, moment = (self._value(said, name) for name in ("text", "speaker", "time"))
             if not isinstance(text, str):
                 return f"turns[{index}].text is {_kind(text)}; a string is expected"
             columns.texts.append(text)
@@ -183,9 +186,9 @@ class _TurnFields:
         return None
 
     def _value(self, turn: Mapping[str, Any], name: str) -> Any:
-        named = self._named.get(name)
-        if named is not None and named in turn:
-            return turn[named]
+        mapped = self._mapped.get(name)
+        if mapped is not None and (value := mapped(turn)) is not None:
+            return value
         return next((turn[known] for known in KNOWN_NAMES[name] if known in turn), None)
 
 
@@ -262,25 +265,29 @@ def _reddit(values: Row, found: dict[str, Any]) -> None:
     identity = found["id"]
     if not isinstance(identity, str):
         return
-    submission = "parent_id" not in values and ("title" in values or "selftext" in values)
+    submission = not values.get("parent_id") and ("title" in values or "selftext" in values)
     if not identity.startswith(("t1_", "t3_")):
         found["id"] = ("t3_" if submission else "t1_") + identity
     if submission:
         body = values.get("selftext")
         title = values.get("title") if isinstance(values.get("title"), str) else ""
-        gone = body in (None, "", "[removed]", "[deleted]")
+        gone = body in (None, "", *_REDDIT_GONE)
         found["text"] = title if gone else f"{title}\n{body}"
         found["parent"] = found["root"] = None
+    if found["speaker"] in _REDDIT_GONE:
+        found["speaker"] = None  # else all whose accounts are gone were one person
     if isinstance(found["tags"], str):
         found["tags"] = found["tags"].lower()
 
 
+_REDDIT_GONE: Final = ("[deleted]", "[removed]")
+
+
 def _twitter(values: Row, found: dict[str, Any]) -> None:
-    """Long tweets keep their text in `full_text`; ids are numbers too large for some readers, hence `id_str`."""
-    long_text = _inside(values, ("extended_tweet", "full_text"))
-    found["text"] = long_text or values.get("full_text") or found["text"]
-    found["id"] = values.get("id_str") or found["id"]
-    found["parent"] = values.get("in_reply_to_status_id_str") or found["parent"]
+    """Long tweets keep their text in `full_text`; old dumps have ids only as numbers, which some readers round."""
+    found["text"] = _inside(values, ("extended_tweet", "full_text")) or values.get("full_text") or found["text"]
+    found["id"] = found["id"] or values.get("id")
+    found["parent"] = found["parent"] or values.get("in_reply_to_status_id")
 
 
 _ADJUST: Final[Mapping[str, Callable[[Row, dict[str, Any]], None]]] = MappingProxyType(
@@ -322,15 +329,16 @@ def _time(value: object, columns: TurnColumns | MessageColumns) -> int | None:
 
 
 def as_time(value: object) -> int | None:
-    """Microseconds since 1970 in UTC, from seconds or milliseconds (by size), ISO 8601, or a mail-style date."""
-    if isinstance(value, datetime):
+    """Microseconds since 1970 in UTC, from seconds or fractions of them (by size), ISO 8601, or a mail-style date."""
+    if isinstance(value, date):
         return _micros(value)
     if isinstance(value, str):
         return _time_from_text(value.strip())
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -1e20 < value < 1e20:
         return None
-    seconds = value / 1000 if abs(value) > 1e11 else value
-    return int(seconds * 1_000_000) if abs(seconds) < 1e11 else None
+    # A number above 1e11 would be seconds after the year 5000, and in the next smaller unit it is after 1973.
+    units = (1_000_000, 1_000, 1, 1e-3)
+    return round(value * units[sum(abs(value) > limit for limit in (1e11, 1e14, 1e17))])
 
 
 def _time_from_text(text: str) -> int | None:
@@ -338,23 +346,24 @@ def _time_from_text(text: str) -> int | None:
         return as_time(float(text))
     except ValueError:
         pass
-    for parse in (datetime.fromisoformat, parsedate_to_datetime, _twitter_time):
+    for parse in (datetime.fromisoformat, parsedate_to_datetime):  # the latter reads Twitter's dates, too
         try:
             return _micros(parse(text))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, IndexError, OverflowError):
             continue
     return None
 
 
-def _twitter_time(text: str) -> datetime:
-    return datetime.strptime(text, "%a %b %d %H:%M:%S %z %Y")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _micros(moment: datetime) -> int:
+def _micros(moment: date) -> int:
     """Times without a zone are taken for UTC: a log rarely says, and the same log must give the same number."""
-    if moment.tzinfo is None:
+    if not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
+    elif moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1_000_000)
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def _kind(value: object) -> str:

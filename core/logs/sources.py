@@ -11,28 +11,42 @@ import codecs
 import glob
 import lzma
 import os
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final, Self
+from typing import BinaryIO, Final, Protocol, Self
 
 import zstandard
-from isal import igzip
+from isal import igzip_lib
 
 from core.errors import BadInput, DamagedSource, NoSource, SourceChanged, UnknownFormat
 from core.files import sha256_of
 
 BLOCK_BYTES: Final = 4 << 20
 MAX_LINE_BYTES: Final = 16 << 20
-_READ_BYTES: Final = 1 << 20
+_PIECE_BYTES: Final = 1 << 18
+_HEAD_BYTES: Final = 1 << 16
 # Reddit's dumps are compressed with windows of 2 GiB; zstandard refuses more than 128 MiB unless told.
 _ZSTD_WINDOW: Final = 1 << 31
+_ZSTD_FEED: Final = 1 << 10  # a kilobyte of zstd can hold 32 MiB, and zstandard gives them in one piece
 
 _MAGIC: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
-_ARCHIVES: Final = {b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf": "a 7z archive"}
-_BOMS: Final = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-_DAMAGE: Final = (EOFError, zlib.error, igzip.BadGzipFile, lzma.LZMAError, zstandard.ZstdError, OSError)
+_ARCHIVES: Final = {
+    b"PK\x03\x04": "a zip archive",
+    b"7z\xbc\xaf": "a 7z archive",
+    b"Rar!": "a rar archive",
+    b"\x04\x22\x4d\x18": "compressed with lz4",
+}
+# UTF-32's mark begins with UTF-16's, so it comes first.
+_BOMS: Final = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_ISAL_ERROR: Final[type[Exception]] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub says: an instance
+_DAMAGE: Final = (EOFError, _ISAL_ERROR, lzma.LZMAError, zstandard.ZstdError, OSError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,21 +100,39 @@ def find_files(named: Iterable[str]) -> list[Path]:
     """Files behind names, folders and glob patterns, each once, in the order named and sorted within each name."""
     found: dict[Path, None] = {}
     for name in named:
-        path = Path(name)
-        if path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p.relative_to(path)))
-            if not inside:
-                raise NoSource(f"{name}: a folder without files")
-        elif path.exists():
-            inside = [path]
-        else:
-            inside = sorted(Path(match) for match in glob.glob(name, recursive=True) if Path(match).is_file())  # noqa: PTH207
-            if not inside:
-                raise NoSource(f"{name}: no such file, and no file matches it as a pattern")
+        try:
+            inside = _files_behind(name)
+        except OSError as error:
+            raise NoSource(f"{error.filename or name}: {error.strerror}") from error
         for file in inside:
             require_readable(file)
         found.update(dict.fromkeys(inside))
     return list(found)
+
+
+def _files_behind(name: str) -> list[Path]:
+    path = Path(name)
+    if path.is_dir():
+        inside = sorted(file for file in _walk(path) if file.is_file() and not _hidden(file.relative_to(path)))
+        if not inside:
+            raise NoSource(f"{name}: a folder without files")
+        return inside
+    if path.exists():
+        return [path]
+    inside = sorted(Path(match) for match in glob.glob(name, recursive=True) if Path(match).is_file())  # noqa: PTH207
+    if not inside:
+        raise NoSource(f"{name}: no such file, and no file matches it as a pattern")
+    return inside
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Everything below a folder; not `rglob`, which passes over folders that it may not read without a word."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for parent, _, names in os.walk(folder, onerror=refuse):
+        yield from (Path(parent, name) for name in names)
 
 
 def _hidden(relative: Path) -> bool:
@@ -118,7 +150,7 @@ def require_readable(path: Path) -> None:
 class Stream:
     """The decompressed bytes of a file; knows how far into the file itself it has read."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, piece_bytes: int = _PIECE_BYTES) -> None:
         self._raw = path.open("rb")
         head = self._raw.read(8)
         self._raw.seek(0)
@@ -127,7 +159,7 @@ class Stream:
                 self._raw.close()
                 raise UnknownFormat(f"{path} is {what}", remedy="unpack it and name the files or the folder")
         kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "plain")
-        self._read = _reader(self._raw, kind)
+        self._pieces = _pieces(self._raw, kind, piece_bytes)  # the content decides, not the name
 
     def __enter__(self) -> Self:
         return self
@@ -135,10 +167,10 @@ class Stream:
     def __exit__(self, *_: object) -> None:
         self._raw.close()
 
-    def read(self, size: int) -> bytes:
-        """Up to `size` bytes, none at the end; DamagedSource where the file breaks off."""
+    def __iter__(self) -> Iterator[bytes]:
+        """Piece by piece, to the end or to a DamagedSource where the file breaks off."""
         try:
-            return self._read(size)
+            yield from self._pieces
         except _DAMAGE as error:
             raise DamagedSource(f"the file breaks off or is damaged here ({error or type(error).__name__})") from error
 
@@ -147,68 +179,155 @@ class Stream:
         return 0 if self._raw.closed else self._raw.tell()
 
 
-def _reader(raw: BinaryIO, kind: str) -> Callable[[int], bytes]:
-    """The `read` of the library that undoes this compression; the content decides, not the name."""
+class _Decompressor(Protocol):
+    """What `bz2`, `lzma` and `igzip_lib` agree on; it ends with the member it was made for."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
+
+
+def _pieces(raw: BinaryIO, kind: str, size: int) -> Iterator[bytes]:
+    """Bytes in pieces of about this size, whatever undoes the compression.
+
+    The libraries' own file objects are not used: where a file breaks off they keep back what they have decompressed
+    (up to a megabyte of whole lines), and what follows a first bzip2 or xz stream they may pass over in silence.
+    """
     match kind:
         case "gzip":
-            return _gzip_reader(raw)
+            return _members(raw, lambda: igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP), size)
         case "zstd":
-            pieces = _zstd_pieces(raw)
-            return lambda _size: next(pieces)
+            context = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+            return _members(raw, lambda: _ZstdFrame(context), size)
         case "bzip2":
-            return bz2.BZ2File(raw).read
+            return _members(raw, bz2.BZ2Decompressor, size)
         case "xz":
-            return lzma.LZMAFile(raw).read
-    return raw.read
+            return _members(raw, lzma.LZMADecompressor, size)
+    return iter(lambda: raw.read(size), b"")
 
 
-def head_of(path: Path, encoding: str, size: int = 1 << 16) -> bytes:
-    """The first bytes as UTF-8, for recognising a format; a damaged file gives what it has."""
-    with Stream(path) as stream:
-        try:
-            head = stream.read(size)
-        except DamagedSource:
-            return b""
-    codec = encoding_of(head, encoding)
-    if codec == "utf-8":
-        return head.removeprefix(codecs.BOM_UTF8)
-    return codecs.getincrementaldecoder(codec)("replace").decode(head).encode()
-
-
-def _gzip_reader(raw: BinaryIO) -> Callable[[int], bytes]:
-    read: Callable[[int], bytes] = igzip.IGzipFile(fileobj=raw, mode="rb").read  # type: ignore[no-untyped-call]
-    return read
-
-
-def _zstd_pieces(raw: BinaryIO) -> Iterator[bytes]:
-    """Decompressed pieces, frame after frame; zstandard's own reader takes a cut-off frame for the end."""
-    decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
-    frame, unfinished = decompressor.decompressobj(), False
-    while compressed := raw.read(_READ_BYTES >> 2):
-        while compressed:
-            piece = frame.decompress(compressed)
-            unfinished = not frame.eof
-            compressed = frame.unused_data
-            if frame.eof:
-                frame = decompressor.decompressobj()
+def _members(raw: BinaryIO, new: Callable[[], _Decompressor], size: int) -> Iterator[bytes]:
+    """Member after member: programs that append, or compress in parallel, write several into one file."""
+    waiting = _next_member(raw, b"")
+    while waiting:
+        member = new()
+        while not member.eof:
+            if member.needs_input:
+                waiting = waiting or raw.read(_PIECE_BYTES)
+                if not waiting:
+                    raise EOFError("the compressed data end in the middle")
+            piece = member.decompress(waiting, size)
+            waiting = b""
             if piece:
                 yield piece
-            if unfinished:
-                break
-    if unfinished:
-        raise EOFError("the last zstd frame is cut off")
-    while True:
-        yield b""
+        waiting = _next_member(raw, member.unused_data)
+
+
+def _next_member(raw: BinaryIO, unused: bytes) -> bytes:
+    """Where the next member begins, past the NULs that gzip and xz allow in between; nothing at the end of the file."""
+    while not (start := unused.lstrip(b"\0")):
+        unused = raw.read(_PIECE_BYTES)
+        if not unused:
+            return b""
+    return start
+
+
+class _ZstdFrame:
+    """One zstd frame after the manner of `bz2` and `lzma`, fed little by little since zstandard has no `max_length`."""
+
+    def __init__(self, context: zstandard.ZstdDecompressor) -> None:
+        self._frame = context.decompressobj()
+        self._fed, self._at = b"", 0
+
+    @property
+    def eof(self) -> bool:
+        return self._frame.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return self._at >= len(self._fed)
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._frame.unused_data + self._fed[self._at :]
+
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes:  # noqa: ARG002
+        if data:
+            self._fed, self._at = data, 0
+        self._at += _ZSTD_FEED
+        return self._frame.decompress(self._fed[self._at - _ZSTD_FEED : self._at])
+
+
+# ── text ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def encoding_of(head: bytes, wanted: str) -> str:
     """The codec to read with: as told, or by byte-order mark, or UTF-8."""
-    if wanted != "auto":
+    if wanted == "auto":
+        return next((codec for mark, codec in _BOMS.items() if head.startswith(mark)), "utf-8")
+    try:
+        "".encode(wanted)  # unlike `lookup`, this refuses hex, rot13 and the like
+        return codecs.lookup(wanted).name
+    except (LookupError, ValueError) as error:
+        raise BadInput(f"no encoding {wanted!r}", remedy="for example utf-8, latin-1, cp1252, shift_jis") from error
+
+
+def _mark_undecodable(error: UnicodeError) -> tuple[str, int]:
+    """Bytes that an encoding does not have, as the surrogates U+DC00 + byte."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "".join(chr(0xDC00 + byte) for byte in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error("refaug-mark", _mark_undecodable)
+
+
+def _as_utf8(pieces: Iterator[bytes], wanted: str) -> Iterator[bytes]:
+    """The same text in UTF-8, without a byte-order mark.
+
+    A byte that its encoding does not have becomes three that UTF-8 does not have (an encoded surrogate), so that it
+    costs the line it stands on and no other.
+    """
+    head, damage = b"", None
+    try:
+        while len(head) < 4 and (piece := next(pieces, b"")):  # a byte-order mark has up to four bytes
+            head += piece
+    except DamagedSource as error:
+        damage = error
+    codec = encoding_of(head, wanted)
+    if codec == "utf-8":
+        yield head.removeprefix(codecs.BOM_UTF8)
+        yield from pieces
+    else:
+        decoder = codecs.getincrementaldecoder(codec)("refaug-mark")
         try:
-            return codecs.lookup(wanted).name
-        except LookupError as error:
-            raise BadInput(f"no encoding {wanted!r}", remedy="for example utf-8, latin-1, cp1252, shift_jis") from error
-    return next((codec for mark, codec in _BOMS.items() if head.startswith(mark)), "utf-8")
+            yield decoder.decode(head).removeprefix("\ufeff").encode("utf-8", "surrogatepass")
+            for piece in pieces:
+                yield decoder.decode(piece).encode("utf-8", "surrogatepass")
+            yield decoder.decode(b"", damage is None).encode("utf-8", "surrogatepass")
+        except UnicodeError as error:
+            raise DamagedSource(f"this is not {codec}: {error}") from error
+    if damage is not None:
+        raise damage
+
+
+def head_of(path: Path, encoding: str) -> bytes:
+    """The beginning as UTF-8, for recognising a format: 64 KiB, or as much more as the first line takes."""
+    head = bytearray()
+    with Stream(path) as stream:
+        try:
+            for piece in _as_utf8(iter(stream), encoding):
+                head += piece
+                if len(head) >= _HEAD_BYTES and (b"\n" in head or len(head) > MAX_LINE_BYTES):
+                    break
+        except DamagedSource as error:
+            if not head:
+                raise DamagedSource(f"{path}: {error.message}") from error
+    return bytes(head)
 
 
 class LineReader:
@@ -227,60 +346,76 @@ class LineReader:
 
     def __iter__(self) -> Iterator[LineBlock]:
         """Read to the end; a stream that breaks off gives the whole lines before, then a bad row saying so."""
-        line, held, overlong = 1, bytearray(), 0
-        with Stream(self.source.path) as self._stream:
-            for piece in self._pieces(self._stream):
-                if isinstance(piece, DamagedSource):
-                    whole = bytes(held[: held.rfind(b"\n") + 1])
-                    if whole:
-                        yield LineBlock(first_line=line, data=whole[:-1])
-                    line += whole.count(b"\n")
-                    yield LineBlock(first_line=line, bad=BadRow(line=line, reason="damaged", message=piece.message))
-                    return
-                held += piece
-                if overlong:
-                    end = held.find(b"\n")
-                    overlong += len(held) if end < 0 else end
-                    del held[: end + 1 if end >= 0 else len(held)]
-                    if end < 0:
-                        continue
-                    yield LineBlock(first_line=line, bad=self._too_long(line, overlong))
-                    line, overlong = line + 1, 0
-                if len(held) < self.block_bytes:
-                    continue
-                whole = bytes(held[: held.rfind(b"\n") + 1])
-                if whole:
-                    yield LineBlock(first_line=line, data=whole[:-1])
-                    line += whole.count(b"\n")
-                    del held[: len(whole)]
-                if len(held) > self.max_line_bytes:
-                    overlong = len(held)
-                    held.clear()
-            if overlong:
-                yield LineBlock(first_line=line, bad=self._too_long(line, overlong))
-            elif held:
-                yield LineBlock(first_line=line, data=bytes(held).removesuffix(b"\n"))
+        cutter = _LineCutter(self.block_bytes, self.max_line_bytes)
+        with Stream(self.source.path, piece_bytes=min(_PIECE_BYTES, self.block_bytes)) as self._stream:
+            try:
+                for piece in _as_utf8(iter(self._stream), self.encoding):
+                    yield from cutter.add(piece)
+            except DamagedSource as error:
+                yield from cutter.break_off(error.message)
+            else:
+                yield from cutter.end()
 
-    def _pieces(self, stream: Stream) -> Iterator[bytes | DamagedSource]:
-        """UTF-8 bytes piece by piece; damage of the stream is the last piece."""
-        decoder: codecs.IncrementalDecoder | None = None
-        first = True
-        try:
-            while piece := stream.read(_READ_BYTES):
-                if first:
-                    codec, first = encoding_of(piece, self.encoding), False
-                    decoder = None if codec == "utf-8" else codecs.getincrementaldecoder(codec)("strict")
-                    piece = piece.removeprefix(codecs.BOM_UTF8)
-                yield piece if decoder is None else decoder.decode(piece).encode()
-            if decoder is not None:
-                yield decoder.decode(b"", True).encode()  # complains of half a character at the end
-        except DamagedSource as error:
-            yield error
-        except UnicodeError as error:
-            yield DamagedSource(f"this is not {self.encoding}: {error}")
 
-    def _too_long(self, line: int, size: int) -> BadRow:
-        limit = self.max_line_bytes >> 20
-        return BadRow(
-            line=line, reason="too-long-line", message=f"a line of {size:,} bytes; at most {limit} MiB are read"
-        )
+class _LineCutter:
+    """Bytes in, blocks of whole lines out; a line that is too long is let go of while it is still coming in."""
+
+    def __init__(self, block_bytes: int, max_line_bytes: int) -> None:
+        self._block_bytes = block_bytes
+        self._max_line_bytes = max_line_bytes
+        self._line = 1  # number of the line that `_held` begins with, or in
+        self._held = bytearray()
+        self._let_go = 0  # bytes of that line which are no longer held
+
+    def add(self, piece: bytes) -> Iterator[LineBlock]:
+        """Take in more bytes; a block comes out when enough is there."""
+        self._held += piece
+        if len(self._held) >= self._block_bytes:
+            yield from self._cut()
+
+    def end(self) -> Iterator[LineBlock]:
+        """What is left; the last line may lack its newline."""
+        if (self._held or self._let_go) and not self._held.endswith(b"\n"):
+            self._held += b"\n"
+        yield from self._cut()
+
+    def break_off(self, message: str) -> Iterator[LineBlock]:
+        """The whole lines that are left, then a bad row in place of the one that was broken."""
+        yield from self._cut()
+        yield self._bad("damaged", message)
+
+    def _cut(self) -> Iterator[LineBlock]:
+        end = self._held.rfind(b"\n") + 1
+        if end:
+            whole = bytes(self._held[: end - 1])
+            del self._held[:end]
+            if self._let_go or len(whole) > self._max_line_bytes:
+                yield from self._around_long_lines(whole.split(b"\n"))
+            else:
+                yield self._block(whole)
+        if self._let_go or len(self._held) > self._max_line_bytes:
+            self._let_go += len(self._held)
+            self._held.clear()
+
+    def _around_long_lines(self, lines: list[bytes]) -> Iterator[LineBlock]:
+        """Blocks of the lines that can be read, and bad rows in place of those that cannot."""
+        good: list[bytes] = []
+        for line in lines:
+            size, self._let_go = self._let_go + len(line), 0
+            if size <= self._max_line_bytes:
+                good.append(line)
+                continue
+            if good:
+                yield self._block(b"\n".join(good))
+            good = []
+            yield self._bad("too-long-line", f"a line of {size:,} bytes; at most {self._max_line_bytes:,} are read")
+        if good:
+            yield self._block(b"\n".join(good))
+
+    def _block(self, data: bytes) -> LineBlock:
+        first, self._line = self._line, self._line + data.count(b"\n") + 1
+        return LineBlock(first_line=first, data=data)
+
+    def _bad(self, reason: str, message: str) -> LineBlock:
+        line, self._line = self._line, self._line + 1
+        return LineBlock(first_line=line, bad=BadRow(line=line, reason=reason, message=message))

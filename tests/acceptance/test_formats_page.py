@@ -1,0 +1,102 @@
+"""Every example of docs/formats.md and README.md does what the page shows: the files, the commands, what they print."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from core.logs.formats import FORMATS
+from core.logs.shapes import KNOWN_NAMES
+from service.cli import main as cli
+
+ROOT = Path(__file__).resolve().parents[2]
+FORMATS_PAGE = ROOT / "docs" / "formats.md"
+_FENCE = re.compile(r"^```(\S+)(?: (\w+)=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Fence:
+    """A fenced block: its language, what its info string says (file, make, shows), and its text."""
+
+    language: str
+    role: str
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Example:
+    """A section of a page with its fences, in order."""
+
+    title: str
+    fences: tuple[Fence, ...]
+
+
+def examples(page: Path) -> list[Example]:
+    sections = re.split(r"^## +", page.read_text("utf-8"), flags=re.MULTILINE)[1:]
+    found = [
+        Example(section.split("\n", 1)[0], tuple(Fence(*match.groups("")) for match in _FENCE.finditer(section)))
+        for section in sections
+    ]
+    return [example for example in found if any(fence.role for fence in example.fences)]
+
+
+def commands(fence: Fence) -> list[tuple[list[str], str]]:
+    """The `$ refaug …` lines of a console block, each with the output shown below it."""
+    parts = re.split(r"^\$ refaug ", fence.text, flags=re.MULTILINE)[1:]
+    return [(shlex.split(line), shown) for line, _, shown in (part.partition("\n") for part in parts)]
+
+
+@pytest.mark.parametrize("example", examples(FORMATS_PAGE), ids=lambda example: example.title)
+def test_an_example_of_the_formats_page_gives_what_the_page_shows(
+    example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(example, tmp_path, monkeypatch, capfd)
+
+
+@pytest.mark.parametrize("example", examples(ROOT / "README.md"), ids=lambda example: example.title)
+def test_an_example_of_the_readme_gives_what_it_shows(
+    example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(example, tmp_path, monkeypatch, capfd)
+
+
+def run(
+    example: Example, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "120")
+    for fence in example.fences:
+        if fence.role == "file":
+            (folder / fence.name).write_text(fence.text, "utf-8")
+        elif fence.role == "make":
+            subprocess.run([sys.executable, "-c", fence.text], check=True, cwd=folder)
+            assert (folder / fence.name).exists()
+        elif fence.role == "shows":
+            assert (folder / fence.name).read_text("utf-8") == fence.text
+        elif fence.language == "console":
+            for arguments, shown in commands(fence):
+                capfd.readouterr()
+                assert cli.main(["--home", str(folder / "home"), *arguments]) == 0, capfd.readouterr().err
+                printed = capfd.readouterr().out
+                if arguments[0] != "ingest" or shown:
+                    assert printed == shown
+
+
+def test_every_format_is_in_an_example_or_named_with_its_option() -> None:
+    page = FORMATS_PAGE.read_text("utf-8")
+    titles = " ".join(example.title for example in examples(FORMATS_PAGE)).lower()
+    titled = {"aligned": "line-aligned", "messages": "messages of a tree"}
+    assert [name for name in FORMATS if titled.get(name, name) not in titles] == []
+    assert [name for name in ("aligned", "messages") if f"--format {name}" not in page] == []
+
+
+def test_the_page_lists_the_known_field_names_in_order() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (`[^|]*`) \|$", FORMATS_PAGE.read_text("utf-8"), re.MULTILINE)
+    assert {field: tuple(re.findall(r"`([^`]+)`", names)) for field, names in rows} == dict(KNOWN_NAMES)

@@ -1,0 +1,85 @@
+"""Run refaug commands and kill each at the n-th event of a kind: how the tests find out what a kill can break.
+
+    python faults.py
+
+It reads orders from stdin, one JSON object a line: the command's `arguments`, and the `kind` and `number` of the event
+before which it is to be killed (replace, fsync, unlink, or close of a Parquet file; no kind, no kill). Every command
+runs in a process of its own, forked before anything has happened; the answer is its exit code (negative: the signal)
+and, where it came to its end, how many events of each kind there were. Parts are made small, so that a small log has
+many.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections import Counter
+
+import orjson
+import pyarrow.parquet as pq
+
+from core import log_store, staging
+from core.logs import sources
+from service.cli.main import main
+
+
+def small() -> None:
+    """Sizes at which a log of a few kilobytes has many blocks, row groups and parts."""
+    log_store.ROWS_A_GROUP = 8
+    staging.PART_BYTES = 3_000
+    make = sources.LineReader.__init__
+    make.__kwdefaults__["block_bytes"] = 700  # type: ignore[index]
+    staging.IngestOrder.block_bytes = property(lambda _order: 700)  # type: ignore[assignment]
+
+
+class Killer:
+    """Counts events, and ends the process at one of them as a power cut would: no handler, no clean-up."""
+
+    def __init__(self, kind: str, number: int) -> None:
+        self.kind, self.number, self.seen = kind, number, Counter[str]()
+
+    def watch(self, owner: object, name: str, kind: str) -> None:
+        real = getattr(owner, name)
+
+        def watched(*given: object, **named: object) -> object:
+            self.seen[kind] += 1
+            if kind == self.kind and self.seen[kind] == self.number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*given, **named)
+
+        setattr(owner, name, watched)
+
+
+def run(kind: str, number: int, arguments: list[str], answer: int) -> int:
+    """One command in this process."""
+    killer = Killer(kind, number)
+    for name, event in (("replace", "replace"), ("rename", "replace"), ("fsync", "fsync"), ("unlink", "unlink")):
+        killer.watch(os, name, event)
+    killer.watch(os, "rmdir", "unlink")
+    killer.watch(pq.ParquetWriter, "close", "close")
+    code = main(arguments)
+    os.write(answer, orjson.dumps(killer.seen))
+    return code
+
+
+def serve() -> None:
+    """Answer orders until there are none."""
+    small()
+    for line in sys.stdin.buffer:
+        order = orjson.loads(line)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            os._exit(run(order.get("kind", ""), order.get("number", 0), order["arguments"], writing))
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            seen = pipe.read()
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        sys.stdout.buffer.write(orjson.dumps({"code": code, "seen": orjson.loads(seen or b"{}")}) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,123 @@
+"""The command in this process, and the driver that kills it in another."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import pytest
+
+from core.log_store import MANIFEST, StoredLog
+from service.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Result:
+    """How a command ended, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return orjson.loads(self.out)
+
+    @property
+    def error(self):
+        return orjson.loads(self.err[self.err.index('{"error"') :])["error"]
+
+
+class Home:
+    """A home folder with logs in it, and the command that works on it."""
+
+    def __init__(self, path: Path, capsys) -> None:
+        self.path, self._capsys = path, capsys
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    def __call__(self, *arguments) -> Result:
+        self._capsys.readouterr()
+        code = main(["--home", str(self.path), *map(str, arguments)])
+        found = self._capsys.readouterr()
+        return Result(code, found.out, found.err)
+
+    def ingest(self, *arguments, log="chat") -> Result:
+        return self("ingest", *arguments, "--log", log, "--json")
+
+    def open(self, log="chat") -> StoredLog:
+        return StoredLog.open(self.logs, log)
+
+    def files(self, log="chat") -> dict[str, bytes]:
+        """Everything in a log's folder but the lock."""
+        return {
+            str(path.relative_to(self.logs / log)): path.read_bytes()
+            for path in sorted((self.logs / log).rglob("*"))
+            if path.is_file() and path.name != ".lock"
+        }
+
+
+def timeless(manifest: bytes) -> dict[str, object]:
+    """A manifest without the times at which things happened."""
+    value = orjson.loads(manifest)
+    del value["created"], value["updated"]
+    for ingest in value["ingests"]:
+        del ingest["at"]
+    return value
+
+
+def content(home: Home, log="chat"):
+    """All that a log is: its parts, byte for byte, and its manifest without times."""
+    files = home.files(log)
+    return {name: timeless(data) if name == MANIFEST else data for name, data in files.items()}
+
+
+@pytest.fixture
+def home(tmp_path, capsys):
+    return Home(tmp_path / "home", capsys)
+
+
+@pytest.fixture
+def home_at(capsys):
+    return lambda path: Home(path, capsys)
+
+
+class Driver:
+    """tests/faults.py as a process; see there."""
+
+    def __init__(self) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        self._process = subprocess.Popen(
+            [sys.executable, str(ROOT / "tests" / "faults.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+        )
+
+    def __call__(self, *arguments, kind="", number=0):
+        order = {"arguments": list(map(str, arguments)), "kind": kind, "number": number}
+        self._process.stdin.write(orjson.dumps(order) + b"\n")
+        self._process.stdin.flush()
+        answer = orjson.loads(self._process.stdout.readline())
+        return answer["code"], answer["seen"]
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def driver():
+    running = Driver()
+    yield running
+    running.close()
