@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -86,8 +86,8 @@ class Engine:
             try:
                 return answer.result()
             except KeyboardInterrupt:
-                connection.interrupt()
-                answer.exception()  # wait until it has stopped
+                while not wait([answer], timeout=0.05).done:
+                    connection.interrupt()  # again, since one that comes before the query has begun is forgotten
                 raise
 
 

@@ -198,14 +198,19 @@ class PartWriter:
         self.pairs = 0
         self.bytes = 0  # of text and numbers, before compression
         with storage_errors(path):
-            self._writer = pq.ParquetWriter(
-                path,
-                schema,
-                compression="zstd",
-                compression_level=3,
-                use_dictionary=[name for name in schema.names if name.endswith("speaker")],
-                write_statistics=False,
-            )
+            self._file = pa.OSFile(str(path), "wb")
+            try:
+                self._writer = pq.ParquetWriter(
+                    self._file,
+                    schema,
+                    compression="zstd",
+                    compression_level=3,
+                    use_dictionary=[name for name in schema.names if name.endswith("speaker")],
+                    write_statistics=False,
+                )
+            except OSError:
+                self._file.close()
+                raise
 
     def add(self, rows: pa.RecordBatch | pa.Table) -> None:
         """One row group; its bytes depend on the rows alone, not on the pieces they come in."""
@@ -221,6 +226,7 @@ class PartWriter:
         """Finish the file and make it survive a power cut."""
         with storage_errors(self.path):
             self._writer.close()
+            self._file.close()
             sync_file(self.path)
         return LogPart(
             file=self.path.name, size=self.path.stat().st_size, sha256=sha256_of(self.path), pairs=self.pairs
@@ -231,6 +237,8 @@ class PartWriter:
         with suppress(OSError, pa.ArrowException):
             self._writer.close()
         self._writer.is_open = False  # else its destructor tries again
+        with suppress(OSError):
+            self._file.close()
         self.path.unlink(missing_ok=True)
 
 

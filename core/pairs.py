@@ -82,7 +82,7 @@ def shared_utterances(engine: Engine, parts: Sequence[Path], settings: SharedSet
     """Utterances with several different responses, in a seeded order that does not depend on how the log is stored.
 
     Grouping joins keys and row numbers only; texts are fetched for the rows chosen. Of texts that are equal after
-    normalisation, the one whose MD5 is smallest is shown.
+    normalisation, the one is shown whose MD5 has the smallest first half, read as a little-endian number.
     """
     if not parts:
         return

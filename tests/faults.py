@@ -4,9 +4,9 @@
 
 It reads orders from stdin, one JSON object a line: the command's `arguments`, and the `kind` and `number` of the event
 before which it is to be killed (replace, fsync, unlink, or close of a Parquet file; no kind, no kill). Every command
-runs in a process of its own, forked before anything has happened; the answer is its exit code (negative: the signal)
-and, where it came to its end, how many events of each kind there were. Parts are made small, so that a small log has
-many.
+runs in a process of its own, forked before anything has happened; the answer is its exit code (negative: the signal),
+what it wrote to stdout, and, where it came to its end, how many events of each kind there were. Parts are made small,
+so that a small log has many.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 from collections import Counter
 
 import orjson
 import pyarrow.parquet as pq
 
-from core import log_store, staging
-from core.logs import sources
+from core import log_store, pairing, staging
 from service.cli.main import main
 
 
@@ -28,8 +28,7 @@ def small() -> None:
     """Sizes at which a log of a few kilobytes has many blocks, row groups and parts."""
     log_store.ROWS_A_GROUP = 8
     staging.PART_BYTES = 3_000
-    make = sources.LineReader.__init__
-    make.__kwdefaults__["block_bytes"] = 700  # type: ignore[index]
+    pairing.FloodCounter.__init__.__kwdefaults__["bits"] = 12  # type: ignore[index]
     staging.IngestOrder.block_bytes = property(lambda _order: 700)  # type: ignore[assignment]
 
 
@@ -69,15 +68,20 @@ def serve() -> None:
     for line in sys.stdin.buffer:
         order = orjson.loads(line)
         reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            os._exit(run(order.get("kind", ""), order.get("number", 0), order["arguments"], writing))
-        os.close(writing)
-        with os.fdopen(reading, "rb") as pipe:
-            seen = pipe.read()
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        sys.stdout.buffer.write(orjson.dumps({"code": code, "seen": orjson.loads(seen or b"{}")}) + b"\n")
+        with tempfile.TemporaryFile() as out:
+            child = os.fork()
+            if child == 0:
+                os.dup2(out.fileno(), 1)
+                code = run(order["kind"], order["number"], order["arguments"], writing)
+                sys.stdout.flush()
+                os._exit(code)
+            os.close(writing)
+            with os.fdopen(reading, "rb") as pipe:
+                seen = orjson.loads(pipe.read() or b"{}")
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            out.seek(0)
+            answer = {"code": code, "seen": seen, "out": out.read().decode()}
+        sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
         sys.stdout.buffer.flush()
 
 

@@ -328,7 +328,7 @@ def blocks_of(reader: LineReader, format_: Format) -> Iterator[Block]:
         case Container.PARQUET:
             return parquet_blocks(reader.source)
         case Container.CSV:
-            return csv_blocks(reader)
+            return csv_blocks(reader, columns=len(format_.columns))
         case Container.PARLAI:
             return parlai_blocks(reader)
         case _:

@@ -67,17 +67,19 @@ def _in_blocks(rows: Iterable[tuple[int, Sequence[Any] | BadRow]]) -> Iterator[R
         yield RowBlock(lines=lines, rows=held)
 
 
-def csv_blocks(reader: LineReader) -> Iterator[Block]:
-    """CSV with quoted fields, which may hold newlines: only a parser can find where a row ends."""
-    return _in_blocks(_csv_rows(reader))
+def csv_blocks(reader: LineReader, *, columns: int = 0) -> Iterator[Block]:
+    """CSV with quoted fields, which may hold newlines: only a parser can find where a row ends.
+
+    How many columns there are tells a row over several lines from a stray quote; 0: as many as the first row has.
+    """
+    return _in_blocks(_csv_rows(reader, columns))
 
 
-def _csv_rows(reader: LineReader) -> Iterator[tuple[int, Sequence[str] | BadRow]]:
+def _csv_rows(reader: LineReader, columns: int) -> Iterator[tuple[int, Sequence[str] | BadRow]]:
     """Rows with their first line; a stray quote costs the line it stands on, not the rest of the file."""
     csv.field_size_limit(_CSV_FIELD_BYTES)
     lines = _Lines(reader)
     parser = csv.reader(lines)
-    columns = 0
     while True:
         start = lines.begin_row()
         fields, trouble = _next_row(parser)

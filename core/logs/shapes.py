@@ -242,8 +242,10 @@ def message_columns(rows: Rows, fields: Fields, preset: str, place: str = "line"
             adjust(values, found)
         identity, text = as_id(found["id"]), found["text"]
         if identity is None or not isinstance(text, str):
-            name, value = ("id", found["id"]) if identity is None else ("text", text)
-            message = f"{fields.names.get(name, name)!r} is {_kind(value)}; a string is expected"
+            name, value, expected = (
+                ("text", text, "a string") if identity else ("id", found["id"], "a name or a whole number")
+            )
+            message = f"{fields.names.get(name, name)!r} is {_kind(value)}; {expected} is expected"
             columns.bad.append(BadRow(line=number, reason="fields", message=message, place=place))
             continue
         columns.lines.append(number)
@@ -375,4 +377,6 @@ def _kind(value: object) -> str:
         list: "a list",
         dict: "an object",
     }
-    return "missing or null" if value is None else names.get(type(value), type(value).__name__)
+    if value is None:
+        return "missing or null"
+    return "empty" if value in ("", []) else names.get(type(value), type(value).__name__)

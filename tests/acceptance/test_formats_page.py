@@ -67,9 +67,7 @@ def test_an_example_of_the_readme_gives_what_it_shows(
     run(example, tmp_path, monkeypatch, capfd)
 
 
-def run(
-    example: Example, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def run(example: Example, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "120")
     for fence in example.fences:
@@ -100,3 +98,26 @@ def test_every_format_is_in_an_example_or_named_with_its_option() -> None:
 def test_the_page_lists_the_known_field_names_in_order() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (`[^|]*`) \|$", FORMATS_PAGE.read_text("utf-8"), re.MULTILINE)
     assert {field: tuple(re.findall(r"`([^`]+)`", names)) for field, names in rows} == dict(KNOWN_NAMES)
+
+
+def test_the_readme_shows_the_demo_log_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The commands of `make demo`, and the excerpts and figures that the README's first screen shows of them."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    shown = {fence.name: fence.text for fence in (Fence(*m.groups()) for m in _FENCE.finditer(readme))}
+    monkeypatch.chdir(tmp_path)
+    printed = {}
+    for name, command in {
+        "log": "demo-log --output demo-log.jsonl --items-output demo-items.jsonl",
+        "ingest": "ingest demo-log.jsonl --log demo --language en",
+        "sample": "log sample demo --count 5",
+        "shared": "log shared demo --count 3",
+    }.items():
+        assert cli.main(["--home", str(tmp_path / "home"), *command.split()]) == 0
+        printed[name] = capfd.readouterr().out
+    assert "20,000 dialogues, 59,174 pairs" in readme
+    assert "20,000 dialogues" in printed["log"]
+    assert "59,174 pairs added" in printed["ingest"]
+    assert printed["sample"].startswith(shown["sample"])
+    assert printed["shared"].startswith(shown["shared"])

@@ -104,11 +104,14 @@ class Driver:
         )
 
     def __call__(self, *arguments, kind="", number=0):
+        return self.answer(*arguments, kind=kind, number=number)[:2]
+
+    def answer(self, *arguments, kind="", number=0):
         order = {"arguments": list(map(str, arguments)), "kind": kind, "number": number}
         self._process.stdin.write(orjson.dumps(order) + b"\n")
         self._process.stdin.flush()
         answer = orjson.loads(self._process.stdout.readline())
-        return answer["code"], answer["seen"]
+        return answer["code"], answer["seen"], answer["out"]
 
     def close(self) -> None:
         self._process.stdin.close()

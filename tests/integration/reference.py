@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-WORDS = "tea rain bus late cold shop film dog walk soup lamp sofa beach train idea song".split()
+WORDS = ["tea", "rain", "bus", "late", "cold", "shop", "film", "dog", "walk", "soup", "lamp", "sofa", "train", "song"]
 SPEAKERS = ["ann", "bob", "cem", "dora"]
 
 
@@ -48,7 +48,9 @@ class Outcome:
     """What an ingest should come to."""
 
     pairs: list[dict[str, object]] = field(default_factory=list)
-    dropped: list[tuple[str, int, str, str, str]] = field(default_factory=list)  # file, line, reason, dialogue, position
+    dropped: list[tuple[str, int, str, str, str]] = field(
+        default_factory=list
+    )  # file, line, reason, dialogue, position
     turns: int = 0
 
     @property
@@ -74,7 +76,9 @@ def dialogue_log(seed: int, count: int, *, prefix: str = "d", file: str = "log.j
     """JSONL of dialogues as bytes, and what should come of it."""
     rng, lines, outcome = random.Random(seed), [], Outcome()
     for number in range(count):
-        turns = [(text(rng), rng.choice(SPEAKERS), 1_600_000_000 + rng.randrange(10**6)) for _ in range(rng.randint(1, 6))]
+        turns = [
+            (text(rng), rng.choice(SPEAKERS), 1_600_000_000 + rng.randrange(10**6)) for _ in range(rng.randint(1, 6))
+        ]
         identity, tags = f"{prefix}{number}", ["home"] if number % 3 else []
         row = {
             "id": identity,
@@ -95,9 +99,7 @@ def add_dialogue(outcome: Outcome, identity, turns, *, tags, file, line, blocked
             outcome.dropped.append((file, line, reason, identity, str(position)))
         elif before is not None:
             speakers = (before[1], speaker)
-            outcome.pairs.append(
-                pair(identity, position, before[0], kept, speakers=speakers, time=time, tags=tags)
-            )
+            outcome.pairs.append(pair(identity, position, before[0], kept, speakers=speakers, time=time, tags=tags))
         before = None if kept is None else (kept, speaker)
 
 

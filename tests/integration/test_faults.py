@@ -9,6 +9,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
 import pytest
 from integration.conftest import Home, content
 from integration.reference import dialogue_log, message, stored
@@ -28,7 +29,12 @@ class Scene:
     prepare: tuple[tuple[str, ...], ...]  # commands that make the log there is before; none: there is no log
 
     def at(self, home: Path) -> list[str]:
-        return ["--home", str(home), *(part.format(out=home / "rejects") for part in self.command)]
+        return ["--home", str(home), *(part.format(out=rejects_of(home)) for part in self.command)]
+
+
+def rejects_of(home: Path) -> Path:
+    """Where the rejects go: beside the home, which need not be there yet."""
+    return home.with_name(f"{home.name}-rejects")
 
 
 def make_scene(folder: Path, name: str) -> Scene:
@@ -79,7 +85,7 @@ def played(tmp_path_factory, driver):
             before = content(home) if scene.prepare else None
             code, seen = driver(*scene.at(home.path))
             assert code == 0
-            rejects = (home.path / "rejects").read_bytes() if "--rejects" in scene.command else None
+            rejects = rejects_of(home.path).read_bytes() if "--rejects" in scene.command else None
             events = [(kind, number) for kind in sorted(seen) for number in range(1, seen[kind] + 1)]
             done[name] = Played(scene, before, content(home), rejects, events)
         return done[name]
@@ -111,7 +117,7 @@ def check_kill(play: Played, home: Home, driver, kind: str, number: int) -> None
     assert state_of(home, play) == AFTER
     assert set(home.files()) == set(play.after)  # nothing is left lying about
     if play.rejects is not None and was == BEFORE:
-        assert (home.path / "rejects").read_bytes() == play.rejects
+        assert rejects_of(home.path).read_bytes() == play.rejects
 
 
 def points(seed: int, count: int) -> list[tuple[str, float, int]]:
@@ -157,19 +163,19 @@ def test_two_kills_in_a_row_do_no_more_harm_than_one(tmp_path, played, driver, s
         assert state_of(home, play) == AFTER
 
 
-def test_a_run_that_had_finished_a_part_is_resumed_and_says_so(tmp_path, played, driver, capsys):
+def test_a_run_that_had_finished_a_part_is_resumed_and_says_so(tmp_path, played, driver):
     play = played("linear")
-    home = Home(tmp_path, capsys)
+    home = Home(tmp_path / "home", None)
     for command in play.scene.prepare:
         driver("--home", home.path, *command)
-    kinds = [number for kind, number in play.events if kind == "close"]
-    driver(*play.scene.at(home.path), kind="close", number=kinds[2])
+    driver(*play.scene.at(home.path), kind="close", number=3)
     staged = next((home.logs / "chat").glob(".staging-*"))
-    assert (staged / "state.json").exists()
-    first = (staged / "pairs-00000.parquet").stat()
-    # The command in this process has other sizes, which is no matter to what is staged: the last part only is cut anew.
-    driver(*play.scene.at(home.path), kind="replace", number=10_000)
-    assert (home.logs / "chat" / "part-00003.parquet").stat().st_mtime_ns >= first.st_mtime_ns
+    first = (staged / "pairs-00000.parquet").stat().st_ino
+    assert orjson.loads((staged / "state.json").read_bytes())["parts"]
+    code, _, out = driver.answer(*play.scene.at(home.path), "--json")
+    assert (code, orjson.loads(out)["resumed"]) == (0, True)
+    number = len(play.before[MANIFEST]["parts"]) + 1
+    assert (home.logs / "chat" / f"part-{number:05}.parquet").stat().st_ino == first  # not written again
     assert state_of(home, play) == AFTER
 
 
@@ -184,6 +190,8 @@ def test_what_a_killed_deletion_left_of_the_erased_is_gone_after_the_next_run(tm
         finished = state_of(home, play) == AFTER
         assert driver("--home", home.path, "ingest", home.path / "more.jsonl", "--log", "chat")[0] == 0
         if finished:
-            assert not any({pair["utterance_speaker"], pair["response_speaker"]} & {"ann"} for pair in stored(home.open()))
+            assert not any(
+                {pair["utterance_speaker"], pair["response_speaker"]} & {"ann"} for pair in stored(home.open())
+            )
             named = {MANIFEST, *(part.file for part in home.open().manifest.parts)}
             assert set(home.files()) == named

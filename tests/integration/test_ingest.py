@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import random
-from collections import Counter
 
 import orjson
 import pytest
@@ -22,7 +22,6 @@ from integration.reference import (
     stored,
     text,
     totals,
-    words,
 )
 
 from core import ingest as ingesting
@@ -30,7 +29,7 @@ from core import log_store, staging
 from core.errors import SourceChanged
 from core.files import exclusive
 from core.ingest import IngestOrder
-from core.logs.sources import LineReader
+from core.pairing import FloodCounter
 from core.progress import Silent
 
 
@@ -38,6 +37,7 @@ from core.progress import Silent
 def small_parts(monkeypatch):
     monkeypatch.setattr(log_store, "ROWS_A_GROUP", 8)
     monkeypatch.setattr(staging, "PART_BYTES", 3_000)
+    monkeypatch.setitem(FloodCounter.__init__.__kwdefaults__, "bits", 12)
 
 
 def rejected(path):
@@ -93,7 +93,9 @@ def test_pairs_of_any_format_give_the_reference_pairs_in_order(home, tmp_path, f
 
 def test_messages_give_the_reference_pairs_in_order(home, tmp_path):
     rng = random.Random(4)
-    messages = [message(f"m{n}", f"m{rng.randrange(n)}" if n % 5 else None, kept=rng.random() < 0.9) for n in range(400)]
+    messages = [
+        message(f"m{n}", f"m{rng.randrange(n)}" if n % 5 else None, kept=rng.random() < 0.9) for n in range(400)
+    ]
     rng.shuffle(messages)
     (tmp_path / "m.jsonl").write_bytes(b"\n".join(m.line for m in messages))
     report = home.ingest(tmp_path / "m.jsonl").json
@@ -229,7 +231,10 @@ def test_of_dialogues_with_one_id_the_first_stays(home, tmp_path):
     first = write(tmp_path / "1.jsonl", row("a", "one two", "three four"), row("a", "five six", "seven eight"))
     other = write(tmp_path / "2.jsonl", row("b", "tea please", "here it is"), row("a", "nine ten", "eleven", "twelve"))
     third = write(tmp_path / "3.jsonl", row("b", "soup please", "there it is"), row("c", "who is it", "it is me"))
-    reports = [home.ingest(first, other, "--rejects", tmp_path / "r1").json, home.ingest(third, "--rejects", tmp_path / "r2").json]
+    reports = [
+        home.ingest(first, other, "--rejects", tmp_path / "r1").json,
+        home.ingest(third, "--rejects", tmp_path / "r2").json,
+    ]
     assert [(p["dialogue"], p["position"], p["response"]) for p in stored(home.open())] == [
         ("a", "1", "three four"),
         ("b", "1", "here it is"),
@@ -360,8 +365,6 @@ def test_too_many_bad_rows_are_refused_and_may_be_allowed(home, tmp_path):
 
 
 def test_an_empty_file_is_refused_alone_and_passed_over_beside_others(home, tmp_path):
-    import gzip
-
     data, outcome = dialogue_log(1, 10)
     (tmp_path / "empty.jsonl").write_bytes(b"")
     (tmp_path / "empty.jsonl.gz").write_bytes(gzip.compress(b""))
@@ -443,7 +446,9 @@ def test_context_gives_parents_and_no_pairs_of_its_own(home, tmp_path):
     new = [message("d", "c"), message("e", "x"), message("f", "d")]
     for name, messages in (("old", old), ("new", new)):
         (tmp_path / f"{name}.jsonl").write_bytes(b"\n".join(m.line for m in messages))
-    report = home.ingest(tmp_path / "new.jsonl", "--context", tmp_path / "old.jsonl", "--rejects", tmp_path / "out").json
+    report = home.ingest(
+        tmp_path / "new.jsonl", "--context", tmp_path / "old.jsonl", "--rejects", tmp_path / "out"
+    ).json
     d, f = "message d speaking", "message f speaking"
     assert stored(home.open()) == [pair("a", "d", "message c speaking", d), pair("a", "f", d, f)]
     assert [source["name"] for source in report["sources"]] == [str(tmp_path / "new.jsonl")]

@@ -1,0 +1,155 @@
+"""A full disk: the error says so and where, the log is what it was, and with some room the same command finishes."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from contextlib import suppress
+
+import orjson
+import pytest
+from conftest import require
+from integration.conftest import ROOT, content
+from integration.reference import dialogue_log, message
+
+from core import ingest as ingesting
+from core import log_store, staging
+from core.engine import Engine
+from core.errors import StorageFull
+from core.ingest import IngestOrder
+from core.log_deletion import delete
+from core.progress import Silent
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A file system of its own, of eight megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
+    try:
+        done = subprocess.run(mount, capture_output=True, check=False)
+        why = done.stderr.decode().strip()
+    except FileNotFoundError as error:
+        done, why = None, str(error)
+    require("tmpfs", found=done is not None and done.returncode == 0, why=why)
+    yield folder
+    if subprocess.run(["umount", str(folder)], capture_output=True, check=False).returncode:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        pytest.fail("some file on the disk is still open")
+
+
+def fill(folder):
+    """Take every byte that is left."""
+    with (folder / "filler").open("ab", buffering=0) as file:
+        for size in (1 << 16, 1 << 12, 1):
+            with suppress(OSError):
+                while file.write(b"x" * size) == size:
+                    pass
+
+
+class Fills(Silent):
+    """Someone who fills the disk when a stage begins."""
+
+    def __init__(self, folder, stage) -> None:
+        self.folder, self.wanted = folder, stage
+
+    def stage(self, name, total=None, unit=""):
+        if name == self.wanted:
+            fill(self.folder)
+
+
+def sources(folder):
+    rng = random.Random(1)
+    messages = [message(f"m{n}", f"m{rng.randrange(n)}" if n % 9 else None) for n in range(2_000)]
+    (folder / "old.jsonl").write_bytes(dialogue_log(1, 50, prefix="old")[0])
+    (folder / "m.jsonl").write_bytes(b"\n".join(one.line for one in messages))
+    (folder / "new.jsonl").write_bytes(dialogue_log(2, 500)[0])
+    return folder / "old.jsonl", folder / "new.jsonl", folder / "m.jsonl"
+
+
+@pytest.mark.parametrize("stage", ["reading", "joining message trees", "checking ids", "publishing"])
+def test_an_ingest_on_a_full_disk_says_so_and_finishes_when_there_is_room(home_at, tmp_path, disk, monkeypatch, stage):
+    monkeypatch.setattr(log_store, "ROWS_A_GROUP", 100)
+    monkeypatch.setattr(staging, "PART_BYTES", 50_000)
+    old, new, messages = sources(tmp_path)
+    whole, home = home_at(tmp_path / "whole"), home_at(disk / "home")
+    for one in (whole, home):
+        one.ingest(old)
+    whole.ingest(new, messages)
+    before = home.files()
+    order = IngestOrder(sources=(str(new), str(messages)), log="chat")
+    with pytest.raises(StorageFull, match=str(home.logs / "chat")) as caught:
+        ingesting.ingest(order, home.logs, Fills(disk, stage))
+    assert (caught.value.exit_code, caught.value.code) == (1, "storage_full")
+    assert "run the same command again" in caught.value.remedy
+    after = home.files()
+    assert {name: after[name] for name in before} == before
+    result = home.ingest(new, messages)  # still no room
+    assert (result.code, result.error["code"]) == (1, "storage_full")
+    (disk / "filler").unlink()
+    done = home.ingest(new, messages)
+    assert done.code == 0
+    assert done.json["resumed"] is (stage != "reading")
+    assert content(home) == content(whole)
+
+
+def test_a_deletion_on_a_full_disk_leaves_the_log_and_nothing_half_written(home_at, tmp_path, disk):
+    old, _, _ = sources(tmp_path)
+    home = home_at(disk / "home")
+    home.ingest(old)
+    before = home.files()
+    fill(disk)
+    with pytest.raises(StorageFull, match=str(home.logs / "chat")):
+        delete(home.logs, "chat", speakers=["ann"])
+    assert home.files() == before
+    (disk / "filler").unlink()
+    assert delete(home.logs, "chat", speakers=["ann"]).pairs > 0
+    assert not any(b'"ann"' in data for data in home.files().values())
+
+
+def test_the_engine_s_spill_on_a_full_disk_is_a_full_disk(disk):
+    many = "SELECT range AS n, md5(range::VARCHAR) AS text FROM range(6_000_000)"
+    with Engine(disk / "engine", memory=256 << 20) as engine:
+        with pytest.raises(StorageFull, match=str(disk / "engine")):
+            engine.run(f"CREATE TABLE t AS {many}")
+        with pytest.raises(StorageFull, match=str(disk / "engine")):
+            list(engine.batches(f"{many} ORDER BY text"))
+    assert list(disk.iterdir()) == []
+
+
+def limited(size, *arguments):
+    """The command in a process that may write files up to this size."""
+    program = "import resource, sys; from service.cli.main import main\n"
+    program += "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2); sys.exit(main(sys.argv[2:]))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-c", program, str(size), *map(str, arguments)],
+        env=environment,
+        capture_output=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("which", [1, 2])
+def test_a_limit_on_the_size_of_files_is_a_full_disk_too(home_at, tmp_path, which):
+    given = sources(tmp_path)
+    whole, home = home_at(tmp_path / "whole"), home_at(tmp_path / "home")
+    for one in (whole, home):
+        one.ingest(given[0])
+    whole.ingest(given[which])
+    before = home.files()
+    command = ("--home", home.path, "ingest", given[which], "--log", "chat", "--json")
+    done = limited(20_000, *command)
+    assert done.returncode == 1
+    error = orjson.loads(done.stderr[done.stderr.index(b'{"error"') :])["error"]
+    assert error["code"] == "storage_full"
+    assert str(home.logs / "chat") in error["message"]
+    assert b"Exception ignored" not in done.stderr
+    assert b"Traceback" not in done.stderr
+    after = home.files()
+    assert {name: after[name] for name in before} == before
+    assert home.ingest(given[which]).code == 0
+    assert content(home) == content(whole)

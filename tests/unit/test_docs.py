@@ -1,0 +1,312 @@
+"""The pages say what the code does: links lead somewhere, commands parse, tables are held to the code they describe."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import shlex
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from core import errors
+from core.cleaning import ALWAYS, FILTERS, MARKUPS, REPAIRS, Cleaner, CleaningSettings, script_of
+from core.errors import RefaugError, Usage
+from core.log_store import LogIngest, LogManifest, LogPart, LogSource
+from core.pairs import PAIR_SCHEMA
+from core.text import TOKENIZERS, get_tokenizer, normalise
+from service.cli.main import app
+from service.cli.reference import cli_reference
+from service.settings import VARIABLES, Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_INDENTED = re.compile(r"^(?: {4}.*\n)+", re.MULTILINE)
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text("utf-8")
+
+
+def section(name: str, heading: str) -> str:
+    """What stands under a heading, to the next one of any level."""
+    found = re.search(rf"^#+ {re.escape(heading)}$(.*?)(?=^#+ |\Z)", page(name), re.MULTILINE | re.DOTALL)
+    assert found is not None, f"{name} has no section {heading!r}"
+    return found[1]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The body of every table in a text, cell by cell; `\\|` inside a cell is a bar."""
+    tables = re.findall(r"^\|[^\n]*\|\n\|[-| ]+\|\n((?:\|[^\n]*\|\n?)*)", text, re.MULTILINE)
+    lines = [line for table in tables for line in table.splitlines()]
+    return [[cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+
+
+def code(cell: str) -> str:
+    """The text of a cell that is nothing but inline code."""
+    assert re.fullmatch(r"`[^`]*`", cell), f"{cell!r} is not inline code"
+    return cell[1:-1]
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of a page's headings, as the usual renderers make them."""
+    headings = re.findall(r"^#+ (.*)$", _FENCE.sub("", path.read_text("utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+# ── links and commands ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_relative_link_leads_to_a_file_and_an_anchor_that_exist(path: Path) -> None:
+    text = _FENCE.sub("", path.read_text("utf-8"))
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        file, _, anchor = target.partition("#")
+        there = (path.parent / file).resolve() if file else path
+        if not there.exists() or (anchor and anchor not in anchors(there)):
+            broken.append(target)
+    assert broken == []
+
+
+def test_the_reference_of_the_command_is_what_the_commands_say() -> None:
+    assert page("reference/cli.md") == cli_reference()
+
+
+def shown_commands() -> list[tuple[str, str]]:
+    """Every command line of a fenced or indented block, without what a shell adds to it."""
+    found = []
+    for path in PAGES:
+        text = path.read_text("utf-8")
+        blocks = _FENCE.findall(text) + _INDENTED.findall(_FENCE.sub("", text))
+        for line in (line for block in blocks for line in block.splitlines()):
+            match = re.search(r"(?:^\s*|^\$ |/| )refaug ((?:--|(?:ingest|log|tokenizer|demo-log|doctor)\b).*)", line)
+            if match and not line.startswith(("{", " →")):
+                found.append((path.name, re.split(r"\s(?:#|>|\||&&)|\s{3,}", match[1])[0].strip()))
+    return found
+
+
+@pytest.mark.parametrize(("name", "line"), shown_commands(), ids=str)
+def test_every_command_shown_in_a_block_parses(name: str, line: str) -> None:
+    command: Any = get_command(app)
+    arguments = shlex.split(line)
+    if arguments[0] == "--help":
+        return
+    while hasattr(command, "commands"):
+        assert arguments[:1] != [], f"{name}: {line!r} is no whole command"
+        assert arguments[0] in command.commands, f"{name}: no command {line!r}"
+        command = command.commands[arguments.pop(0)]
+    command.make_context(command.name, ["NAME" if argument == "…" else argument for argument in arguments])
+
+
+def test_commands_are_found_in_the_pages_at_all() -> None:
+    assert len(shown_commands()) > 50
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_and_options_named_in_running_text_exist(path: Path) -> None:
+    tree: Any = get_command(app)
+    commands = dict(_commands(tree, ""))
+    known = {option for command in commands.values() for parameter in command.params for option in _options(parameter)}
+    text = _INDENTED.sub("", _FENCE.sub("", path.read_text("utf-8")))
+    unknown = []
+    for span in re.findall(r"`([^`\n]+)`", text):
+        words = span.split()
+        if words[0] == "refaug" and len(words) > 1 and not words[1].startswith("-"):
+            names = words[1:3] if words[1] in ("log", "tokenizer") and len(words) > 2 else words[1:2]
+            variants = [[*names[:-1], last] for last in names[-1].split("|")]
+            unknown += [span for variant in variants if " ".join(variant) not in commands]
+        if words[0] == "refaug" or words[0].startswith("--"):
+            unknown += [word for word in words if word.startswith("--") and word.split("=")[0] not in known | _OTHERS]
+    assert unknown == []
+
+
+_OTHERS = {"--build-arg", "--data", "--sizes", "--help"}  # of docker and of the benchmarks
+
+
+def _commands(command: Any, path: str) -> list[tuple[str, Any]]:
+    found = [(path, command)]
+    for name, inner in getattr(command, "commands", {}).items():
+        found += _commands(inner, f"{path} {name}".strip())
+    return found
+
+
+def _options(parameter: Any) -> list[str]:
+    return [*parameter.opts, *parameter.secondary_opts]
+
+
+# ── cleaning ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+WITHOUT_A_TEXT = {"flood", "blocked-speaker", "erased"}  # these look at other things than one message
+
+
+def cleaning_of(options: str) -> dict[str, Any]:
+    """`--max-chars 12` as the settings' fields."""
+    words = code(options).split() if options else []
+    pairs = zip(words[::2], words[1::2], strict=True)
+    return {
+        option.removeprefix("--").replace("-", "_"): int(value) if value.isdigit() else value for option, value in pairs
+    }
+
+
+def test_the_cleaning_page_has_every_rule_in_its_order() -> None:
+    tables = rows(section("cleaning.md", "Repairs")), rows(section("cleaning.md", "Filters"))
+    assert [code(row[0]) for table in tables for row in table] == [*REPAIRS, *FILTERS, *ALWAYS]
+
+
+@pytest.mark.parametrize("row", rows(section("cleaning.md", "Repairs")), ids=lambda row: row[0].strip("`"))
+def test_a_repair_does_what_its_example_shows_and_nothing_else_does(row: list[str]) -> None:
+    rule, _, options, before, after = row
+    settings = cleaning_of(options)
+    text, repaired = json.loads(code(before)), json.loads(code(after))
+    assert Cleaner(CleaningSettings(**settings)).clean([text]).texts == [repaired]
+    others = tuple(name for name in (*REPAIRS, *FILTERS) if name != code(rule))
+    assert Cleaner(CleaningSettings(**settings, rules=others)).clean([text]).texts != [repaired]
+
+
+@pytest.mark.parametrize("row", rows(section("cleaning.md", "Filters")), ids=lambda row: row[0].strip("`"))
+def test_a_filter_drops_its_example_for_its_own_reason(row: list[str]) -> None:
+    rule, _, options, example, outcome = row
+    if code(rule) in WITHOUT_A_TEXT:
+        assert example == outcome == ""
+        return
+    assert outcome == "dropped"
+    settings, text = cleaning_of(options), json.loads(code(example))
+    assert Cleaner(CleaningSettings(**settings)).clean([text]).reasons == {0: code(rule)}
+    if code(rule) not in ALWAYS:
+        others = tuple(name for name in (*REPAIRS, *FILTERS) if name != code(rule))
+        assert Cleaner(CleaningSettings(**settings, rules=others)).clean([text]).reasons == {}
+
+
+@pytest.mark.parametrize("row", rows(section("cleaning.md", "Mark-up")), ids=lambda row: row[0].strip("`"))
+def test_a_markup_takes_off_what_its_example_shows(row: list[str]) -> None:
+    preset, _, options, before, after = row
+    assert cleaning_of(options) == {"markup": code(preset)}
+    cleaner = Cleaner(CleaningSettings(markup=code(preset)))
+    assert cleaner.clean([json.loads(code(before))]).texts == [json.loads(code(after))]
+
+
+def test_the_cleaning_page_has_every_markup_and_every_language() -> None:
+    assert [code(row[0]) for row in rows(section("cleaning.md", "Mark-up"))] == list(MARKUPS)
+    listed = [
+        language
+        for row in rows(section("cleaning.md", "Languages and scripts"))
+        for language in re.findall(r"`(\w+)`", row[0])
+    ]
+    with pytest.raises(Usage) as refused:
+        CleaningSettings(language="tlh")
+    assert sorted(listed) == refused.value.remedy.removeprefix("known are: ").split(", ")
+    scripts = {
+        frozenset(script_of(language) for language in re.findall(r"`(\w+)`", row[0]))
+        for row in rows(section("cleaning.md", "Languages and scripts"))
+    }
+    assert all(len(row) == 1 for row in scripts)
+
+
+def test_the_short_answers_that_the_page_promises_to_keep_are_kept() -> None:
+    kept = Cleaner(CleaningSettings()).clean([":-)", "?!", "ok"]).texts
+    assert kept == [":-)", "?!", "ok"]
+    assert Cleaner(CleaningSettings(language="ja")).clean(["OK LOL"]).texts == ["OK LOL"]
+
+
+# ── tokenizers ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_tokenizer_page_has_every_tokenizer_with_the_version_it_reports() -> None:
+    listed = {code(row[0]): code(row[2]) for row in rows(section("tokenizers.md", "The tokenizers by name"))[:7]}
+    assert list(listed) == [kind.spelling for kind in TOKENIZERS]
+    reported = {name: get_tokenizer(name).version for name in listed if "<" not in name}
+    assert {name: listed[name] for name in reported} == reported
+
+
+@pytest.mark.parametrize(
+    "row",
+    [*rows(section("tokenizers.md", "The tokenizers by name"))[7:], *rows(section("tokenizers.md", "`word`"))],
+    ids=lambda row: f"{row[0]} {row[1]}",
+)
+def test_a_tokenizer_gives_the_tokens_that_the_page_shows(row: list[str]) -> None:
+    assert " ".join(get_tokenizer(code(row[0])).tokenize(code(row[1]))) == code(row[2])
+
+
+@pytest.mark.parametrize("row", rows(section("tokenizers.md", "Normalisation")), ids=lambda row: row[0])
+def test_a_text_is_normalised_as_the_page_shows(row: list[str]) -> None:
+    assert normalise(code(row[0])) == code(row[1])
+
+
+# ── logs, errors, settings ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_log_page_has_every_column_with_its_type() -> None:
+    listed = {code(row[0]): code(row[1]) for row in rows(section("logs.md", "On disk"))}
+    assert listed == {column.name: str(column.type) for column in PAIR_SCHEMA}
+
+
+def test_the_log_page_names_every_field_of_the_manifest() -> None:
+    named = set(re.findall(r"`(\w+)`", section("logs.md", "The manifest")))
+    kinds = (LogManifest, LogPart, LogIngest, LogSource)
+    assert {field.name for kind in kinds for field in fields(kind)} - named == set()
+
+
+def error_classes() -> list[type[RefaugError]]:
+    found = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, RefaugError)]
+    assert len(found) > 10
+    return found
+
+
+def test_the_error_page_has_every_class_with_its_code_exit_code_and_status() -> None:
+    listed = {code(row[1]): (code(row[0]), int(row[2]), int(row[3])) for row in rows(page("reference/errors.md"))}
+    assert listed == {kind.__name__: (kind.code, kind.exit_code, kind.status) for kind in error_classes()}
+
+
+def test_every_error_has_an_occasion_and_a_remedy_on_the_page() -> None:
+    assert [row[0] for row in rows(page("reference/errors.md")) if not (row[4] and row[5])] == []
+
+
+def test_the_exit_code_page_has_every_exit_code() -> None:
+    listed = [int(row[0]) for row in rows(page("reference/exit-codes.md"))]
+    assert listed == sorted({0, *(kind.exit_code for kind in error_classes())})
+
+
+def test_the_settings_page_has_every_variable_and_its_default() -> None:
+    listed = {code(row[0]): code(row[2]) for row in rows(page("reference/settings.md"))}
+    assert list(listed) == list(VARIABLES)
+    assert Path(listed["REFAUG_HOME"]) == Settings().home
+
+
+# ── benchmarks, container ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("row", rows(section("benchmarks.md", "Figures")), ids=lambda row: row[0])
+def test_a_figure_of_the_benchmark_page_stands_in_its_result(row: list[str]) -> None:
+    _, shown, file, key = row
+    value = json.loads((ROOT / "bench" / "results" / code(file)).read_text("utf-8"))
+    for step in code(key).split("."):
+        value = value[int(step)] if isinstance(value, list) else value[step]
+    assert shown == (f"{value:,}" if isinstance(value, int) else str(value)), "copy the new figure into the page"
+
+
+def test_the_image_copies_only_what_the_ignore_file_lets_through() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text("utf-8")
+    copied = {
+        name for line in re.findall(r"^COPY (?!--from)(.*)$", dockerfile, re.MULTILINE) for name in line.split()[:-1]
+    }
+    let_through = set(re.findall(r"^!(.*)$", (ROOT / ".dockerignore").read_text("utf-8"), re.MULTILINE))
+    assert copied == let_through
+    assert [name for name in copied if not (ROOT / name).exists()] == []
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert packages <= copied
+
+
+def test_the_licence_is_the_one_that_the_project_names() -> None:
+    text = (ROOT / "LICENSE").read_text("utf-8")
+    assert "Apache License" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+    assert 'license = "Apache-2.0"' in (ROOT / "pyproject.toml").read_text("utf-8")
