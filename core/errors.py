@@ -16,6 +16,7 @@
     ├── Interrupted             stopped from outside; the same command goes on where it stopped
     ├── CheckFailed             built, but not published because a check failed
     ├── StorageFull             the disk, or a quota on it, is full
+    ├── NoAccess                a file or folder of ours cannot be read or written
     └── MissingPart             an optional library, dictionary or program is not installed
 
 The command line takes `exit_code`, HTTP takes `status`, and both print `code`, which never changes its meaning.
@@ -132,6 +133,12 @@ class StorageFull(RefaugError):
     """The disk, or a quota on it, is full."""
 
     code, exit_code, status = "storage_full", 1, 507
+
+
+class NoAccess(RefaugError):
+    """A file or folder that is needed cannot be read or written."""
+
+    code, exit_code, status = "no_access", 1, 500
 
 
 class MissingPart(RefaugError):

@@ -14,7 +14,7 @@ from core.files import require_name
 from core.log_store import LogSource
 from core.logs.formats import Container, Format, blocks_of, detect
 from core.logs.rows import Block, aligned_blocks, require_even
-from core.logs.shapes import Fields, Shape
+from core.logs.shapes import SINGLE, Fields, Shape
 from core.logs.sources import BLOCK_BYTES, LineReader, Source
 from core.workers import default_count
 
@@ -98,7 +98,7 @@ class Unit:
     @property
     def kind(self) -> str:
         """What its rows are staged as: messages need their trees first."""
-        return "messages" if self.format.shape is Shape.MESSAGES else "pairs"
+        return "messages" if self.format.shape in SINGLE else "pairs"
 
     def require_unchanged(self) -> None:
         """Refuse a result made of two states of one file."""

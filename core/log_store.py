@@ -462,11 +462,23 @@ def remove_leftovers(folder: Path, manifest: LogManifest, *, stages: bool) -> No
         remove_unnamed(folder, manifest)
 
 
+def _differing(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
+    """Names of the settings that differ, those inside others with a dot."""
+    names = list[str]()
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            names += [f"{key}.{inner}" for inner in sorted({*value, *before}) if value.get(inner) != before.get(inner)]
+        elif value != before:
+            names.append(key)
+    return names
+
+
 def require_same_settings(ingest: LogIngest, settings: Mapping[str, Any], source: str) -> None:
     """The same file cleaned in two ways cannot both be in a log."""
-    differing = [key for key in settings if settings[key] != ingest.settings.get(key)]
+    differing = _differing(settings, ingest.settings)
     if differing:
         raise Conflict(
-            f"{source} is in the log already, ingested with other settings ({', '.join(differing)})",
+            f"{source} is in the log already, ingested with another {', another '.join(differing)}",
             remedy="use another log name, or delete the log first",
         )

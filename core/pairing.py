@@ -7,7 +7,7 @@ that no response is paired with something it did not answer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,7 @@ from core.cleaning import MOST_FLOOD_CAP, Cleaner, CleaningSettings, CleanTexts,
 from core.files import write_aside
 from core.logs.formats import Container, Format, rows_of
 from core.logs.rows import ArrowBlock, Block
-from core.logs.shapes import MessageColumns, Shape, TurnColumns, dialogue_columns, message_columns, pair_columns
+from core.logs.shapes import SINGLE, MessageColumns, Shape, TurnColumns, dialogue_columns, message_columns, pair_columns
 from core.logs.sources import BadRow
 from core.pairs import PAIR_SCHEMA, TIME, erasure_key
 
@@ -37,6 +37,7 @@ MESSAGE_SCHEMA: Final = pa.schema(
         ("tags", pa.list_(pa.string())),
         ("key", pa.uint64()),
         ("line", pa.int64()),
+        ("chain", pa.bool_()),  # it answers the turn before it in its conversation; else the message it names
     ]
 )
 _FLOOD_MIN_CHARS: Final = 24  # "good morning everyone" may be said ten thousand times
@@ -67,6 +68,7 @@ class Reject:
     dialogue: str | None = None
     position: str | None = None
     text: str | None = None
+    message: str | None = None  # of a row that could not be read
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,8 +114,8 @@ class _BlockWorker:
         format_ = self.reading.format
         place = "row" if isinstance(block, ArrowBlock) else "line"
         rows = rows_of(block, format_)
-        if format_.shape is Shape.MESSAGES:
-            return self._messages(message_columns(rows, format_.fields, format_.name, place))
+        if format_.shape in SINGLE:
+            return self._messages(message_columns(rows, format_.fields, format_.name, place, format_.shape))
         shape = dialogue_columns if format_.shape is Shape.DIALOGUES else pair_columns
         return self._pairs(shape(rows, format_.fields, place))
 
@@ -170,18 +172,21 @@ class _BlockWorker:
         return result
 
     def _dialogue_ids(self, columns: TurnColumns) -> list[str]:
-        """The source's ids; dialogues without one are known by the file's fingerprint and their line."""
+        return self._own_ids(columns.ids if self.use_ids else [None] * len(columns.ids), columns.lines)
+
+    def _own_ids(self, ids: Sequence[str | None], lines: Sequence[int]) -> list[str]:
+        """The source's ids; what has none is known by the file's fingerprint and its line."""
         fingerprint = self.reading.fingerprint
-        own = columns.ids if self.use_ids else [None] * len(columns.ids)
-        return [identity or f"{fingerprint}:{line}" for identity, line in zip(own, columns.lines, strict=True)]
+        return [identity or f"{fingerprint}:{line}" for identity, line in zip(ids, lines, strict=True)]
 
     def _messages(self, columns: MessageColumns) -> BlockResult:
         """Messages of trees as rows of MESSAGE_SCHEMA; whom they answer is found when all sources are read."""
         clean = self.cleaner.clean(columns.texts)
         self._drop_speakers(clean, columns.speakers)
+        ids = self._own_ids(columns.ids, columns.lines)
         rows = pa.record_batch(
             [
-                pa.array(columns.ids, pa.string()),
+                pa.array(ids, pa.string()),
                 pa.array(columns.parents, pa.string()),
                 pa.array(columns.roots, pa.string()),
                 pa.array(clean.texts, pa.string()),
@@ -190,6 +195,7 @@ class _BlockWorker:
                 pa.array(columns.tags, pa.list_(pa.string())),
                 pa.array(_keys(clean.normalised)),
                 pa.array(columns.lines, pa.int64()),
+                pa.array([self.reading.format.shape is Shape.TURNS] * len(ids), pa.bool_()),
             ],
             schema=MESSAGE_SCHEMA,
         )
@@ -202,7 +208,7 @@ class _BlockWorker:
                     line=columns.lines[i],
                     reason=reason,
                     dialogue=columns.roots[i],
-                    position=columns.ids[i],
+                    position=ids[i],
                     text=columns.texts[i],
                 )
                 for i, reason in sorted(clean.reasons.items())
@@ -220,7 +226,7 @@ class _BlockWorker:
         result.counts.update({f"changed:{rule}": count for rule, count in clean.changed.items()})
         if self.reading.rejects:
             result.rejects += [
-                Reject(line=bad.line, reason=f"bad:{bad.reason}", text=bad.excerpt or bad.message)
+                Reject(line=bad.line, reason=f"bad:{bad.reason}", text=bad.excerpt or None, message=bad.message)
                 for bad in columns.bad
             ]
 

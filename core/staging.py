@@ -412,13 +412,14 @@ class Stage:
             elif not self._warned:
                 self._warned = True
                 progress.warn("further bad rows are only counted; --rejects FILE lists them all")
-        if bad and counts["rows"] >= 10 * _ROWS_BEFORE_SHARE:
+        if bad and (counts["rows"] >= 10 * _ROWS_BEFORE_SHARE or self.order.max_bad_share == 0):
             self._require_few_bad(unit, counts)
 
     def _require_few_bad(self, unit: Unit, counts: Mapping[str, int]) -> None:
         bad = sum(count for name, count in counts.items() if name.startswith("bad:"))
         rows = counts.get("rows", 0)
-        if rows >= _ROWS_BEFORE_SHARE and bad > self.order.max_bad_share * rows:
+        enough = rows >= _ROWS_BEFORE_SHARE or self.order.max_bad_share == 0
+        if enough and bad > self.order.max_bad_share * rows:
             reasons = ", ".join(f"{name[4:]} {count:,}" for name, count in counts.items() if name.startswith("bad:"))
             first = next((problem for problem in self.state.problems if problem.startswith(f"{unit.name}, ")), "")
             raise TooManyBadRows(
@@ -513,8 +514,8 @@ class Stage:
                 again += len(rows)
         if again:
             self._note(
-                f"{again:,} pairs have the id of an earlier pair (same dialogue and position) and were left out; where "
-                "a source's ids are not unique, --no-ids numbers its dialogues by line",
+                f"{again:,} pairs have the id (dialogue and position) of an earlier pair and were left out, as they "
+                "should be when an export repeats dialogues; only where ids are not unique, --no-ids numbers by line",
                 progress,
             )
         state.phase = "distinct"

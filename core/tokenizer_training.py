@@ -222,7 +222,7 @@ def _refusal(message: str, settings: TokenizerTraining) -> BadInput:
         possible = int(found[1]) - _OUTSIDE_VOCABULARY
         return BadInput(
             f"the texts give at most {possible} pieces, not {settings.vocab_size}",
-            remedy=f"give more texts, or set vocab_size to {possible} or less",
+            remedy=f"give more texts, or ask for {possible} pieces or fewer (--size)",
         )
     if found := _TOO_FEW_PIECES.search(message):
         needed = int(found[1]) - _OUTSIDE_VOCABULARY

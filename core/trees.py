@@ -55,8 +55,18 @@ class Trees:
         run, number = self._engine.run, self._engine.number
         run(
             "CREATE TABLE node AS SELECT seq, hash(id) AS me, hash(parent) AS up, parent IS NULL AS first "
-            f"FROM {self._messages}"
+            f"FROM {self._messages} WHERE NOT chain"
         )
+        # A turn answers the one before it in its conversation; its id need be unique in there only.
+        run(
+            "CREATE TABLE turn AS SELECT seq, me, talk, row_number() OVER (PARTITION BY me ORDER BY seq) = 1 AS once "
+            f"FROM (SELECT seq, hash(root, id) AS me, hash(root) AS talk FROM {self._messages} WHERE chain)"
+        )
+        run(
+            "INSERT INTO node SELECT seq, me, coalesce(up, 0) AS up, up IS NULL AS first FROM (SELECT seq, me, "
+            "lag(me) OVER (PARTITION BY talk, once ORDER BY seq) AS up FROM turn)"
+        )
+        run("DROP TABLE turn")
         run("CREATE TABLE kept AS SELECT me, min(seq) AS seq FROM node GROUP BY me")
         messages, distinct = number("SELECT count(*) FROM node"), number("SELECT count(*) FROM kept")
         if messages > distinct:
@@ -146,7 +156,8 @@ class Trees:
             SELECT coalesce(r.root, r.id) AS dialogue, m.id AS position, p.text AS utterance, m.text AS response,
                    p.speaker AS utterance_speaker, m.speaker AS response_speaker, m.time AS time, m.tags AS tags,
                    p.key AS utterance_key, m.key AS response_key, m.source AS source, m.line AS line
-            FROM {source} m JOIN {source} p ON p.seq = m.up AND p.id = m.parent JOIN {source} r ON r.seq = m.tree
+            FROM {source} m JOIN {source} p ON p.seq = m.up AND (m.chain OR p.id = m.parent)
+            JOIN {source} r ON r.seq = m.tree
             WHERE m.text IS NOT NULL AND p.text IS NOT NULL AND NOT m.context
             ORDER BY m.tree, m.seq"""
         for batch in self._engine.batches(sql):

@@ -239,6 +239,7 @@ def _logs(settings: Settings, *, verify: bool) -> Iterator[Finding]:
         yield Finding(
             what=f"log {name}",
             state=State.WRONG if broken else State.GOOD,
-            found="; ".join(broken) or f"{pairs:,} pairs" + (", every hash as the manifest says" if verify else ""),
+            found="; ".join(broken)
+            or f"{pairs:,} pair{'' if pairs == 1 else 's'}" + (", every hash as the manifest says" if verify else ""),
             remedy="restore the file from a backup, or ingest the sources again" if broken else "",
         )

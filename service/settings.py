@@ -11,9 +11,10 @@ from typing import Self
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What the environment decides."""
+    """What the environment and the options before the command decide."""
 
     home: Path = Path("refaug-data")
+    quiet: bool = False
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] | None = None) -> Self:

@@ -11,13 +11,16 @@ so that a small log has many.
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
 import tempfile
 from collections import Counter
+from contextlib import redirect_stdout
 
 import orjson
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core import log_store, pairing, staging
@@ -62,9 +65,17 @@ def run(kind: str, number: int, arguments: list[str], answer: int) -> int:
     return code
 
 
+def warm() -> None:
+    """Load what the libraries load only when they are used, or every command would do so again."""
+    pa.array([1])
+    with redirect_stdout(io.StringIO()):
+        main(["--home", "no-such-folder", "log", "list"])
+
+
 def serve() -> None:
     """Answer orders until there are none."""
     small()
+    warm()
     for line in sys.stdin.buffer:
         order = orjson.loads(line)
         reading, writing = os.pipe()

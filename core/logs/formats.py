@@ -28,7 +28,16 @@ from core.logs.rows import (
     parquet_blocks,
     tab_rows,
 )
-from core.logs.shapes import KNOWN_NAMES, MESSAGE_IDS, OPTIONAL, REQUIRED, Fields, Shape
+from core.logs.shapes import (
+    CONVERSATION_IDS,
+    KNOWN_NAMES,
+    MESSAGE_IDS,
+    OPTIONAL,
+    REQUIRED,
+    TURN_IDS,
+    Fields,
+    Shape,
+)
 from core.logs.sources import BadRow, LineBlock, LineReader, Source, head_of
 
 
@@ -65,6 +74,7 @@ FORMATS: Final[Mapping[str, str]] = MappingProxyType(
         "parquet": "Parquet with the same columns",
         "aligned": "two text files, line i of the second answers line i of the first",
         "messages": "message trees as JSONL, CSV, TSV or Parquet: id, parent, text, and if known root, speaker, time",
+        "turns": "single turns in the order they were said, as JSONL, CSV, TSV or Parquet: conversation_id, text",
         "convokit": "ConvoKit's utterances.jsonl",
         "reddit": "Reddit comments and submissions, as in the public dumps",
         "twitter": "tweets as the API gave them, one a line",
@@ -120,7 +130,7 @@ def detect(source: Source, *, wanted: str, mapping: Mapping[str, str], encoding:
             columns=("turns", "id"),
         )
     columns, header = _columns(source, container, head, mapping)
-    told = _told(mapping)
+    told = Shape.TURNS if wanted == "turns" else _told(mapping)
     preset = wanted if wanted in ("messages", "convokit", *_PRESETS) else ""
     if not preset and told in (None, Shape.MESSAGES):
         preset = _preset(columns)
@@ -142,6 +152,8 @@ def _container(source: Source, head: bytes, wanted: str) -> Container:
         return Container(wanted)
     if head.startswith(b"PAR1"):
         return Container.PARQUET
+    if head[257:262] == b"ustar":
+        raise UnknownFormat(f"{source.path} is a tar archive", remedy="unpack it and name the files or the folder")
     if _JSON_ARRAY.match(head):
         raise UnknownFormat(
             f"{source.path}: one JSON array; one object a line is expected", remedy="convert it: jq -c '.[]' FILE"
@@ -163,8 +175,6 @@ def _text_container(source: Source, head: bytes) -> Container:
         return Container.TSV
     if ".csv" in names:
         return Container.CSV
-    if head[257:262] == b"ustar":
-        raise UnknownFormat(f"{source.path} is a tar archive", remedy="unpack it and name the files or the folder")
     if b"\0" in head:
         raise UnknownFormat(
             f"{source.path}: a binary file, it begins {head[:20]!r}",
@@ -279,9 +289,12 @@ def _shape(source: Source, columns: Sequence[str], head: bytes, container: Conta
         return Shape.PAIRS
     if all(has & set(KNOWN_NAMES[name]) for name in REQUIRED[Shape.MESSAGES]):
         return Shape.MESSAGES
+    if has & set(CONVERSATION_IDS) and has & set(KNOWN_NAMES["text"]):
+        return Shape.TURNS
     found = ", ".join(columns[:12]) or "none (no readable row among the first)"
     raise MissingField(
-        f"{source.path}: neither dialogues (turns), nor pairs (utterance, response), nor messages (id, parent, text); "
+        f"{source.path}: neither dialogues (turns), nor pairs (utterance, response), nor messages (id, parent, text), "
+        "nor single turns (conversation_id, text); "
         f"fields found: {found}",
         remedy="name them: --map turns=FIELD, or --map utterance=… --map response=…, or --map id=… --map parent=… …",
     )
@@ -299,7 +312,7 @@ def _names(
     names = {**_PRESETS.get(preset, {}), **mapping}
     for name in (*REQUIRED[shape], *OPTIONAL[shape]):
         if name not in names and name not in inner:
-            candidates = MESSAGE_IDS if name == "id" and shape is Shape.MESSAGES else KNOWN_NAMES[name]
+            candidates = _NAMES_IN.get((shape, name), KNOWN_NAMES[name])
             known = next((known for known in candidates if known in has and known not in names.values()), None)
             if known is not None:
                 names[name] = known
@@ -310,6 +323,15 @@ def _names(
             remedy=" ".join(f"--map {name}=FIELD" for name in missing),
         )
     return {name: column for name, column in names.items() if name in (*REQUIRED[shape], *OPTIONAL[shape])}
+
+
+_NAMES_IN: Final = MappingProxyType(
+    {
+        (Shape.MESSAGES, "id"): MESSAGE_IDS,
+        (Shape.TURNS, "id"): TURN_IDS,
+        (Shape.TURNS, "root"): CONVERSATION_IDS,
+    }
+)
 
 
 def _is_there(name: str, names: Mapping[str, str], has: set[str], preset: str) -> bool:

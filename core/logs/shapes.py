@@ -26,6 +26,7 @@ class Shape(StrEnum):
     DIALOGUES = "dialogues"
     PAIRS = "pairs"
     MESSAGES = "messages"
+    TURNS = "turns"  # single turns, each naming its conversation; the order of the rows is that of the talk
 
 
 # Field of ours → names it goes by in the wild, tried in this order when --map does not say.
@@ -44,11 +45,17 @@ KNOWN_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 MESSAGE_IDS: Final = ("id", "message_id", "msg_id")  # a message's own; the other ids are its conversation's
+TURN_IDS: Final = ("turn_id", "utterance_id", "message_id", "msg_id", "turn", "turn_number", "id")
+CONVERSATION_IDS: Final = (
+    *("conversation_id", "dialogue_id", "dialog_id", "conv_id", "call_id", "session_id", "chat_id", "ticket_id"),
+    *("thread_id", "root", "root_id"),
+)
 REQUIRED: Final[Mapping[Shape, tuple[str, ...]]] = MappingProxyType(
     {
         Shape.DIALOGUES: ("turns",),
         Shape.PAIRS: ("utterance", "response"),
         Shape.MESSAGES: ("id", "parent", "text"),
+        Shape.TURNS: ("root", "text"),
     }
 )
 OPTIONAL: Final[Mapping[Shape, tuple[str, ...]]] = MappingProxyType(
@@ -56,8 +63,10 @@ OPTIONAL: Final[Mapping[Shape, tuple[str, ...]]] = MappingProxyType(
         Shape.DIALOGUES: ("id", "text", "speaker", "time", "tags"),
         Shape.PAIRS: ("id", "speaker", "time", "tags"),
         Shape.MESSAGES: ("root", "speaker", "time", "tags"),
+        Shape.TURNS: ("id", "speaker", "time", "tags"),
     }
 )
+SINGLE: Final = (Shape.MESSAGES, Shape.TURNS)  # rows that are not whole: they find each other when all are read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +125,7 @@ class MessageColumns:
     """Messages of trees, one an entry in every list."""
 
     lines: list[int] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
+    ids: list[str | None] = field(default_factory=list)
     parents: list[str | None] = field(default_factory=list)
     roots: list[str | None] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
@@ -227,9 +236,12 @@ def pair_columns(rows: Rows, fields: Fields, place: str = "line") -> TurnColumns
     return columns
 
 
-def message_columns(rows: Rows, fields: Fields, preset: str, place: str = "line") -> MessageColumns:
-    """Rows that hold single messages, each naming the message it replies to (none: it begins a tree)."""
+def message_columns(
+    rows: Rows, fields: Fields, preset: str, place: str = "line", shape: Shape = Shape.MESSAGES
+) -> MessageColumns:
+    """Rows that hold single messages, each naming the message it replies to (none: it begins a tree), or its talk."""
     columns = MessageColumns()
+    needed = "root" if shape is Shape.TURNS else "id"
     of = {name: fields.get(name) for name in (*REQUIRED[Shape.MESSAGES], *OPTIONAL[Shape.MESSAGES])}
     adjust = _ADJUST.get(preset)
     for row in rows:
@@ -241,9 +253,10 @@ def message_columns(rows: Rows, fields: Fields, preset: str, place: str = "line"
         if adjust is not None:
             adjust(values, found)
         identity, text = as_id(found["id"]), found["text"]
-        if identity is None or not isinstance(text, str):
+        known = as_id(found[needed])
+        if known is None or not isinstance(text, str):
             name, value, expected = (
-                ("text", text, "a string") if identity else ("id", found["id"], "a name or a whole number")
+                ("text", text, "a string") if known else (needed, found[needed], "a name or a whole number")
             )
             message = f"{fields.names.get(name, name)!r} is {_kind(value)}; {expected} is expected"
             columns.bad.append(BadRow(line=number, reason="fields", message=message, place=place))

@@ -19,7 +19,7 @@ from typing import BinaryIO, Final, Protocol, Self
 import zstandard
 from isal import igzip_lib
 
-from core.errors import BadInput, DamagedSource, NoSource, SourceChanged, UnknownFormat
+from core.errors import DamagedSource, NoSource, SourceChanged, UnknownFormat, Usage
 from core.files import sha256_of
 
 BLOCK_BYTES: Final = 4 << 20
@@ -273,7 +273,7 @@ def encoding_of(head: bytes, wanted: str) -> str:
         "".encode(wanted)  # unlike `lookup`, this refuses hex, rot13 and the like
         return codecs.lookup(wanted).name
     except (LookupError, ValueError) as error:
-        raise BadInput(f"no encoding {wanted!r}", remedy="for example utf-8, latin-1, cp1252, shift_jis") from error
+        raise Usage(f"no encoding {wanted!r}", remedy="for example utf-8, latin-1, cp1252, shift_jis") from error
 
 
 def _mark_undecodable(error: UnicodeError) -> tuple[str, int]:

@@ -99,6 +99,16 @@ def shown(value: object) -> str:
     return str(value)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 pair`, `2 pairs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def why(error: OSError | UnicodeDecodeError) -> str:
+    """What is wrong with a file, without its name, which the message has already."""
+    return (error.strerror or "cannot be read").lower() if isinstance(error, OSError) else f"not UTF-8: {error.reason}"
+
+
 def report_error(error: RefaugError, *, as_json: bool) -> None:
     """One error on stderr: for people a line and a remedy, for machines one JSON object."""
     if as_json:

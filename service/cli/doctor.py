@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from core.errors import MissingPart
-from service.cli.common import JsonFlag, print_json, print_line
+from core.errors import Corrupt, MissingPart
+from service.cli.common import JsonFlag, counted, print_json, print_line
 from service.doctor import Finding, State, examine
 
 _SIGNS = {State.GOOD: "ok  ", State.NOTE: "note", State.WRONG: "BAD "}
@@ -28,7 +28,8 @@ def doctor_command(
             _print(finding)
     wrong = [finding for finding in findings if finding.state is State.WRONG]
     if wrong:
-        raise MissingPart(f"{len(wrong)} things need attention: {', '.join(finding.what for finding in wrong)}")
+        kind = Corrupt if all(finding.what.startswith("log ") for finding in wrong) else MissingPart
+        raise kind(f"{counted(len(wrong), 'thing')} to mend: {', '.join(finding.what for finding in wrong)}")
 
 
 def _print(finding: Finding) -> None:

@@ -13,7 +13,16 @@ from core.errors import NoSource, Usage
 from core.ingest import IngestOrder, IngestReport, ingest
 from core.logs.formats import FORMATS
 from core.logs.shapes import parse_map
-from service.cli.common import JsonFlag, MemoryOption, parse_size, print_facts, print_json, print_line
+from service.cli.common import (
+    JsonFlag,
+    MemoryOption,
+    counted,
+    parse_size,
+    print_facts,
+    print_json,
+    print_line,
+    why,
+)
 from service.cli.progress import shown_progress
 from service.settings import Settings
 
@@ -115,7 +124,7 @@ def ingest_command(
         memory=parse_size(memory),
         workers=workers,
     )
-    with shown_progress() as progress:
+    with shown_progress(quiet=settings.quiet) as progress:
         report = ingest(order, settings.logs, progress)
     if as_json:
         print_json(asdict(report))
@@ -141,7 +150,7 @@ def _names(path: Path | None) -> list[str]:
     try:
         return [name.strip() for name in path.read_text("utf-8").splitlines() if name.strip()]
     except (OSError, UnicodeDecodeError) as error:
-        raise NoSource(f"--block-speakers {path}: {error}") from error
+        raise NoSource(f"--block-speakers {path}: {why(error)}") from error
 
 
 def _print_report(report: IngestReport) -> None:
@@ -151,7 +160,8 @@ def _print_report(report: IngestReport) -> None:
         print_line(f"nothing new for log {report.log}")
         return
     resumed = " (resumed)" if report.resumed else ""
-    print_line(f"log {report.log}: {report.pairs_added:,} pairs added from {len(report.sources)} file(s){resumed}")
+    added, files = counted(report.pairs_added, "pair"), counted(len(report.sources), "file")
+    print_line(f"log {report.log}: {added} added from {files}{resumed}")
     print_facts("what was read", {name: count for name, count in report.counts.items() if ":" not in name})
     for prefix, title in (
         ("changed:", "repaired, messages by rule"),

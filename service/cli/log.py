@@ -17,7 +17,17 @@ from core.log_figures import statistics
 from core.log_store import StoredLog, list_logs
 from core.pairs import SharedSettings, shared_utterances
 from core.records import Pair
-from service.cli.common import JsonFlag, MemoryOption, parse_size, print_facts, print_json, print_line, print_table
+from service.cli.common import (
+    JsonFlag,
+    MemoryOption,
+    counted,
+    parse_size,
+    print_facts,
+    print_json,
+    print_line,
+    print_table,
+    why,
+)
 from service.settings import Settings
 
 app = typer.Typer(help="Look into logs, check them, take dialogues or speakers out of them.", no_args_is_help=True)
@@ -35,22 +45,31 @@ def _engine(context: typer.Context, memory: str) -> Engine:
 def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     """All logs, with their sizes."""
     settings: Settings = context.obj
-    logs = [StoredLog.open(settings.logs, name) for name in list_logs(settings.logs)]
-    rows = [
-        {
-            "name": log.manifest.name,
-            **{name: log.manifest.totals.get(name, 0) for name in ("pairs", "dialogues", "distinct_utterances")},
-            "bytes": sum(part.size for part in log.manifest.parts),
-            "updated": log.manifest.updated,
-        }
-        for log in logs
-    ]
+    rows = [_listed(settings.logs, name) for name in list_logs(settings.logs)]
     if as_json:
         print_json({"logs": rows})
     elif rows:
         print_table(f"logs in {settings.logs}", list(rows[0]), [list(row.values()) for row in rows])
     else:
         print_line(f"no logs in {settings.logs} yet: refaug ingest SOURCE --log NAME")
+
+
+def _listed(logs: Path, name: str) -> dict[str, Any]:
+    """A log in one row; a damaged one must not hide the others."""
+    try:
+        manifest = StoredLog.open(logs, name).manifest
+    except Corrupt as error:
+        return {"name": name, **dict.fromkeys((*_LISTED_TOTALS, "bytes", "updated")), "problem": error.message}
+    return {
+        "name": name,
+        **{total: manifest.totals.get(total, 0) for total in _LISTED_TOTALS},
+        "bytes": sum(part.size for part in manifest.parts),
+        "updated": manifest.updated,
+        "problem": None,
+    }
+
+
+_LISTED_TOTALS = ("pairs", "dialogues", "distinct_utterances")
 
 
 @app.command("show")
@@ -157,7 +176,8 @@ def verify_command(context: typer.Context, name: NameArgument, as_json: JsonFlag
         print_json({"log": name, "parts": [{"file": part.file, "problem": trouble} for part, trouble in found]})
     else:
         for part, trouble in found:
-            print_line(f"{part.file}: {trouble or f'{part.pairs:,} pairs, as the manifest says'}")
+            good = f"{counted(part.pairs, 'pair')}, as the manifest says"
+            print_line(f"{part.file}: {trouble or good}")
     if broken:
         raise Corrupt(f"{len(broken)} of {len(found)} parts of log {name} are damaged: {broken[0]}")
 
@@ -191,7 +211,7 @@ def delete_command(
     if as_json:
         print_json({"log": name, **asdict(removed)})
         return
-    print_line(f"log {name}: {removed.pairs:,} pairs removed, {removed.pairs_left:,} left")
+    print_line(f"log {name}: {counted(removed.pairs, 'pair')} removed, {removed.pairs_left:,} left")
     for title, counts in (("dialogue", removed.dialogues), ("speaker", removed.speakers)):
         for wanted, count in counts.items():
             print_line(
@@ -208,7 +228,7 @@ def _delete_whole(logs: Path, name: str, more: bool, yes: bool, as_json: bool) -
     if as_json:
         print_json({"log": name, "pairs": pairs})
     else:
-        print_line(f"log {name} removed: {pairs:,} pairs")
+        print_line(f"log {name} removed: {counted(pairs, 'pair')}")
 
 
 def _lines(path: Path | None) -> list[str]:
@@ -217,4 +237,4 @@ def _lines(path: Path | None) -> list[str]:
     try:
         return [line.strip() for line in path.read_text("utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
-        raise NoSource(f"{path}: {error}") from error
+        raise NoSource(f"{path}: {why(error)}") from error

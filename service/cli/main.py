@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Final
@@ -12,7 +13,7 @@ from typing import Annotated, Final
 import typer
 from typer.exceptions import TyperException
 
-from core.errors import Interrupted, RefaugError, Usage
+from core.errors import Interrupted, NoAccess, RefaugError, Usage
 from core.version import VERSION
 from service.cli import demo_log, doctor, ingest, log, tokenizer
 from service.cli.common import ReaderGone, report_error
@@ -46,12 +47,16 @@ def options(
     home: Annotated[
         Path | None, typer.Option(help="Where everything is kept; overrules REFAUG_HOME.", metavar="FOLDER")
     ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress on stderr, only warnings and errors: for cron.")
+    ] = False,
     version: Annotated[  # noqa: ARG001  the callback answers it
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and end.")
     ] = False,
 ) -> None:
     """How good is a reply when many different replies would have been fine?"""  # noqa: D400
-    context.obj = Settings.from_env() if home is None else Settings(home=home)
+    settings = Settings.from_env() if home is None else Settings(home=home)
+    context.obj = replace(settings, quiet=quiet)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -60,13 +65,24 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _terminated)
     try:
         return _run(given)
-    except RefaugError as error:
-        report_error(error, as_json="--json" in given)
-        return error.exit_code
+    except (RefaugError, OSError) as error:
+        ours = error if isinstance(error, RefaugError) else _no_access(error)
+        report_error(ours, as_json="--json" in given)
+        return ours.exit_code
     except ReaderGone:
         # Python flushes stdout once more at its end, and would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _no_access(error: OSError) -> RefaugError:
+    """What the system refused, by path; where there is no path it is no matter of access, and ours."""
+    if error.filename is None:
+        raise error
+    return NoAccess(
+        f"{error.filename}: {(error.strerror or 'no access').lower()}",
+        remedy="give this user the right to it, or choose another place: --home, REFAUG_HOME, --output",
+    )
 
 
 def _run(given: list[str]) -> int:
@@ -75,12 +91,20 @@ def _run(given: list[str]) -> int:
     try:
         code = app(given, standalone_mode=False)
     except TyperException as error:
-        raise Usage(error.format_message(), remedy="refaug --help, or refaug COMMAND --help") from error
+        if not error.format_message():  # a command group alone has shown its help
+            return Usage.exit_code
+        raise Usage(error.format_message(), remedy=_usage_remedy(error.format_message())) from error
     except (KeyboardInterrupt, typer.Abort) as error:
         raise interrupted from error
     if code == _TYPER_INTERRUPTED:
         raise interrupted
     return code if isinstance(code, int) else 0
+
+
+def _usage_remedy(message: str) -> str:
+    if any(option in message for option in ("--home", "--quiet")):
+        return "--home and --quiet stand before the command: refaug --home FOLDER log list"
+    return "refaug --help, or refaug COMMAND --help"
 
 
 def _terminated(_signal: int, _frame: FrameType | None) -> None:

@@ -36,8 +36,10 @@ class ShownProgress(CoreProgress, Protocol):
         """Leave the screen tidy."""
 
 
-def shown_progress() -> ShownProgress:
+def shown_progress(*, quiet: bool = False) -> ShownProgress:
     """Whatever suits where stderr goes."""
+    if quiet:
+        return Quiet()
     return Bars() if sys.stderr.isatty() else Lines()
 
 
@@ -86,6 +88,16 @@ class Lines:
     @staticmethod
     def _say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
+
+
+class Quiet(Lines):
+    """Warnings alone."""
+
+    def stage(self, name: str, total: int | None = None, unit: str = "") -> None:
+        """Say nothing."""
+
+    def advance(self, amount: int) -> None:
+        """Say nothing."""
 
 
 class Bars:

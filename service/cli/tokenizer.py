@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ import typer
 
 from core.errors import Usage
 from core.log_store import StoredLog
+from core.progress import Progress
 from core.text import TOKENIZERS, get_tokenizer
 from core.tokenizer_training import TokenizerTraining, train_sentencepiece
 from service.cli.common import JsonFlag, print_facts, print_json, print_line, print_table
@@ -63,15 +65,9 @@ def train_command(
     """Train a SentencePiece unigram model; the same logs and settings give the same file."""
     opened = [StoredLog.open(context.obj.logs, name) for name in logs]
     settings = TokenizerTraining(vocab_size=size, sample=sample, seed=seed, language=language)
-    with shown_progress() as progress:
+    with shown_progress(quiet=context.obj.quiet) as progress:
         progress.stage("training the vocabulary", sum(log.manifest.totals.get("pairs", 0) for log in opened), "pairs")
-        texts = (
-            text
-            for log in opened
-            for batch in log.batches(("response",))
-            for text in _advanced(batch["response"].to_pylist(), progress.advance)
-        )
-        trained = train_sentencepiece(texts, output, settings)
+        trained = train_sentencepiece(_turns(opened, progress), output, settings)
     facts = {name: value for name, value in asdict(trained).items() if name != "settings"}
     facts["path"] = str(trained.path)
     if as_json:
@@ -80,7 +76,14 @@ def train_command(
         print_facts(f"trained {trained.path}", facts)
 
 
-def _advanced(texts: list[str], advance: object) -> list[str]:
-    if callable(advance):
-        advance(len(texts))
-    return texts
+def _turns(logs: Sequence[StoredLog], progress: Progress) -> Iterator[str]:
+    """Every turn once: a pair's utterance is mostly the response of the pair before it, or its utterance again."""
+    for log in logs:
+        utterance = response = ""
+        for batch in log.batches(("utterance", "response")):
+            progress.advance(batch.num_rows)
+            for before, after in zip(batch["utterance"].to_pylist(), batch["response"].to_pylist(), strict=True):
+                if before not in (utterance, response):
+                    yield before
+                yield after
+                utterance, response = before, after

@@ -167,12 +167,12 @@ UNFINISHED = [
 
 
 @pytest.mark.parametrize("markup", ["none", *MARKUPS])
-@pytest.mark.parametrize("opening", ["", "<#C", "<@U1|", "[a](", "[a](b("])
-def test_marks_without_an_end_are_not_searched_for_over_and_over(markup: str, opening: str) -> None:
+def test_marks_without_an_end_are_not_searched_for_over_and_over(markup: str) -> None:
     """A hundred kilobytes of each: a rule that takes the square of that does not come back for minutes."""
-    texts = [opening + mark * (100_000 // len(mark)) for mark in UNFINISHED]
-    cleaner = Cleaner(CleaningSettings(markup=markup, language="en"))
-    assert cleaner.clean(texts).texts == one_by_one(cleaner, texts).texts
+    texts = [mark * (100_000 // len(mark)) for mark in UNFINISHED]
+    texts += [opening + mark * 90_000 for opening in ("<#C", "<@U1|", "[a](", "[a](b(", " _", "*") for mark in "Aé,"]
+    kept = Cleaner(CleaningSettings(markup=markup, language="en")).clean(texts).texts
+    assert [text for text in kept if text is not None and len(text) > 2000] == []
 
 
 # ── filters ───────────────────────────────────────────────────────────────────────────────────────────────────────

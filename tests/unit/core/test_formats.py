@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from core.errors import BadInput, DamagedSource, MissingField, NoSource, UnknownFormat, Usage
+from core.errors import DamagedSource, MissingField, NoSource, UnknownFormat, Usage
 from core.logs.formats import FORMATS, Container, Format, blocks_of, detect, rows_of
 from core.logs.rows import Row
 from core.logs.shapes import Fields, Shape
@@ -126,6 +126,28 @@ TEXT_FORMATS: list[tuple[str, bytes, Format]] = [
             container=Container.JSON,
             shape=Shape.MESSAGES,
             fields=Fields(names={"id": "message_id", "parent": "reply_to", "text": "text", "root": "conversation_id"}),
+        ),
+    ),
+    (
+        "single turns",
+        jsonl({"conversation_id": "c", "turn_id": 1, "text": "a", "role": "agent"}),
+        Format(
+            name="jsonl",
+            container=Container.JSON,
+            shape=Shape.TURNS,
+            fields=Fields(names={"root": "conversation_id", "text": "text", "id": "turn_id", "speaker": "role"}),
+        ),
+    ),
+    (
+        "CSV of single turns",
+        b"call_id,speaker,text\n1,agent,hello\n1,caller,hi\n",
+        Format(
+            name="csv",
+            container=Container.CSV,
+            shape=Shape.TURNS,
+            fields=Fields(names={"root": "call_id", "text": "text", "speaker": "speaker"}),
+            columns=("call_id", "speaker", "text"),
+            header=True,
         ),
     ),
     (
@@ -462,6 +484,13 @@ def test_messages_that_are_told_may_have_no_parents(tmp_path: Path) -> None:
     )
 
 
+def test_single_turns_that_are_told_are_read_as_such_whatever_else_they_have(tmp_path: Path) -> None:
+    data = jsonl({"thread_id": 1, "id": 5, "question": "a", "answer": "b", "text": "c"})
+    assert detected(tmp_path, data).shape is Shape.PAIRS
+    turns = detected(tmp_path, data, wanted="turns")
+    assert (turns.shape, turns.fields.names) == (Shape.TURNS, {"root": "thread_id", "text": "text", "id": "id"})
+
+
 def test_csv_that_is_told_is_read_as_csv_whatever_it_looks_like(tmp_path: Path) -> None:
     assert detected(tmp_path, b"a\tb,c\n", wanted="csv").container is Container.CSV
     assert detected(tmp_path, b"a,b\tc\n", wanted="tsv").container is Container.TSV
@@ -477,7 +506,10 @@ def test_a_format_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Pa
 # ── what cannot be read ───────────────────────────────────────────────────────────────────────────────────────────
 
 REMEDY_FOR_NAMES = "name them: --map turns=FIELD, or --map utterance=… --map response=…, or --map id=… --map parent=… …"
-NO_SHAPE = "neither dialogues (turns), nor pairs (utterance, response), nor messages (id, parent, text)"
+NO_SHAPE = (
+    "neither dialogues (turns), nor pairs (utterance, response), nor messages (id, parent, text), "
+    "nor single turns (conversation_id, text)"
+)
 
 
 @pytest.mark.parametrize(
@@ -602,5 +634,5 @@ def test_a_cut_parquet_file_is_called_damaged(tmp_path: Path) -> None:
 
 
 def test_an_encoding_that_does_not_exist_is_refused_before_the_format(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no encoding 'latin-77'"):
+    with pytest.raises(Usage, match="no encoding 'latin-77'"):
         detected(tmp_path, b"a,b\n", encoding="latin-77")

@@ -16,6 +16,7 @@ from core.logs.rows import Row
 from core.logs.shapes import (
     Fields,
     MessageColumns,
+    Shape,
     TurnColumns,
     as_id,
     as_tags,
@@ -248,6 +249,15 @@ def test_a_message_that_cannot_be_used_is_named(row: Row, message: str) -> None:
     columns = messages(row, {"id": "2", "text": "y"})
     assert columns.bad == [BadRow(line=1, reason="fields", message=message)]
     assert (columns.lines, columns.ids) == ([2], ["2"])
+
+
+def test_single_turns_need_their_conversation_and_no_id() -> None:
+    fields = Fields(names={"root": "talk", "text": "text", "id": "turn"})
+    rows: list[Row] = [{"talk": 7, "text": "a"}, {"talk": "", "text": "b"}, {"talk": "t", "turn": 2, "text": "c"}]
+    columns = message_columns(enumerate(rows, 1), fields, "", shape=Shape.TURNS)
+    assert (columns.ids, columns.roots, columns.texts) == ([None, "2"], ["7", "t"], ["a", "c"])
+    message = "'talk' is empty; a name or a whole number is expected"
+    assert columns.bad == [BadRow(line=2, reason="fields", message=message)]
 
 
 REDDIT = {"parent": "parent_id", "root": "link_id", "text": "body", "speaker": "author", "tags": "subreddit"}

@@ -19,7 +19,7 @@ from conftest import require
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from core.errors import BadInput, DamagedSource, NoSource, SourceChanged, UnknownFormat
+from core.errors import DamagedSource, NoSource, SourceChanged, UnknownFormat, Usage
 from core.logs.sources import BadRow, LineReader, Source, encoding_of, find_files, head_of
 
 Lines = list[tuple[int, bytes | BadRow]]
@@ -219,13 +219,14 @@ def test_overlong_lines_are_bad_rows_and_the_lines_around_them_survive(
     assert lines_of(reader) == expected
 
 
-_READ_IN_A_CHILD = """
-import resource, sys
+# VmHWM and not ru_maxrss, which a child takes over from the process that starts it.
+_READ_IN_A_CHILD = r"""
+import re, sys
 from pathlib import Path
 from core.logs.sources import LineReader, Source
 for block in LineReader(Source.of(Path(sys.argv[1]))):
     print(block.first_line, block.data.decode(), block.bad.message if block.bad else "")
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+print(int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) >> 10)
 """
 
 
@@ -385,7 +386,7 @@ def test_bytes_that_look_like_a_utf_8_mark_stay_where_another_encoding_is_named(
 
 @pytest.mark.parametrize("name", ["klingon", "hex", "rot13", "undefined", "a\0b", ""])
 def test_an_encoding_that_does_not_exist_is_refused_with_examples(name: str) -> None:
-    with pytest.raises(BadInput, match="no encoding") as refused:
+    with pytest.raises(Usage, match="no encoding") as refused:
         encoding_of(b"", name)
     assert refused.value.message == f"no encoding {name!r}"
     assert refused.value.remedy == "for example utf-8, latin-1, cp1252, shift_jis"
@@ -402,8 +403,8 @@ def test_the_head_is_utf_8_whatever_the_file_is(folder: Path) -> None:
 
 def test_the_head_holds_a_whole_first_line_however_long_it_is(folder: Path) -> None:
     line = b'{"turns": ["' + b"long " * 100_000 + b'"]}\n'
-    for compress in EVERY.values():
-        head = head_of(written(folder, compress(line + MANY_TEXT * 100)).path, "auto")
+    for compress in SINGLE.values():
+        head = head_of(written(folder, compress(line + MANY_TEXT * 40)).path, "auto")
         assert head.startswith(line)
         assert len(head) < 2_500_000
 

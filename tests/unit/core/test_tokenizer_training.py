@@ -136,7 +136,7 @@ def test_too_large_a_vocabulary_is_refused_with_the_largest_possible_one(tmp_pat
     found = re.fullmatch(r"the texts give at most (\d+) pieces, not 50000", refused.value.message)
     assert found
     possible = int(found[1])
-    assert refused.value.remedy == f"give more texts, or set vocab_size to {possible} or less"
+    assert refused.value.remedy == f"give more texts, or ask for {possible} pieces or fewer (--size)"
     assert list(tmp_path.iterdir()) == []
     trained = train_sentencepiece(texts, tmp_path / "x.model", TokenizerTraining(vocab_size=possible))
     assert trained.vocab_size == possible + 2

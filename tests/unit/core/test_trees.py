@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import tempfile
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,6 +33,7 @@ def staged(messages, context=frozenset()):
             "seq": number,
             "source": 0,
             "context": number in context,
+            "chain": False,
         }
         for number, one in enumerate(messages)
     ]
@@ -147,25 +150,67 @@ def test_three_hundred_thousand_messages_in_little_memory(scratch):
     rng.shuffle(order)
     parents = [None if n % 10 == 0 else n - 1 - rng.randrange(n % 10) for n in order]
     text = [f"message {n} speaking at some length so that texts outweigh numbers, as they do in logs" for n in order]
-    table = pa.table(
-        {
-            "id": [f"m{n}" for n in order],
-            "parent": [None if p is None else f"m{p}" for p in parents],
-            "root": pa.nulls(count, pa.string()),
-            "text": text,
-            "speaker": pa.nulls(count, pa.string()),
-            "time": pa.nulls(count, pa.timestamp("us", tz="UTC")),
-            "tags": pa.nulls(count, pa.list_(pa.string())),
-            "key": pa.array(order, pa.uint64()),
-            "line": pa.array(range(count), pa.int64()),
-            "seq": pa.array(range(count), pa.int64()),
-            "source": pa.array([0] * count, pa.int32()),
-            "context": pa.array([False] * count),
-        }
-    ).cast(_STAGED_MESSAGE_SCHEMA)
+    columns = {
+        "id": [f"m{n}" for n in order],
+        "parent": [None if p is None else f"m{p}" for p in parents],
+        "root": pa.nulls(count, pa.string()),
+        "text": text,
+        "speaker": pa.nulls(count, pa.string()),
+        "time": pa.nulls(count, pa.timestamp("us", tz="UTC")),
+        "tags": pa.nulls(count, pa.list_(pa.string())),
+        "key": pa.array(order, pa.uint64()),
+        "line": pa.array(range(count), pa.int64()),
+        "chain": pa.array([False] * count),
+        "seq": pa.array(range(count), pa.int64()),
+        "source": pa.array([0] * count, pa.int32()),
+        "context": pa.array([False] * count),
+    }
+    names = _STAGED_MESSAGE_SCHEMA.names
+    table = pa.table({name: columns[name] for name in names}).cast(_STAGED_MESSAGE_SCHEMA)
     batches, counts, _ = joined(scratch / "many", table, files=3, memory=256 << 20)
     found = pa.Table.from_batches(batches)
     assert (counts.roots, counts.replies, found.num_rows) == (count // 10, count - count // 10, count - count // 10)
     answered = dict(zip(order, parents, strict=True))
     for utterance, response in zip(found["utterance_key"].to_pylist(), found["response_key"].to_pylist(), strict=True):
         assert answered[response] == utterance
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.booleans()), max_size=40))
+@settings(max_examples=25, deadline=None)
+def test_turns_answer_the_turn_before_them_in_their_conversation(turns):
+    """Turn ids need be unique within a conversation only; a second turn of one id is left out, as a message is."""
+    rows, last, expected, seen = [], {}, [], set()
+    for number, (talk, own, kept) in enumerate(turns):
+        text = f"text {number}" if kept else None
+        identity = f"t{own}" if own else f"line:{number}"
+        rows.append(
+            {
+                **dict.fromkeys(("parent", "speaker", "time", "tags")),
+                "id": identity,
+                "root": f"talk{talk}",
+                "text": text,
+                "key": number,
+                "line": number + 1,
+                "chain": True,
+                "seq": number,
+                "source": 0,
+                "context": False,
+            }
+        )
+        if (talk, identity) in seen:
+            continue
+        seen.add((talk, identity))
+        if talk in last and text is not None and last[talk] is not None:
+            expected.append((f"talk{talk}", identity, last[talk], text))
+        last[talk] = text
+    if not rows:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        batches, counts, _ = joined(
+            Path(folder) / "x", pa.Table.from_pylist(rows, schema=_STAGED_MESSAGE_SCHEMA), files=2
+        )
+    names = ("dialogue", "position", "utterance", "response")
+    found = [tuple(row[name] for name in names) for batch in batches for row in batch.to_pylist()]
+    first_of = {f"talk{talk}": number for number, (talk, _, _) in reversed(list(enumerate(turns)))}
+    assert found == sorted(expected, key=lambda pair: first_of[pair[0]])
+    assert (counts.roots, counts.in_cycles, counts.orphans) == (len(first_of), 0, 0)

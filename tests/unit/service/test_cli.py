@@ -48,7 +48,7 @@ def test_progress_goes_to_stderr_and_results_to_stdout(
 ) -> None:
     run(tmp_path, "ingest", str(source), "--log", "shop")
     shown_out, shown_err = capfd.readouterr()
-    assert "2 pairs added from 1 file(s)" in shown_out
+    assert "2 pairs added from 1 file\n" in shown_out
     assert "reading: done" in shown_err
     assert "reading" not in shown_out
 

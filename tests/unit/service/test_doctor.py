@@ -30,7 +30,7 @@ def home(tmp_path: Path) -> Settings:
 def test_a_sound_installation_has_nothing_wrong(home: Settings) -> None:
     findings = examine(home, verify=True)
     assert [finding for finding in findings if finding.state is State.WRONG] == []
-    assert [finding.found for finding in found(findings, "log talk")] == ["1 pairs, every hash as the manifest says"]
+    assert [finding.found for finding in found(findings, "log talk")] == ["1 pair, every hash as the manifest says"]
     assert [finding.found for finding in found(findings, "package core")] == ["ours"]
     assert found(findings, "torch")[0].found.startswith("2.13.0")
     assert found(findings, "tokenizer mecab")[0].state is State.GOOD
@@ -49,12 +49,12 @@ def test_a_flipped_byte_is_found_only_when_it_is_looked_for(home: Settings) -> N
 
 def test_a_missing_part_makes_the_command_fail_with_its_name(home: Settings, capfd: pytest.CaptureFixture[str]) -> None:
     (home.logs / "talk" / "part-00001.parquet").unlink()
-    assert cli.main(["--home", str(home.home), "doctor", "--json"]) == 1
+    assert cli.main(["--home", str(home.home), "doctor", "--json"]) == 3
     out, err = capfd.readouterr()
     troubles = [finding for finding in json.loads(out)["findings"] if finding["state"] == "wrong"]
     assert [trouble["what"] for trouble in troubles] == ["log talk"]
     assert "part-00001.parquet is missing" in troubles[0]["found"]
-    assert json.loads(err.splitlines()[-1])["error"]["code"] == "missing_part"
+    assert json.loads(err.splitlines()[-1])["error"]["code"] == "corrupt"
 
 
 def test_what_a_stopped_run_left_is_named_with_the_remedy(home: Settings) -> None:
