@@ -387,7 +387,7 @@ class StoredLog:
         if not self.paths:
             return []
         columns = ", ".join(name for name in PAIR_SCHEMA.names if not name.endswith("_key"))
-        order = "hash(dialogue, position, ?)"
+        order = "md5_number_upper(concat(dialogue, chr(31), position, chr(31), ?::VARCHAR))"  # for ever the same
         sql = f"SELECT {columns} FROM {parquet(self.paths)} ORDER BY {order}, dialogue, position LIMIT ?"
         schema = pa.schema([column for column in PAIR_SCHEMA if not column.name.endswith("_key")])
         rows = [row for batch in engine.batches(sql, [seed, count]) for row in batch.cast(schema).to_pylist()]

@@ -7,9 +7,10 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from importlib import metadata, util
 from pathlib import Path
 from typing import Final
@@ -151,7 +152,7 @@ def _threads() -> Finding:
 
 def _openmp() -> Finding:
     """Two OpenMP runtimes in one process crash on macOS and slow each other down elsewhere."""
-    loaded = _openmp_loaded_with([name for name in _WITH_OPENMP if util.find_spec(name) is not None])
+    loaded = _openmp_loaded_with(tuple(name for name in _WITH_OPENMP if util.find_spec(name) is not None))
     if loaded is None:
         return Finding(what="OpenMP", state=State.NOTE, found="cannot be told on this system")
     twice = len(loaded) > 1
@@ -163,7 +164,8 @@ def _openmp() -> Finding:
     )
 
 
-def _openmp_loaded_with(libraries: Sequence[str]) -> list[str] | None:
+@cache
+def _openmp_loaded_with(libraries: tuple[str, ...]) -> list[str] | None:
     """The OpenMP files in a process that has imported these libraries; a process of its own, since they are heavy."""
     program = f"import {', '.join((*libraries, 'sys'))}; print(open('/proc/self/maps').read())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603
