@@ -9,8 +9,7 @@ import hashlib
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -24,13 +23,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from core.engine import Engine
-from core.errors import BadInput, Corrupt, TooManyBadRows
+from core.errors import BadInput, TooManyBadRows
 from core.files import (
     make_folder,
-    read_json,
     remove_tree,
     storage_errors,
-    sync_file,
     sync_folder,
     write_aside,
     write_json,
@@ -56,7 +53,9 @@ from core.logs.sources import BadRow
 from core.pairing import MESSAGE_SCHEMA, BlockResult, FloodCounter, Reading, Reject, block_worker
 from core.pairs import PAIR_SCHEMA, erasure_key
 from core.progress import Progress
-from core.trees import LeftOut, TreeCounts, Trees
+from core.rejects import RejectsFile, as_reject, flooded_messages, flooded_turns, misplaced
+from core.stage_state import StageState
+from core.trees import TreeCounts, Trees
 from core.workers import Workers
 
 PART_BYTES: Final = 96 << 20  # of text and numbers; a part is also how much work a kill can cost
@@ -66,75 +65,9 @@ _ROWS_BEFORE_SHARE: Final = 100  # a share of fewer rows says nothing
 _WARNINGS: Final = 10
 _AGAIN: Final = "duplicate pair ids"
 
-_STAGED_MESSAGE_SCHEMA: Final = pa.schema(
+STAGED_MESSAGE_SCHEMA: Final = pa.schema(
     [*MESSAGE_SCHEMA, ("seq", pa.int64()), ("source", pa.int32()), ("context", pa.bool_())]
 )
-
-
-@dataclass(slots=True)
-class StageState:
-    """How far a staged ingest is; all that resuming needs beside the files that it names."""
-
-    unit: int = 0  # index of the unit in work
-    blocks: int = 0  # blocks of it that are in finished parts, or carried
-    steps: int = 0  # how often this was saved while reading: names the flood and carry files that belong to it
-    carried: str = ""  # what the carried rows are: those of the last block that came after the last finished part
-    messages: int = 0
-    parts: list[dict[str, Any]] = field(default_factory=list)
-    message_parts: list[dict[str, Any]] = field(default_factory=list)
-    counts: list[dict[str, int]] = field(default_factory=list)  # one a unit
-    pairs: list[int] = field(default_factory=list)  # one a unit, trees not counted
-    tree_counts: dict[str, int] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-    rejects: int = 0  # number of finished rejects files
-    phase: str = "read"  # then "messages" or "joined", "distinct"
-
-    @classmethod
-    def read(cls, path: Path) -> StageState | None:
-        """What `save` wrote; None where there is nothing to go on from."""
-        try:
-            return cls(**read_json(path))  # type: ignore[arg-type]
-        except (FileNotFoundError, Corrupt, TypeError):
-            return None
-
-    def unit_of(self, row: int) -> int | None:
-        """Which unit a staged pair came from, by its number among all of them; None for one from a tree."""
-        ends = np.cumsum(self.pairs)
-        return int(np.searchsorted(ends, row, side="right")) if len(ends) and row < ends[-1] else None
-
-
-class _RejectsFile:
-    """One more file of rejects; they are put together when the ingest is published."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with storage_errors(path):
-            self._file = path.open("wb")
-
-    def add(self, source: str, rejects: Iterable[Reject]) -> None:
-        """One JSON object a line."""
-        with storage_errors(self.path):
-            self._file.writelines(_as_line(source, reject) for reject in rejects)
-
-    def close(self) -> None:
-        """Finish the file and make it survive a power cut."""
-        with storage_errors(self.path):
-            self._file.close()
-            sync_file(self.path)
-
-    def abandon(self) -> None:
-        """Let go of a file that nobody will name."""
-        with suppress(OSError):
-            self._file.close()
-
-
-def _as_line(source: str, reject: Reject) -> bytes:
-    found = {name: value for name, value in asdict(reject).items() if value is not None}
-    if "text" in found:
-        found["text"] = found["text"][:500].encode("utf-8", "replace").decode()
-    if not reject.line:
-        del found["line"]
-    return orjson.dumps({"source": source, **found} if source else found) + b"\n"
 
 
 class _Output:
@@ -143,7 +76,7 @@ class _Output:
     def __init__(self, stage: Stage) -> None:
         self._stage, state = stage, stage.state
         self._parts: PartsWriter | None = None
-        self._rejects: _RejectsFile | None = None
+        self._rejects: RejectsFile | None = None
         self._last = pa.record_batch([], schema=pa.schema([]))  # rows of the last block
         self.flood = FloodCounter(stage.order.cleaning.flood_cap)
         if self._path("flood").exists():
@@ -197,7 +130,7 @@ class _Output:
 
     def _add_rejects(self, unit: Unit, result: BlockResult, over: NDArray[np.bool_] | None) -> None:
         if over is not None:
-            flooded = _flooded_messages if unit.kind == "messages" else _flooded_turns
+            flooded = flooded_messages if unit.kind == "messages" else flooded_turns
             result.rejects += flooded(result, over)
         if result.rejects:
             self._rejects = self._rejects or self._stage.next_rejects()
@@ -213,13 +146,13 @@ class _Output:
         columns["source"] = pa.array(np.full(rows.num_rows, index, dtype=np.int32))
         columns["context"] = pa.array(np.full(rows.num_rows, unit.context))
         state.messages += rows.num_rows
-        return pa.record_batch(list(columns.values()), schema=_STAGED_MESSAGE_SCHEMA)
+        return pa.record_batch(list(columns.values()), schema=STAGED_MESSAGE_SCHEMA)
 
     def _add_rows(self, kind: str, rows: pa.RecordBatch) -> None:
         stage = self._stage
         if self._parts is None:
             named = stage.state.message_parts if kind == "messages" else stage.state.parts
-            schema = _STAGED_MESSAGE_SCHEMA if kind == "messages" else PAIR_SCHEMA
+            schema = STAGED_MESSAGE_SCHEMA if kind == "messages" else PAIR_SCHEMA
             self._parts = PartsWriter(stage.folder, kind, first=len(named), part_bytes=PART_BYTES, schema=schema)
         self._parts.add(rows)
         self._last = rows
@@ -270,26 +203,6 @@ class _Output:
             assert rows <= self._last.num_rows
             with write_aside(self._path("carry")) as file, pa.ipc.new_stream(file, self._last.schema) as writer:
                 writer.write_batch(self._last.slice(self._last.num_rows - rows))
-
-
-def _flooded_messages(result: BlockResult, over: NDArray[np.bool_]) -> list[Reject]:
-    rows = result.rows.select(["line", "root", "id", "text"]).filter(pa.array(over)).to_pylist()
-    return [
-        Reject(line=row["line"], reason="flood", dialogue=row["root"], position=row["id"], text=row["text"])
-        for row in rows
-    ]
-
-
-def _flooded_turns(result: BlockResult, over: NDArray[np.bool_]) -> list[Reject]:
-    """Flooded turns of which a pair was made; a pair does not know its line, its dialogue and position do."""
-    found: dict[int, Reject] = {}
-    hits = np.flatnonzero(over[result.turns] | over[result.turns - 1])
-    for turn, row in zip(result.turns[hits], result.rows.take(pa.array(hits)).to_pylist(), strict=True):
-        for at, back, side in ((int(turn) - 1, 1, "utterance"), (int(turn), 0, "response")):
-            if over[at]:
-                position = str(int(row["position"]) - back)
-                found[at] = Reject(line=0, reason="flood", dialogue=row["dialogue"], position=position, text=row[side])
-    return [found[turn] for turn in sorted(found)]
 
 
 class Stage:
@@ -442,7 +355,7 @@ class Stage:
             counts = trees.link()
             state.tree_counts = asdict(counts)
             if self.order.rejects is not None:
-                self._write_rejects((self.units[m.source].name, _misplaced(m)) for m in trees.left_out())
+                self._write_rejects((self.units[m.source].name, misplaced(m)) for m in trees.left_out())
             self._stage_pairs(trees.pairs(), progress)
         self._report_trees(counts, progress)
         state.phase = "joined"
@@ -474,7 +387,7 @@ class Stage:
             if self.order.rejects is not None:
                 rows = batch.filter(hits).to_pylist()
                 self._write_rejects(
-                    (self.units[row["source"]].name, _as_reject(row, "erased", row["line"])) for row in rows
+                    (self.units[row["source"]].name, as_reject(row, "erased", row["line"])) for row in rows
                 )
         return batch.filter(pa.compute.invert(hits))
 
@@ -543,15 +456,15 @@ class Stage:
                 start += batch.num_rows
         if rejected:
             names = ("" if unit is None else self.units[unit].name for unit in units)
-            reasons = (_as_reject(row, "duplicate-id") for row in rejected)
+            reasons = (as_reject(row, "duplicate-id") for row in rejected)
             self._write_rejects(zip(names, reasons, strict=True))
         return asdict(writer.close())
 
     # ── rejects ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def next_rejects(self) -> _RejectsFile:
+    def next_rejects(self) -> RejectsFile:
         """A file that counts once the state says so."""
-        return _RejectsFile(self.folder / f"rejects-{self.state.rejects:05}.jsonl")
+        return RejectsFile(self.folder / f"rejects-{self.state.rejects:05}.jsonl")
 
     def _write_rejects(self, rejects: Iterable[tuple[str, Reject]]) -> None:
         file = self.next_rejects()
@@ -670,12 +583,3 @@ def _why(counts: Mapping[str, int]) -> str:
     return (
         ", ".join(f"{name.split(':')[-1]} {count:,}" for name, count in reasons.items()) or "nothing was said in them"
     )
-
-
-def _as_reject(row: Mapping[str, Any], reason: str, line: int = 0) -> Reject:
-    """A pair that was left out."""
-    return Reject(line=line, reason=reason, dialogue=row["dialogue"], position=row["position"], text=row["response"])
-
-
-def _misplaced(message: LeftOut) -> Reject:
-    return Reject(line=message.line, reason=message.reason, position=message.id)

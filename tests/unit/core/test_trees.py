@@ -16,7 +16,7 @@ from integration.reference import join, message
 from core import trees as trees_module
 from core.engine import Engine
 from core.pairs import text_key
-from core.staging import _STAGED_MESSAGE_SCHEMA
+from core.staging import STAGED_MESSAGE_SCHEMA
 from core.trees import Trees
 
 
@@ -37,7 +37,7 @@ def staged(messages, context=frozenset()):
         }
         for number, one in enumerate(messages)
     ]
-    return pa.Table.from_pylist(rows, schema=_STAGED_MESSAGE_SCHEMA)
+    return pa.Table.from_pylist(rows, schema=STAGED_MESSAGE_SCHEMA)
 
 
 def joined(folder, table, *, files=1, memory=512 << 20):
@@ -165,8 +165,8 @@ def test_three_hundred_thousand_messages_in_little_memory(scratch):
         "source": pa.array([0] * count, pa.int32()),
         "context": pa.array([False] * count),
     }
-    names = _STAGED_MESSAGE_SCHEMA.names
-    table = pa.table({name: columns[name] for name in names}).cast(_STAGED_MESSAGE_SCHEMA)
+    names = STAGED_MESSAGE_SCHEMA.names
+    table = pa.table({name: columns[name] for name in names}).cast(STAGED_MESSAGE_SCHEMA)
     batches, counts, _ = joined(scratch / "many", table, files=3, memory=256 << 20)
     found = pa.Table.from_batches(batches)
     assert (counts.roots, counts.replies, found.num_rows) == (count // 10, count - count // 10, count - count // 10)
@@ -207,7 +207,7 @@ def test_turns_answer_the_turn_before_them_in_their_conversation(turns):
         return
     with tempfile.TemporaryDirectory() as folder:
         batches, counts, _ = joined(
-            Path(folder) / "x", pa.Table.from_pylist(rows, schema=_STAGED_MESSAGE_SCHEMA), files=2
+            Path(folder) / "x", pa.Table.from_pylist(rows, schema=STAGED_MESSAGE_SCHEMA), files=2
         )
     names = ("dialogue", "position", "utterance", "response")
     found = [tuple(row[name] for name in names) for batch in batches for row in batch.to_pylist()]
