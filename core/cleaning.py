@@ -20,7 +20,7 @@ import numpy as np
 import regex
 
 from core.errors import Usage
-from core.text import normalise
+from core.text import normalise, stream_safe
 
 URL, EMAIL, USER = "<url>", "<email>", "<user>"
 
@@ -43,7 +43,7 @@ _USER = re.compile(rf"(?<![{_NAME}@/])@[A-Za-z0-9_](?:[A-Za-z0-9_.-]{{0,38}}[A-Z
 
 
 def _nfc(text: str) -> str:
-    return unicodedata.normalize("NFC", text)
+    return unicodedata.normalize("NFC", stream_safe(text))
 
 
 def _entities(text: str) -> str:

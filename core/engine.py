@@ -15,11 +15,12 @@ import duckdb
 import pyarrow as pa
 
 from core.errors import Conflict, RefaugError, StorageFull
-from core.files import make_folder, remove_tree
+from core.files import hold, make_folder, remove_tree
 
 # What the process holds beside DuckDB's own limit: Python, Arrow, and what the limit does not count (measured).
 _BESIDE: Final = 192 << 20
 _LEAST: Final = 128 << 20
+IN_USE: Final = "in-use"  # locked as long as an engine works here: how others tell scratch from litter
 _A_THREAD: Final = 256 << 20  # a sort of wide rows wants this much for each; with less it fails instead of spilling
 _FULL_SIGNS: Final = ("No space left", "File too large", "Disk quota", "max_temp_directory_size")
 _GONE_SIGNS: Final = ("No files found", "No such file")
@@ -34,6 +35,7 @@ class Engine:
         remove_tree(scratch)
         make_folder(scratch)
         self._scratch = scratch
+        self._lock = hold(scratch / IN_USE)
         limit = max(_LEAST, (memory - _BESIDE) * 3 // 4)
         if threads is None:
             threads = max(1, min(len(os.sched_getaffinity(0)), limit // _A_THREAD))
@@ -45,19 +47,27 @@ class Engine:
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
         }
-        with _errors(scratch):
-            self._connection = duckdb.connect(str(scratch / "scratch.duckdb"), config=settings)
-            self._connection.execute("SET GLOBAL TimeZone = 'UTC'")  # times must not depend on where they are read
+        try:
+            with _errors(scratch):
+                self._connection = duckdb.connect(str(scratch / "scratch.duckdb"), config=settings)
+                self._connection.execute("SET GLOBAL TimeZone = 'UTC'")  # not where they are read decides over times
+        except BaseException:
+            self._lock.close()
+            raise
+        self._busy = self._connection
         self._thread = ThreadPoolExecutor(1, "log engine")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+        self, kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
     ) -> None:
+        if kind is not None:
+            self._stop()  # Ctrl-C may have come just before or after the wait for an answer
         self._thread.shutdown()
         self._connection.close()
+        self._lock.close()
         remove_tree(self._scratch)
 
     def run(self, sql: str, values: Sequence[object] = ()) -> None:
@@ -81,14 +91,23 @@ class Engine:
 
     def _apart(self, connection: duckdb.DuckDBPyConnection, work: Callable[[], Answer]) -> Answer:
         """Let another thread do it, since a query leaves no gap in which this one could hear of Ctrl-C."""
+        self._busy = connection
         with _errors(self._scratch):
-            answer = self._thread.submit(work)
             try:
+                answer = self._thread.submit(work)
+                # Not one wait without end: a signal that comes just before it would be heard when it ends.
+                while not wait([answer], timeout=0.2).done:
+                    pass
                 return answer.result()
             except KeyboardInterrupt:
-                while not wait([answer], timeout=0.05).done:
-                    connection.interrupt()  # again, since one that comes before the query has begun is forgotten
+                self._stop()
                 raise
+
+    def _stop(self) -> None:
+        """End what the thread is at; it has when it comes to something that was given to it afterwards."""
+        afterwards = self._thread.submit(lambda: None)
+        while not wait([afterwards], timeout=0.05).done:
+            self._busy.interrupt()  # again, since one that comes before the query has begun is forgotten
 
 
 @contextmanager
@@ -120,6 +139,7 @@ def quoted(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
-def parquet(paths: Sequence[Path], *, options: str = "") -> str:
+def parquet(paths: Sequence[Path]) -> str:
     """A table function over Parquet files, in the order given; its `file_index` and `file_row_number` count from 0."""
-    return f"read_parquet([{', '.join(map(quoted, paths))}]{options})"
+    # A folder named `dialogue=prod` is no column of ours: DuckDB would read it as one.
+    return f"read_parquet([{', '.join(map(quoted, paths))}], hive_partitioning = false)"

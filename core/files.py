@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -62,10 +63,15 @@ def sync_file(path: Path) -> None:
         os.fsync(file.fileno())
 
 
+def unique() -> str:
+    """A name that no other process uses; process numbers are not enough where containers share a volume."""
+    return f"{os.getpid()}-{secrets.token_hex(4)}"
+
+
 @contextmanager
 def write_aside(path: Path) -> Iterator[BinaryIO]:
     """A file that appears under its name only when the block has ended well; readers never see half of it."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}.aside")
+    aside = path.with_name(f".{path.name}.{unique()}.aside")
     with storage_errors(path):
         try:
             with aside.open("wb") as file:
@@ -152,3 +158,22 @@ def remove_asides(folder: Path) -> None:
     """Delete what `write_aside` left half-written when its process was killed; nobody else may write in this folder."""
     for path in folder.glob(".*.aside"):
         path.unlink(missing_ok=True)
+
+
+def hold(path: Path) -> BinaryIO:
+    """Lock a file of our own for as long as it is open; the lock goes with the process."""
+    file = path.open("ab")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
+def is_held(path: Path) -> bool:
+    """Whether some process has this file locked."""
+    try:
+        with path.open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False

@@ -55,6 +55,8 @@ def _require_place_for_rejects(rejects: Path | None, files: Iterable[Path]) -> N
         return
     if not rejects.parent.is_dir() or rejects.is_dir():
         raise Usage(f"--rejects {rejects}: no file can be written there", remedy="name a file in a folder that exists")
+    if rejects.exists() and not rejects.is_file():
+        raise Usage(f"--rejects {rejects} is no regular file", remedy="leave --rejects out, or name a file")
     if rejects.exists() and any(rejects.samefile(file) for file in files):
         raise Usage(f"--rejects {rejects} is one of the sources", remedy="name another file")
 
@@ -72,16 +74,19 @@ def _filled(sources: Sequence[Source], order: IngestOrder, progress: Progress) -
     """Sources that hold something; empty ones are refused only when nothing else is there."""
     empty = [source for source in sources if _is_empty(source, order.encoding)]
     if empty and len(empty) == len(sources):
-        raise NoSource(f"{', '.join(str(source.path) for source in empty)}: empty")
+        raise NoSource(f"{', '.join(source.name for source in empty)}: empty")
     if order.format == "aligned":
         return list(sources)  # line i of nothing answers line i of nothing
     for source in empty:
-        progress.warn(f"{source.path}: empty, passed over")
+        progress.warn(f"{source.name}: empty, passed over")
     return [source for source in sources if source not in empty]
 
 
 def _is_empty(source: Source, encoding: str) -> bool:
-    return source.size < _SMALL_BYTES and next(iter(LineReader(source, encoding=encoding)), None) is None
+    """Whether it holds nothing, or blank lines only."""
+    if source.size >= _SMALL_BYTES:
+        return False
+    return all(block.bad is None and not block.data.strip() for block in LineReader(source, encoding=encoding))
 
 
 def _not_yet_in(
@@ -95,7 +100,7 @@ def _not_yet_in(
         if content in known:
             require_same_settings(known[content], order.settings(), str(together[0].path))
         if content in known or content in new:
-            there += (str(source.path) for source in together)
+            there += (source.name for source in together)
         else:
             new[content] = together
     return [source for together in new.values() for source in together], tuple(there)

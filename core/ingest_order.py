@@ -106,12 +106,12 @@ class Unit:
             try:
                 source.require_unchanged()
             except OSError as error:
-                raise SourceChanged(f"{source.path}: {error.strerror} (it was there when the work began)") from error
+                raise SourceChanged(f"{source.name}: {error.strerror} (it was there when the work began)") from error
 
     @property
     def name(self) -> str:
         """As messages and manifests call it."""
-        return " + ".join(str(source.path) for source in self.sources)
+        return " + ".join(source.name for source in self.sources)
 
     def reader(self, encoding: str, block_bytes: int = BLOCK_BYTES) -> tuple[Callable[[], int], Iterator[Block]]:
         """The position in the file, and its blocks."""
@@ -130,8 +130,13 @@ def units_of(order: IngestOrder, sources: Sequence[Source], *, context: bool) ->
         return
     for source in sources:
         format_ = detect(source, wanted=order.format, mapping=order.mapping, encoding=order.encoding)
+        if not order.use_ids and format_.shape in SINGLE:
+            raise Usage(
+                f"--no-ids and {source.name}: {format_.shape.value} find each other by their ids",
+                remedy="leave --no-ids out for this source",
+            )
         if context and format_.shape is not Shape.MESSAGES:
-            raise Usage(f"--context {source.path} holds no messages but {format_.shape.value}")
+            raise Usage(f"--context {source.name} holds no messages but {format_.shape.value}")
         yield Unit(sources=(source,), format=format_, context=context)
 
 

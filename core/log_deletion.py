@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ import pyarrow.parquet as pq
 
 from core.engine import Engine
 from core.errors import Corrupt
-from core.files import exclusive, remove_tree, require_name, sync_folder
+from core.files import exclusive, remove_tree, require_name, sync_folder, unique
 from core.log_figures import totals_of
 from core.log_store import (
     ENGINE,
@@ -128,13 +127,13 @@ def _count_hits(hit: pa.RecordBatch, dialogues: Counter[str], speakers: Counter[
 def delete_log(logs: Path, name: str) -> int:
     """Remove a whole log, damaged or not; the answer is the number of pairs that its manifest names."""
     folder = logs / require_name("log", name)
-    require_log(logs, name)
-    with exclusive(folder, f"deleting log {name}"):
+    if not folder.is_dir():  # one without a manifest may hold what a first ingest staged
         require_log(logs, name)
+    with exclusive(folder, f"deleting log {name}"):
         pairs = _pairs_named(folder)
-        (folder / MANIFEST).unlink()  # first: without it the folder is no log
+        (folder / MANIFEST).unlink(missing_ok=True)  # first: without it the folder is no log
         sync_folder(folder)
-        gone = logs / f".deleted-{name}-{os.getpid()}"  # aside, so that a new log of this name meets none of it
+        gone = logs / f".deleted-{name}-{unique()}"  # aside, so that a new log of this name meets none of it
         folder.rename(gone)
         sync_folder(logs)
         remove_tree(gone)
@@ -144,5 +143,5 @@ def delete_log(logs: Path, name: str) -> int:
 def _pairs_named(folder: Path) -> int:
     try:
         return sum(part.pairs for part in LogManifest.read(folder).parts)
-    except Corrupt:
+    except (Corrupt, FileNotFoundError):
         return 0

@@ -125,6 +125,7 @@ class LogManifest:
             return cls(
                 **{
                     **value,
+                    **{name: _mapping(value, name) for name in ("totals", "removed", "software")},
                     "parts": tuple(LogPart(**part) for part in _list(value, "parts")),
                     "ingests": tuple(_ingest(ingest) for ingest in _list(value, "ingests")),
                     "erased": Erasure(**{key: tuple(ids) for key, ids in dict(value["erased"]).items()}),  # type: ignore[call-overload]
@@ -153,6 +154,13 @@ class LogManifest:
         return max([self.next_part, *(int(number) + 1 for number in numbers)])
 
 
+def _mapping(value: Mapping[str, object], name: str) -> dict[str, Any]:
+    entries = value[name]
+    if not isinstance(entries, dict):
+        raise TypeError(f"{name} is not an object")
+    return entries
+
+
 def _list(value: Mapping[str, object], name: str) -> list[dict[str, Any]]:
     entries = value[name]
     if not isinstance(entries, list):
@@ -174,7 +182,7 @@ def software() -> dict[str, str]:
     return {
         "refaug": VERSION,
         "python": sys.version.split()[0],
-        **{package: version(package) for package in ("pyarrow", "duckdb", "orjson", "xxhash")},
+        **{package: version(package) for package in ("pyarrow", "duckdb", "orjson", "xxhash", "regex")},
     }
 
 

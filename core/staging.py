@@ -480,7 +480,7 @@ class Stage:
         path = self.order.rejects
         if path is None:
             return
-        with write_aside(path) as file:
+        with write_aside(path.resolve()) as file:  # through a link, not in place of it
             for number in range(self.state.rejects):
                 with (self.folder / f"rejects-{number:05}.jsonl").open("rb") as rejects:
                     shutil.copyfileobj(rejects, file)
@@ -505,7 +505,11 @@ class Stage:
             added = new_totals(engine, stored, [self.log / part.file for part in parts])
         totals = {name: self.manifest.totals.get(name, 0) + added[name] for name in added}
         run = LogIngest(
-            key=self.key, at=now(), settings=self.order.settings(), sources=tuple(self._sources()), counts=counts
+            key=self.key,
+            at=now(),
+            settings={**self.order.settings(), "context": self._context()},
+            sources=tuple(self._sources()),
+            counts=counts,
         )
         manifest = replace(
             self.manifest,
@@ -548,12 +552,17 @@ class Stage:
         counts.update({f"trees:{name}": count for name, count in self.state.tree_counts.items()})
         return {name: count for name, count in sorted(counts.items()) if count}
 
+    def _context(self) -> list[dict[str, str]]:
+        """The sources that were read only for what others reply to: without them the same pairs do not come out."""
+        beside = [source for unit in self.units if unit.context for source in unit.sources]
+        return [{"name": source.name, "sha256": source.sha256} for source in beside]
+
     def _sources(self) -> Iterator[LogSource]:
         for unit, counts in zip(self.units, self.state.counts, strict=True):
             for source in unit.sources:
                 if not unit.context:
                     yield LogSource(
-                        name=str(source.path),
+                        name=source.name,
                         size=source.size,
                         sha256=source.sha256,
                         format=unit.format.name,

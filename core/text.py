@@ -42,7 +42,7 @@ def normalise(text: str) -> str:
 
 def _normalise_any(text: str) -> str:
     """Normalise text in any script; the ASCII path is the same function, quicker."""
-    folded = _fold(text)
+    folded = stream_safe(_fold(stream_safe(text)))
     blanked = _marks_after_space().sub(" ", f" {folded.translate(_COMPARABLE)}")
     return " ".join(blanked.split()) or _visible(folded)
 
@@ -57,6 +57,23 @@ def _fold(text: str) -> str:
     while (again := unicodedata.normalize("NFKC", folded.casefold())) != folded:
         folded = again
     return folded
+
+
+def stream_safe(text: str) -> str:
+    """Cut runs of more than thirty combining marks in long texts: normalising one takes the square of its length.
+
+    Thirty is what Unicode's stream-safe format allows (UAX #15); no language comes near it.
+    """
+    return text if len(text) <= _NEVER_SLOW or text.isascii() else _mark_run().sub(r"\1", text)
+
+
+_NEVER_SLOW = 2_000
+
+
+@functools.cache
+def _mark_run() -> re.Pattern[str]:
+    marks = _character_class(_MARKS)
+    return re.compile(f"([{marks}]{{30}})[{marks}]+")
 
 
 def _visible(folded: str) -> str:

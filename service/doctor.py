@@ -15,7 +15,9 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Final
 
+from core.engine import IN_USE
 from core.errors import RefaugError
+from core.files import is_held
 from core.log_store import StoredLog, list_logs
 from core.text import get_tokenizer
 from core.version import VERSION
@@ -70,6 +72,7 @@ def examine(settings: Settings, *, verify: bool = False) -> list[Finding]:
         _memory(),
         *_home(settings.home),
         *_leftovers(settings),
+        *_without_manifest(settings),
         *_logs(settings, verify=verify),
     ]
 
@@ -221,13 +224,20 @@ def _leftovers(settings: Settings) -> Iterator[Finding]:
             remedy=f"run the same command again to finish it, or delete {stage}",
         )
     for scratch in sorted(settings.cache.glob("engine-*")):
-        if not Path(f"/proc/{scratch.name.removeprefix('engine-')}").exists():
+        if not is_held(scratch / IN_USE):
             yield Finding(
                 what="cache",
                 state=State.NOTE,
                 found=f"scratch of a process that is gone: {scratch}",
                 remedy="delete it",
             )
+
+
+def _without_manifest(settings: Settings) -> Iterator[Finding]:
+    """Folders that are no logs: of a first ingest that failed, or of a deletion that was stopped."""
+    for folder in sorted(settings.logs.glob("*")):
+        if folder.is_dir() and folder.name.startswith(".deleted-"):
+            yield Finding(what="logs", state=State.NOTE, found=f"a deletion was stopped: {folder}", remedy="delete it")
 
 
 def _logs(settings: Settings, *, verify: bool) -> Iterator[Finding]:

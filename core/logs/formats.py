@@ -170,16 +170,16 @@ def _text_container(source: Source, head: bytes) -> Container:
     lines = head.split(b"\n")[:_SNIFF_ROWS]
     if head.lstrip().startswith(b"text:") and any(b"labels:" in line for line in lines):
         return Container.PARLAI
-    names = [suffix.lower() for suffix in source.path.suffixes]
-    if ".tsv" in names:
-        return Container.TSV
-    if ".csv" in names:
-        return Container.CSV
     if b"\0" in head:
         raise UnknownFormat(
             f"{source.path}: a binary file, it begins {head[:20]!r}",
             remedy="if it is UTF-16 text without a byte-order mark, say --encoding utf-16-le (or -be)",
         )
+    names = [suffix.lower() for suffix in source.path.suffixes]
+    if ".tsv" in names:
+        return Container.TSV
+    if ".csv" in names:
+        return Container.CSV
     if _splits(lines, b"\t"):
         return Container.TSV
     if _splits(lines, b",") or _is_csv(lines):
@@ -230,8 +230,10 @@ def _columns(
     if len(fields) == 2 and not mapping:
         return ("utterance", "response"), False
     raise MissingField(
-        f"{source.path}, line 1: no header that is known, and {len(fields)} columns instead of two",
-        remedy="give the file a header and name its columns: --map utterance=COLUMN --map response=COLUMN",
+        f"{source.path}, line 1: no header that is known, and {len(fields)} columns instead of two: "
+        f"{', '.join(field[:40] for field in fields[:12])}",
+        remedy="fields must be set apart by commas or tabs, and a header named: "
+        "--map utterance=COLUMN --map response=COLUMN",
     )
 
 

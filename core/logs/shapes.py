@@ -253,6 +253,8 @@ def message_columns(
         if adjust is not None:
             adjust(values, found)
         identity, text = as_id(found["id"]), found["text"]
+        if shape is Shape.TURNS and not isinstance(text, str):
+            text = ""  # silence is a turn too: left out of the row, it would make neighbours of those around it
         known = as_id(found[needed])
         if known is None or not isinstance(text, str):
             name, value, expected = (
@@ -322,7 +324,8 @@ def as_id(value: object) -> str | None:
         return str(value)
     if isinstance(value, float):
         return str(int(value)) if math.isfinite(value) and value == int(value) else None
-    return as_id(value.get("id")) if isinstance(value, Mapping) else None
+    inner = value.get("id") if isinstance(value, Mapping) else None
+    return None if isinstance(inner, Mapping) else as_id(inner)
 
 
 def as_tags(value: object) -> tuple[str, ...] | None:
@@ -344,7 +347,15 @@ def _time(value: object, columns: TurnColumns | MessageColumns) -> int | None:
 
 
 def as_time(value: object) -> int | None:
-    """Microseconds since 1970 in UTC, from seconds or fractions of them (by size), ISO 8601, or a mail-style date."""
+    """Microseconds since 1970 in UTC, from seconds or fractions of them (by size), ISO 8601, or a mail-style date.
+
+    Only moments of the years 1 to 9999 can be shown again; any other is none.
+    """
+    moment = _as_time(value)
+    return moment if moment is not None and _FIRST <= moment <= _LAST else None
+
+
+def _as_time(value: object) -> int | None:
     if isinstance(value, date):
         return _micros(value)
     if isinstance(value, str):
@@ -370,6 +381,10 @@ def _time_from_text(text: str) -> int | None:
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+_FIRST: Final = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_LAST: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 
 
 def _micros(moment: date) -> int:

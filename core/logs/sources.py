@@ -65,6 +65,11 @@ class Source:
         return cls(path=path, size=stat.st_size, modified_ns=stat.st_mtime_ns, sha256=sha256_of(path))
 
     @property
+    def name(self) -> str:
+        """The path as messages and manifests show it; bytes that are no UTF-8 are written out."""
+        return os.fsencode(self.path).decode("utf-8", "backslashreplace")
+
+    @property
     def fingerprint(self) -> str:
         """Short form, used in the ids of dialogues that have none of their own."""
         return self.sha256[:12]

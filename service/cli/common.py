@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -20,7 +21,7 @@ MemoryOption = Annotated[
     str, typer.Option(help="Memory to work in; what does not fit is spilled to disk.", metavar="SIZE")
 ]
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 
 
 def parse_size(text: str) -> int:
@@ -55,7 +56,7 @@ def print_json(value: object) -> None:
 def print_line(text: str = "") -> None:
     """A line on stdout, as it is."""
     with _to_stdout():
-        print(text)
+        print(harmless(text))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -67,11 +68,24 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
         numeric = bool(listed) and all(isinstance(row[index], int | float) for row in listed)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in listed:
-        table.add_row(*(shown(value) for value in row))
+        table.add_row(*(harmless(shown(value)) for value in row))
     console = Console(markup=False, highlight=False, emoji=False)
     with console.capture() as text:
         console.print(table)
-    print_line(text.get().rstrip("\n"))
+    for line in text.get().rstrip("\n").split("\n"):
+        print_line(line)
+
+
+def harmless(text: str) -> str:
+    """Text of other people as one line without what a terminal would obey: escapes, bells, turned directions."""
+    if text.isprintable():
+        return text
+    return "".join(one if _shows(one) else one.encode("unicode_escape").decode() for one in text)
+
+
+def _shows(one: str) -> bool:
+    """Printable; also the wide and fixed spaces, and the joiners that Persian and emoji are written with."""
+    return one.isprintable() or one in "\u200c\u200d" or unicodedata.category(one) == "Zs"
 
 
 def print_facts(title: str, facts: Mapping[str, Any]) -> None:
@@ -115,6 +129,6 @@ def report_error(error: RefaugError, *, as_json: bool) -> None:
         body = {"code": error.code, "message": error.message, "remedy": error.remedy, "exit_code": error.exit_code}
         sys.stderr.buffer.write(orjson.dumps({"error": body}, option=orjson.OPT_APPEND_NEWLINE))
     else:
-        remedy = f"\n  {error.remedy}" if error.remedy else ""
-        print(f"error [{error.code}]: {error.message}{remedy}", file=sys.stderr)
+        remedy = f"\n  {harmless(error.remedy)}" if error.remedy else ""
+        print(f"error [{error.code}]: {harmless(error.message)}{remedy}", file=sys.stderr)
     sys.stderr.flush()

@@ -27,6 +27,7 @@ from service.cli.progress import shown_progress
 from service.settings import Settings
 
 _RULES = (*REPAIRS, *FILTERS)
+_MOST_CHARS = 10_000_000
 
 
 def ingest_command(
@@ -68,8 +69,8 @@ def ingest_command(
     only_rules: Annotated[
         str | None, typer.Option(help="Run these cleaning rules only, comma-separated; none for none.", metavar="RULES")
     ] = None,
-    min_chars: Annotated[int, typer.Option(help="Shorter messages are dropped.")] = 1,
-    max_chars: Annotated[int, typer.Option(help="Longer messages are dropped.")] = 2_000,
+    min_chars: Annotated[int, typer.Option(help="Shorter messages are dropped.", min=0, max=_MOST_CHARS)] = 1,
+    max_chars: Annotated[int, typer.Option(help="Longer messages are dropped.", min=1, max=_MOST_CHARS)] = 2_000,
     flood_cap: Annotated[int, typer.Option(help="Of near-identical messages this many are kept.")] = 1_000,
     block_speaker: Annotated[
         list[str] | None, typer.Option(help="Drop what this speaker said; repeatable.", metavar="NAME")
@@ -148,7 +149,7 @@ def _names(path: Path | None) -> list[str]:
     if path is None:
         return []
     try:
-        return [name.strip() for name in path.read_text("utf-8").splitlines() if name.strip()]
+        return [name.strip() for name in path.read_text("utf-8-sig").splitlines() if name.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise NoSource(f"--block-speakers {path}: {why(error)}") from error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ import typer
 
 from core.engine import Engine
 from core.errors import Corrupt, NoSource, Usage
+from core.files import unique
 from core.log_deletion import delete, delete_log
 from core.log_figures import statistics
 from core.log_store import StoredLog, list_logs
@@ -38,7 +38,7 @@ NameArgument = Annotated[str, typer.Argument(help="Name of the log.", metavar="L
 def _engine(context: typer.Context, memory: str) -> Engine:
     """Scratch space of this process, so that readers do not meet."""
     settings: Settings = context.obj
-    return Engine(settings.cache / f"engine-{os.getpid()}", memory=parse_size(memory))
+    return Engine(settings.cache / f"engine-{unique()}", memory=parse_size(memory))
 
 
 @app.command("list")
@@ -116,7 +116,8 @@ def sample_command(
         print_json({"pairs": [{"id": pair.id, **_fields(pair)} for pair in pairs]})
         return
     for pair in pairs:
-        print_line(f"{pair.id}\n  {pair.utterance}\n  → {pair.response}")
+        for line in (pair.id, f"  {pair.utterance}", f"  → {pair.response}"):
+            print_line(line)
 
 
 def _fields(pair: Pair) -> dict[str, Any]:
@@ -235,6 +236,6 @@ def _lines(path: Path | None) -> list[str]:
     if path is None:
         return []
     try:
-        return [line.strip() for line in path.read_text("utf-8").splitlines() if line.strip()]
+        return [line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise NoSource(f"{path}: {why(error)}") from error

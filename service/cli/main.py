@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -20,6 +21,7 @@ from service.cli.common import ReaderGone, report_error
 from service.settings import Settings
 
 _TYPER_INTERRUPTED: Final = 130
+_REPORT: Final = "this is a fault of ours: please report it with the lines above"
 
 app = typer.Typer(
     name="refaug",
@@ -73,12 +75,16 @@ def main(arguments: list[str] | None = None) -> int:
         # Python flushes stdout once more at its end, and would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Exception as error:  # noqa: BLE001  whatever it is, scripts must get a code and people a trace to report
+        traceback.print_exc()
+        report_error(RefaugError(f"{type(error).__name__}: {error}", remedy=_REPORT), as_json="--json" in given)
+        return RefaugError.exit_code
 
 
 def _no_access(error: OSError) -> RefaugError:
     """What the system refused, by path; where there is no path it is no matter of access, and ours."""
     if error.filename is None:
-        raise error
+        return RefaugError(f"{type(error).__name__}: {error}", remedy=_REPORT)
     return NoAccess(
         f"{error.filename}: {(error.strerror or 'no access').lower()}",
         remedy="give this user the right to it, or choose another place: --home, REFAUG_HOME, --output",

@@ -22,6 +22,7 @@ from rich.progress import (
 from rich.text import Text
 
 from core.progress import Progress as CoreProgress
+from service.cli.common import harmless
 
 _LINE_EVERY_S: Final = 5.0
 
@@ -74,7 +75,7 @@ class Lines:
 
     def warn(self, message: str) -> None:
         """Say it at once."""
-        self._say(f"warning: {message}")
+        self._say(f"warning: {harmless(message)}")
 
     def _end(self) -> None:
         if self._stage:
@@ -137,7 +138,7 @@ class Bars:
 
     def warn(self, message: str) -> None:
         """Above the bars."""
-        self._bars.console.print(f"warning: {message}", style="yellow", markup=False, highlight=False)
+        self._bars.console.print(f"warning: {harmless(message)}", style="yellow", markup=False, highlight=False)
 
     def _end(self) -> None:
         if self._task is not None:

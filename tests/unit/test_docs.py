@@ -101,6 +101,8 @@ def test_every_command_shown_in_a_block_parses(name: str, line: str) -> None:
     if arguments[0] == "--help":
         return
     while hasattr(command, "commands"):
+        while arguments[:1] in (["--quiet"], ["-q"]):
+            arguments.pop(0)
         assert arguments[:1] != [], f"{name}: {line!r} is no whole command"
         assert arguments[0] in command.commands, f"{name}: no command {line!r}"
         command = command.commands[arguments.pop(0)]

@@ -566,15 +566,19 @@ def test_missing_fields_are_named_with_what_was_found_and_what_to_do(
 
 @pytest.mark.parametrize(
     ("data", "name", "columns"),
-    [(b"a,b,c\nd,e,f\n", "log", 3), (b"alone\n", "log.tsv", 1), (b"eins;zwei\na;b\n", "log.csv", 1)],
+    [
+        (b"a,b,c\nd,e,f\n", "log", "3 columns instead of two: a, b, c"),
+        (b"alone\n", "log.tsv", "1 columns instead of two: alone"),
+        (b"eins;zwei\na;b\n", "log.csv", "1 columns instead of two: eins;zwei"),
+    ],
 )
-def test_columns_without_a_header_must_be_two(tmp_path: Path, data: bytes, name: str, columns: int) -> None:
+def test_columns_without_a_header_must_be_two(tmp_path: Path, data: bytes, name: str, columns: str) -> None:
     with pytest.raises(MissingField) as refused:
         detected(tmp_path, data, name)
-    said = f"no header that is known, and {columns} columns instead of two"
+    said = f"no header that is known, and {columns}"
     assert refused.value.message == f"{tmp_path / name}, line 1: {said}"
     assert refused.value.remedy == (
-        "give the file a header and name its columns: --map utterance=COLUMN --map response=COLUMN"
+        "fields must be set apart by commas or tabs, and a header named: --map utterance=COLUMN --map response=COLUMN"
     )
 
 
