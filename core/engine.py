@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import _thread
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -54,18 +55,13 @@ class Engine:
         except BaseException:
             self._lock.close()
             raise
-        self._busy = self._connection
-        self._thread = ThreadPoolExecutor(1, "log engine")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
     ) -> None:
-        if kind is not None:
-            self._stop()  # Ctrl-C may have come just before or after the wait for an answer
-        self._thread.shutdown()
         self._connection.close()
         self._lock.close()
         remove_tree(self._scratch)
@@ -90,24 +86,39 @@ class Engine:
                 yield batch
 
     def _apart(self, connection: duckdb.DuckDBPyConnection, work: Callable[[], Answer]) -> Answer:
-        """Let another thread do it, since a query leaves no gap in which this one could hear of Ctrl-C."""
-        self._busy = connection
+        """Let another thread do it, since a query leaves no gap in which this one could hear of Ctrl-C.
+
+        The two share two lists and no lock: Ctrl-C may come at any point, and a lock that it left behind would be held
+        for ever.
+        """
+        begun, ended = list[bool](), list[tuple[Answer | None, BaseException | None]]()
+
+        def run() -> None:
+            begun.append(True)
+            try:
+                ended.append((work(), None))
+            except BaseException as error:  # noqa: BLE001  it is raised where the answer is awaited
+                ended.append((None, error))
+
         with _errors(self._scratch):
             try:
-                answer = self._thread.submit(work)
-                # Not one wait without end: a signal that comes just before it would be heard when it ends.
-                while not wait([answer], timeout=0.2).done:
-                    pass
-                return answer.result()
+                _thread.start_new_thread(run, ())
+                pause = 0.0002
+                while not ended:
+                    time.sleep(pause)
+                    pause = min(2 * pause, 0.05)
             except KeyboardInterrupt:
-                self._stop()
+                for _ in range(100):
+                    if not begun:
+                        time.sleep(0.002)
+                while begun and not ended:
+                    connection.interrupt()  # again, since one that comes before the query has begun is forgotten
+                    time.sleep(0.02)
                 raise
-
-    def _stop(self) -> None:
-        """End what the thread is at; it has when it comes to something that was given to it afterwards."""
-        afterwards = self._thread.submit(lambda: None)
-        while not wait([afterwards], timeout=0.05).done:
-            self._busy.interrupt()  # again, since one that comes before the query has begun is forgotten
+            answer, error = ended[0]
+            if error is not None:
+                raise error
+            return answer  # type: ignore[return-value]
 
 
 @contextmanager
