@@ -7,6 +7,7 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
@@ -14,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from core.errors import RefaugError, Usage
+from core.errors import NoSource, RefaugError, Usage
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 MemoryOption = Annotated[
@@ -51,6 +52,22 @@ def print_json(value: object) -> None:
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
     with _to_stdout():
         sys.stdout.buffer.write(orjson.dumps(value, option=options))
+
+
+def print_json_line(value: object) -> None:
+    """One JSON object a line; JSON is for machines, and nothing in it is changed for a terminal's sake."""
+    with _to_stdout():
+        sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def names_in(path: Path | None) -> list[str]:
+    """The names in a file, one a line, as editors of any system write it."""
+    if path is None:
+        return []
+    try:
+        return [line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise NoSource(f"{path}: {why(error)}") from error
 
 
 def print_line(text: str = "") -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from core.cleaning import FILTERS, REPAIRS, CleaningSettings
-from core.errors import NoSource, Usage
+from core.errors import Usage
 from core.ingest import IngestOrder, IngestReport, ingest
 from core.logs.formats import FORMATS
 from core.logs.shapes import parse_map
@@ -17,11 +17,11 @@ from service.cli.common import (
     JsonFlag,
     MemoryOption,
     counted,
+    names_in,
     parse_size,
     print_facts,
     print_json,
     print_line,
-    why,
 )
 from service.cli.progress import shown_progress
 from service.settings import Settings
@@ -118,7 +118,7 @@ def ingest_command(
             max_chars=max_chars,
             flood_cap=flood_cap,
         ),
-        blocked_speakers=frozenset([*(block_speaker or ()), *_names(block_speakers)]),
+        blocked_speakers=frozenset([*(block_speaker or ()), *names_in(block_speakers)]),
         stop_on_error=on_error == "stop",
         max_bad_share=max_bad_share,
         rejects=rejects,
@@ -142,16 +142,6 @@ def _chosen_rules(off: list[str], only: str | None) -> tuple[str, ...]:
     if off:
         raise Usage("--only-rules and --no-rule contradict each other", remedy="use one of them")
     return () if only == "none" else tuple(rule.strip() for rule in only.split(","))
-
-
-def _names(path: Path | None) -> list[str]:
-    """The speakers in a file, one a line."""
-    if path is None:
-        return []
-    try:
-        return [name.strip() for name in path.read_text("utf-8-sig").splitlines() if name.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise NoSource(f"--block-speakers {path}: {why(error)}") from error
 
 
 def _print_report(report: IngestReport) -> None:

@@ -6,11 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
 
 from core.engine import Engine
-from core.errors import Corrupt, NoSource, Usage
+from core.errors import Corrupt, Usage
 from core.files import unique
 from core.log_deletion import delete, delete_log
 from core.log_figures import statistics
@@ -21,12 +20,13 @@ from service.cli.common import (
     JsonFlag,
     MemoryOption,
     counted,
+    names_in,
     parse_size,
     print_facts,
     print_json,
+    print_json_line,
     print_line,
     print_table,
-    why,
 )
 from service.settings import Settings
 
@@ -162,7 +162,7 @@ def shared_command(
     settings = SharedSettings.for_language(language, max_responses=max_responses, seed=seed)
     with _engine(context, memory) as engine:
         for number, shared in enumerate(shared_utterances(engine, log.paths, settings), 1):
-            print_line(orjson.dumps({"utterance": shared.utterance, "responses": list(shared.responses)}).decode())
+            print_json_line({"utterance": shared.utterance, "responses": list(shared.responses)})
             if number == count:
                 break
 
@@ -201,8 +201,8 @@ def delete_command(
 ) -> None:
     """Remove dialogues or speakers, and say what was removed; ingesting them again does not bring them back."""
     logs = context.obj.logs
-    wanted_dialogues = [*(dialogue or ()), *_lines(dialogues)]
-    wanted_speakers = [*(speaker or ()), *_lines(speakers)]
+    wanted_dialogues = [*(dialogue or ()), *names_in(dialogues)]
+    wanted_speakers = [*(speaker or ()), *names_in(speakers)]
     if whole:
         _delete_whole(logs, name, bool(wanted_dialogues or wanted_speakers), yes, as_json)
         return
@@ -230,12 +230,3 @@ def _delete_whole(logs: Path, name: str, more: bool, yes: bool, as_json: bool) -
         print_json({"log": name, "pairs": pairs})
     else:
         print_line(f"log {name} removed: {counted(pairs, 'pair')}")
-
-
-def _lines(path: Path | None) -> list[str]:
-    if path is None:
-        return []
-    try:
-        return [line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise NoSource(f"{path}: {why(error)}") from error

@@ -94,3 +94,14 @@ def test_numbers_beyond_reason_are_refused(tmp_path):
     source.write_text('{"id": "d", "turns": ["one", "two"]}\n', "utf-8")
     assert ingested(tmp_path / "home", source, "--max-chars", "9" * 20) == 2
     assert ingested(tmp_path / "home", source, "--memory", "9" * 400 + "g") == 2
+
+
+def test_json_lines_stay_json_whatever_is_in_them(tmp_path, capfdbinary):
+    source = tmp_path / "pairs.tsv"
+    odd = "one\u2028two \u00ad three four five"
+    source.write_text(f"{odd}\tyes\n{odd}\tno\n", "utf-8")
+    assert ingested(tmp_path / "home", source, "--only-rules", "none") == 0
+    capfdbinary.readouterr()
+    assert cli.main(["--home", str(tmp_path / "home"), "log", "shared", "l"]) == 0
+    shared = json.loads(capfdbinary.readouterr().out)
+    assert (shared["utterance"], sorted(shared["responses"])) == (odd, ["no", "yes"])
