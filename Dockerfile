@@ -15,6 +15,7 @@ RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))
         --constraint requirements.lock --requirement dependencies.txt
 COPY README.md LICENSE ./
 COPY core core
+COPY metrics metrics
 COPY service service
 RUN /opt/refaug/bin/pip install --no-cache-dir --constraint requirements.lock setuptools \
     && /opt/refaug/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
@@ -31,6 +32,8 @@ COPY --from=builder /opt/refaug /opt/refaug
 
 ENV PATH=/opt/refaug/bin:$PATH \
     REFAUG_HOME=/data \
+    NUMBA_CACHE_DIR=/data/cache/numba \
+    MPLCONFIGDIR=/tmp \
     PYTHONDONTWRITEBYTECODE=1
 USER 10001:10001
 WORKDIR /data

@@ -23,7 +23,7 @@ from core.text import get_tokenizer
 from core.version import VERSION
 from service.settings import Settings
 
-PACKAGES: Final = ("core", "service")  # the top-level names that must be ours
+PACKAGES: Final = ("core", "metrics", "service")  # the top-level names that must be ours
 _LIBRARIES: Final = (
     "pyarrow",
     "duckdb",
@@ -34,6 +34,11 @@ _LIBRARIES: Final = (
     "regex",
     "sentencepiece",
     "fugashi",
+    "numba",
+    "scipy",
+    "sacrebleu",
+    "gensim",
+    "onnxruntime",
     "torch",
 )
 _OPENMP: Final = ("libgomp", "libiomp5", "libomp")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
+import tempfile
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,13 +18,28 @@ from rich.console import Console
 from rich.table import Table
 
 from core.errors import NoSource, RefaugError, Usage
+from core.files import storage_errors
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 MemoryOption = Annotated[
     str, typer.Option(help="Memory to work in; what does not fit is spilled to disk.", metavar="SIZE")
 ]
 
+_WIDE = 200
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
+
+
+@contextmanager
+def file_or_stdin(path: Path) -> Iterator[Path]:
+    """The path itself, or for `-` a file with all that comes in on stdin: files are read twice, pipes cannot be."""
+    if str(path) != "-":
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="refaug-stdin-") as folder:
+        spooled = Path(folder) / "stdin"
+        with storage_errors(spooled), spooled.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        yield spooled
 
 
 def parse_size(text: str) -> int:
@@ -82,15 +99,24 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     table = Table(box=None, pad_edge=False)
     listed = [list(row) for row in rows]
     for index, column in enumerate(columns):
-        numeric = bool(listed) and all(isinstance(row[index], int | float) for row in listed)
+        numeric = bool(listed) and all(_is_number(row[index]) for row in listed)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in listed:
         table.add_row(*(harmless(shown(value)) for value in row))
-    console = Console(markup=False, highlight=False, emoji=False)
+    width = None if sys.stdout.isatty() else _WIDE  # a pipe has no edge to fold at
+    console = Console(markup=False, highlight=False, emoji=False, width=width)
     with console.capture() as text:
         console.print(table)
     for line in text.get().rstrip("\n").split("\n"):
         print_line(line)
+
+
+def _is_number(value: object) -> bool:
+    """A number, one written out already, or the dash where there is none."""
+    return isinstance(value, int | float) or (isinstance(value, str) and _WRITTEN_NUMBER.fullmatch(value) is not None)
+
+
+_WRITTEN_NUMBER = re.compile(r"[-+−]?\d[\d,.]*(e[-+]?\d+)?|\[?[-+−]?[\d.,]+, [-+−]?[\d.,]+\]?|-|")
 
 
 def harmless(text: str) -> str:

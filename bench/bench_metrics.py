@@ -1,0 +1,291 @@
+"""How quick the metrics are beside what people use, in one run on one core.
+
+    python bench/bench_metrics.py                 all parts
+    python bench/bench_metrics.py bleu            reply-level BLEU-2, 17 references each, beside sacrebleu
+    python bench/bench_metrics.py greedy          greedy matching beside the plain loop over pairs
+    python bench/bench_metrics.py bootstrap       1,000 resamples of 5 systems beside recomputing
+
+Results go to bench/results/metrics_<part>.json. Texts are turns of `--data` (`logs/dailydialog_en.jsonl.gz`), and
+without it of the demo log, as the result says. Each text stands once only, so that nothing is won by remembering.
+"""
+
+from __future__ import annotations
+
+import os
+
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ[_variable] = "1"  # before anything is imported that reads them
+
+import argparse
+import gzip
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import ROOT, median, write_result
+from sacrebleu.metrics.bleu import BLEU
+
+from core.demo.generator import DemoSettings, demo_dialogues
+from core.word_vectors import WordVectors
+from metrics.base import Level, References
+from metrics.bleu import Bleu
+from metrics.embedding import EmbeddingSpace
+from metrics.resampling import bootstrap
+from metrics.specification import build
+
+PACKAGES = ("refaug", "numpy", "numba", "sacrebleu", "scipy")
+REPLIES, REFERENCES = 10_000, 17
+
+
+def texts_of(data: Path, count: int) -> tuple[list[str], str]:
+    """So many different turns of real dialogues, in an order of their own."""
+    source = data / "logs" / "dailydialog_en.jsonl.gz"
+    found: dict[str, None] = {}
+    if source.exists():
+        with gzip.open(source, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                found.update(dict.fromkeys(json.loads(line)["turns"]))
+        what = "dailydialog_en"
+    else:
+        what = "demo log"
+    number = 0
+    while len(found) < count:  # further texts out of pieces of those there are
+        number += 1
+        rng = random.Random(number)
+        pool = list(found) or [turn.text for one in demo_dialogues(DemoSettings(dialogues=5_000)) for turn in one.turns]
+        halves = [text.split() for text in rng.sample(pool, min(len(pool), 40_000))]
+        for left, right in pairwise(halves):
+            found.setdefault(" ".join(left[: len(left) // 2] + right[len(right) // 2 :]))
+    texts = list(found)[:count]
+    random.Random(1).shuffle(texts)
+    return texts, what
+
+
+def timed(work: Callable[[], Any], runs: int) -> tuple[list[float], Any]:
+    """Seconds of each run, and what the last one gave."""
+    seconds, result = [], None
+    for _ in range(runs):
+        began = time.perf_counter()
+        result = work()
+        seconds.append(time.perf_counter() - began)
+    return seconds, result
+
+
+# ── BLEU ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def bleu(data: Path, runs: int) -> dict[str, Any]:
+    """From text, from tokens, and against references prepared once; ours and sacrebleu in turn."""
+    texts, what = texts_of(data, REPLIES * (REFERENCES + 1))
+    replies, rest = texts[:REPLIES], texts[REPLIES:]
+    references = [rest[i * REFERENCES : (i + 1) * REFERENCES] for i in range(REPLIES)]
+    rng = random.Random(2)
+    plain = build("multi-bleu:tok=13a,case=lc")
+    weighted = build("delta-bleu:tok=13a,case=lc")
+    assert isinstance(plain, Bleu)
+    assert isinstance(weighted, Bleu)
+    ones = [References.unweighted(listed) for listed in references]
+    rated = [References(tuple(listed), (1.0, *(rng.uniform(-1, 1) for _ in listed[1:]))) for listed in references]
+    all_rows = np.arange(REPLIES)
+    reply_tokens, reference_tokens = plain.tokenize(replies), [plain.tokenize(listed) for listed in references]
+    joined = [" ".join(tokens) for tokens in reply_tokens]
+    joined_references = [[" ".join(tokens) for tokens in listed] for listed in reference_tokens]
+    prepared = plain.prepare(ones)
+
+    def ours_from_text(metric: Bleu, listed: Sequence[References]) -> Any:
+        return metric.values(metric.statistics(replies, metric.prepare(listed), all_rows, all_rows), Level.REPLY)
+
+    def ours_from_tokens() -> Any:
+        rows = plain.statistics_of_tokens(reply_tokens, plain.prepare_tokens(reference_tokens), all_rows, all_rows)
+        return plain.values(rows, Level.REPLY)
+
+    def ours_prepared() -> Any:
+        return plain.values(plain.statistics(replies, prepared, all_rows, all_rows), Level.REPLY)
+
+    def sacrebleu(tokenizer: str, hypotheses: Sequence[str], listed: Sequence[Sequence[str]]) -> list[float]:
+        theirs = BLEU(
+            max_ngram_order=2,
+            effective_order=True,
+            smooth_method="add-k",
+            smooth_value=1,
+            tokenize=tokenizer,
+            lowercase=tokenizer != "none",
+            force=True,
+        )
+        pairs = zip(hypotheses, listed, strict=True)
+        return [theirs.sentence_score(one, ours).score / 100 for one, ours in pairs]
+
+    ours_prepared()  # compiled before the clock starts
+    seconds: dict[str, list[float]] = {}
+    scores: dict[str, Any] = {}
+    for number in range(runs):
+        for name, work in {
+            "ours_from_text": lambda: ours_from_text(plain, ones),
+            "ours_from_text_weighted": lambda: ours_from_text(weighted, rated),
+            "sacrebleu_from_text": lambda: sacrebleu("13a", replies, references),
+            "ours_from_tokens": ours_from_tokens,
+            "sacrebleu_from_tokens": lambda: sacrebleu("none", joined, joined_references),
+            "ours_prepared": ours_prepared,
+        }.items():
+            took, scores[name] = timed(work, 1)
+            seconds.setdefault(name, []).extend(took)
+        print(f"run {number + 1}: " + ", ".join(f"{name} {s[-1]:.2f} s" for name, s in seconds.items()), flush=True)
+    middle = {name: median(values) for name, values in seconds.items()}
+    return {
+        "texts": what,
+        "replies": REPLIES,
+        "references_each": REFERENCES,
+        "seconds": {name: [round(one, 3) for one in values] for name, values in seconds.items()},
+        "replies_per_s": {name: round(REPLIES / value) for name, value in middle.items()},
+        "from_text_over_sacrebleu": round(middle["sacrebleu_from_text"] / middle["ours_from_text"], 1),
+        "from_tokens_over_sacrebleu": round(middle["sacrebleu_from_tokens"] / middle["ours_from_tokens"], 1),
+        "from_tokens_over_sacrebleu_from_text": round(middle["sacrebleu_from_text"] / middle["ours_from_tokens"], 1),
+        "prepared_over_sacrebleu": round(middle["sacrebleu_from_text"] / middle["ours_prepared"], 1),
+        "prepared_over_sacrebleu_from_tokens": round(middle["sacrebleu_from_tokens"] / middle["ours_prepared"], 1),
+        "weighted_over_unweighted_time": round(middle["ours_from_text_weighted"] / middle["ours_from_text"], 3),
+        "largest_difference": max(
+            float(np.abs(np.array(scores["sacrebleu_from_text"]) - scores["ours_from_text"]).max()),
+            float(np.abs(np.array(scores["sacrebleu_from_tokens"]) - scores["ours_from_tokens"]).max()),
+        ),
+    }
+
+
+# ── greedy matching ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def greedy(data: Path, runs: int) -> dict[str, Any]:
+    """Every reply against its references; ours whole (packing and matching), plain loops over a part of the pairs."""
+    timed_replies = 300
+    texts, what = texts_of(data, REPLIES * (REFERENCES + 1))
+    tokens = build("bleu").tokenize(texts)  # type: ignore[attr-defined]
+    counts = Counter(word for listed in tokens for word in listed)
+    words = [word for word, _ in counts.most_common(5_000)]
+    matrix = np.random.default_rng(1).standard_normal((len(words), 200)).astype(np.float32)
+    vectors = WordVectors(words=words, matrix=matrix)
+    reply_tokens, reference_tokens = tokens[:REPLIES], tokens[REPLIES:]
+    reply_of = np.repeat(np.arange(REPLIES), REFERENCES)
+    reference_of = np.arange(REPLIES * REFERENCES)
+
+    def ours() -> Any:
+        space = EmbeddingSpace(vectors)
+        return space.pair_scores(space.pack(reply_tokens), space.pack(reference_tokens), reply_of, reference_of)
+
+    row = {word: one / np.linalg.norm(one) for word, one in zip(words, matrix, strict=True)}
+
+    def known(listed: Sequence[str]) -> list[Any]:
+        return [row[word] for word in listed if word in row]
+
+    def one_way(left: list[Any], right: list[Any]) -> float:
+        """Every word of one text with the whole other text: what nlg-eval's loop does."""
+        table = np.array(right).T
+        return sum(float(np.max(vector @ table)) for vector in left) / len(left)
+
+    def over(match: Callable[[list[Any], list[Any]], float]) -> list[float]:
+        found = []
+        for i in range(timed_replies):
+            reply = known(reply_tokens[i])
+            for listed in reference_tokens[i * REFERENCES : (i + 1) * REFERENCES]:
+                reference = known(listed)
+                found.append(match(reply, reference) if reply and reference else float("nan"))
+        return found
+
+    def by_word(left: list[Any], right: list[Any]) -> float:
+        return (one_way(left, right) + one_way(right, left)) / 2
+
+    def by_pair(left: list[Any], right: list[Any]) -> float:
+        table = np.array(left) @ np.array(right).T
+        return float(table.max(axis=1).mean() + table.max(axis=0).mean()) / 2
+
+    ours()
+    seconds: dict[str, list[float]] = {"ours": [], "loop_by_word": [], "loop_by_pair": []}
+    for number in range(runs):
+        took, values = timed(ours, 1)
+        seconds["ours"] += took
+        for name, match in (("loop_by_word", by_word), ("loop_by_pair", by_pair)):
+            took, plain = timed(lambda match=match: over(match), 1)
+            seconds[name] += [took[0] * REPLIES / timed_replies]
+        print(f"run {number + 1}: " + ", ".join(f"{name} {s[-1]:.2f} s" for name, s in seconds.items()), flush=True)
+    middle = {name: median(found) for name, found in seconds.items()}
+    return {
+        "texts": what,
+        "replies": REPLIES,
+        "references_each": REFERENCES,
+        "dimensions": 200,
+        "vocabulary": len(words),
+        "seconds": {name: [round(one, 3) for one in found] for name, found in seconds.items()},
+        "loops_timed_on_replies": timed_replies,
+        "ratio_to_loop_by_word": round(middle["loop_by_word"] / middle["ours"], 1),
+        "ratio_to_loop_by_pair": round(middle["loop_by_pair"] / middle["ours"], 1),
+        "largest_difference": float(np.nanmax(np.abs(values[: len(plain)] - np.array(plain)))),
+    }
+
+
+# ── bootstrap ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def resampling(data: Path, runs: int) -> dict[str, Any]:
+    """Intervals of five systems from stored statistics, beside scoring every resample again from its tokens."""
+    systems, segments, draws, recomputed = 5, 10_000, 1_000, 3
+    texts, what = texts_of(data, segments * (systems + 1))
+    metric = build("bleu")
+    assert isinstance(metric, Bleu)
+    tokens = metric.tokenize(texts)
+    references = [[one] for one in tokens[:segments]]
+    replies = {f"system-{n}": tokens[(n + 1) * segments : (n + 2) * segments] for n in range(systems)}
+    rows = np.arange(segments)
+    prepared = metric.prepare_tokens(references)
+    statistics = {name: metric.statistics_of_tokens(one, prepared, rows, rows) for name, one in replies.items()}
+
+    def stored() -> Any:
+        return bootstrap(statistics, metric.value_of_sums, draws=draws, seed=1)
+
+    def again() -> list[float]:
+        drawn = np.random.default_rng(1).integers(0, segments, segments)
+        found = []
+        for one in replies.values():
+            chosen = metric.prepare_tokens([references[i] for i in drawn])
+            sums = metric.statistics_of_tokens([one[i] for i in drawn], chosen, rows, rows).sum(axis=0)
+            found.append(float(metric.values(sums, Level.CORPUS)))
+        return found
+
+    stored()
+    ours, theirs = list[float](), list[float]()
+    for number in range(runs):
+        ours += timed(stored, 1)[0]
+        theirs += [seconds * draws for seconds in timed(again, recomputed)[0]]
+        print(f"run {number + 1}: stored {ours[-1]:.2f} s, recomputing {theirs[-1]:.1f} s", flush=True)
+    return {
+        "texts": what,
+        "systems": systems,
+        "segments": segments,
+        "draws": draws,
+        "stored_s": [round(one, 3) for one in ours],
+        "recomputing_s_extrapolated": [round(one, 1) for one in theirs],
+        "recomputing_draws_timed_each_run": recomputed,
+        "ratio": round(median(theirs) / median(ours), 1),
+    }
+
+
+PARTS = {"bleu": bleu, "greedy": greedy, "bootstrap": resampling}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", nargs="?", choices=PARTS)
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--runs", type=int, default=3)
+    given = parser.parse_args()
+    for name in [given.part] if given.part else PARTS:
+        figures = PARTS[name](given.data, given.runs)
+        print(write_result(f"metrics_{name}", figures, PACKAGES))
+        print(json.dumps({key: value for key, value in figures.items() if key != "seconds"}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,341 @@
+"""Test files: JSONL items, or line-aligned texts, become the same records; what is wrong with one is said precisely.
+
+A bad item never takes the others with it: readers yield a BadItem in its place, with file, line, item and field.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final
+
+from core.errors import BadInput
+from core.logs.rows import json_rows
+from core.logs.sources import LineReader, Source, require_readable
+from core.records import Item, Origin, Reference, TestPair
+
+FIELDS: Final = ("id", "utterance", "turns", "references", "replies", "ratings", "dialogue", "time", "exclude")
+_REFERENCE_NUMBERS: Final = {"weight": (-1.0, 1.0), "rating": (-1.0, 1.0), "similarity": (-math.inf, math.inf)}
+_READ: Final = frozenset({"text", "source", "weight", "similarity", "rating", "ratings", "scale"})
+_LONGEST_NAME: Final = 200
+_LIKERT: Final = (1.0, 5.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadItem:
+    """An item that could not be read."""
+
+    file: str
+    line: int
+    item: str | None
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}, line {self.line}" + (f", item {self.item}" if self.item is not None else "")
+        return f"{where}{f', {self.field}' if self.field else ''}: {self.message}"
+
+
+class _Wrong(Exception):
+    """What is wrong in which field."""
+
+    def __init__(self, at: str, message: str) -> None:
+        super().__init__(message)
+        self.at, self.message = at, message
+
+
+def read_items(path: Path, *, unknown: Callable[[str], None] | None = None) -> Iterator[Item | BadItem]:
+    """The items of a JSONL file, compressed or not; `unknown` is told of fields that no item has, once each."""
+    require_readable(path)
+    source = Source.of(path)
+    seen, told = dict[str, int](), set[str]()
+    for block in LineReader(source):
+        for row in json_rows(block):
+            if not isinstance(row, tuple):
+                yield BadItem(file=source.name, line=row.line, item=None, field="", message=row.message)
+                continue
+            line, values = row
+            try:
+                item = _require_new(item_of(values, fallback_id=str(line)), seen)
+            except _Wrong as wrong:
+                name = values.get("id")
+                yield BadItem(
+                    file=source.name,
+                    line=line,
+                    item=name if isinstance(name, str) else None,
+                    field=wrong.at,
+                    message=wrong.message,
+                )
+                continue
+            seen[item.id] = line
+            for name in [name for name in values if name not in FIELDS and name not in told]:
+                told.add(name)
+                if unknown is not None:
+                    unknown(name)
+            yield item
+
+
+def _require_new(item: Item, seen: Mapping[str, int]) -> Item:
+    if item.id in seen:
+        raise _Wrong("id", f"{item.id!r} was used in line {seen[item.id]}: every item has an id of its own")
+    return item
+
+
+def parse_item(values: Mapping[str, Any], *, where: str, line: int, fallback_id: str) -> Item | BadItem:
+    """One item out of JSON that came from elsewhere than a file."""
+    try:
+        return item_of(values, fallback_id=fallback_id)
+    except _Wrong as wrong:
+        name = values.get("id")
+        return BadItem(
+            file=where, line=line, item=name if isinstance(name, str) else None, field=wrong.at, message=wrong.message
+        )
+
+
+def item_of(values: Mapping[str, Any], *, fallback_id: str) -> Item:
+    """Check every field; raises at the first that is wrong."""
+    name = values.get("id", fallback_id)
+    if isinstance(name, int) and not isinstance(name, bool):
+        name = str(name)
+    pair = TestPair(
+        id=_text(name, "id", empty=False),
+        turns=_turns(values),
+        references=tuple(_references(values.get("references", ()))),
+        dialogue=None if values.get("dialogue") is None else _text(values["dialogue"], "dialogue"),
+        time=_time(values.get("time")),
+        exclude=tuple(_texts(values.get("exclude", ()), "exclude")),
+    )
+    replies = {_system(name, "replies"): _reply(text, name) for name, text in _object(values, "replies").items()}
+    ratings = {_system(name, "ratings"): _ratings(given, name) for name, given in _object(values, "ratings").items()}
+    if nameless := [name for name in ratings if name not in replies]:
+        raise _Wrong(f"ratings.{nameless[0]}", f"ratings of {nameless[0]!r}, which has no reply here")
+    return Item(pair=pair, replies=replies, ratings=ratings)
+
+
+# ── fields ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _found(value: object) -> str:
+    """A value as messages show it: its kind, and its beginning."""
+    kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+    kind = kinds.get(type(value), "a number")
+    shown = repr(value)
+    return f"{kind}, {shown if len(shown) <= 60 else shown[:57] + '…'}"
+
+
+def _text(value: object, at: str, *, empty: bool = True) -> str:
+    if not isinstance(value, str):
+        raise _Wrong(at, f"a text was expected, {_found(value)} was found")
+    if not empty and not value.strip():
+        raise _Wrong(at, "it is empty")
+    return value
+
+
+def _texts(value: object, at: str) -> Iterator[str]:
+    if not isinstance(value, list | tuple):
+        raise _Wrong(at, f"a list of texts was expected, {_found(value)} was found")
+    for number, text in enumerate(value):
+        yield _text(text, f"{at}[{number}]")
+
+
+def _object(values: Mapping[str, Any], at: str) -> Mapping[str, Any]:
+    value = values.get(at)
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise _Wrong(at, f"an object with a system's name as each key was expected, {_found(value)} was found")
+    return value
+
+
+def _system(name: str, at: str) -> str:
+    if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise _Wrong(at, f"{name[:60]!r} is no name for a system: printable, at most {_LONGEST_NAME} characters")
+    return name
+
+
+def _reply(value: object, system: str) -> str:
+    if isinstance(value, list):
+        raise _Wrong(f"replies.{system}", "a list was found; a system has one reply an item: repeat the item")
+    return _text(value, f"replies.{system}")
+
+
+def _turns(values: Mapping[str, Any]) -> tuple[str, ...]:
+    turns = tuple(_texts(values["turns"], "turns")) if values.get("turns") is not None else ()
+    if values.get("utterance") is None:
+        return turns
+    utterance = _text(values["utterance"], "utterance")
+    if turns and turns[-1] != utterance:
+        raise _Wrong("utterance", "it is not the last of the turns: give one of the two")
+    return turns or (utterance,)
+
+
+def _time(value: object) -> datetime | None:
+    if value is None:
+        return None
+    try:
+        return datetime.fromisoformat(_text(value, "time"))
+    except ValueError:
+        raise _Wrong("time", f"{value!r} is no ISO 8601 time such as 2027-06-01T09:00:00+00:00") from None
+
+
+def _number(value: object, at: str, least: float = -math.inf, most: float = math.inf) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _Wrong(at, f"a number was expected, {_found(value)} was found")
+    number = float(value)
+    if not math.isfinite(number) or not least <= number <= most:
+        bounds = f"from {least:g} to {most:g}" if math.isfinite(least) else "finite"
+        raise _Wrong(at, f"{number:g} is out of range: it must be {bounds}")
+    return number
+
+
+def _ratings(value: object, system: str) -> tuple[float | None, ...]:
+    at = f"ratings.{system}"
+    if not isinstance(value, list):
+        raise _Wrong(at, f"a list with one number an annotator was expected, {_found(value)} was found")
+    return tuple(None if one is None else _number(one, f"{at}[{number}]") for number, one in enumerate(value))
+
+
+def _references(value: object) -> Iterator[Reference]:
+    if not isinstance(value, list | tuple):
+        raise _Wrong("references", f"a list was expected, gold first; {_found(value)} was found")
+    for number, one in enumerate(value):
+        at = f"references[{number}]"
+        if isinstance(one, str):
+            yield Reference(text=one)
+        elif isinstance(one, Mapping):
+            yield _reference(one, at)
+        else:
+            raise _Wrong(at, f"a text, or an object with a text, was expected, {_found(one)} was found")
+
+
+def _reference(values: Mapping[str, Any], at: str) -> Reference:
+    if "text" not in values:
+        raise _Wrong(at, f"it has no text, only {', '.join(map(str, values)) or 'nothing'}")
+    numbers = {
+        name: _number(values[name], f"{at}.{name}", *bounds)
+        for name, bounds in _REFERENCE_NUMBERS.items()
+        if values.get(name) is not None
+    }
+    if values.get("ratings") is not None:
+        if "weight" in numbers:
+            raise _Wrong(at, "it has a weight and ratings: one of them decides, so give one")
+        numbers["weight"] = _weight_of_ratings(values, at)
+    return Reference(
+        text=_text(values["text"], f"{at}.text"),
+        source=_origin(values, at, rated="weight" in numbers),
+        more={name: value for name, value in values.items() if name not in _READ},
+        **{"weight": numbers.get("rating"), **numbers},
+    )
+
+
+def _origin(values: Mapping[str, Any], at: str, *, rated: bool) -> Origin:
+    given = values.get("source")
+    if given is None:
+        return Origin.SUPPLIED if rated else Origin.GOLD
+    if given not in list(Origin):
+        raise _Wrong(f"{at}.source", f"{given!r} is none of {', '.join(Origin)}")
+    return Origin(given)
+
+
+def _weight_of_ratings(values: Mapping[str, Any], at: str) -> float:
+    """People's ratings, mapped linearly from their scale to −1 … 1, mean over people."""
+    low, high = _scale(values.get("scale"), f"{at}.scale")
+    given = values["ratings"]
+    if not isinstance(given, list) or not given:
+        raise _Wrong(f"{at}.ratings", f"a list of at least one number was expected, {_found(given)} was found")
+    rated = [_number(one, f"{at}.ratings[{number}]", low, high) for number, one in enumerate(given)]
+    return 2 * (math.fsum(rated) / len(rated) - low) / (high - low) - 1
+
+
+def _scale(value: object, at: str) -> tuple[float, float]:
+    if value is None:
+        return _LIKERT
+    if not isinstance(value, list) or len(value) != 2:
+        raise _Wrong(at, f"the lowest and the highest rating were expected, such as [1, 5], {_found(value)} was found")
+    low, high = _number(value[0], f"{at}[0]"), _number(value[1], f"{at}[1]")
+    if low >= high:
+        raise _Wrong(at, f"its lowest rating, {low:g}, is not below its highest, {high:g}")
+    return low, high
+
+
+# ── line-aligned files ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_aligned(
+    replies: Mapping[str, Path], references: Sequence[Path], weights: Sequence[Path] = ()
+) -> Iterator[Item | BadItem]:
+    """Items out of files with one text a line: a file a system, and one or more files of references.
+
+    The first file of references holds the golds; an empty line in a further one means that the item has one reference
+    fewer. With files of weights, one number a line for each file of references, every reference is a supplied one.
+    """
+    if weights and len(weights) != len(references):
+        raise BadInput(
+            f"{len(references)} files of references and {len(weights)} of weights",
+            remedy="give a file of weights for each file of references, in the same order",
+        )
+    files = [*replies.values(), *references, *weights]
+    readers = [_lines(path) for path in files]
+    names = [str(path) for path in files]
+    for number, row in enumerate(zip_longest(*readers), start=1):
+        if missing := [name for name, text in zip(names, row, strict=True) if text is None]:
+            _refuse_uneven(files, names, missing)
+        texts = [text for text in row if text is not None]
+        yield _aligned_item(number, texts, list(replies), len(references), names)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    require_readable(path)
+    source = Source.of(path)
+    for block in LineReader(source):
+        if block.bad is not None:
+            raise BadInput(f"{source.name}, line {block.first_line}: {block.bad.message}")
+        for number, line in enumerate(block.data.split(b"\n"), start=block.first_line):
+            try:
+                yield line.removesuffix(b"\r").decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise BadInput(f"{source.name}, line {number}: not UTF-8: {error.reason}") from error
+
+
+def _refuse_uneven(files: Sequence[Path], names: Sequence[str], missing: Sequence[str]) -> None:
+    counts = {name: sum(1 for _ in _lines(path)) for name, path in zip(names, files, strict=True)}
+    listed = ", ".join(f"{name} has {count:,}" for name, count in counts.items())
+    raise BadInput(f"the files have different numbers of lines: {listed}", remedy=f"{missing[0]} ends first")
+
+
+def _aligned_item(
+    number: int, texts: Sequence[str], systems: Sequence[str], references: int, names: Sequence[str]
+) -> Item | BadItem:
+    replies, rest = texts[: len(systems)], texts[len(systems) :]
+    golds, weights = rest[:references], rest[references:]
+    try:
+        found = [
+            Reference(text=text, weight=weight, source=Origin.GOLD if weight is None else Origin.SUPPLIED)
+            for text, weight in zip_longest(golds, _weights(weights, golds))
+            if text.strip()
+        ]
+    except _Wrong as wrong:
+        at = len(systems) + references + int(wrong.at)
+        return BadItem(file=names[at], line=number, item=str(number), field="weight", message=wrong.message)
+    return Item(
+        pair=TestPair(id=str(number), references=tuple(found)), replies=dict(zip(systems, replies, strict=True))
+    )
+
+
+def _weights(lines: Iterable[str], references: Sequence[str]) -> Iterator[float | None]:
+    """The weights of one line; where there is no reference, none is needed."""
+    for number, (line, reference) in enumerate(zip(lines, references, strict=False)):
+        if not line.strip() and not reference.strip():
+            yield None
+            continue
+        try:
+            weight = float(line)
+        except ValueError:
+            raise _Wrong(str(number), f"{line!r} is no number from -1 to 1") from None
+        if not -1 <= weight <= 1:  # NaN is not either
+            raise _Wrong(str(number), f"{line.strip()} is not from -1 to 1")
+        yield weight

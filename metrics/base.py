@@ -1,0 +1,139 @@
+"""What a metric is: texts in, statistics that can be added, numbers out.
+
+Scoring has three steps, and only the first two ever see text:
+
+    prepared = metric.prepare(references)                          once for a set of references
+    rows = metric.statistics(replies, prepared, reply, item)       one row a reply, whatever else is in the batch
+    metric.values(rows, Level.REPLY)                               a score each
+    metric.values(rows.sum(axis=0), Level.CORPUS)                  the score of all of them together
+
+So a corpus is scored by adding rows, and an interval by adding them again in another mixture.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.text import Tokenizer
+from metrics.catalogue import MetricInfo
+
+Floats = NDArray[np.float64]
+Indexes = NDArray[np.int64]
+
+
+class Level(StrEnum):
+    """What a score is the score of."""
+
+    REPLY = "reply"
+    SYSTEM = "system"  # the mean of its reply scores
+    CORPUS = "corpus"  # all replies together, from the sums of their statistics
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """The references that a reply is scored against and what each is worth; `gold` is the gold's place, -1: none."""
+
+    texts: tuple[str, ...]
+    weights: tuple[float, ...]
+    gold: int = 0
+
+    @classmethod
+    def unweighted(cls, texts: Sequence[str]) -> References:
+        """References that are all as good as the gold, which comes first."""
+        return cls(tuple(texts), (1.0,) * len(texts))
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why an item or reply has no score; the code is for programs and never changes its meaning."""
+
+    code: str
+    message: str
+
+
+NO_REFERENCE = Problem("no_reference", "none of its references has any tokens")
+NO_POSITIVE_WEIGHT = Problem("no_positive_weight", "none of its references has a positive weight")
+NO_GOLD = Problem("no_gold", "it has no gold reference, which this metric needs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A set of references, taken apart once; each metric has its own kind."""
+
+    items: int
+    problems: Mapping[int, Problem] = field(default_factory=dict)  # items that cannot be scored, and why
+
+
+class Metric(ABC):
+    """One metric with its settings; it holds no state, so that one may serve all threads."""
+
+    info: MetricInfo
+    settings: Mapping[str, str]  # every key of the signature with its value, in order
+    columns: tuple[str, ...]
+
+    @abstractmethod
+    def prepare(self, references: Sequence[References]) -> Prepared:
+        """Take references apart, one entry an item; what is wrong with an item is noted, never raised."""
+
+    @abstractmethod
+    def statistics(self, replies: Sequence[str], prepared: Prepared, reply: Indexes, item: Indexes) -> Floats:
+        """Row i is about `replies[reply[i]]` and the item `item[i]`; a row of NaN has no score (see `undefined`)."""
+
+    @abstractmethod
+    def values(self, sums: Floats, level: Level) -> Floats:
+        """The score of every row of sums (…, columns) → (…)."""
+
+    def parts(self, sums: Floats, level: Level) -> dict[str, Any]:
+        """What the score of one row was made of, for people who want to check it."""
+        del level
+        return dict(zip(self.columns, sums.tolist(), strict=True))
+
+    def versions(self) -> Mapping[str, str]:
+        """Libraries, tokenizers and models that can change the number: they go into the full signature."""
+        return {}
+
+    def credited(self, reply: str, references: References) -> list[dict[str, Any]] | None:
+        """What was credited to which reference, with what weight, for metrics that match n-grams; else None."""
+        del reply, references
+        return None
+
+    def undefined(self) -> Problem:
+        """What a row of NaN means."""
+        return Problem("undefined", f"{self.info.name} is not defined for this reply and these references")
+
+    @property
+    def name(self) -> str:
+        """The name in specifications."""
+        return self.info.name
+
+    def value_of_sums(self, sums: Floats) -> Floats:
+        """The corpus score of sums: what resampling calls."""
+        return self.values(sums, Level.CORPUS)
+
+
+class MeanMetric(Metric):
+    """A metric whose corpus score is the mean of its reply scores."""
+
+    columns = ("total", "replies")
+
+    def values(self, sums: Floats, level: Level) -> Floats:
+        """The mean of what was added."""
+        del level
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(sums[..., 0] / sums[..., 1])
+
+    def rows(self, values: Floats) -> Floats:
+        """Statistics out of a score for each row; NaN where there is none."""
+        return np.stack([values, np.where(np.isnan(values), np.nan, 1.0)], axis=-1)
+
+
+def tokenizer_versions(tokenizer: Tokenizer) -> dict[str, str]:
+    """The tokenizer's part of the full signature."""
+    return {"tokenizer": tokenizer.version}

@@ -1,0 +1,352 @@
+"""BLEU, multi-BLEU, ΔBLEU and υBLEU: one metric whose references have weights.
+
+With every weight at 1 it is multi-reference BLEU, and the tests hold it to sacrebleu there. With h the reply and r_j
+its references of weight w_j:
+
+    credit_n   = Σ_i Σ_{g ∈ h_i} max_{j: g ∈ r_ij} w_ij · min(#g(h_i), #g(r_ij))       signed, never floored when stored
+    possible_n = Σ_i Σ_{g ∈ h_i} max_j w_ij · #g(h_i)
+    m_n        = max(0, credit_n) / w̄_n          matches in units of the item's weight, w̄_n = possible_n / ngrams_n
+    p_n        = max(m_n, s_n) / ngrams_n        s_n: what the smoothing gives to no match at all
+    score      = penalty · (Π p_n)^(1/N)         0 when no order has any credit
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import Usage
+from core.kernels import compiled
+from core.text import Tokenizer, get_tokenizer
+from metrics import ngrams
+from metrics.base import (
+    NO_GOLD,
+    NO_POSITIVE_WEIGHT,
+    NO_REFERENCE,
+    Floats,
+    Indexes,
+    Level,
+    Metric,
+    Prepared,
+    Problem,
+    References,
+    tokenizer_versions,
+)
+from metrics.catalogue import MetricInfo
+from metrics.ngrams import ItemTables, Packed, Vocabulary, new_vocabulary, pack, pack_known
+from metrics.parameters import smoothing_of
+
+_MATCHING: Final = {
+    "galley15": ngrams.BEST_PRODUCT,
+    "galley-fork": ngrams.BEST_APART,
+    "sacrebleu-raw": ngrams.BEST_APART,
+    "tsuta20": ngrams.BEST_PRODUCT_FLOORED,
+}
+_PENALTY: Final = {
+    "closest": ngrams.CLOSEST,
+    "closest-positive": ngrams.CLOSEST_POSITIVE,
+    "average": ngrams.AVERAGE,
+    "gold": ngrams.GOLD,
+    "none": ngrams.NO_LENGTH,
+}
+_NONE, _FLOOR, _ADD_K, _EXP = 0, 1, 2, 3
+_SMOOTHING: Final = {"none": _NONE, "floor": _FLOOR, "epsilon": _FLOOR, "add-k": _ADD_K, "exp": _EXP}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedBleu(Prepared):
+    """References as token numbers; a text that several items share is kept once."""
+
+    vocabulary: Vocabulary
+    packed: Packed
+    tables: ItemTables
+
+
+class Bleu(Metric):
+    """Every BLEU of the register: they differ in which references they are given, not in what is done with them."""
+
+    def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
+        chosen = _completed(info, settings)
+        self.info = info
+        self.tokenizer, self.lower_case = tokenizer_and_case(info.name, chosen)
+        self.settings = {**chosen, "case": chosen["case"], "tok": self.tokenizer.name}
+        self.order = int(chosen["n"])
+        self.variant = chosen.get("variant", "galley15")
+        self.penalty = chosen["bp"]
+        self.smoothing, self.smooth_value = smoothing_of(chosen["smooth"])
+        self.effective = chosen["eff"]
+        self.columns = tuple(
+            [f"{what}_{n}" for what in ("credit", "possible", "ngrams") for n in range(1, self.order + 1)]
+            + ["reply_length", "reference_length"]
+        )
+
+    def versions(self) -> Mapping[str, str]:
+        """The tokenizer's."""
+        return tokenizer_versions(self.tokenizer)
+
+    # ── references ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
+        """The tokens of many texts, in the case of the settings."""
+        return self.tokenizer.tokenize_batch([text.lower() for text in texts] if self.lower_case else texts)
+
+    def prepare(self, references: Sequence[References]) -> PreparedBleu:
+        """Tokenise every distinct text once."""
+        number_of = new_vocabulary()
+        texts = np.array([number_of[text] for one in references for text in one.texts], dtype=np.int64)
+        weights = np.array([weight for one in references for weight in one.weights], dtype=np.float64)
+        golds = np.array([one.gold for one in references], dtype=np.int64)
+        sizes = [len(one.texts) for one in references]
+        return self._prepared(self.tokenize(list(number_of)), sizes, texts, weights, golds)
+
+    def prepare_tokens(
+        self, references: Sequence[Sequence[Sequence[str]]], weights: Sequence[Sequence[float]] | None = None
+    ) -> PreparedBleu:
+        """The same for references that are tokens already; the first one of an item is its gold."""
+        tokens = list(chain.from_iterable(references))
+        worth = np.ones(len(tokens)) if weights is None else np.array(list(chain.from_iterable(weights)), np.float64)
+        golds = np.zeros(len(references), dtype=np.int64)
+        sizes = [len(one) for one in references]
+        return self._prepared(tokens, sizes, np.arange(len(tokens), dtype=np.int64), worth, golds)
+
+    def _prepared(
+        self,
+        tokens: Sequence[Sequence[str]],
+        sizes: Sequence[int],
+        texts: NDArray[np.int64],
+        weights: Floats,
+        golds: NDArray[np.int64],
+    ) -> PreparedBleu:
+        vocabulary = new_vocabulary()
+        packed = pack(tokens, vocabulary)
+        offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
+        np.cumsum(sizes, out=offsets[1:])
+        tables = ItemTables(offsets, texts, weights, golds)
+        return PreparedBleu(
+            items=len(sizes),
+            problems=self._problems(tables, packed.lengths[texts] > 0),
+            vocabulary=vocabulary,
+            packed=packed,
+            tables=tables,
+        )
+
+    def _problems(self, tables: ItemTables, has_tokens: NDArray[np.bool_]) -> dict[int, Problem]:
+        """Items that cannot be scored; the first reason counts."""
+        none = _none_of(has_tokens, tables.offsets)
+        found = {int(item): NO_REFERENCE for item in np.flatnonzero(none)}
+        worthless = _none_of(has_tokens & (tables.weights > 0), tables.offsets)
+        found |= {int(item): NO_POSITIVE_WEIGHT for item in np.flatnonzero(worthless & ~none)}
+        if self.penalty == "gold":
+            golds = np.where(none, 0, tables.offsets[:-1] + tables.golds)
+            missing = ~none & ~worthless & ((tables.golds < 0) | ~has_tokens[golds])
+            found |= {int(item): NO_GOLD for item in np.flatnonzero(missing)}
+        return found
+
+    # ── replies ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def statistics(self, replies: Sequence[str], prepared: Prepared, reply: Indexes, item: Indexes) -> Floats:
+        """Credits, what was possible, n-grams and lengths of each reply."""
+        return self.statistics_of_tokens(self.tokenize(replies), prepared, reply, item)
+
+    def statistics_of_tokens(
+        self, replies: Sequence[Sequence[str]], prepared: Prepared, reply: Indexes, item: Indexes
+    ) -> Floats:
+        """The same for replies that are tokens already."""
+        assert isinstance(prepared, PreparedBleu)
+        packed = pack_known(replies, prepared.vocabulary)
+        rows = np.empty((len(reply), len(self.columns)), dtype=np.float64)
+        ngrams.credit_rows(
+            packed,
+            prepared.packed,
+            prepared.tables,
+            np.asarray(reply, dtype=np.int64),
+            np.asarray(item, dtype=np.int64),
+            self.order,
+            _MATCHING[self.variant],
+            _PENALTY[self.penalty],
+            len(prepared.vocabulary),
+            rows,
+        )
+        if prepared.problems:
+            rows[np.isin(item, list(prepared.problems))] = np.nan
+        return rows
+
+    # ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def values(self, sums: Floats, level: Level) -> Floats:
+        """The score of every row."""
+        return self._scored(sums, level)[..., -1]
+
+    def parts(self, sums: Floats, level: Level) -> dict[str, Any]:
+        """Credits, totals, precisions, lengths and penalty of one score."""
+        n = self.order
+        scored = self._scored(sums, level)
+        named = dict(zip(self.columns, sums.tolist(), strict=True))
+        return {
+            **{what: [named[f"{what}_{i}"] for i in range(1, n + 1)] for what in ("credit", "possible", "ngrams")},
+            "precisions": scored[:n].tolist(),
+            "penalty": float(scored[n]),
+            "reply_length": named["reply_length"],
+            "reference_length": named["reference_length"],
+        }
+
+    def _scored(self, sums: Floats, level: Level) -> Floats:
+        """Precisions, penalty and score of every row of sums: (…, columns) → (…, order + 2)."""
+        flat = np.ascontiguousarray(sums, dtype=np.float64).reshape(-1, len(self.columns))
+        out = np.empty((len(flat), self.order + 2), dtype=np.float64)
+        effective = level is not Level.CORPUS if self.effective == "auto" else self.effective == "yes"
+        _score_rows(
+            flat,
+            self.order,
+            _SMOOTHING[self.smoothing],
+            self.smooth_value,
+            effective,
+            self.variant == "sacrebleu-raw",
+            self.penalty == "none",
+            out,
+        )
+        return out.reshape((*sums.shape[:-1], self.order + 2))
+
+    # ── why ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def credited(self, reply: str, references: References) -> list[dict[str, Any]]:
+        """Which n-gram of a reply was credited to which reference, with what weight; those that count most first."""
+        hypothesis = self.tokenize([reply])[0]
+        counted = [_all_ngrams(tokens, self.order) for tokens in self.tokenize(references.texts)]
+        found = []
+        for ngram, count in _all_ngrams(hypothesis, self.order).items():
+            matches = [
+                (references.weights[j], min(count, counts[ngram]), j)
+                for j, counts in enumerate(counted)
+                if ngram in counts
+            ]
+            if matches:
+                found.append(self._credit(ngram, count, matches))
+        return sorted(found, key=lambda one: (one["order"], -one["credit"], one["ngram"]))
+
+    def _credit(self, ngram: tuple[str, ...], count: int, matches: list[tuple[float, int, int]]) -> dict[str, Any]:
+        """The reference that decides: the largest product, or apart the largest weight; the first one on a tie."""
+        if _MATCHING[self.variant] == ngrams.BEST_APART:
+            weight, _, reference = max(matches, key=lambda match: (match[0], -match[2]))
+            matched = max(match[1] for match in matches)
+        else:
+            weight, matched, reference = max(matches, key=lambda match: (match[0] * match[1], -match[2]))
+        credit = weight * matched
+        return {
+            "ngram": " ".join(ngram),
+            "order": len(ngram),
+            "in_reply": count,
+            "matched": matched,
+            "reference": reference,
+            "weight": weight,
+            "credit": max(0.0, credit) if self.variant == "tsuta20" else credit,
+        }
+
+
+def build(info: MetricInfo, settings: Mapping[str, str]) -> Bleu:
+    """Make one from checked settings."""
+    return Bleu(info, settings)
+
+
+def _completed(info: MetricInfo, settings: Mapping[str, str]) -> dict[str, str]:
+    """What one setting decides about others: tsuta20 knows neither smoothing nor effective order."""
+    chosen = dict(settings)
+    if chosen.get("variant") != "tsuta20":
+        return chosen
+    for key, only, default in (("smooth", "none", "add-k[1]"), ("eff", "no", "auto")):
+        if chosen[key] not in (only, default):
+            raise Usage(f"{info.name}: variant=tsuta20 has {key}={only}, not {chosen[key]}", remedy=f"leave {key} out")
+        chosen[key] = only
+    return chosen
+
+
+def tokenizer_and_case(metric: str, settings: Mapping[str, str]) -> tuple[Tokenizer, bool]:
+    """The tokenizer, and whether texts are lower-cased before it; `case` in the settings becomes what it is."""
+    tokenizer = get_tokenizer(settings["tok"])
+    lowers = tokenizer.name == "word"
+    if lowers and settings["case"] == "mixed":
+        raise Usage(f"{metric}: tok=word is lower-case by itself", remedy="case=lc, or another tokenizer: 13a, intl")
+    case = settings["case"] if settings["case"] != "auto" else "lc" if lowers else "mixed"
+    if isinstance(settings, dict):
+        settings["case"] = case
+    return tokenizer, case == "lc" and not lowers
+
+
+def _none_of(flags: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """For each item, whether none of its references has the flag."""
+    counts = np.concatenate([[0], np.cumsum(flags)])
+    return np.asarray(counts[offsets[1:]] == counts[offsets[:-1]])
+
+
+def _all_ngrams(tokens: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
+    """All n-grams up to an order with their counts, in the order of the text."""
+    return Counter(tuple(tokens[at : at + n]) for n in range(1, order + 1) for at in range(len(tokens) - n + 1))
+
+
+@compiled
+def _score_rows(
+    sums: Floats,
+    order: int,
+    smoothing: int,
+    value: float,
+    effective: bool,
+    raw: bool,
+    no_penalty: bool,
+    out: Floats,
+) -> None:
+    """Precisions, penalty and score, row by row; the floor at 0 is applied here, once an order, after summing."""
+    for row in range(sums.shape[0]):
+        reply_length, reference_length = sums[row, 3 * order], sums[row, 3 * order + 1]
+        out[row, :] = np.nan if np.isnan(reply_length) else 0.0
+        if np.isnan(reply_length):
+            continue
+        out[row, order] = 1.0
+        if not no_penalty and reply_length < reference_length:
+            out[row, order] = np.exp(1.0 - reference_length / reply_length) if reply_length > 0 else 0.0
+        if np.any(sums[row, :order] > 0):
+            used = _precisions(sums[row], order, smoothing, value, raw, out[row])
+            out[row, order + 1] = out[row, order] * _geometric_mean(out[row, : used if effective else order])
+
+
+@compiled
+def _precisions(sums: Floats, order: int, smoothing: int, value: float, raw: bool, out: Floats) -> int:
+    """Fill in the precisions; give how many orders the reply is long enough for."""
+    unmatched = 1.0  # doubled by every order without a match: the exp method
+    for n in range(order):
+        total, possible = sums[2 * order + n], sums[order + n]
+        matches = max(0.0, sums[n])
+        if raw:
+            total = possible  # the fork smooths weighted sums as they are
+        elif total > 0:
+            matches *= total / possible
+        added = value if smoothing == _ADD_K and n > 0 else 0.0
+        if total + added <= 0:
+            return n
+        least = 0.0
+        if smoothing == _FLOOR:
+            least = value
+        elif smoothing == _EXP:
+            least = 0.5 / unmatched
+        if matches == 0:
+            unmatched *= 2.0
+        elif raw:
+            least = 0.0
+        out[n] = max(matches + added, least) / (total + added)
+    return order
+
+
+@compiled
+def _geometric_mean(values: Floats) -> float:
+    """0 when one of them is 0."""
+    logs = 0.0
+    for value in values:
+        if value <= 0:
+            return 0.0
+        logs += np.log(value)
+    return float(np.exp(logs / values.size))

@@ -1,0 +1,418 @@
+"""The register of metrics: what each is, needs and means; nothing here computes anything, so that it loads at once.
+
+A metric is computed by the `build` function of the module named in its entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from core.errors import Usage
+from metrics.parameters import Choice, Number, Parameter, Smoothing, Text
+
+
+class Uses(StrEnum):
+    """Which of an item's references a metric looks at, and with what weights."""
+
+    GOLD = "gold"  # the first gold
+    OWN = "own"  # all that came with the item, every weight 1
+    RATED = "rated"  # the golds at 1, and those that people gave a weight
+    WEIGHTED = "weighted"  # all with their weights: golds, parrot, retrieved, supplied
+
+
+class Corpus(StrEnum):
+    """Where a metric's corpus score comes from."""
+
+    SUMS = "sums"  # from added statistics: it is not the mean of the reply scores
+    MEAN = "mean"  # the mean of the reply scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricInfo:
+    """One entry of the register."""
+
+    name: str
+    summary: str
+    uses: Uses
+    low: float
+    high: float | None  # None: no upper bound
+    parameters: tuple[Parameter, ...]
+    corpus: Corpus
+    paper: str
+    module: str
+    higher_is_better: bool = True
+    needs: tuple[str, ...] = ()  # beside the texts
+    upsilon: bool = False  # whether upsilon-<name> exists
+
+    @property
+    def is_share(self) -> bool:
+        """Whether scores are in [0, 1], so that they can be shown in per cent."""
+        return (self.low, self.high) == (0, 1)
+
+    @property
+    def direction(self) -> str:
+        """In words."""
+        return "higher is better" if self.higher_is_better else "lower is better"
+
+    @property
+    def range(self) -> str:
+        """In words."""
+        return f"{self.low:g} to {'∞' if self.high is None else f'{self.high:g}'}"
+
+    def parameter(self, name: str) -> Parameter | None:
+        """The parameter of that name."""
+        return next((one for one in self.parameters if one.name == name), None)
+
+
+# ── parameters that several metrics share ─────────────────────────────────────────────────────────────────────────
+
+TOKENIZER = Text(
+    name="tok",
+    default="word",
+    what="a tokenizer: word | char | 13a | intl | mecab | mecab:unidic-lite | sentencepiece:<model>",
+    help="how texts become tokens",
+)
+CASE = Choice(
+    name="case",
+    default="auto",
+    choices=("auto", "lc", "mixed"),
+    help="lc: lower-case before anything else; auto: lc where the tokenizer does so itself (word), else mixed",
+)
+_REFERENCES = Choice(
+    name="refs",
+    default="own",
+    choices=("own", "gold"),
+    help="own: all references that came with the item; gold: the first gold alone",
+)
+_ORDER = Number(name="n", default="2", least=1, most=4, whole=True, help="the longest n-grams that are looked at")
+_VARIANT = Choice(
+    name="variant",
+    default="galley15",
+    choices=("galley15", "galley-fork", "tsuta20", "sacrebleu-raw"),
+    help="how weights act on matches (docs/bleu.md)",
+)
+_SMOOTHING = Smoothing(name="smooth", default="add-k", help="what an order without a match counts (docs/bleu.md)")
+_EFFECTIVE = Choice(
+    name="eff",
+    default="auto",
+    choices=("auto", "yes", "no"),
+    help="effective order: leave out orders for which the reply is too short; auto: for replies, not for a corpus",
+)
+
+
+def _penalty(*choices: str) -> Choice:
+    return Choice(
+        name="bp",
+        default="closest",
+        choices=choices,
+        help="the length below which a reply is penalised: of the closest reference, of the closest of positive "
+        "weight, the average of an item's references, of the gold, or none",
+    )
+
+
+_PENALTY_ALL = _penalty("closest", "closest-positive", "average", "gold", "none")
+_PENALTY_UNWEIGHTED = _penalty("closest", "average", "gold", "none")
+_PENALTY_SINGLE = _penalty("closest", "none")
+_VECTORS = Text(
+    name="vectors", default="", what="a file of word vectors (GloVe or word2vec)", help="the word vectors to use"
+)
+_WEIGHTING = Choice(
+    name="weighting",
+    default="none",
+    choices=("none", "sif"),
+    help="none: every word alike, as published; sif: a / (a + p(word)), a = 0.001, so that common words count less",
+)
+_MULTIPLE = Choice(
+    name="multi",
+    default="best",
+    choices=("best", "mean"),
+    help="of several references: the best score, or the mean",
+)
+_ENCODER = Text(
+    name="encoder", default="", what="a folder with model.onnx and tokenizer.json", help="the ONNX encoder to use"
+)
+_FAMILY = (_REFERENCES, _MULTIPLE)
+
+_PAPINENI = "Papineni et al. 2002, BLEU; multiple references, clipped counts"
+_GALLEY = "Galley et al. 2015, deltaBLEU"
+_TSUTA = "Tsuta, Yoshinaga and Toyoda 2020, uBLEU (ACL student research workshop)"
+
+
+def _bleu(name: str, summary: str, uses: Uses, paper: str, *parameters: Parameter) -> MetricInfo:
+    shared = (_SMOOTHING, *parameters, _EFFECTIVE, CASE, TOKENIZER)
+    return MetricInfo(
+        name=name,
+        summary=summary,
+        uses=uses,
+        low=0,
+        high=1,
+        parameters=(_ORDER, *shared) if _VARIANT not in parameters else _with_variant(shared),
+        corpus=Corpus.SUMS,
+        paper=paper,
+        module="metrics.bleu",
+    )
+
+
+def _with_variant(shared: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
+    """The order of the signature: n, variant, smooth, bp, eff, case, tok."""
+    return (_ORDER, _VARIANT, *(one for one in shared if one is not _VARIANT))
+
+
+def _cosine(name: str, summary: str, paper: str, *parameters: Parameter) -> MetricInfo:
+    return MetricInfo(
+        name=name,
+        summary=summary,
+        uses=Uses.OWN,
+        low=-1,
+        high=1,
+        parameters=(_VECTORS, *parameters, *_FAMILY, CASE, TOKENIZER),
+        corpus=Corpus.MEAN,
+        paper=paper,
+        module="metrics.embedding_metrics",
+        needs=("word vectors",),
+        upsilon=True,
+    )
+
+
+def _measure(default: str, *choices: str) -> Choice:
+    return Choice(
+        name="measure",
+        default=default,
+        choices=choices,
+        help="precision: of the reply's words; recall: of the reference's; f: harmonic mean of both; "
+        "mean: arithmetic mean of both, as published",
+    )
+
+
+def _rouge(name: str, summary: str) -> MetricInfo:
+    return MetricInfo(
+        name=name,
+        summary=summary,
+        uses=Uses.OWN,
+        low=0,
+        high=1,
+        parameters=(
+            _measure("f", "f", "precision", "recall"),
+            Choice(name="stem", default="no", choices=("yes", "no"), help="Porter's stemmer on words, for English"),
+            *_FAMILY,
+            Text(
+                name="tok",
+                default="rouge",
+                what="rouge (lower-case ASCII letters and digits, as the reference implementation) or a tokenizer",
+                help="how texts become tokens",
+            ),
+            CASE,
+        ),
+        corpus=Corpus.MEAN,
+        paper="Lin 2004, ROUGE; computed by the package rouge-score",
+        module="metrics.rouge",
+        upsilon=True,
+    )
+
+
+def _chrf(name: str, summary: str, word_order: str) -> MetricInfo:
+    return MetricInfo(
+        name=name,
+        summary=summary,
+        uses=Uses.OWN,
+        low=0,
+        high=1,
+        parameters=(
+            Number(name="char-order", default="6", least=1, most=10, whole=True, help="longest character n-grams"),
+            Number(name="word-order", default=word_order, least=0, most=4, whole=True, help="longest word n-grams"),
+            Number(name="beta", default="2", least=1, most=10, whole=True, help="weight of recall over precision"),
+            Choice(name="eps", default="no", choices=("yes", "no"), help="the smoothing of chrF++.py"),
+            Choice(name="space", default="no", choices=("yes", "no"), help="white space counts as characters"),
+            Choice(name="case", default="mixed", choices=("mixed", "lc"), help="lc: lower-case before anything else"),
+            _REFERENCES,
+        ),
+        corpus=Corpus.SUMS,
+        paper="Popović 2015 (chrF), 2017 (chrF++); computed by sacrebleu",
+        module="metrics.chrf",
+        upsilon=True,
+    )
+
+
+_PLAIN = (
+    _bleu("bleu", "BLEU against the gold alone", Uses.GOLD, _PAPINENI, _PENALTY_SINGLE),
+    _bleu("multi-bleu", "BLEU against all the item's own references", Uses.OWN, _PAPINENI, _PENALTY_UNWEIGHTED),
+    _bleu("delta-bleu", "BLEU against references weighted by people", Uses.RATED, _GALLEY, _VARIANT, _PENALTY_ALL),
+    _bleu(
+        "upsilon-bleu",
+        "BLEU against retrieved references weighted by a rater",
+        Uses.WEIGHTED,
+        _TSUTA,
+        _VARIANT,
+        _PENALTY_ALL,
+    ),
+    _rouge("rouge-1", "words in common"),
+    _rouge("rouge-2", "pairs of words in common"),
+    _rouge("rouge-l", "longest common subsequence of words"),
+    _chrf("chrf", "F score of character n-grams", "0"),
+    _chrf("chrf++", "F score of character and word n-grams", "2"),
+    MetricInfo(
+        name="ter",
+        summary="edits, shifts among them, that turn the reply into a reference, per word of it",
+        uses=Uses.OWN,
+        low=0,
+        high=None,
+        parameters=(
+            Choice(name="norm", default="no", choices=("yes", "no"), help="normalise and tokenise, as Tercom does"),
+            Choice(name="punct", default="yes", choices=("yes", "no"), help="no: leave punctuation out"),
+            Choice(name="asian", default="no", choices=("yes", "no"), help="split Chinese and Japanese characters"),
+            Choice(name="case", default="lc", choices=("lc", "mixed"), help="lc: case does not matter"),
+            _REFERENCES,
+        ),
+        corpus=Corpus.SUMS,
+        paper="Snover et al. 2006; computed by sacrebleu",
+        module="metrics.ter",
+        higher_is_better=False,
+        upsilon=True,
+    ),
+    MetricInfo(
+        name="meteor",
+        summary="words in common, also as stems and synonyms, less a penalty for their order",
+        uses=Uses.OWN,
+        low=0,
+        high=1,
+        parameters=(
+            Choice(name="impl", default="nltk", choices=("nltk",), help="whose implementation: they differ"),
+            Text(
+                name="wordnet",
+                default="/usr/share/wordnet",
+                what="a folder with WordNet's files (data.noun, index.noun, …), or none to do without synonyms",
+                help="where WordNet lies; its content is named in the signature",
+            ),
+            Number(name="alpha", default="0.9", least=0, most=1, help="weight of recall against precision"),
+            Number(name="beta", default="3", least=0, most=10, help="how steeply the penalty for chunks grows"),
+            Number(name="gamma", default="0.5", least=0, most=1, help="the largest penalty"),
+            *_FAMILY,
+            CASE,
+            TOKENIZER,
+        ),
+        corpus=Corpus.MEAN,
+        paper="Banerjee and Lavie 2005; computed by nltk, whose figures are not those of METEOR 1.5",
+        module="metrics.meteor",
+        needs=("WordNet",),
+        upsilon=True,
+    ),
+    MetricInfo(
+        name="cider",
+        summary="cosine of tf-idf vectors of n-grams, the idf from the references of all items",
+        uses=Uses.OWN,
+        low=0,
+        high=10,
+        parameters=(
+            Choice(
+                name="variant",
+                default="cider-d",
+                choices=("cider-d", "cider"),
+                help="cider-d clips and minds lengths",
+            ),
+            Number(name="n", default="4", least=1, most=4, whole=True, help="the longest n-grams that are looked at"),
+            Number(name="sigma", default="6", least=0.1, most=100, help="width of cider-d's length penalty"),
+            Choice(name="stem", default="no", choices=("yes", "no"), help="Porter's stemmer on words, as published"),
+            _REFERENCES,
+            CASE,
+            TOKENIZER,
+        ),
+        corpus=Corpus.MEAN,
+        paper="Vedantam, Zitnick and Parikh 2015",
+        module="metrics.cider",
+    ),
+    _cosine(
+        "embedding-average", "cosine of the mean word vectors", "Mitchell and Lapata 2008; Liu et al. 2016", _WEIGHTING
+    ),
+    _cosine("vector-extrema", "cosine of the most extreme values of the word vectors", "Forgues et al. 2014"),
+    _cosine(
+        "greedy",
+        "every word matched with the most similar one of the other text",
+        "Rus and Lintean 2012",
+        _WEIGHTING,
+        _measure("mean", "mean", "f", "precision", "recall"),
+    ),
+    MetricInfo(
+        name="bertscore",
+        summary="every token matched with the most similar one of the other text, as an encoder sees them",
+        uses=Uses.OWN,
+        low=-1,
+        high=1,
+        parameters=(
+            _ENCODER,
+            _measure("f", "f", "precision", "recall"),
+            Choice(name="idf", default="no", choices=("yes", "no"), help="weigh tokens by rarity in the references"),
+            *_FAMILY,
+        ),
+        corpus=Corpus.MEAN,
+        paper="Zhang et al. 2020",
+        module="metrics.encoder_metrics",
+        needs=("an ONNX encoder",),
+        upsilon=True,
+    ),
+    MetricInfo(
+        name="sentence-cosine",
+        summary="cosine of the sentence vectors of an encoder",
+        uses=Uses.OWN,
+        low=-1,
+        high=1,
+        parameters=(_ENCODER, *_FAMILY),
+        corpus=Corpus.MEAN,
+        paper="Reimers and Gurevych 2019, for example",
+        module="metrics.encoder_metrics",
+        needs=("an ONNX encoder",),
+        upsilon=True,
+    ),
+)
+
+_UPSILON = (
+    Choice(
+        name="agg",
+        default="weighted-best",
+        choices=("weighted-best", "best", "mean-best-3", "weighted-mean"),
+        help="how the scores against an item's references become one (docs/upsilon.md)",
+    ),
+    Choice(
+        name="keep-gold",
+        default="no",
+        choices=("yes", "no"),
+        help="yes: the score against the gold and the aggregate of all others are averaged",
+    ),
+    Number(name="lambda", default="0", least=0, most=1, help="how much the worst negative reference takes away"),
+    Number(name="b", default="0", least=-1, most=0.999, help="the base metric's mean over random pairs: counts as 0"),
+)
+
+
+def _upsilon_of(base: MetricInfo) -> MetricInfo:
+    """The weighted form of a metric of single references; what combines several references falls away."""
+    kept = tuple(one for one in base.parameters if one not in (_REFERENCES, _MULTIPLE))
+    return MetricInfo(
+        name=f"upsilon-{base.name}",
+        summary=f"{base.name} against the references of an item, each counted by its weight",
+        uses=Uses.WEIGHTED,
+        low=0,
+        high=1,
+        parameters=(*_UPSILON, *kept),
+        corpus=Corpus.MEAN,
+        paper=f"ours; {base.name}: {base.paper}",
+        module="metrics.upsilon",
+        needs=base.needs,
+    )
+
+
+METRICS: Mapping[str, MetricInfo] = {
+    info.name: info for info in (*_PLAIN, *(_upsilon_of(info) for info in _PLAIN if info.upsilon))
+}
+
+
+def find(name: str) -> MetricInfo:
+    """The metric of that name, or Usage with the names that are near."""
+    if name in METRICS:
+        return METRICS[name]
+    raise Usage(f"no metric is called {name!r}", remedy=f"one of: {', '.join(METRICS)}; refaug metrics list tells more")
+
+
+def needing(infos: Iterable[MetricInfo], what: str) -> list[str]:
+    """The names of those that need something beside the texts."""
+    return [info.name for info in infos if what in info.needs]

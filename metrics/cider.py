@@ -1,0 +1,147 @@
+"""CIDEr and CIDEr-D (Vedantam, Zitnick and Parikh 2015): n-grams that say something about this item, not about all.
+
+With h_k(s) the count of n-gram k in text s, N items and df_k the number of items with k in any of their references:
+
+    g_k(s)   = h_k(s) · log(N / max(1, df_k))
+    cider    = 10/n Σ_n mean_j  g(c)·g(r_j) / (|g(c)| |g(r_j)|)
+    cider-d  = 10/n Σ_n mean_j  min(g(c), g(r_j))·g(r_j) / (|g(c)| |g(r_j)|) · exp(−(length(c) − length(r_j))² / 2σ²)
+
+The paper divides h by the number of n-grams. That cancels in cider; in cider-d it would decide what is clipped, and the
+authors' released code, which all published figures come from, clips plain counts. So do we. Their code takes a length
+in pairs of words, ours in words: the differences are the same for all texts that are not empty.
+
+**A score depends on all items that were prepared together**, through df and N: the same reply scores differently in
+another set, and the answer's `data` hash says which set it was. A single item has no idf, since log(1/1) is 0: no item
+of a set with fewer than two is scored.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log, sqrt
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from core.errors import Usage
+from metrics.base import Floats, Indexes, MeanMetric, Prepared, Problem, References
+from metrics.catalogue import MetricInfo
+from metrics.several import Distinct, Pairs, PreparedTexts, Words, non_empty, prepared_texts
+
+TOO_FEW_ITEMS: Final = Problem("too_few_items", "CIDEr takes its idf from the set, and needs at least two items in it")
+
+Ngram = tuple[str, ...]
+Counts = list["Counter[Ngram]"]  # of one text, order by order
+
+
+class Weighed(NamedTuple):
+    """A text's n-grams of each order with their tf-idf, the norm of those, and the text's length in tokens."""
+
+    values: list[dict[Ngram, float]]
+    norms: list[float]
+    length: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedCider(Prepared):
+    """The references of all items as tf-idf, and what replies need to become the same."""
+
+    idf: Mapping[Ngram, float]
+    unknown: float  # the idf of what no reference has
+    texts: PreparedTexts
+    weighed: Sequence[Weighed]
+
+
+class Cider(MeanMetric):
+    """The mean over an item's references of the cosine of tf-idf vectors, times 10."""
+
+    def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
+        chosen = dict(settings)
+        self._sigma = float(chosen["sigma"])
+        self._clips = chosen["variant"] == "cider-d"
+        if not self._clips and chosen["sigma"] != "6":
+            raise Usage(f"{info.name}: sigma={chosen['sigma']} is only for variant=cider-d", remedy="leave sigma out")
+        self._order = int(chosen["n"])
+        self._words = Words(info.name, chosen)
+        self._gold_only = chosen["refs"] == "gold"
+        self.info = info
+        self.settings = {**chosen, **self._words.settings}
+
+    def versions(self) -> Mapping[str, str]:
+        """The tokenizer's."""
+        return self._words.versions()
+
+    def prepare(self, references: Sequence[References]) -> PreparedCider:
+        """Count in how many items each n-gram is, and weigh every distinct text."""
+        texts = prepared_texts(references, gold_only=self._gold_only, read=self._words.of, usable=non_empty)
+        counts = [self._counts(tokens) for tokens in texts.read]
+        scored = [item for item in range(texts.items) if item not in texts.problems]
+        frequency = Counter[Ngram]()
+        for item in scored:
+            numbers = texts.numbers[texts.offsets[item] : texts.offsets[item + 1]].tolist()
+            frequency.update(set().union(*(ngrams for number in numbers for ngrams in counts[number])))
+        idf = {ngram: log(len(scored) / items) for ngram, items in frequency.items()}
+        unknown = log(max(1, len(scored)))
+        return PreparedCider(
+            items=texts.items,
+            problems=texts.problems if len(scored) > 1 else {**dict.fromkeys(scored, TOO_FEW_ITEMS), **texts.problems},
+            idf=idf,
+            unknown=unknown,
+            texts=texts,
+            weighed=[_weighed(one, idf, unknown) for one in counts],
+        )
+
+    def statistics(self, replies: Sequence[str], prepared: Prepared, reply: Indexes, item: Indexes) -> Floats:
+        """A score and a count for each row."""
+        assert isinstance(prepared, PreparedCider)
+        distinct = Distinct.of(replies)
+        weighed = [
+            _weighed(self._counts(tokens), prepared.idf, prepared.unknown) for tokens in self._words.of(distinct.texts)
+        ]
+        pairs = Pairs.of(prepared.texts.offsets, prepared.texts.numbers, distinct.numbers[reply], item)
+        values = [
+            self._similarity(weighed[h], prepared.weighed[t])
+            for h, t in zip(pairs.reply.tolist(), pairs.reference.tolist(), strict=True)
+        ]
+        scores = pairs.combined(np.array(values, dtype=np.float64), "mean")
+        scores[np.isin(item, list(prepared.problems))] = np.nan
+        return self.rows(scores)
+
+    def _counts(self, tokens: Sequence[str]) -> Counts:
+        return [
+            Counter([tuple(tokens[at : at + n]) for at in range(len(tokens) - n + 1)])
+            for n in range(1, self._order + 1)
+        ]
+
+    def _similarity(self, reply: Weighed, reference: Weighed) -> float:
+        """Ten times the cosine, the mean over all orders; an order in which either text has no weight counts 0."""
+        total = 0.0
+        for n in range(self._order):
+            norms = reply.norms[n] * reference.norms[n]
+            if norms > 0:
+                total += self._product(reply.values[n], reference.values[n]) / norms
+        if self._clips:
+            total *= exp(-((reply.length - reference.length) ** 2) / (2 * self._sigma**2))
+        return 10 * total / self._order
+
+    def _product(self, reply: Mapping[Ngram, float], reference: Mapping[Ngram, float]) -> float:
+        shared: Iterable[Ngram] = (ngram for ngram in reply if ngram in reference)
+        if self._clips:
+            return sum(min(reply[ngram], reference[ngram]) * reference[ngram] for ngram in shared)
+        return sum(reply[ngram] * reference[ngram] for ngram in shared)
+
+
+def _weighed(counts: Counts, idf: Mapping[Ngram, float], unknown: float) -> Weighed:
+    values = [{ngram: count * idf.get(ngram, unknown) for ngram, count in ngrams.items()} for ngrams in counts]
+    return Weighed(
+        values=values,
+        norms=[sqrt(sum(value * value for value in one.values())) for one in values],
+        length=counts[0].total(),
+    )
+
+
+def build(info: MetricInfo, settings: Mapping[str, str]) -> Cider:
+    """Make one from checked settings."""
+    return Cider(info, settings)

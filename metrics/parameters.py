@@ -1,0 +1,139 @@
+"""The parameters of metrics: what each may be, its default, and how it is written in a specification."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from math import isfinite
+
+from core.errors import Usage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter(ABC):
+    """One key of a metric's specification; `canonical` gives the one way in which signatures write a value."""
+
+    name: str
+    default: str
+    help: str
+
+    @property
+    @abstractmethod
+    def allowed(self) -> str:
+        """What values there are, for people."""
+
+    @abstractmethod
+    def canonical(self, text: str) -> str | None:
+        """The value as signatures have it, or None for what is not allowed."""
+
+    def parse(self, text: str, metric: str) -> str:
+        """The canonical value, or Usage naming what would be right."""
+        value = self.canonical(text)
+        if value is None:
+            raise Usage(f"{metric}: {self.name} cannot be {text!r}", remedy=f"{self.name} is {self.allowed}")
+        return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice(Parameter):
+    """One of a few words."""
+
+    choices: tuple[str, ...]
+
+    @property
+    def allowed(self) -> str:
+        """The words."""
+        return " | ".join(self.choices)
+
+    def canonical(self, text: str) -> str | None:
+        """Itself, if it is one of them."""
+        return text if text in self.choices else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number(Parameter):
+    """A decimal number between two bounds."""
+
+    least: float
+    most: float
+    whole: bool = False
+
+    @property
+    def allowed(self) -> str:
+        """The bounds."""
+        return f"a {'whole ' if self.whole else ''}number from {shortest(self.least)} to {shortest(self.most)}"
+
+    def canonical(self, text: str) -> str | None:
+        """The shortest digits that give the same number."""
+        number = decimal(text)
+        if number is None or not self.least <= number <= self.most or (self.whole and number != int(number)):
+            return None
+        return shortest(number)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text(Parameter):
+    """A name or a path, which the metric itself looks up."""
+
+    what: str
+
+    @property
+    def allowed(self) -> str:
+        """What it should name."""
+        return self.what
+
+    def canonical(self, text: str) -> str | None:
+        """As given."""
+        return text if text and "," not in text else None
+
+
+SMOOTHING_DEFAULTS = {"none": None, "floor": 0.1, "add-k": 1.0, "exp": None, "epsilon": 1e-15}
+_SMOOTHING = re.compile(r"([a-z-]+)(?:\[([^\[\]]*)\])?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Smoothing(Parameter):
+    """A smoothing method with its value in brackets: `add-k[1]`; without brackets, the method's default."""
+
+    @property
+    def allowed(self) -> str:
+        """The methods."""
+        return "none | floor[0.1] | add-k[1] | exp | epsilon[1e-15] (floor and epsilon at most 1, all above 0)"
+
+    def canonical(self, text: str) -> str | None:
+        """The method, with its value where it takes one."""
+        match = _SMOOTHING.fullmatch(text)
+        if match is None or match[1] not in SMOOTHING_DEFAULTS:
+            return None
+        default = SMOOTHING_DEFAULTS[match[1]]
+        if default is None:
+            return match[1] if match[2] is None else None
+        value = default if match[2] is None else decimal(match[2])
+        # A floor above 1 would lift a match of one n-gram as well: then it would no longer be what sacrebleu does.
+        most = 1.0 if match[1] in ("floor", "epsilon") else 1e6
+        if value is None or not 0 < value <= most:
+            return None
+        return f"{match[1]}[{shortest(value)}]"
+
+
+def smoothing_of(canonical: str) -> tuple[str, float]:
+    """`add-k[1]` as the method and its value; 0 where there is none."""
+    method, _, rest = canonical.partition("[")
+    return method, float(rest.rstrip("]") or 0)
+
+
+def decimal(text: str) -> float | None:
+    """A finite number as people and programs write it, or None."""
+    if not re.fullmatch(r"[+-]?(\d{1,300}(\.\d{0,300})?|\.\d{1,300})(e[+-]?\d{1,3})?", text, re.IGNORECASE | re.ASCII):
+        return None
+    value = float(text)
+    return value if isfinite(value) else None
+
+
+def shortest(number: float) -> str:
+    """`1`, `0.1`, `1e-15`: the shortest text that reads back as this number."""
+    if number == int(number) and abs(number) < 1e15:
+        return str(int(number))
+    mantissa, _, exponent = repr(number).partition("e")
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}" if exponent else mantissa

@@ -1,0 +1,96 @@
+"""ROUGE-1, ROUGE-2 and ROUGE-L of the package rouge-score, over its own tokens or ours.
+
+Of several references `multi=best` is the one that is best by the measure at hand; rouge-score's own `score_multi` picks
+by F whatever is asked for, which differs for precision and recall only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import Usage
+from metrics.base import Floats, Indexes
+from metrics.catalogue import MetricInfo
+from metrics.several import SingleReferenceMetric, Words, imported, non_empty, with_version
+
+_TYPES: Final = {"rouge-1": "rouge1", "rouge-2": "rouge2", "rouge-l": "rougeL"}
+_FIELDS: Final = {"f": "fmeasure", "precision": "precision", "recall": "recall"}
+_STEM_FROM: Final = 4  # rouge-score leaves words of up to three letters as they are
+
+Tokens = list[str]
+
+
+class _AlreadyTokens:
+    """What RougeScorer takes for a tokenizer: it is handed tokens instead of texts, so that none are made twice."""
+
+    @staticmethod
+    def tokenize(tokens: Tokens) -> Tokens:
+        """Give the tokens back."""
+        return tokens
+
+
+class Rouge(SingleReferenceMetric):
+    """One kind of ROUGE."""
+
+    def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
+        chosen = dict(settings)
+        library = imported("rouge_score.rouge_scorer", package="rouge-score", metric=info.name)
+        self._type = _TYPES[info.name]
+        self._field = _FIELDS[chosen["measure"]]
+        self._scorer = library.RougeScorer([self._type], tokenizer=_AlreadyTokens())
+        self._words = _RougeWords(info.name, chosen) if chosen["tok"] == "rouge" else _our_words(info.name, chosen)
+        self.info = info
+        self.settings = {**chosen, **self._words.settings}
+        self.choose_references(chosen)
+
+    def versions(self) -> Mapping[str, str]:
+        """The package's and the tokenizer's."""
+        return {**with_version("rouge-score"), **self._words.versions()}
+
+    def read(self, texts: list[str]) -> list[Tokens]:
+        """Tokens."""
+        return self._words.of(texts)
+
+    def usable(self, read: Any) -> NDArray[np.bool_]:
+        """Those with tokens."""
+        return non_empty(read)
+
+    def pair_values(self, replies: Any, references: Any, reply: Indexes, reference: Indexes) -> Floats:
+        """F, precision or recall."""
+        score, kind, field = self._scorer.score, self._type, self._field
+        pairs = zip(reply.tolist(), reference.tolist(), strict=True)
+        return np.array([getattr(score(references[t], replies[h])[kind], field) for h, t in pairs], dtype=np.float64)
+
+
+class _RougeWords:
+    """The tokens of rouge-score itself: runs of ASCII letters and digits, lower-case."""
+
+    def __init__(self, metric: str, settings: Mapping[str, str]) -> None:
+        if settings["case"] == "mixed":
+            raise Usage(
+                f"{metric}: tok=rouge is lower-case by itself", remedy="case=lc, or another tokenizer: 13a, intl"
+            )
+        library = imported("rouge_score.tokenizers", package="rouge-score", metric=metric)
+        self._stems = settings["stem"] == "yes"
+        self._tokenizer = library.DefaultTokenizer(use_stemmer=self._stems)
+        self.settings = {"case": "lc", "tok": "rouge"}
+
+    def of(self, texts: list[str]) -> list[Tokens]:
+        tokenize = self._tokenizer.tokenize
+        return [tokenize(text) for text in texts]
+
+    def versions(self) -> dict[str, str]:
+        return with_version("nltk") if self._stems else {}
+
+
+def _our_words(metric: str, settings: dict[str, str]) -> Words:
+    return Words(metric, settings, stem_from=_STEM_FROM)
+
+
+def build(info: MetricInfo, settings: Mapping[str, str]) -> Rouge:
+    """Make one from checked settings."""
+    return Rouge(info, settings)

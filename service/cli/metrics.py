@@ -1,0 +1,93 @@
+"""`refaug metrics …`: the catalogue."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from metrics.catalogue import METRICS, MetricInfo, find
+from service.cli.common import JsonFlag, print_facts, print_json, print_line, print_table
+
+app = typer.Typer(help="The metrics by name: what each needs, its range, its parameters.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_command(as_json: JsonFlag = False) -> None:
+    """All metrics."""
+    if as_json:
+        print_json({"metrics": [described(info) for info in METRICS.values()]})
+        return
+    print_table(
+        "metrics (refaug metrics describe NAME tells more)",
+        ("name", "references", "range", "direction", "needs", "what it is"),
+        [
+            (info.name, info.uses.value, info.range, info.direction, ", ".join(info.needs), info.summary)
+            for info in METRICS.values()
+        ],
+    )
+
+
+@app.command("describe")
+def describe_command(
+    name: Annotated[str, typer.Argument(help="Name of the metric.", metavar="METRIC")], as_json: JsonFlag = False
+) -> None:
+    """One metric: its parameters with their defaults, and where it comes from."""
+    info = find(name)
+    if as_json:
+        print_json(described(info))
+        return
+    print_facts(
+        name,
+        {
+            "what": info.summary,
+            "references": REFERENCES[info.uses.value],
+            "range": f"{info.range}, {info.direction}",
+            "corpus": CORPUS[info.corpus.value],
+            "needs": ", ".join(info.needs) or "nothing beside the texts",
+            "paper": info.paper,
+        },
+    )
+    print_table(
+        "parameters",
+        ("key", "default", "values", "what it does"),
+        [(one.name, one.default or "(none: give one)", one.allowed, one.help) for one in info.parameters],
+    )
+    print_line(f"for example: {example(info)}")
+
+
+REFERENCES = {
+    "gold": "the first gold alone",
+    "own": "all that came with the item (golds and supplied ones), every weight 1",
+    "rated": "golds at weight 1, and those that people gave a weight",
+    "weighted": "all, with their weights: golds, parrot, retrieved, supplied",
+}
+CORPUS = {
+    "sums": "from the statistics of all replies, added: not the mean of the reply scores",
+    "mean": "the mean of the reply scores",
+}
+
+
+def example(info: MetricInfo) -> str:
+    """A specification with one parameter changed."""
+    first = info.parameters[0]
+    others = [value for value in getattr(first, "choices", ()) if value != first.default]
+    return f"{info.name}:{first.name}={others[0] if others else '4' if first.name == 'n' else first.default or 'FILE'}"
+
+
+def described(info: MetricInfo) -> dict[str, Any]:
+    """One entry for machines."""
+    return {
+        "name": info.name,
+        "summary": info.summary,
+        "references": info.uses.value,
+        "range": [info.low, info.high],
+        "higher_is_better": info.higher_is_better,
+        "corpus_from": info.corpus.value,
+        "needs": list(info.needs),
+        "paper": info.paper,
+        "parameters": [
+            {"name": one.name, "default": one.default, "values": one.allowed, "help": one.help}
+            for one in info.parameters
+        ],
+    }

@@ -1,0 +1,295 @@
+"""`refaug score`: test files in, scores out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from core.errors import BadInput, Usage
+from core.items import BadItem, read_aligned, read_items
+from core.progress import Progress
+from core.records import Item, Origin
+from core.text import default_tokenizer
+from service.cli.common import (
+    JsonFlag,
+    counted,
+    file_or_stdin,
+    harmless,
+    print_json,
+    print_line,
+    print_table,
+)
+from service.cli.progress import shown_progress
+
+if TYPE_CHECKING:
+    from metrics.base import Metric
+    from service.evaluate import Evaluation, MetricScores
+
+_SHOWN_PROBLEMS = 5
+
+
+class LevelChoice(StrEnum):
+    """What the table and the TSV have a row for."""
+
+    REPLY = "reply"
+    SYSTEM = "system"
+    CORPUS = "corpus"
+
+
+ItemsArgument = Annotated[
+    Path | None, typer.Argument(help="JSONL with one item a line, compressed or not; - for stdin.", metavar="[ITEMS]")
+]
+MetricOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        "-m",
+        help="What to score with: NAME or NAME:key=value,…; repeat it for several. Without it: upsilon-bleu for items "
+        "with retrieved references, delta-bleu for weighted ones, else multi-bleu.",
+        metavar="SPEC",
+    ),
+]
+LanguageOption = Annotated[
+    str | None,
+    typer.Option(help="Language of the texts (en, ja, …): decides the tokenizer where a SPEC has none.", metavar="TAG"),
+]
+SeedOption = Annotated[int, typer.Option(help="Seed of the resampling.", min=0, max=2**32 - 1)]
+StrictFlag = Annotated[bool, typer.Option("--strict", help="End with exit code 3 when any item cannot be used.")]
+
+
+def score_command(
+    context: typer.Context,
+    items: ItemsArgument = None,
+    metric: MetricOption = None,
+    level: Annotated[
+        LevelChoice,
+        typer.Option(help="A row for each reply; for each system the mean of its replies; or its corpus score."),
+    ] = LevelChoice.CORPUS,
+    replies: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Line-aligned replies of a system, NAME=FILE or FILE; repeat it; - for stdin.", metavar="FILE"
+        ),
+    ] = None,
+    references: Annotated[
+        list[Path] | None,
+        typer.Option(help="Line-aligned references, golds first; repeat it; empty lines: none.", metavar="FILE"),
+    ] = None,
+    weights: Annotated[
+        list[Path] | None,
+        typer.Option(help="Their weights, a number from -1 to 1 a line: a file for each --references.", metavar="FILE"),
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Compare every other system with this one.", metavar="SYSTEM")
+    ] = None,
+    draws: Annotated[int, typer.Option(help="Draws of the bootstrap; 0: no intervals.", min=0, max=1_000_000)] = 1_000,
+    confidence: Annotated[float, typer.Option(help="Of the intervals.", min=0.5, max=0.9999)] = 0.95,
+    seed: SeedOption = 1,
+    language: LanguageOption = None,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="With --json: n-grams credited to which reference; scores without each one."),
+    ] = False,
+    percent: Annotated[bool, typer.Option("--percent", help="Scores in [0, 1] times 100.")] = False,
+    strict: StrictFlag = False,
+    as_tsv: Annotated[bool, typer.Option("--tsv", help="Print rows separated by tabs.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Score the replies of one or several systems against their references.
+
+    ITEMS is JSONL (docs/items.md); or give line-aligned files with --replies and --references. What cannot be scored is
+    listed and counted, and the rest is scored.
+    """
+    if as_json and as_tsv:
+        raise Usage("--json and --tsv at once", remedy="one of the two")
+    if explain and not as_json:
+        raise Usage("--explain without --json", remedy="add --json: an explanation does not fit into a table")
+    from service.evaluate import ScoreSettings, evaluate, require_share  # noqa: PLC0415  compiles
+    from service.evaluate import percent as in_percent  # noqa: PLC0415
+
+    settings = ScoreSettings(
+        draws=draws, confidence=confidence, seed=seed, baseline=baseline, explain=explain, parts=as_json
+    )
+    with shown_progress(quiet=context.obj.quiet) as progress:
+        listed = list(items_from(items, replies or [], references or [], weights or [], progress))
+        chosen = metrics_of(metric or [default_metric(listed)], language)
+        for one in chosen if percent else []:
+            require_share(one)
+        found = evaluate(listed, chosen, settings, progress=progress)
+        report_problems(found.bad_items, found.warnings, progress)
+    found = in_percent(found) if percent else found
+    if as_json:
+        print_json(found.as_json())
+    elif as_tsv:
+        _print_tsv(found, level)
+    else:
+        _print_tables(found, level)
+    require_all(found.bad_items, strict=strict)
+
+
+# ── what comes in ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def items_from(
+    items: Path | None,
+    replies: Sequence[str],
+    references: Sequence[Path],
+    weights: Sequence[Path],
+    progress: Progress,
+) -> Iterator[Item | BadItem]:
+    """Items from wherever the command names them."""
+    if items is not None and (replies or references or weights):
+        raise Usage("ITEMS and line-aligned files at once", remedy="one of the two")
+    progress.stage("read")
+    with ExitStack() as stack:
+        if items is not None:
+            path = stack.enter_context(file_or_stdin(items))
+            yield from read_items(path, unknown=lambda name: progress.warn(f"field {name!r} is not used"))
+            return
+        if not (replies and references):
+            raise Usage("nothing to score", remedy="refaug score ITEMS.jsonl, or --replies FILE with --references FILE")
+        named = dict(_named(text) for text in replies)
+        if len(named) < len(replies):
+            raise Usage("two systems of one name", remedy="--replies NAME=FILE")
+        inputs = [*named.values(), *references, *weights]
+        if [str(path) for path in inputs].count("-") > 1:
+            raise Usage("- twice", remedy="stdin can be one of the files only")
+        spooled = {name: stack.enter_context(file_or_stdin(path)) for name, path in named.items()}
+        yield from read_aligned(
+            spooled,
+            [stack.enter_context(file_or_stdin(path)) for path in references],
+            [stack.enter_context(file_or_stdin(path)) for path in weights],
+        )
+
+
+def _named(text: str) -> tuple[str, Path]:
+    """`NAME=FILE`, or a file after which the system is named."""
+    name, equals, file = text.partition("=")
+    if equals and file and not Path(text).exists():
+        return name, Path(file)
+    return "stdin" if text == "-" else Path(text).name.split(".")[0] or text, Path(text)
+
+
+def default_metric(items: Sequence[Item | BadItem]) -> str:
+    """The score that the references were made for."""
+    sources = {one.source for item in items if isinstance(item, Item) for one in item.pair.references}
+    if sources & {Origin.RETRIEVED, Origin.PARROT}:
+        return "upsilon-bleu"
+    return "delta-bleu" if Origin.SUPPLIED in sources else "multi-bleu"
+
+
+def metrics_of(specifications: Sequence[str], language: str | None) -> list[Metric]:
+    """The metrics asked for, each once."""
+    from metrics.specification import build  # noqa: PLC0415  compiles
+
+    defaults = {"tok": default_tokenizer(language)} if language else {}
+    return [build(text, defaults) for text in dict.fromkeys(specifications)]
+
+
+# ── what goes out ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def report_problems(bad: Sequence[BadItem], warnings: Sequence[str], progress: Progress) -> None:
+    """The first bad items, how many more, and what one should know about the rest."""
+    for one in bad[:_SHOWN_PROBLEMS]:
+        progress.warn(str(one))
+    if len(bad) > _SHOWN_PROBLEMS:
+        progress.warn(f"and {counted(len(bad) - _SHOWN_PROBLEMS, 'more bad item')}; --json lists all")
+    for warning in warnings:
+        progress.warn(warning)
+
+
+def require_all(bad: Sequence[BadItem], *, strict: bool) -> None:
+    """With --strict, bad items are an error; the scores of the others have been printed."""
+    if strict and bad:
+        raise BadInput(f"{counted(len(bad), 'item')} could not be used: {bad[0]}", remedy="leave --strict out")
+
+
+def number(value: float | None, scale: float = 1.0) -> str:
+    """A score for people: as many digits as mean something."""
+    return "-" if value is None else f"{value:.2f}" if scale > 1 else f"{value:.4f}"
+
+
+def span(bounds: Sequence[float] | None, scale: float = 1.0) -> str:
+    """An interval for people."""
+    return "-" if bounds is None else f"[{number(bounds[0], scale)}, {number(bounds[1], scale)}]"
+
+
+def _print_tables(found: Evaluation, level: LevelChoice) -> None:
+    for one in found.scores:
+        if level is LevelChoice.REPLY:
+            rows = [
+                (system, reply.id, number(reply.score, one.scale), reply.problem.code if reply.problem else "")
+                for system, scores in one.systems.items()
+                for reply in scores.replies
+            ]
+            print_table(one.signature.short, ("system", "item", "score", "problem"), rows)
+        else:
+            print_table(one.signature.short, *_systems_table(one, level))
+        if one.comparisons:
+            print_table(f"against {found.settings.baseline}", *_comparison_table(one))
+    print_line(f"data {found.data}: {counted(found.items, 'item')}")
+
+
+def _systems_table(one: MetricScores, level: LevelChoice) -> tuple[tuple[str, ...], list[Sequence[object]]]:
+    """The level that was asked for first, with its interval, and the other one beside it."""
+    percent = f"{one.scale:g}×" if one.scale > 1 else ""
+    systems = [(name, scores, scores.as_intervals()) for name, scores in one.systems.items()]
+    if level is LevelChoice.CORPUS:
+        return (
+            ("system", f"{percent}corpus", "interval", "mean", "scored", "unscored"),
+            [
+                (name, number(s.corpus, one.scale), span(of[0], one.scale), number(s.mean, one.scale), *s.counts())
+                for name, s, of in systems
+            ],
+        )
+    return (
+        ("system", f"{percent}mean", "interval", "corpus", "scored", "unscored"),
+        [
+            (name, number(s.mean, one.scale), span(of[1], one.scale), number(s.corpus, one.scale), *s.counts())
+            for name, s, of in systems
+        ],
+    )
+
+
+def _comparison_table(one: MetricScores) -> tuple[tuple[str, ...], list[Sequence[object]]]:
+    rows: list[Sequence[object]] = [
+        (
+            name,
+            number(found["difference"], one.scale),
+            span(found["interval"], one.scale),
+            number(found["p_bootstrap"]),
+            number(found["p_randomisation"]),
+            found["replies"],
+        )
+        for name, found in ((name, comparison.as_json()) for name, comparison in one.comparisons.items())
+    ]
+    return ("system", "difference", "interval", "p bootstrap", "p randomisation", "replies"), rows
+
+
+def _print_tsv(found: Evaluation, level: LevelChoice) -> None:
+    if level is LevelChoice.REPLY:
+        _tsv_line("metric", "system", "item", "score", "problem", "signature")
+    else:
+        _tsv_line("metric", "system", level.value, "low", "high", "scored", "unscored", "signature")
+    for one in found.scores:
+        for name, scores in one.systems.items():
+            if level is LevelChoice.REPLY:
+                for reply in scores.replies:
+                    problem = reply.problem.code if reply.problem else ""
+                    _tsv_line(one.metric.name, name, reply.id, reply.score, problem, one.signature.short)
+                continue
+            corpus = level is LevelChoice.CORPUS
+            low, high = scores.as_intervals()[0 if corpus else 1] or (None, None)
+            value = scores.corpus if corpus else scores.mean
+            _tsv_line(one.metric.name, name, value, low, high, *scores.counts(), one.signature.short)
+
+
+def _tsv_line(*cells: object) -> None:
+    """Cells as they are, at full precision; a tab in a name would make another column of it."""
+    print_line("\t".join("" if cell is None else harmless(str(cell)) for cell in cells))
