@@ -1,4 +1,4 @@
-# make demo     from nothing to the first real work: install, make the demo log, ingest it, show its figures
+# make demo     from nothing to the first real work: install, make the demo log, ingest it, score the demo test file
 # make test     all tests        make check   format, lint, types, imports, docs
 # make bench    benchmarks       make faults  the long fault tests      make clean   remove what make made
 #
@@ -25,6 +25,8 @@ demo: $(VENV)/.installed
 	$(BIN)/refaug log stats demo
 	$(BIN)/refaug log sample demo --count 5
 	$(BIN)/refaug log shared demo --count 3
+	$(BIN)/refaug score $(DEMO)/demo-items.jsonl --metric bleu --metric rouge-l --metric chrf --baseline generic --percent
+	$(BIN)/refaug meta $(DEMO)/demo-items.jsonl --metric bleu --metric rouge-l --metric chrf
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile
@@ -45,6 +47,7 @@ docs: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(BIN)/python bench/bench_ingest.py
+	$(BIN)/python bench/bench_metrics.py
 
 faults: $(VENV)/.installed
 	$(BIN)/python -m pytest -m faults

@@ -336,14 +336,16 @@ def _quantile(level: float, numerator: float, denominator: float) -> float:
 
 
 def _ratio(part: float, whole: float) -> float | None:
-    """None where noise leaves nothing to compare with: a variance of rows that is 0, or estimated below 0."""
-    return part / whole if whole > 0 else None
+    """None where noise leaves nothing to compare with: a variance that is 0 (but for rounding) or estimated below 0."""
+    return part / whole if whole > 1e-12 * abs(part) else None
 
 
 def _form(form: str, figures: list[float | None]) -> IntraclassCorrelation:
     value, low, high = figures
     if value is None:
-        return IntraclassCorrelation(form=form, value=None, why="the rows do not differ in their mean rating")
+        return IntraclassCorrelation(
+            form=form, value=None, why="the mean ratings of the rows do not differ beyond noise"
+        )
     if low is None or high is None:
         return IntraclassCorrelation(form=form, value=value, why="its interval has no bounds")
     return IntraclassCorrelation(form=form, value=value, low=low, high=high)

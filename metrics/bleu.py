@@ -140,11 +140,10 @@ class Bleu(Metric):
         """Items that cannot be scored; the first reason counts."""
         none = _none_of(has_tokens, tables.offsets)
         found = {int(item): NO_REFERENCE for item in np.flatnonzero(none)}
-        worthless = _none_of(has_tokens & (tables.weights > 0), tables.offsets)
-        found |= {int(item): NO_POSITIVE_WEIGHT for item in np.flatnonzero(worthless & ~none)}
+        worthless = _none_of(tables.weights > 0, tables.offsets) & ~none
+        found |= {int(item): NO_POSITIVE_WEIGHT for item in np.flatnonzero(worthless)}
         if self.penalty == "gold":
-            golds = np.where(none, 0, tables.offsets[:-1] + tables.golds)
-            missing = ~none & ~worthless & ((tables.golds < 0) | ~has_tokens[golds])
+            missing = ~none & ~worthless & (tables.golds < 0)
             found |= {int(item): NO_GOLD for item in np.flatnonzero(missing)}
         return found
 
@@ -159,22 +158,25 @@ class Bleu(Metric):
     ) -> Floats:
         """The same for replies that are tokens already."""
         assert isinstance(prepared, PreparedBleu)
+        assert np.all((reply >= 0) & (reply < len(replies))), "the kernel trusts its indexes"
+        assert np.all((item >= 0) & (item < prepared.items)), "the kernel trusts its indexes"
         packed = pack_known(replies, prepared.vocabulary)
-        rows = np.empty((len(reply), len(self.columns)), dtype=np.float64)
+        rows = np.full((len(reply), len(self.columns)), np.nan)
+        sound = ~np.isin(item, list(prepared.problems)) if prepared.problems else np.ones(len(item), dtype=np.bool_)
+        counted = np.empty((int(sound.sum()), len(self.columns)))
         ngrams.credit_rows(
             packed,
             prepared.packed,
             prepared.tables,
-            np.asarray(reply, dtype=np.int64),
-            np.asarray(item, dtype=np.int64),
+            np.asarray(reply, dtype=np.int64)[sound],
+            np.asarray(item, dtype=np.int64)[sound],
             self.order,
             _MATCHING[self.variant],
             _PENALTY[self.penalty],
             len(prepared.vocabulary),
-            rows,
+            counted,
         )
-        if prepared.problems:
-            rows[np.isin(item, list(prepared.problems))] = np.nan
+        rows[sound] = counted
         return rows
 
     # ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -324,7 +326,7 @@ def _precisions(sums: Floats, order: int, smoothing: int, value: float, raw: boo
         if raw:
             total = possible  # the fork smooths weighted sums as they are
         elif total > 0:
-            matches *= total / possible
+            matches = min(total, matches * total / possible)  # rounding must not make more matches than n-grams
         added = value if smoothing == _ADD_K and n > 0 else 0.0
         if total + added <= 0:
             return n

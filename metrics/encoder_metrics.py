@@ -79,7 +79,9 @@ class BertScore(EncoderMetric):
     def read_references(self, texts: list[str]) -> Read:
         """Token vectors, and the weights of tokens over these texts."""
         read = self.read(texts)
-        return Read(read.texts, idf_weights(map(_own_ids, read.texts)) if self._weighs else None)
+        if not self._weighs:
+            return read
+        return Read(read.texts, idf_weights(ids for text in read.texts if len(ids := _own_ids(text))))
 
     def usable(self, read: Any) -> NDArray[np.bool_]:
         """Those with tokens that count."""

@@ -1,8 +1,9 @@
 """METEOR as nltk computes it, over our tokens, with synonyms from the WordNet that lies on the user's machine.
 
-nltk matches words exactly, then as stems, then as synonyms, and wants an object with `synsets(word)`. Its own reader
-for WordNet is not used: it opens nothing outside folders that were registered with nltk for the whole process, wants
-files that Debian's package does not have (lexnames, index.sense) and cannot be shared by threads. What METEOR needs of
+nltk matches words exactly, then as stems, then as synonyms; what is left for the last step are stems, so that "buy"
+does not find "purchase", which is "purchas" by then. It wants an object with `synsets(word)`. Its own reader for
+WordNet is not used: it opens nothing outside folders that were registered with nltk for the whole process, wants files
+that Debian's package does not have (lexnames, index.sense) and cannot be shared by threads. What METEOR needs of
 WordNet is a few lines, and the tests hold them to nltk's reader.
 """
 

@@ -2,6 +2,9 @@
 
 Edits and lengths are added for a corpus. An empty reference among others is left out, as it is everywhere here;
 sacrebleu would count it as one of no words, which an empty reply would match.
+
+sacrebleu normalises references twice, so that with `norm=yes` their "it's" ends as "it ' s" and a reply's as "it 's". A
+score under its name has to be its score: the same is done here.
 """
 
 from __future__ import annotations
@@ -44,9 +47,13 @@ class Ter(Metric):
         """Words, as Tercom splits them."""
         return [self._tokenizer(text.rstrip()).split() for text in texts]
 
+    def read_references(self, texts: Sequence[str]) -> list[list[str]]:
+        """The same, once more."""
+        return self.read([self._tokenizer(text.rstrip()) for text in texts])
+
     def prepare(self, references: Sequence[References]) -> PreparedTexts:
         """Split every distinct text once."""
-        return prepared_texts(references, gold_only=self._gold_only, read=self.read, usable=non_empty)
+        return prepared_texts(references, gold_only=self._gold_only, read=self.read_references, usable=non_empty)
 
     def statistics(self, replies: Sequence[str], prepared: Prepared, reply: Indexes, item: Indexes) -> Floats:
         """Edits to the closest reference, and the mean length of all."""

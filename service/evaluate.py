@@ -92,7 +92,11 @@ def _why(metric: Metric, prepared: Prepared, item: int) -> Problem:
 
 
 def references_of(references: Sequence[Reference], uses: Uses) -> References | Problem:
-    """The item's references as the metric wants them, with their weights, or why that cannot be had."""
+    """The item's references as the metric wants them, with their weights, or why that cannot be had.
+
+    Empty ones are left out: in test files they stand for references that are not there.
+    """
+    references = [one for one in references if one.text.strip()]
     gold = next((place for place, one in enumerate(references) if one.source is Origin.GOLD), -1)
     if uses is Uses.GOLD:
         return References((references[gold].text,), (1.0,)) if gold >= 0 else NO_GOLD

@@ -39,23 +39,21 @@ class PlainBleu:
 
     def problem(self, references: Sequence[PlainReference]) -> str | None:
         """Why an item has no score; None where it has one."""
-        spoken = _spoken(references)
-        if not spoken:
+        if not any(one.tokens for one in references):
             return "no_reference"
-        if not any(one.weight > 0 for one in spoken):
+        if not any(one.weight > 0 for one in references):
             return "no_positive_weight"
-        if self.penalty == "gold" and not any(one.is_gold for one in spoken):
+        if self.penalty == "gold" and not any(one.is_gold for one in references):
             return "no_gold"
         return None
 
     def sums(self, reply: Sequence[str], references: Sequence[PlainReference]) -> PlainSums:
         """What one reply adds: signed, unfloored."""
-        spoken = _spoken(references)
-        best_weight = max(one.weight for one in spoken)
+        best_weight = max(one.weight for one in references)
         credit, totals = [], []
         for order in range(1, self.n + 1):
             counts = ngrams(reply, order)
-            theirs = [(ngrams(one.tokens, order), one.weight) for one in spoken]
+            theirs = [(ngrams(one.tokens, order), one.weight) for one in references]
             credit.append(fsum(self.credit_of(gram, count, theirs) for gram, count in counts.items()))
             totals.append(sum(counts.values()))
         return PlainSums(
@@ -63,7 +61,7 @@ class PlainBleu:
             possible=tuple(best_weight * total for total in totals),
             totals=tuple(totals),
             length=len(reply),
-            reference_length=self._reference_length(len(reply), spoken),
+            reference_length=self._reference_length(len(reply), references),
         )
 
     def credit_of(self, gram: tuple[str, ...], count: int, references: Sequence[tuple[Ngrams, float]]) -> float:
@@ -77,6 +75,7 @@ class PlainBleu:
         return max(0.0, together) if self.variant == "tsuta20" else together
 
     def _reference_length(self, length: int, references: Sequence[PlainReference]) -> float:
+        """The length a reply is held to; a reference without tokens has length 0, as in sacrebleu."""
         if self.penalty == "average":
             return sum(len(one.tokens) for one in references) / len(references)
         if self.penalty == "gold":
@@ -104,17 +103,19 @@ class PlainBleu:
                 precisions.append((matched + self.value) / (total + self.value))
             elif not total:
                 precisions.append(None)
-            elif self.smooth in ("floor", "epsilon"):
-                # sacrebleu floors exact zeros only; counted in units of the item's weight a match can be less than the
-                # floor, and must not then be worth less than no match.
-                lifted = max(matched, self.value) if self.variant != "sacrebleu-raw" else matched or self.value
-                precisions.append(lifted / total)
-            elif self.smooth == "exp" and not matched:
-                halvings += 1
-                precisions.append(1 / (2**halvings * total))
             else:
-                precisions.append(matched / total)
+                halvings += not matched
+                precisions.append(self._at_least(matched, halvings + bool(matched)) / total)
         return precisions
+
+    def _at_least(self, matched: float, halvings: int) -> float:
+        """A match, or what the smoothing gives to none, if that is more.
+
+        In whole matches it never is. Counted in units of the item's weight a match can be less than what is given to
+        none, and must not then be worth less; only the fork's arithmetic lets that happen.
+        """
+        given = {"floor": self.value, "epsilon": self.value, "exp": 0.5**halvings}.get(self.smooth, 0.0)
+        return matched if matched and self.variant == "sacrebleu-raw" else max(matched, given)
 
     def brevity(self, sums: PlainSums) -> float:
         """The factor for replies that are shorter than their references."""
@@ -158,8 +159,3 @@ def add(rows: Sequence[PlainSums]) -> PlainSums:
 def ngrams(tokens: Sequence[str], order: int) -> Ngrams:
     """How often each n-gram of one order stands in a text."""
     return Counter(tuple(tokens[start : start + order]) for start in range(len(tokens) - order + 1))
-
-
-def _spoken(references: Sequence[PlainReference]) -> list[PlainReference]:
-    """References without tokens say nothing and are left out."""
-    return [one for one in references if one.tokens]

@@ -93,6 +93,12 @@ def print_line(text: str = "") -> None:
         print(harmless(text))
 
 
+def print_cells(*cells: object) -> None:
+    """One line of tab-separated values at full precision; a tab inside a cell is escaped."""
+    with _to_stdout():
+        print("\t".join("" if cell is None else harmless(str(cell)) for cell in cells))
+
+
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table for people; numbers to the right."""
     print_line(title)

@@ -16,7 +16,7 @@ from typer.exceptions import TyperException
 
 from core.errors import Interrupted, NoAccess, RefaugError, Usage
 from core.version import VERSION
-from service.cli import demo_log, doctor, ingest, log, metrics, score, tokenizer
+from service.cli import demo_log, diagnose, doctor, ingest, log, meta, metrics, probe, score, tokenizer
 from service.cli.common import ReaderGone, report_error
 from service.settings import Settings
 
@@ -35,6 +35,9 @@ app.add_typer(log.app, name="log")
 app.command("demo-log")(demo_log.demo_log_command)
 app.add_typer(tokenizer.app, name="tokenizer")
 app.command("score")(score.score_command)
+app.add_typer(meta.app, name="meta")
+meta.app.command("probe")(probe.probe_command)
+app.command("diagnose")(diagnose.diagnose_command)
 app.add_typer(metrics.app, name="metrics")
 app.command("doctor")(doctor.doctor_command)
 

@@ -6,8 +6,19 @@ from typing import Annotated, Any
 
 import typer
 
+from core.engine import Engine
+from core.files import unique
+from core.log_store import StoredLog
 from metrics.catalogue import METRICS, MetricInfo, find
-from service.cli.common import JsonFlag, print_facts, print_json, print_line, print_table
+from service.cli.common import (
+    JsonFlag,
+    MemoryOption,
+    parse_size,
+    print_facts,
+    print_json,
+    print_line,
+    print_table,
+)
 
 app = typer.Typer(help="The metrics by name: what each needs, its range, its parameters.", no_args_is_help=True)
 
@@ -54,6 +65,33 @@ def describe_command(
         [(one.name, one.default or "(none: give one)", one.allowed, one.help) for one in info.parameters],
     )
     print_line(f"for example: {example(info)}")
+
+
+@app.command("baseline")
+def baseline_command(
+    context: typer.Context,
+    specification: Annotated[str, typer.Argument(help="A metric with an upsilon- form.", metavar="SPEC")],
+    log: Annotated[str, typer.Option(help="The log to draw from.", metavar="LOG")],
+    pairs: Annotated[int, typer.Option(help="How many random pairs.", min=2, max=1_000_000)] = 10_000,
+    seed: Annotated[int, typer.Option(help="Another seed, other pairs.", min=0, max=2**32 - 1)] = 1,
+    memory: MemoryOption = "2GiB",
+    as_json: JsonFlag = False,
+) -> None:
+    """What a metric gives to replies that have nothing to do with their reference: the b of its upsilon form."""
+    from metrics.specification import build  # noqa: PLC0415  compiles
+    from service.baseline import baseline_of  # noqa: PLC0415
+
+    metric = build(specification)
+    stored = StoredLog.open(context.obj.logs, log)
+    with Engine(context.obj.cache / f"engine-{unique()}", memory=parse_size(memory)) as engine:
+        found = baseline_of(metric, stored, engine, pairs=pairs, seed=seed)
+    if as_json:
+        print_json(found.as_json())
+    else:
+        print_line(f"{found.metric}: mean {found.b:.7f} over {found.pairs:,} random pairs of log {log} (seed {seed})")
+        print_line(
+            f"give it to the weighted form: --metric upsilon-{found.metric.removeprefix('upsilon-')}:{found.parameter}"
+        )
 
 
 REFERENCES = {

@@ -19,7 +19,7 @@ from service.cli.common import (
     JsonFlag,
     counted,
     file_or_stdin,
-    harmless,
+    print_cells,
     print_json,
     print_line,
     print_table,
@@ -274,22 +274,26 @@ def _comparison_table(one: MetricScores) -> tuple[tuple[str, ...], list[Sequence
 
 def _print_tsv(found: Evaluation, level: LevelChoice) -> None:
     if level is LevelChoice.REPLY:
-        _tsv_line("metric", "system", "item", "score", "problem", "signature")
+        print_cells("metric", "system", "item", "score", "problem", "signature")
     else:
-        _tsv_line("metric", "system", level.value, "low", "high", "scored", "unscored", "signature")
+        print_cells(
+            "metric",
+            "system",
+            "corpus" if level is LevelChoice.CORPUS else "mean",
+            "low",
+            "high",
+            "scored",
+            "unscored",
+            "signature",
+        )
     for one in found.scores:
         for name, scores in one.systems.items():
             if level is LevelChoice.REPLY:
                 for reply in scores.replies:
                     problem = reply.problem.code if reply.problem else ""
-                    _tsv_line(one.metric.name, name, reply.id, reply.score, problem, one.signature.short)
+                    print_cells(one.metric.name, name, reply.id, reply.score, problem, one.signature.short)
                 continue
             corpus = level is LevelChoice.CORPUS
             low, high = scores.as_intervals()[0 if corpus else 1] or (None, None)
             value = scores.corpus if corpus else scores.mean
-            _tsv_line(one.metric.name, name, value, low, high, *scores.counts(), one.signature.short)
-
-
-def _tsv_line(*cells: object) -> None:
-    """Cells as they are, at full precision; a tab in a name would make another column of it."""
-    print_line("\t".join("" if cell is None else harmless(str(cell)) for cell in cells))
+            print_cells(one.metric.name, name, value, low, high, *scores.counts(), one.signature.short)

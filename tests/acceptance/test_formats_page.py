@@ -3,54 +3,16 @@
 from __future__ import annotations
 
 import re
-import shlex
-import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from acceptance.examples import FENCE, ROOT, Example, Fence, examples, run
 
 from core.logs.formats import FORMATS
 from core.logs.shapes import KNOWN_NAMES
 from service.cli import main as cli
 
-ROOT = Path(__file__).resolve().parents[2]
 FORMATS_PAGE = ROOT / "docs" / "formats.md"
-_FENCE = re.compile(r"^```(\S+)(?: (\w+)=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Fence:
-    """A fenced block: its language, what its info string says (file, make, shows), and its text."""
-
-    language: str
-    role: str
-    name: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Example:
-    """A section of a page with its fences, in order."""
-
-    title: str
-    fences: tuple[Fence, ...]
-
-
-def examples(page: Path) -> list[Example]:
-    sections = re.split(r"^## +", page.read_text("utf-8"), flags=re.MULTILINE)[1:]
-    found = [
-        Example(section.split("\n", 1)[0], tuple(Fence(*match.groups("")) for match in _FENCE.finditer(section)))
-        for section in sections
-    ]
-    return [example for example in found if any(fence.role for fence in example.fences)]
-
-
-def commands(fence: Fence) -> list[tuple[list[str], str]]:
-    """The `$ refaug …` lines of a console block, each with the output shown below it."""
-    parts = re.split(r"^\$ refaug ", fence.text, flags=re.MULTILINE)[1:]
-    return [(shlex.split(line), shown) for line, _, shown in (part.partition("\n") for part in parts)]
 
 
 @pytest.mark.parametrize("example", examples(FORMATS_PAGE), ids=lambda example: example.title)
@@ -65,26 +27,6 @@ def test_an_example_of_the_readme_gives_what_it_shows(
     example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     run(example, tmp_path, monkeypatch, capfd)
-
-
-def run(example: Example, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("COLUMNS", "120")
-    for fence in example.fences:
-        if fence.role == "file":
-            (folder / fence.name).write_text(fence.text, "utf-8")
-        elif fence.role == "make":
-            subprocess.run([sys.executable, "-c", fence.text], check=True, cwd=folder)
-            assert (folder / fence.name).exists()
-        elif fence.role == "shows":
-            assert (folder / fence.name).read_text("utf-8") == fence.text
-        elif fence.language == "console":
-            for arguments, shown in commands(fence):
-                capfd.readouterr()
-                assert cli.main(["--home", str(folder / "home"), *arguments]) == 0, capfd.readouterr().err
-                printed = capfd.readouterr().out
-                if arguments[0] != "ingest" or shown:
-                    assert printed == shown
 
 
 def test_every_format_is_in_an_example_or_named_with_its_option() -> None:
@@ -105,7 +47,7 @@ def test_the_readme_shows_the_demo_log_as_it_is(
 ) -> None:
     """The commands of `make demo`, and the excerpts and figures that the README's first screen shows of them."""
     readme = (ROOT / "README.md").read_text("utf-8")
-    shown = {fence.name: fence.text for fence in (Fence(*m.groups()) for m in _FENCE.finditer(readme))}
+    shown = {fence.name: fence.text for fence in (Fence(*m.groups()) for m in FENCE.finditer(readme))}
     monkeypatch.chdir(tmp_path)
     printed = {}
     for name, command in {

@@ -29,7 +29,6 @@ TEXT = st.lists(
     st.sampled_from(["the", "The", "cat", "cats", "running", "ran", "on", "mat", ".", "it's", "é", "犬", "?!"]),
     max_size=8,
 ).map(" ".join)
-SPOKEN = st.lists(st.sampled_from("the cat sat on a mat".split()), min_size=1, max_size=8).map(" ".join)
 
 
 def scores(specification: str, replies: Sequence[str], references: Sequence[References]) -> Floats:

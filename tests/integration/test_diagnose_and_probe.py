@@ -1,0 +1,265 @@
+"""`refaug diagnose` and `refaug meta probe` as commands, and docs/gaming.md held to what they print."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from core.errors import BadInput, Usage
+from metrics.diagnostics import FIGURES
+from service.cli.demo_log import demo_log_command
+from service.cli.diagnose import diagnose_command
+from service.cli.probe import probe_command
+from service.probe import PROBES
+from service.settings import Settings
+
+GAMING = (Path(__file__).resolve().parents[2] / "docs" / "gaming.md").read_text("utf-8")
+
+app = typer.Typer()
+meta = typer.Typer()
+app.command("demo-log")(demo_log_command)
+app.command("diagnose")(diagnose_command)
+meta.command("probe")(probe_command)
+meta.command("other")(lambda: None)  # a group of one command would be that command
+app.add_typer(meta, name="meta")
+
+
+@app.callback()
+def options(context: typer.Context) -> None:
+    context.obj = Settings(quiet=True)
+
+
+def run(*arguments: str | Path) -> None:
+    app([str(one) for one in arguments], standalone_mode=False)
+
+
+ITEMS = [
+    {"id": "1", "utterance": "Is it open?", "references": ["Yes, until six."], "replies": {"a": "Yes.", "b": "Is it?"}},
+    {"id": "2", "references": ["We won the cup."], "replies": {"a": "We won, we won, we won.", "b": ""}},
+    {"id": "3", "utterance": "Who won?", "references": ["They did."], "replies": {"a": "Yes!"}},
+    {"id": "4", "references": 7},
+]
+
+
+@pytest.fixture
+def items(tmp_path: Path) -> Path:
+    path = tmp_path / "items.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in ITEMS), "utf-8")
+    return path
+
+
+# ── diagnose ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_diagnose_prints_every_figure_of_every_system_as_json(items: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run("diagnose", items, "--json", "--sample", "5")
+    found = json.loads(capfd.readouterr().out)
+    assert (found["tokenizer"], found["sample"], found["items"]) == ("word", 5, 3)
+    assert list(found["systems"]) == ["a", "b"]
+    a, b = found["systems"]["a"], found["systems"]["b"]
+    assert list(a["figures"]) == list(b["figures"]) == list(FIGURES)
+    assert (a["replies"], a["missing"], a["tokens"]) == (3, 0, 13)
+    assert (b["replies"], b["missing"], b["tokens"]) == (2, 1, 3)
+    assert a["figures"]["generic_reused"] == a["figures"]["generic_listed"] == pytest.approx(2 / 3)
+    assert (a["figures"]["repeated_trigram"], b["figures"]["empty"]) == (pytest.approx(1 / 3), 0.5)
+    assert b["figures"]["distinct_1_sample"] is None
+    assert b["reasons"]["distinct_1_sample"] == "3 n-grams, and the sample has 5"
+    assert [(one["line"], one["field"]) for one in found["problems"]] == [(4, "references")]
+
+
+def test_diagnose_shows_a_table_for_each_group_and_why_there_is_a_dash(
+    items: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run("diagnose", items)
+    shown = capfd.readouterr()
+    titles = [line for line in shown.out.splitlines() if re.fullmatch(r"[a-z]+", line)]
+    assert titles == ["replies", "variety", "length", "generic", "repetition", "copies"]
+    assert [name for name in FIGURES if name not in shown.out] == []
+    assert "no distinct_1_sample of b: 3 n-grams, and the sample has 1,000\n" in shown.out
+    assert "item 4, references: a list was expected" in shown.err
+
+
+def test_diagnose_gives_rows_with_tabs_at_full_precision(items: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run("diagnose", items, "--tsv", "--language", "de")
+    rows = [line.split("\t") for line in capfd.readouterr().out.splitlines()]
+    assert rows[0] == ["system", "figure", "value", "reason"]
+    assert [row[:2] for row in rows[1:]] == [[system, name] for system in "ab" for name in FIGURES]
+    assert ["a", "characters_mean", str((4 + 23 + 4) / 3), ""] in rows
+    assert ["a", "generic_listed", "", "the list of generic replies is English"] in rows
+
+
+def test_diagnose_reads_line_aligned_files(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.txt").write_text("Yes.\n\n", "utf-8")
+    (tmp_path / "gold.txt").write_text("yes\nNo.\n", "utf-8")
+    run("diagnose", "--replies", f"a={tmp_path / 'a.txt'}", "--references", tmp_path / "gold.txt", "--json")
+    found = json.loads(capfd.readouterr().out)["systems"]["a"]
+    assert (found["figures"]["equal_to_gold"], found["figures"]["empty"]) == (0.5, 0.5)
+    assert found["reasons"]["parrot"] == "no item with a reply has an utterance"
+
+
+def test_what_diagnose_cannot_do_is_refused(items: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(Usage, match="--json and --tsv at once"):
+        run("diagnose", items, "--json", "--tsv")
+    with pytest.raises(Usage, match="no tokenizer is called 'words'"):
+        run("diagnose", items, "--tok", "words")
+    with pytest.raises(BadInput, match="1 item could not be used"):
+        run("diagnose", items, "--strict")
+    assert "characters_mean" in capfd.readouterr().out
+
+
+# ── probe ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_probe_prints_one_document_with_a_signature_for_each_metric(
+    items: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run("meta", "probe", items, "-m", "bleu", "-m", "ter", "--system", "b", "--generic", "So.", "--seed", "3", "--json")
+    found = json.loads(capfd.readouterr().out)
+    assert {key: found[key] for key in ("base", "seed", "generic", "padding", "without_gold", "items")} == {
+        "base": {"kind": "system", "name": "b"},
+        "seed": 3,
+        "generic": "So.",
+        "padding": 5,
+        "without_gold": False,
+        "items": 3,
+    }
+    assert [(one["metric"], one["higher_is_better"]) for one in found["scores"]] == [("bleu", True), ("ter", False)]
+    for one in found["scores"]:
+        assert one["signature"].startswith(f"{one['metric']}|")
+        names = [(row["kind"], row["name"]) for row in one["rows"]]
+        assert names == [*(("probe", name) for name in PROBES), ("system", "a"), ("system", "b")]
+        assert [row["name"] for row in one["rows"] if row["base"]] == ["b"]
+    parrot = next(row for row in found["scores"][0]["rows"] if row["name"] == "parrot")
+    assert (parrot["scored"], parrot["unscored"], parrot["unscored_by_reason"]) == (2, 1, {"no_utterance": 1})
+    assert [one["line"] for one in found["problems"]] == [4]
+
+
+def test_probe_shows_a_table_that_names_the_base_and_the_direction(
+    items: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run("meta", "probe", items, "-m", "ter", "--system", "a")
+    out = capfd.readouterr().out.splitlines()
+    assert out[0].endswith("(lower is better)")
+    parrot = next(line.split() for line in out if line.startswith("probe") and "parrot" in line)
+    assert parrot[-2:] == ["no_utterance", "1"]
+    assert re.fullmatch(r"base: the replies of a; seed 1; data [0-9a-f]{12}: 3 items", out[-1])
+    assert [line.split()[1] for line in out if " base " in line and line.startswith("system")] == ["a"]
+
+
+# ── the page ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def section(heading: str) -> str:
+    found = re.search(rf"^## {re.escape(heading)}$(.*?)(?=^## |\Z)", GAMING, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def cells(heading: str) -> list[list[str]]:
+    """The table of a section with its head, without the line under it."""
+    lines = [line for line in section(heading).splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in (lines[0], *lines[2:])]
+
+
+@pytest.fixture(scope="module")
+def demo_items(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo items as the page makes them; how long the log beside them is does not matter to them."""
+    folder = tmp_path_factory.mktemp("demo")
+    run("demo-log", "--dialogues", "10", "--output", folder / "log.jsonl", "--items-output", folder / "items.jsonl")
+    return folder / "items.jsonl"
+
+
+GOLD, SYSTEM = "The demo items, the gold tampered with", "The demo items, a system tampered with"
+
+
+@pytest.fixture(scope="module")
+def probed(demo_items: Path) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """What the commands of both sections give: for each specification its rows."""
+    return {heading: _rows_printed(heading, demo_items) for heading in (GOLD, SYSTEM)}
+
+
+def _rows_printed(heading: str, demo_items: Path) -> dict[str, list[dict[str, Any]]]:
+    (line,) = re.findall(r"^    refaug (meta probe .*)$", section(heading), re.MULTILINE)
+    words = [str(demo_items) if word == "demo/demo-items.jsonl" else word for word in shlex.split(line)]
+    printed = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
+    specifications = re.findall(r" -m (\S+)", line)
+    scores = json.loads(printed.stdout)["scores"]
+    return {name: one["rows"] for name, one in zip(specifications, scores, strict=True)}
+
+
+def shown(row: dict[str, Any], *, as_difference: bool) -> str:
+    if as_difference and not row["base"]:
+        return f"{round(row['corpus_difference'], 4) + 0.0:+.4f}"
+    return f"{row['corpus']:.4f}"
+
+
+def row_name(row: dict[str, Any]) -> str:
+    return f"system `{row['name']}`" if row["kind"] == "system" else f"`{row['name']}`"
+
+
+@pytest.mark.parametrize(("heading", "as_difference"), [(GOLD, False), (SYSTEM, True)])
+def test_a_table_of_the_gaming_page_is_what_its_command_prints(
+    heading: str, as_difference: bool, probed: dict[str, dict[str, list[dict[str, Any]]]]
+) -> None:
+    found = probed[heading]
+    assert cells(heading) == [
+        ["replies", *(f"`{name}`" for name in found)],
+        *(
+            [row_name(rows[0]), *(shown(row, as_difference=as_difference) for row in rows)]
+            for rows in zip(*found.values(), strict=True)
+        ),
+    ]
+
+
+def test_what_the_gaming_page_concludes_holds_on_the_demo_items(
+    probed: dict[str, dict[str, list[dict[str, Any]]]],
+) -> None:
+    gold, system = (
+        {name: {row_name(row): row for row in rows} for name, rows in probed[heading].items()}
+        for heading in (GOLD, SYSTEM)
+    )
+    beaten_by_parrot = [
+        name
+        for name, rows in gold.items()
+        if all(rows["`parrot`"]["rank"] < row["rank"] for row in rows.values() if row["kind"] == "system")
+    ]
+    assert beaten_by_parrot == [name for name in gold if name != "multi-bleu:n=1"]
+    assert [name for name, rows in system.items() if rows["`shuffled`"]["corpus_difference"] == 0] == ["multi-bleu:n=1"]
+    assert gold["multi-bleu"]["`shuffled`"]["corpus"] < 0.5
+    without_penalty = gold["multi-bleu:bp=none"]["`short`"], system["multi-bleu:bp=none"]["`short`"]
+    assert without_penalty[0]["corpus"] == 1.0
+    assert without_penalty[1]["mean_difference"] > 0 > without_penalty[1]["corpus_difference"]
+    assert gold["multi-bleu"]["`short`"]["corpus"] < 0.01
+    recall = system["rouge-l:measure=recall"]
+    assert recall["`padded`"]["corpus"] > recall["system `human-like`"]["corpus"] > recall["`repeated`"]["corpus"]
+    assert recall["`repeated`"]["corpus_difference"] > 0
+    gaining = [name for name in system if name != "ter" and system[name]["`padded`"]["corpus_difference"] > 0]
+    assert gaining == ["rouge-l", "rouge-l:measure=recall", "chrf"]
+    ter = gold["ter"]
+    assert ter["`empty`"]["corpus"] == ter["system `decent`"]["corpus"] == 1.0
+    assert ter["`generic`"]["corpus"] < ter["system `human-like`"]["corpus"]
+
+
+def test_the_gaming_page_has_every_probe_and_every_figure_in_order() -> None:
+    assert [row[0] for row in cells("The probes")[1:]] == [f"`{name}`" for name in PROBES]
+    assert cells("Looking at the replies themselves")[1:] == [
+        [f"`{info.name}`", info.summary] for info in FIGURES.values()
+    ]
+
+
+def test_every_command_of_the_gaming_page_parses() -> None:
+    lines = re.findall(r"^    refaug (.*)$", GAMING, re.MULTILINE)
+    assert len(lines) >= 8
+    for line in lines:
+        command: Any = typer.main.get_command(app)
+        words = shlex.split(line)
+        while hasattr(command, "commands"):
+            command = command.commands[words.pop(0)]
+        command.make_context(command.name, words)

@@ -1,0 +1,299 @@
+"""`refaug score` and `refaug metrics` as users type them: files in every layout, outputs, problems, exit codes."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+from core.demo.items import DemoItemSettings, demo_items
+from metrics.signature import Signature
+from metrics.specification import build
+
+ITEMS = [
+    {"id": "d1", "references": ["we open at nine"], "replies": {"a": "we open at nine", "b": "no idea"}},
+    {"id": "d2", "references": ["the blue one please", "blue"], "replies": {"a": "the red one", "b": "the blue one"}},
+    {"id": "d3", "references": ["yes of course you can"], "replies": {"a": "yes you can", "b": "of course"}},
+]
+
+
+@pytest.fixture
+def items(tmp_path: Path) -> Path:
+    return write(tmp_path / "items.jsonl", ITEMS)
+
+
+def write(path: Path, items: list) -> Path:
+    path.write_text("".join(json.dumps(item) + "\n" for item in items), "utf-8")
+    return path
+
+
+def lines(path: Path, *texts: str) -> Path:
+    path.write_text("".join(f"{text}\n" for text in texts), "utf-8")
+    return path
+
+
+def systems(result, metric: int = 0) -> dict:
+    assert result.code == 0, result.err
+    return result.json["scores"][metric]["systems"]
+
+
+# ── layouts ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_items_and_line_aligned_files_give_the_same_scores(home, tmp_path: Path, items: Path) -> None:
+    from_items = systems(home("score", items, "-m", "multi-bleu", "--json"))
+    aligned = home(
+        "score",
+        "--replies", f"a={lines(tmp_path / 'first.txt', *(item['replies']['a'] for item in ITEMS))}",
+        "--replies", lines(tmp_path / "b.txt", *(item["replies"]["b"] for item in ITEMS)),
+        "--references", lines(tmp_path / "r0", *(item["references"][0] for item in ITEMS)),
+        "--references", lines(tmp_path / "r1", "", "blue", ""),
+        "-m", "multi-bleu", "--json",
+    )  # fmt: skip
+    found = systems(aligned)
+    assert list(found) == ["a", "b"]
+    for system in ("a", "b"):
+        assert found[system]["corpus"] == from_items[system]["corpus"]
+        assert found[system]["interval"] == from_items[system]["interval"]
+        assert [one["score"] for one in found[system]["replies"]] == [
+            one["score"] for one in from_items[system]["replies"]
+        ]
+
+
+def test_a_file_of_weights_makes_delta_bleu(home, tmp_path: Path) -> None:
+    files = (
+        "--replies", lines(tmp_path / "hyp.txt", "we open at nine", "the red one"),
+        "--references", lines(tmp_path / "r0", "we open at nine", "the blue one"),
+        "--references", lines(tmp_path / "r1", "at ten", ""),
+        "--weights", lines(tmp_path / "w0", "0.5", "1"),
+        "--weights", lines(tmp_path / "w1", "-1", ""),
+    )  # fmt: skip
+    result = home("score", *files, "--json")
+    assert result.json["scores"][0]["metric"] == "delta-bleu"
+    same = write(
+        tmp_path / "same.jsonl",
+        [
+            {
+                "references": [{"text": "we open at nine", "weight": 0.5}, {"text": "at ten", "weight": -1}],
+                "replies": {"hyp": "we open at nine"},
+            },
+            {"references": [{"text": "the blue one", "weight": 1}], "replies": {"hyp": "the red one"}},
+        ],
+    )
+    assert systems(result) == systems(home("score", same, "-m", "delta-bleu", "--json"))
+
+
+def test_files_of_different_lengths_are_refused_with_their_lengths(home, tmp_path: Path) -> None:
+    result = home(
+        "score",
+        "--replies", lines(tmp_path / "hyp", "one", "two", "three"),
+        "--references", lines(tmp_path / "ref", "one", "two"),
+    )  # fmt: skip
+    assert result.code == 3
+    assert f"{tmp_path / 'hyp'} has 3, {tmp_path / 'ref'} has 2" in result.err
+
+
+def test_compressed_items_and_stdin_are_read_alike(home, tmp_path: Path, items: Path, monkeypatch) -> None:
+    plain = home("score", items, "--json").json
+    packed = tmp_path / "items.jsonl.gz"
+    packed.write_bytes(gzip.compress(items.read_bytes()))
+    assert home("score", packed, "--json").json == plain
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(items.read_bytes())))
+    assert home("score", "-", "--json").json == plain
+
+
+def test_replies_come_from_stdin_as_sacrebleu_users_pipe_them(home, tmp_path: Path, monkeypatch) -> None:
+    replies, references = ["The cat sat down .", "It is on the mat"], ["The cat sat .", "It was on the mat"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(replies).encode())))
+    result = home(
+        "score", "--replies", "-", "--references", lines(tmp_path / "ref", *references),
+        "-m", "multi-bleu:n=4,smooth=exp,tok=13a", "--percent", "--json",
+    )  # fmt: skip
+    assert systems(result)["stdin"]["corpus"] == pytest.approx(BLEU().corpus_score(replies, [references]).score)
+
+
+# ── outputs ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_several_metrics_come_in_the_order_asked_for_each_with_its_signature(home, items: Path) -> None:
+    specifications = ["chrf", "bleu:n=4,smooth=exp", "multi-bleu"]
+    result = home("score", items, *(part for one in specifications for part in ("-m", one)), "--json")
+    found = result.json["scores"]
+    assert [one["metric"] for one in found] == ["chrf", "bleu", "multi-bleu"]
+    for specification, one in zip(specifications, found, strict=True):
+        assert one["signature"] == Signature.of(build(specification)).short
+        assert Signature.parse(one["signature_full"]) == Signature.of(build(specification))
+
+
+def test_the_document_has_what_is_promised(home, items: Path) -> None:
+    document = home("score", items, "-m", "bleu", "--draws", "50", "--json").json
+    assert set(document) == {"scores", "data", "items", "resampling", "problems", "warnings"}
+    assert document["items"] == 3
+    found = document["scores"][0]["systems"]["a"]
+    assert {"corpus", "interval", "mean", "unscored", "replies"} <= set(found)
+    assert [one["id"] for one in found["replies"]] == ["d1", "d2", "d3"]
+    assert found["replies"][0]["parts"] == {
+        "credit": [4.0, 3.0],
+        "possible": [4.0, 3.0],
+        "ngrams": [4.0, 3.0],
+        "precisions": [1.0, 1.0],
+        "penalty": 1.0,
+        "reply_length": 4.0,
+        "reference_length": 4.0,
+    }
+    assert found["parts"]["credit"] == [sum(one["parts"]["credit"][n] for one in found["replies"]) for n in (0, 1)]
+
+
+def test_tsv_has_a_row_for_each_system_or_reply(home, items: Path) -> None:
+    by_system = home("score", items, "-m", "bleu", "--tsv", "--level", "system").out.splitlines()
+    assert by_system[0].split("\t") == [
+        "metric", "system", "mean", "low", "high", "scored", "unscored", "signature",
+    ]  # fmt: skip
+    document = systems(home("score", items, "-m", "bleu", "--json"))
+    assert [row.split("\t")[1:3] for row in by_system[1:]] == [[n, str(document[n]["mean"])] for n in ("a", "b")]
+    by_reply = home("score", items, "-m", "bleu", "--tsv", "--level", "reply").out.splitlines()
+    assert [row.split("\t")[1:4] for row in by_reply[1:]] == [
+        [name, one["id"], str(one["score"])] for name in ("a", "b") for one in document[name]["replies"]
+    ]
+
+
+def test_tables_show_the_level_that_was_asked_for(home, items: Path) -> None:
+    corpus = home("score", items, "-m", "bleu", "--percent").out
+    assert "100×corpus" in corpus
+    mean = home("score", items, "-m", "bleu", "--level", "system", "--baseline", "b").out
+    assert "against b" in mean
+    assert "p randomisation" in mean
+    replies = home("score", items, "-m", "bleu", "--level", "reply").out
+    assert [line.split()[:2] for line in replies.splitlines()[2:8]] == [
+        [name, one["id"]] for name in ("a", "b") for one in ITEMS
+    ]
+
+
+def test_the_default_metric_is_the_one_that_the_references_were_made_for(home, tmp_path: Path) -> None:
+    def metric_for(*references: object) -> str:
+        path = write(tmp_path / "i.jsonl", [{"references": list(references), "replies": {"a": "x y"}}])
+        return home("score", path, "--json").json["scores"][0]["metric"]
+
+    found = {"text": "x", "source": "retrieved", "rating": 0.5}
+    assert metric_for("x") == "multi-bleu"
+    assert metric_for("x", {"text": "y", "ratings": [4, 5]}) == "delta-bleu"
+    assert metric_for("x", {"text": "y", "weight": 0.5}, found) == "upsilon-bleu"
+
+
+def test_a_language_decides_the_tokenizer_where_the_specification_does_not(home, items: Path) -> None:
+    found = home("score", items, "-m", "bleu", "-m", "bleu:tok=char", "--language", "ja", "--json").json["scores"]
+    assert "|tok:mecab|" in found[0]["signature"]
+    assert "|tok:char|" in found[1]["signature"]
+
+
+# ── problems ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_bad_item_is_reported_with_its_place_and_the_rest_is_scored(home, tmp_path: Path) -> None:
+    path = tmp_path / "items.jsonl"
+    bad = {"id": "bad", "references": [{"text": "x", "weight": 1.5}], "replies": {"a": "x"}}
+    path.write_text("\n".join([json.dumps(ITEMS[0]), "{not json", json.dumps(bad), json.dumps(ITEMS[1])]), "utf-8")
+    result = home("score", path, "-m", "bleu", "--json")
+    assert result.code == 0
+    assert [(one["line"], one["id"], one["field"]) for one in result.json["problems"]] == [
+        (2, None, ""),
+        (3, "bad", "references[0].weight"),
+    ]
+    assert f"{path}, line 3, item bad, references[0].weight: 1.5 is out of range: it must be from -1 to 1" in result.err
+    expected = systems(home("score", write(tmp_path / "good.jsonl", ITEMS[:2]), "-m", "bleu", "--json"))
+    assert systems(result) == expected
+    strict = home("score", path, "-m", "bleu", "--json", "--strict")
+    assert strict.code == 3
+    assert json.loads(strict.out)["scores"][0]["systems"] == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["-m", "blue"], 2, "no metric is called 'blue'"),
+        (["-m", "bleu:n=9"], 2, "n cannot be '9'"),
+        (["-m", "bleu:variant=tsuta20"], 2, "bleu has no parameter 'variant'"),
+        (["-m", "upsilon-bleu"], 3, "no item has other references than golds"),
+        (["-m", "delta-bleu"], 3, "would be multi-bleu"),
+        (["-m", "ter", "--percent"], 2, "cannot be given in per cent"),
+        (["--baseline", "z"], 2, "no system is called 'z'"),
+        (["--json", "--tsv"], 2, "--json and --tsv at once"),
+        (["--explain"], 2, "--explain without --json"),
+        (["--references", "x"], 2, "ITEMS and line-aligned files at once"),
+        (["-m", "greedy"], 2, "word vectors"),
+    ],
+)
+def test_a_mistake_gets_its_own_message(home, items: Path, arguments: list[str], code: int, says: str) -> None:
+    result = home("score", items, *arguments)
+    assert (result.code, says in result.err.replace("\n", " ")) == (code, True), result.err
+
+
+def test_files_that_are_not_there_or_hold_nothing_are_named(home, tmp_path: Path) -> None:
+    assert home("score").code == 2
+    missing = home("score", tmp_path / "missing.jsonl")
+    assert missing.code == 3
+    assert "missing.jsonl" in missing.err
+    empty = home("score", lines(tmp_path / "empty.jsonl"))
+    assert empty.code == 3
+    assert "empty.jsonl" in empty.err or "no items" in empty.err
+
+
+def test_a_file_of_lines_of_another_kind_says_what_was_expected(home, tmp_path: Path) -> None:
+    result = home("score", lines(tmp_path / "log.jsonl", '{"id": "x", "turns": ["a", "b"]}'))
+    assert result.code == 3
+    assert "no item has a reply" in result.err
+
+
+def test_a_huge_reply_and_strange_texts_are_scored_beside_the_others(home, tmp_path: Path) -> None:
+    strange = [
+        {"id": "long", "references": ["a b c"], "replies": {"a": "a b " * 50_000}},
+        {"id": "marks", "references": ["?!"], "replies": {"a": "..."}},
+        {"id": "hebrew", "references": ["\u05e9\u05dc\u05d5\u05dd \u05dc\u05da"], "replies": {"a": "\u202eשלום"}},
+        {"id": "combining", "references": ["cafe\u0301"], "replies": {"a": "caf\u00e9"}},
+        {"id": "nothing", "references": ["x"], "replies": {"a": "\u200b"}},
+    ]
+    result = home("score", write(tmp_path / "strange.jsonl", strange), "-m", "bleu:bp=none", "--json")
+    scores = {one["id"]: one["score"] for one in systems(result)["a"]["replies"]}
+    assert 0 < scores.pop("long") < 0.01
+    assert scores.pop("hebrew") > 0
+    assert scores == {"marks": 0.0, "combining": 1.0, "nothing": 0.0}
+
+
+# ── the demo, the catalogue, start-up ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_demo_systems_come_in_their_order(home, tmp_path: Path) -> None:
+    path = write(tmp_path / "demo.jsonl", [item.as_json() for item in demo_items(DemoItemSettings())])
+    found = systems(home("score", path, "-m", "bleu", "--json"))
+    assert sorted(found, key=lambda name: -found[name]["corpus"]) == ["human-like", "decent", "generic", "random"]
+
+
+def test_the_catalogue_lists_and_describes_every_metric(home) -> None:
+    listed = home("metrics", "list", "--json").json["metrics"]
+    names = [one["name"] for one in listed]
+    assert names[:4] == ["bleu", "multi-bleu", "delta-bleu", "upsilon-bleu"]
+    assert {"upsilon-chrf", "upsilon-rouge-l", "upsilon-greedy", "upsilon-bertscore"} <= set(names)
+    assert "upsilon-cider" not in names
+    for one in listed:
+        assert home("metrics", "describe", one["name"], "--json").json == one
+        shown = home("metrics", "describe", one["name"]).out
+        assert all(parameter["name"] in shown for parameter in one["parameters"])
+    assert home("metrics", "describe", "blue").code == 2
+
+
+def test_other_commands_start_without_the_compiler() -> None:
+    """Numba, scipy and the models are for those who score: they must not slow an ingest's start."""
+    program = "import sys; from service.cli.main import app; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env={**os.environ}
+    ).stdout.split()
+    assert {"numba", "scipy", "matplotlib", "gensim", "onnxruntime", "sacrebleu", "nltk", "torch"} & set(
+        loaded
+    ) == set()

@@ -1,0 +1,576 @@
+"""Agreement with people: the right rows, the right figures, and a reason wherever there is no figure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from core.errors import BadInput, Usage
+from core.items import BadItem, item_of
+from core.records import Item
+from metrics.specification import build
+from service.meta import (
+    AgreementRow,
+    ComparedMetric,
+    MetaResult,
+    MetaSettings,
+    RatedItems,
+    RowKind,
+    RowsChoice,
+    SetResult,
+    agreement,
+    default_metrics,
+)
+
+WORDS = sorted({"the", "a", "cat", "dog", "sat", "ran", "home", "fast", "today", "never", "maybe", "we", "you", "go"})
+FEW = 200
+
+
+def item(name: str, references: list[Any], replies: dict[str, str], ratings: dict[str, Any]) -> Item:
+    listed = {system: list(given) for system, given in ratings.items()}
+    values = {"id": name, "references": references, "replies": replies, "ratings": listed}
+    return item_of(values, fallback_id=name)
+
+
+def rated_items(contexts: int = 20, systems: int = 4, annotators: int = 3, seed: int = 0) -> list[Item]:
+    """Replies that share more or fewer words with two golds, and noisy ratings of how many."""
+    random = np.random.default_rng(seed)
+    items = []
+    for number in range(contexts):
+        golds = [" ".join(random.choice(WORDS, size=random.integers(4, 9))) for _ in range(2)]
+        replies, ratings = {}, {}
+        for system in range(systems):
+            kept = [word for word in golds[0].split() if random.random() < 0.2 + 0.2 * system]
+            added = list(random.choice(WORDS, size=random.integers(1, 5)))
+            replies[f"s{system}"] = " ".join([*kept, *added, "oh"])  # no gold has "oh": none is a reply
+            quality = len(kept) / 2 + random.normal(size=annotators)
+            ratings[f"s{system}"] = [int(one) for one in np.clip(np.round(quality + 2), 1, 5)]
+        items.append(item(f"c{number}", golds, replies, ratings))
+    return items
+
+
+def compared(*specifications: str) -> list[ComparedMetric]:
+    return [ComparedMetric(name=text, metric=build(text)) for text in specifications]
+
+
+def meta(
+    *sets: list[Item], metrics: tuple[str, ...] = ("bleu", "rouge-1"), baseline: str | None = None, **settings: Any
+) -> MetaResult:
+    named = [RatedItems(name=f"set{number}", items=items) for number, items in enumerate(sets, start=1)]
+    return agreement(named, compared(*metrics), MetaSettings(**{"draws": FEW, **settings}), baseline=baseline)
+
+
+def only(result: MetaResult) -> SetResult:
+    (found,) = result.sets
+    return found
+
+
+def row(found: SetResult, name: str) -> AgreementRow:
+    return next(one for one in found.rows if one.name == name)
+
+
+# ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_correlations_are_those_of_scipy_over_the_rows_and_in_the_order_of_the_file() -> None:
+    items = rated_items()
+    found = only(meta(items))
+    expected = [(one.id, system) for one in items for system in one.replies]
+    assert list(zip(found.points.items, found.points.systems, strict=True)) == expected
+    ratings = np.array([np.mean(one.ratings[system]) for one in items for system in one.replies])
+    np.testing.assert_allclose(found.points.ratings, ratings)
+    for name, exact in [*found.points.values.items(), ("length", found.points.lengths)]:
+        one, values = row(found, name), np.round(exact, 9)  # what rounding alone keeps apart is a tie
+        assert one.spearman.value == pytest.approx(stats.spearmanr(values, ratings).statistic, abs=1e-12)
+        assert one.pearson.value == pytest.approx(stats.pearsonr(values, ratings).statistic, abs=1e-12)
+        assert one.kendall.value == pytest.approx(stats.kendalltau(values, ratings).statistic, abs=1e-12)
+        assert one.n == len(expected) == 80
+
+
+def test_scores_are_those_of_the_metric_and_lengths_count_words() -> None:
+    items = rated_items()
+    found = only(meta(items, metrics=("rouge-1:measure=precision,refs=gold",)))
+    shares, lengths = [], []
+    for one in items:
+        gold = Counter(one.pair.references[0].text.split())
+        for reply in one.replies.values():
+            words = Counter(reply.split())
+            shares.append((words & gold).total() / words.total())
+            lengths.append(words.total())
+    np.testing.assert_allclose(found.points.values["rouge-1:measure=precision,refs=gold"], shares)
+    assert found.points.lengths.tolist() == lengths
+
+
+def test_with_length_held_fixed_the_ranks_are_freed_of_a_parabola_in_its_rank() -> None:
+    found = only(meta(rated_items()))
+    points = found.points
+    x, y, length = (
+        stats.rankdata(np.round(values, 9)) for values in (points.values["rouge-1"], points.ratings, points.lengths)
+    )
+    rest = [values - np.polyval(np.polyfit(length, values, 2), length) for values in (x, y)]
+    expected = np.corrcoef(*rest)[0, 1]
+    assert row(found, "rouge-1").partial_spearman.value == pytest.approx(expected, abs=1e-9)
+    assert (row(found, "length").partial_spearman.value, row(found, "length").partial_spearman.why) == (
+        None,
+        "it is the length itself",
+    )
+
+
+def test_rows_are_the_metrics_in_order_then_length_then_people() -> None:
+    found = only(meta(rated_items(), metrics=("chrf", "bleu"), baseline="bleu"))
+    assert [(one.name, one.kind, one.is_baseline) for one in found.rows] == [
+        ("chrf", RowKind.METRIC, False),
+        ("bleu", RowKind.METRIC, True),
+        ("length", RowKind.LENGTH, False),
+        ("human", RowKind.HUMAN, False),
+    ]
+    assert row(found, "bleu").differences == {}
+    difference = row(found, "chrf").differences["spearman"].value
+    assert difference == pytest.approx(row(found, "chrf").spearman.value - row(found, "bleu").spearman.value)
+
+
+def test_a_metric_of_which_less_is_better_is_turned_and_says_so() -> None:
+    result = meta(rated_items(), metrics=("bleu", "ter"))
+    found, ter = only(result), row(only(result), "ter")
+    points = found.points
+    expected = -stats.spearmanr(points.values["ter"], points.ratings).statistic
+    assert (ter.turned, row(found, "bleu").turned) == (True, False)
+    assert (ter.spearman.value, ter.spearman.value > 0) == (pytest.approx(expected), True)
+    assert ter.kendall.value == pytest.approx(-stats.kendalltau(points.values["ter"], points.ratings).statistic)
+    assert ter.by_annotator is not None
+    assert ter.by_annotator.each[0].value == pytest.approx(
+        -stats.spearmanr(points.values["ter"], points.by_annotator[:, 0]).statistic
+    )
+    assert ter.as_json()["turned"] is True
+    assert [one["turned"] for one in result.as_json()["metrics"]] == [False, True]
+
+
+def test_intervals_and_p_come_from_drawing_whole_contexts() -> None:
+    found = only(meta(rated_items(), draws=4_000))
+    points, random = found.points, np.random.default_rng(7)
+    names = list(dict.fromkeys(points.items))
+    rows_of = [np.flatnonzero(np.array(points.items) == name) for name in names]
+    drawn = []
+    for _ in range(4_000):
+        rows = np.concatenate([rows_of[place] for place in random.integers(0, len(names), len(names))])
+        one, other = (np.corrcoef(points.values[name][rows], points.ratings[rows])[0, 1] for name in points.values)
+        drawn.append((other, other - one))
+    bounds = np.quantile(np.array(drawn), [0.025, 0.975], axis=0)
+    rouge = row(found, "rouge-1")
+    assert [rouge.pearson.low, rouge.pearson.high] == pytest.approx(bounds[:, 0].tolist(), abs=0.02)
+    difference = rouge.differences["pearson"]
+    assert [difference.low, difference.high] == pytest.approx(bounds[:, 1].tolist(), abs=0.02)
+    deltas = np.array(drawn)[:, 1]
+    assert difference.p == pytest.approx(min(1, 2 * min((deltas <= 0).mean(), (deltas >= 0).mean())), abs=0.03)
+
+
+def test_holm_is_over_the_metrics_without_the_length() -> None:
+    found = only(meta(rated_items(), metrics=("bleu", "rouge-1", "chrf", "rouge-l")))
+    family = [row(found, name) for name in ("rouge-1", "chrf", "rouge-l")]
+    for kind in ("spearman", "pearson"):
+        raw = [one.differences[kind].p for one in family]
+        assert [one.holm[kind] for one in family] == pytest.approx(multipletests(raw, method="holm")[1].tolist())
+    assert (row(found, "length").holm, row(found, "bleu").holm) == ({}, {})
+    assert row(found, "length").differences["spearman"].p is not None
+
+
+def test_williams_says_that_it_takes_rows_for_independent() -> None:
+    found = only(meta(rated_items()))
+    points, n = found.points, 80
+    one, other = points.values["rouge-1"], points.values["bleu"]
+    r12, r13, r23 = (
+        stats.pearsonr(*pair)[0] for pair in ((one, points.ratings), (other, points.ratings), (one, other))
+    )
+    k = 1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23
+    t = (r12 - r13) * math.sqrt(
+        (n - 1) * (1 + r23) / (2 * k * (n - 1) / (n - 3) + (r12 + r13) ** 2 / 4 * (1 - r23) ** 3)
+    )
+    test = row(found, "rouge-1").williams["pearson"]
+    assert (test.t, test.note) == (pytest.approx(t), "assumes independent rows")
+    assert row(found, "bleu").williams == {}
+
+
+def test_systems_are_compared_with_contexts_taken_out_and_no_p_below_eight() -> None:
+    found = only(meta(rated_items(systems=4)))
+    points = found.points
+    means = []
+    for values in (points.values["rouge-1"], points.ratings):
+        table = values.reshape(20, 4)  # every system replied to every context
+        means.append((table - table.mean(axis=1, keepdims=True)).mean(axis=0))
+    level = row(found, "rouge-1").system_level
+    assert level is not None
+    assert level.systems == ("s0", "s1", "s2", "s3")
+    np.testing.assert_allclose(level.scores, means[0], atol=1e-12)
+    assert level.by_kind["pearson"].value == pytest.approx(stats.pearsonr(*means).statistic)
+    assert (level.by_kind["pearson"].p, level.by_kind["pearson"].why) == (None, "fewer than 8 systems")
+    eight = row(only(meta(rated_items(systems=8))), "rouge-1").system_level
+    assert eight is not None
+    assert eight.by_kind["spearman"].p is not None
+
+
+def test_the_system_whose_absence_changes_most_is_named() -> None:
+    found = only(meta(rated_items()))
+    points, systems = found.points, np.array(found.points.systems)
+    values = points.values["bleu"]
+    whole = stats.spearmanr(values, points.ratings).statistic
+    without = {
+        name: stats.spearmanr(values[systems != name], points.ratings[systems != name]).statistic
+        for name in ("s0", "s1", "s2", "s3")
+    }
+    most = max(without, key=lambda name: abs(without[name] - whole))
+    found_without = row(found, "bleu").without_system
+    assert found_without is not None
+    assert (found_without.most, found_without.change) == (most, pytest.approx(without[most] - whole))
+    assert found_without.spread.lowest == pytest.approx(min(without.values()))
+    assert found_without.spread.highest == pytest.approx(max(without.values()))
+
+
+def test_groups_of_one_are_the_rows_and_too_few_groups_have_a_reason() -> None:
+    groups = row(only(meta(rated_items())), "bleu").groups
+    assert [group.size for group in groups] == [1, 5, 20, 100]
+    assert groups[0].by_kind["spearman"].value == pytest.approx(row(only(meta(rated_items())), "bleu").spearman.value)
+    assert [group.groups for group in groups] == [80, 16, 4, 0]
+    assert groups[3].by_kind["spearman"].value is None
+    assert groups[3].by_kind["spearman"].why == "fewer than 3 groups of 100"
+
+
+# ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def with_copies() -> list[Item]:
+    """Ten contexts, in the first two of which a system says what a gold says, in other letters."""
+    items = rated_items(contexts=10)
+    changed = []
+    for number, one in enumerate(items):
+        replies = dict(one.replies)
+        if number < 2:
+            replies["s3"] = one.pair.references[number].text.upper() + " !"
+        changed.append(item(one.id, [r.text for r in one.pair.references], replies, dict(one.ratings)))
+    return changed
+
+
+def test_a_reply_that_is_one_of_its_own_golds_is_no_fair_row() -> None:
+    fair, everything = only(meta(with_copies())), only(meta(with_copies(), rows=RowsChoice.ALL))
+    for found in (fair, everything):
+        assert (found.counts.rated, found.counts.references_themselves, found.counts.fair) == (40, 2, 38)
+    assert (fair.counts.used, everything.counts.used) == (38, 40)
+    assert ("c0", "s3") not in list(zip(fair.points.items, fair.points.systems, strict=True))
+    assert everything.points.values["rouge-1"][3] == pytest.approx(1.0)
+
+
+def test_using_all_rows_comes_with_a_warning() -> None:
+    assert meta(with_copies()).warnings == ()
+    (warning,) = meta(with_copies(), rows=RowsChoice.ALL).warnings
+    assert "2 of 40 replies are one of their own golds" in warning
+
+
+def test_references_identical_to_the_reply_are_removed_for_that_reply_alone() -> None:
+    items = rated_items(contexts=10)
+    supplied = {"text": items[0].replies["s1"].upper(), "weight": 0.5}
+    golds = [one.text for one in items[0].pair.references]
+    items[0] = item("c0", [*golds, supplied], dict(items[0].replies), dict(items[0].ratings))
+    plain = only(meta(rated_items(contexts=10), metrics=("rouge-1",)))
+    fair = only(meta(items, metrics=("rouge-1",)))
+    everything = only(meta(items, metrics=("rouge-1",), rows=RowsChoice.ALL))
+    assert (fair.counts.references_removed, fair.counts.references_themselves, fair.counts.used) == (1, 0, 40)
+    assert fair.points.values["rouge-1"][1] == plain.points.values["rouge-1"][1]
+    assert fair.points.values["rouge-1"][0] >= plain.points.values["rouge-1"][0]  # others still have it
+    assert everything.points.values["rouge-1"][1] == pytest.approx(1.0)
+    assert everything.counts.references_removed == 0
+
+
+def test_a_row_that_one_metric_cannot_score_is_left_out_for_all_and_counted_by_reason() -> None:
+    items = rated_items(contexts=10)
+    only_supplied = {"text": items[0].replies["s1"], "weight": 1.0}
+    items[0] = item("c0", [only_supplied], dict(items[0].replies), dict(items[0].ratings))
+    result = meta(items, metrics=("bleu", "multi-bleu"))
+    counts = only(result).counts
+    # No gold for bleu at all; for multi-bleu the reply that was the only reference has none left.
+    assert counts.unscored == {"bleu": {"no_gold": 4}, "multi-bleu": {"no_reference": 1}}
+    assert (counts.left_out, counts.used, counts.contexts) == (4, 36, 9)
+    assert {one.n for one in only(result).rows} == {36}
+    assert [warning.split(": ")[1] for warning in result.warnings] == [
+        "bleu has no score for 4 replies (no_gold)",
+        "multi-bleu has no score for 1 replies (no_reference)",
+    ]
+
+
+def test_replies_without_a_rating_are_not_used_and_counted_by_system() -> None:
+    items = rated_items(contexts=10)
+    for number, taken in ((0, []), (1, [None, None, None]), (2, [None, 4])):
+        ratings = {**items[number].ratings, "s2": taken}
+        golds = [one.text for one in items[number].pair.references]
+        items[number] = item(f"c{number}", golds, dict(items[number].replies), ratings)
+    result = meta(items)
+    found = only(result)
+    assert (found.counts.replies, found.counts.rated, dict(found.counts.unrated)) == (40, 38, {"s2": 2})
+    place = list(zip(found.points.items, found.points.systems, strict=True)).index(("c2", "s2"))
+    assert found.points.ratings[place] == 4.0
+    assert np.isnan(found.points.by_annotator[place]).tolist() == [True, False, True]
+    assert result.warnings == ("set1: 2 replies of s2 have no rating and are not used",)
+
+
+def test_bad_items_are_kept_with_the_set_they_were_in() -> None:
+    bad = BadItem(file="x.jsonl", line=3, item=None, field="id", message="it is empty")
+    result = agreement([RatedItems(name="one", items=[bad, *rated_items()])], compared("bleu"), MetaSettings(draws=10))
+    assert (result.bad_items, result.sets[0].counts.bad_items, result.sets[0].counts.items) == ((bad,), 1, 20)
+
+
+# ── annotators ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_annotator_is_correlated_alone_with_extremes() -> None:
+    found = only(meta(rated_items()))
+    points = found.points
+    each = [stats.spearmanr(points.values["bleu"], column).statistic for column in points.by_annotator.T]
+    spread = row(found, "bleu").by_annotator
+    assert spread is not None
+    assert [spread.each[place].value for place in range(3)] == pytest.approx(each)
+    assert (spread.lowest, spread.highest) == (pytest.approx(min(each)), pytest.approx(max(each)))
+
+
+def test_people_stand_as_a_row_stepped_up_from_halves() -> None:
+    found = only(meta(rated_items(annotators=2)))
+    random = np.random.default_rng(3)
+    dealt = [random.permuted(found.points.by_annotator, axis=1) for _ in range(1_000)]  # who is in which half of a row
+    r = np.mean([np.corrcoef(halves.T)[0, 1] for halves in dealt])
+    assert found.annotators.split_half.pearson.half == pytest.approx(r, abs=0.01)
+    assert row(found, "human").pearson.value == pytest.approx(2 * r / (1 + r), abs=0.01)
+
+
+def test_of_one_annotator_there_is_no_figure_but_a_reason() -> None:
+    found = only(meta(rated_items(annotators=1)))
+    assert [one.name for one in found.rows] == ["bleu", "rouge-1", "length"]
+    assert row(found, "bleu").by_annotator is None
+    assert (found.annotators.kappa.mean, found.annotators.kappa.why) == (None, "only one annotator")
+    assert row(found, "bleu").spearman.value is not None
+
+
+def careless(contexts: int = 20) -> list[Item]:
+    """As `rated_items`, with an annotator in second place who clicked at random."""
+    random = np.random.default_rng(5)
+    return [
+        item(
+            one.id,
+            [r.text for r in one.pair.references],
+            dict(one.replies),
+            {s: [rated[0], int(random.integers(1, 6)), *rated[1:]] for s, rated in one.ratings.items()},
+        )
+        for one in rated_items(contexts)
+    ]
+
+
+def test_annotators_whose_kappa_is_too_low_are_left_out() -> None:
+    result = meta(careless(), min_kappa=0.2)
+    found, expected = only(result), only(meta(rated_items()))
+    assert found.annotators.kept == (0, 2, 3)
+    assert [one.annotator for one in found.annotators.dropped] == [1]
+    np.testing.assert_allclose(found.points.ratings, expected.points.ratings)
+    spread = row(found, "bleu").by_annotator
+    assert spread is not None
+    assert list(spread.each) == [0, 2, 3]
+    assert "annotator 2 dropped: mean κ" in result.warnings[0]
+    assert [one["annotator"] for one in found.annotators.as_json()["kappa_of_each"]] == [0, 2, 3]
+    assert only(meta(careless())).annotators.kept == (0, 1, 2, 3)
+
+
+def test_when_no_annotator_is_left_the_highest_kappa_is_named() -> None:
+    with pytest.raises(BadInput, match="no annotator is left") as caught:
+        meta(rated_items(), min_kappa=0.99)
+    assert "the highest is 0." in caught.value.remedy
+
+
+def test_one_annotator_alone_is_kept_whatever_kappa_is_asked_for() -> None:
+    result = meta(rated_items(annotators=1), min_kappa=0.9)
+    assert only(result).annotators.kept == (0,)
+    assert result.warnings == ("set1: one annotator only, so that there is no κ to be left out by",)
+
+
+# ── where there is no figure ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def numbers_in(value: Any) -> list[float]:
+    if isinstance(value, dict):
+        return [one for inner in value.values() for one in numbers_in(inner)]
+    if isinstance(value, list | tuple):
+        return [one for inner in value for one in numbers_in(inner)]
+    return [value] if isinstance(value, float) else []
+
+
+def rated_alike() -> list[Item]:
+    return [
+        item(one.id, [r.text for r in one.pair.references], dict(one.replies), {s: [3, 3] for s in one.replies})
+        for one in rated_items()
+    ]
+
+
+def far_from_the_golds() -> list[Item]:
+    return [item(one.id, ["zebra"], dict(one.replies), dict(one.ratings)) for one in rated_items()]
+
+
+@pytest.mark.parametrize(
+    ("items", "why"),
+    [
+        (rated_alike(), "all ratings are equal"),
+        (far_from_the_golds(), "all scores are equal"),
+        (rated_items(contexts=1, systems=2), "fewer than 3 rows"),
+        ([item("c", ["a b"], {"s": "a b"}, {"s": [1, 2]})], "fewer than 3 rows"),
+    ],
+    ids=["equal ratings", "constant metric", "two rows", "no fair row"],
+)
+def test_an_undefined_figure_is_none_with_a_reason_and_never_nan(items: list[Item], why: str) -> None:
+    result = meta(items)
+    bleu = row(only(result), "bleu")
+    for figure in (bleu.spearman, bleu.pearson, bleu.kendall, bleu.partial_spearman):
+        assert (figure.value, figure.why) == (None, why)
+    assert row(only(result), "rouge-1").differences["spearman"].value is None
+    assert row(only(result), "rouge-1").differences["spearman"].why is not None
+    assert row(only(result), "rouge-1").williams["spearman"].p is None
+    assert all(math.isfinite(one) for one in numbers_in(result.as_json(points=True)))
+
+
+def test_one_context_has_figures_and_no_interval() -> None:
+    bleu = row(only(meta(rated_items(contexts=1, systems=6))), "bleu")
+    assert bleu.spearman.value is not None
+    assert (bleu.spearman.low, bleu.spearman.why) == (None, "fewer than 2 contexts")
+
+
+def test_a_set_without_any_rating_is_refused_with_the_name_of_the_field() -> None:
+    items = [item("a", ["x y"], {"s": "x"}, {}), item("b", ["x y"], {"s": "x"}, {"s": [None]})]
+    with pytest.raises(BadInput, match="set1: no reply has a rating in the field ratings"):
+        meta(items)
+
+
+def test_a_set_without_replies_is_refused() -> None:
+    with pytest.raises(BadInput, match="no item has a reply"):
+        meta([item("a", ["x"], {}, {})])
+
+
+# ── several sets ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_mean_counts_every_set_the_same() -> None:
+    result = meta(rated_items(contexts=8, seed=1), rated_items(contexts=24, seed=2), metrics=("bleu", "ter"))
+    assert result.mean is not None
+    assert result.mean.sets == ("set1", "set2")
+    for place, mean in enumerate(result.mean.rows):
+        of_sets = [found.rows[place] for found in result.sets]
+        assert {one.name for one in of_sets} == {mean.name}
+        assert mean.n == 32 + 96
+        for kind in ("spearman", "pearson", "kendall", "partial_spearman"):
+            values = [getattr(one, kind).value for one in of_sets]
+            expected = None if None in values else pytest.approx(sum(values) / 2)
+            assert getattr(mean, kind).value == expected
+    ter = result.mean.rows[1]
+    assert (ter.turned, ter.differences["spearman"].low is not None) == (True, True)
+    assert ter.holm["spearman"] == ter.differences["spearman"].p  # a family of one
+    assert [one.name for one in result.mean.rows] == ["bleu", "ter", "length", "human"]
+
+
+def test_the_mean_has_a_narrower_interval_than_each_of_two_equal_sets() -> None:
+    result = meta(rated_items(seed=1), rated_items(seed=1), draws=2_000)
+    assert result.mean is not None
+    widths = [one.rows[0].spearman.high - one.rows[0].spearman.low for one in (*result.sets, result.mean)]
+    assert widths[2] == pytest.approx(widths[0] / math.sqrt(2), rel=0.1)
+
+
+def test_there_is_no_mean_where_a_set_has_no_figure_and_no_human_mean_without_people_in_all() -> None:
+    mean = meta(rated_items(), rated_alike()).mean
+    assert mean is not None
+    assert mean.rows[0].spearman.value is None
+    assert mean.rows[0].spearman.why == "in set 2 of 2: all ratings are equal"
+    assert mean.rows[0].kendall.why == "all ratings are equal"
+    one_sided = meta(rated_items(), rated_items(annotators=1)).mean
+    assert one_sided is not None
+    assert [one.name for one in one_sided.rows] == ["bleu", "rouge-1", "length"]
+
+
+def test_one_set_has_no_mean() -> None:
+    assert meta(rated_items()).mean is None
+
+
+# ── settings and records ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_same_seed_gives_the_same_document_and_another_one_other_intervals() -> None:
+    first, again, other = (meta(rated_items(), seed=seed).as_json() for seed in (1, 1, 2))
+    assert first == again
+    assert first["sets"][0]["rows"][0]["spearman"]["value"] == other["sets"][0]["rows"][0]["spearman"]["value"]
+    assert first["sets"][0]["rows"][0]["spearman"]["interval"] != other["sets"][0]["rows"][0]["spearman"]["interval"]
+
+
+def test_json_has_the_points_only_when_asked() -> None:
+    result = meta(rated_items(contexts=5))
+    assert "points" not in result.as_json()["sets"][0]
+    points = result.as_json(points=True)["sets"][0]["points"]
+    assert {len(column) for name, column in points.items() if name != "scores"} == {20}
+    assert list(points["scores"]) == ["bleu", "rouge-1"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"draws": 0}, "0 draws"),
+        ({"draws": 1_000_001}, "draws"),
+        ({"confidence": 1.0}, "a confidence of 1"),
+        ({"min_kappa": 1.5}, "1.5"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(Usage, match=message):
+        MetaSettings(**wrong)
+
+
+def test_metrics_must_be_there_and_different_and_the_baseline_among_them() -> None:
+    with pytest.raises(Usage, match="no metric"):
+        meta(rated_items(), metrics=())
+    with pytest.raises(Usage, match="bleu is named twice"):
+        meta(rated_items(), metrics=("bleu", "bleu"))
+    with pytest.raises(Usage, match="baseline chrf is not among"):
+        meta(rated_items(), baseline="chrf")
+    with pytest.raises(Usage, match="no test set"):
+        meta()
+
+
+def test_the_plain_metrics_that_apply_depend_on_the_references() -> None:
+    one = item("a", ["x"], {"s": "y"}, {"s": [1]})
+    two = item("b", ["x", "z"], {"s": "y"}, {"s": [1]})
+    supplied = item("c", [{"text": "x", "weight": 0.5}], {"s": "y"}, {"s": [1]})
+    retrieved = item("d", [{"text": "x", "weight": 0.5, "source": "retrieved"}], {"s": "y"}, {"s": [1]})
+    assert default_metrics([one]) == ["bleu", "rouge-l", "chrf"]
+    assert default_metrics([one, two]) == ["bleu", "multi-bleu", "rouge-l", "chrf"]
+    assert default_metrics([supplied]) == ["multi-bleu", "rouge-l", "chrf"]
+    with pytest.raises(BadInput, match="no item has a reference of its own"):
+        default_metrics([retrieved])
+
+
+@hypothesis_settings(max_examples=15, deadline=None)
+@given(st.permutations(range(8)), st.sampled_from([0.5, 1, 3]), st.integers(-5, 5))
+def test_neither_the_order_of_items_nor_the_unit_of_ratings_changes_a_correlation(
+    order: list[int], factor: float, shift: int
+) -> None:
+    items = rated_items(contexts=8)
+    plain = only(meta(items, draws=1))
+    moved = [
+        item(
+            items[place].id,
+            [r.text for r in items[place].pair.references],
+            dict(items[place].replies),
+            {s: [factor * one + shift for one in rated] for s, rated in items[place].ratings.items()},
+        )
+        for place in order
+    ]
+    changed = only(meta(moved, draws=1))
+    for name in ("bleu", "rouge-1", "length"):
+        for kind in ("spearman", "pearson", "kendall"):
+            expected = getattr(row(plain, name), kind).value
+            assert getattr(row(changed, name), kind).value == pytest.approx(expected, abs=1e-9)
