@@ -22,6 +22,7 @@ FIELDS: Final = ("id", "utterance", "turns", "references", "replies", "ratings",
 _REFERENCE_NUMBERS: Final = {"weight": (-1.0, 1.0), "rating": (-1.0, 1.0), "similarity": (-math.inf, math.inf)}
 _READ: Final = frozenset({"text", "source", "weight", "similarity", "rating", "ratings", "scale"})
 _LONGEST_NAME: Final = 200
+_ADVICE_FOR_LOGS: Final = ": if the file is in Latin-1, say --encoding latin-1"
 _LIKERT: Final = (1.0, 5.0)
 
 
@@ -54,9 +55,10 @@ def read_items(path: Path, *, unknown: Callable[[str], None] | None = None) -> I
     source = Source.of(path)
     seen, told = dict[str, int](), set[str]()
     for block in LineReader(source):
-        for row in json_rows(block):
+        for row in json_rows(block) if block.bad is None else (block.bad,):
             if not isinstance(row, tuple):
-                yield BadItem(file=source.name, line=row.line, item=None, field="", message=row.message)
+                message = row.message.replace(_ADVICE_FOR_LOGS, "; test files are in UTF-8")
+                yield BadItem(file=source.name, line=row.line, item=None, field="", message=message)
                 continue
             line, values = row
             try:
@@ -104,10 +106,10 @@ def item_of(values: Mapping[str, Any], *, fallback_id: str) -> Item:
     pair = TestPair(
         id=_text(name, "id", empty=False),
         turns=_turns(values),
-        references=tuple(_references(values.get("references", ()))),
+        references=tuple(_references(_or_none_given(values.get("references")))),
         dialogue=None if values.get("dialogue") is None else _text(values["dialogue"], "dialogue"),
         time=_time(values.get("time")),
-        exclude=tuple(_texts(values.get("exclude", ()), "exclude")),
+        exclude=tuple(_texts(_or_none_given(values.get("exclude")), "exclude")),
     )
     replies = {_system(name, "replies"): _reply(text, name) for name, text in _object(values, "replies").items()}
     ratings = {_system(name, "ratings"): _ratings(given, name) for name, given in _object(values, "ratings").items()}
@@ -140,6 +142,11 @@ def _texts(value: object, at: str) -> Iterator[str]:
         raise _Wrong(at, f"a list of texts was expected, {_found(value)} was found")
     for number, text in enumerate(value):
         yield _text(text, f"{at}[{number}]")
+
+
+def _or_none_given(value: object) -> object:
+    """`null` is as good as a field that is not there."""
+    return () if value is None else value
 
 
 def _object(values: Mapping[str, Any], at: str) -> Mapping[str, Any]:
@@ -185,7 +192,10 @@ def _time(value: object) -> datetime | None:
 def _number(value: object, at: str, least: float = -math.inf, most: float = math.inf) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _Wrong(at, f"a number was expected, {_found(value)} was found")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        number = math.inf
     if not math.isfinite(number) or not least <= number <= most:
         bounds = f"from {least:g} to {most:g}" if math.isfinite(least) else "finite"
         raise _Wrong(at, f"{number:g} is out of range: it must be {bounds}")
@@ -226,7 +236,7 @@ def _reference(values: Mapping[str, Any], at: str) -> Reference:
         numbers["weight"] = _weight_of_ratings(values, at)
     return Reference(
         text=_text(values["text"], f"{at}.text"),
-        source=_origin(values, at, rated="weight" in numbers),
+        source=_origin(values, at, rated=bool(numbers.keys() & {"weight", "rating"})),
         more={name: value for name, value in values.items() if name not in _READ},
         **{"weight": numbers.get("rating"), **numbers},
     )
@@ -248,7 +258,8 @@ def _weight_of_ratings(values: Mapping[str, Any], at: str) -> float:
     if not isinstance(given, list) or not given:
         raise _Wrong(f"{at}.ratings", f"a list of at least one number was expected, {_found(given)} was found")
     rated = [_number(one, f"{at}.ratings[{number}]", low, high) for number, one in enumerate(given)]
-    return 2 * (math.fsum(rated) / len(rated) - low) / (high - low) - 1
+    # Halves, so that the widest scale does not overflow.
+    return math.fsum(2 * ((one / 2 - low / 2) / (high / 2 - low / 2)) - 1 for one in rated) / len(rated)
 
 
 def _scale(value: object, at: str) -> tuple[float, float]:

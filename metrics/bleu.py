@@ -72,7 +72,7 @@ class Bleu(Metric):
     """Every BLEU of the register: they differ in which references they are given, not in what is done with them."""
 
     def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
-        chosen = _completed(info, settings)
+        chosen = dict(settings)
         self.info = info
         self.tokenizer, self.lower_case = tokenizer_and_case(info.name, chosen)
         self.settings = {**chosen, "case": chosen["case"], "tok": self.tokenizer.name}
@@ -254,18 +254,6 @@ class Bleu(Metric):
 def build(info: MetricInfo, settings: Mapping[str, str]) -> Bleu:
     """Make one from checked settings."""
     return Bleu(info, settings)
-
-
-def _completed(info: MetricInfo, settings: Mapping[str, str]) -> dict[str, str]:
-    """What one setting decides about others: tsuta20 knows neither smoothing nor effective order."""
-    chosen = dict(settings)
-    if chosen.get("variant") != "tsuta20":
-        return chosen
-    for key, only, default in (("smooth", "none", "add-k[1]"), ("eff", "no", "auto")):
-        if chosen[key] not in (only, default):
-            raise Usage(f"{info.name}: variant=tsuta20 has {key}={only}, not {chosen[key]}", remedy=f"leave {key} out")
-        chosen[key] = only
-    return chosen
 
 
 def tokenizer_and_case(metric: str, settings: Mapping[str, str]) -> tuple[Tokenizer, bool]:

@@ -30,6 +30,15 @@ class Corpus(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Forced:
+    """A value of one parameter that leaves others no choice."""
+
+    name: str
+    value: str
+    others: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class MetricInfo:
     """One entry of the register."""
 
@@ -45,6 +54,7 @@ class MetricInfo:
     higher_is_better: bool = True
     needs: tuple[str, ...] = ()  # beside the texts
     upsilon: bool = False  # whether upsilon-<name> exists
+    forced: tuple[Forced, ...] = ()
 
     @property
     def is_share(self) -> bool:
@@ -93,6 +103,8 @@ _VARIANT = Choice(
     choices=("galley15", "galley-fork", "tsuta20", "sacrebleu-raw"),
     help="how weights act on matches (docs/bleu.md)",
 )
+# The released code has neither, and its figures are what this variant is for.
+_TSUTA20 = Forced(name="variant", value="tsuta20", others={"smooth": "none", "eff": "no"})
 _SMOOTHING = Smoothing(name="smooth", default="add-k", help="what an order without a match counts (docs/bleu.md)")
 _EFFECTIVE = Choice(
     name="eff",
@@ -152,6 +164,7 @@ def _bleu(name: str, summary: str, uses: Uses, paper: str, *parameters: Paramete
         corpus=Corpus.SUMS,
         paper=paper,
         module="metrics.bleu",
+        forced=(_TSUTA20,) if _VARIANT in parameters else (),
     )
 
 

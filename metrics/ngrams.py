@@ -286,10 +286,10 @@ def _held_to(length: int, offsets: Offsets, items: ItemTables, item: int, penalt
     A reference without tokens has length 0, as in sacrebleu; whoever reads test files leaves empty ones out.
     """
     first, last = items.offsets[item], items.offsets[item + 1]
-    if penalty == NO_LENGTH:
+    if penalty == NO_LENGTH or first == last:
         return 0.0
     if penalty == GOLD:
-        text = items.texts[first + items.golds[item]]
+        text = items.texts[first + max(0, items.golds[item])]
         return float(offsets[text + 1] - offsets[text])
     total, count, closest, distance = 0, 0, 0, np.int64(2**62)
     for place in range(first, last):

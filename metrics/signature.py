@@ -67,12 +67,12 @@ class Signature:
             kept, plain = (details, key.removesuffix(".")) if key.endswith(".") else (settings, key)
             if not colon or not _KEY.fullmatch(plain) or plain in kept:
                 raise BadInput(f"{pair!r} is no part of a signature: {text!r}", remedy="copy the whole line")
-            kept[plain] = unquote(value)
+            kept[plain] = unquote(value, errors="surrogatepass")
         if not settings or "refaug" not in settings:
             raise BadInput(f"{text!r} is not a signature", remedy="copy the whole line, from the metric to refaug:…")
         version = settings.pop("refaug")
         settings.pop("full", None)
-        return cls(metric=unquote(name), settings=settings, details=details, refaug=version)
+        return cls(metric=unquote(name, errors="surrogatepass"), settings=settings, details=details, refaug=version)
 
     def specification(self) -> Specification:
         """The metric's own part of the settings, as one would ask for it."""
@@ -86,6 +86,8 @@ class Signature:
 def _escaped(value: str) -> str:
     """ASCII without the signs that part a signature; what must not stand as itself is written as %XX."""
     return "".join(
-        one if one.isascii() and one.isprintable() and one not in "|%" else "".join(f"%{b:02X}" for b in one.encode())
+        one
+        if one.isascii() and one.isprintable() and one not in "|%"
+        else "".join(f"%{b:02X}" for b in one.encode("utf-8", "surrogatepass"))
         for one in value
     )

@@ -8,7 +8,7 @@ from importlib import import_module
 
 from core.errors import Usage
 from metrics.base import Metric
-from metrics.catalogue import MetricInfo, find
+from metrics.catalogue import Forced, MetricInfo, find
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,25 @@ def settings_of(info: MetricInfo, asked: Specification, defaults: Mapping[str, s
     if unknown := [key for key in given if key not in names]:
         extra = ", smooth-value" if "smooth" in names else ""
         raise Usage(f"{info.name} has no parameter {unknown[0]!r}", remedy=f"it has: {', '.join(names)}{extra}")
-    return {
+    settings = {
         parameter.name: parameter.parse(text, info.name) if text else ""
         for parameter in info.parameters
         for text in [given.get(parameter.name, defaults.get(parameter.name, parameter.default))]
     }
+    for forced in info.forced:
+        if settings[forced.name] == forced.value:
+            settings |= _forced(forced, {key: settings[key] for key in given}, info.name)
+    return settings
+
+
+def _forced(forced: Forced, given: Mapping[str, str], metric: str) -> Mapping[str, str]:
+    """What the value leaves no choice of; whoever asked for something else is told so."""
+    for key, only in forced.others.items():
+        if given.get(key, only) != only:
+            raise Usage(
+                f"{metric}: {forced.name}={forced.value} has {key}={only}, not {given[key]}", remedy=f"leave {key} out"
+            )
+    return forced.others
 
 
 def _with_smooth_value(given: dict[str, str], info: MetricInfo) -> dict[str, str]:

@@ -471,7 +471,7 @@ def agreement(
     """
     settings, progress = settings or MetaSettings(), progress or Silent()
     place = _require_baseline(metrics, baseline)
-    taken = [_TakenSet.of(one, settings) for one in sets]
+    taken = [_taken(one, metrics, settings) for one in sets]
     if not taken:
         raise Usage("no test set", remedy="give at least one file of items with ratings")
     scored = [_scored(one, metrics, progress) for one in taken]
@@ -500,6 +500,17 @@ def default_metrics(items: Iterable[Item | BadItem]) -> list[str]:
     golds = any(item.pair.gold is not None for item in good)
     several = max(own) > 1 or not golds
     return [*(["bleu"] if golds else []), *(["multi-bleu"] if several else []), "rouge-l", "chrf"]
+
+
+def _taken(given: RatedItems, metrics: Sequence[ComparedMetric], settings: MetaSettings) -> _TakenSet:
+    """The rows of a set, or what is wrong, and in which set."""
+    try:
+        taken = _TakenSet.of(given, settings)
+        for one in metrics:
+            require_references(taken.items, one.metric)
+    except BadInput as error:
+        raise type(error)(f"{given.name}: {error.message}", remedy=error.remedy) from error
+    return taken
 
 
 def _require_baseline(metrics: Sequence[ComparedMetric], baseline: str | None) -> int:
@@ -572,8 +583,8 @@ class _TakenSet:
         items, bad = split(given.items)
         systems_of(items)  # refuses a set without replies
         rows = [row for number, item in enumerate(items) for row in _rows_of(number, item, settings)]
-        matrix = _matrix(rows, given.name)
-        kept, dropped = _annotators(matrix, given.name, settings)
+        matrix = _matrix(rows)
+        kept, dropped = _annotators(matrix, settings)
         matrix = matrix[:, kept]
         is_rated: NDArray[np.bool_] = np.asarray(~np.isnan(matrix).all(axis=1))
         is_fair = np.array([not row.is_reference for row in rows], dtype=np.bool_)
@@ -592,22 +603,20 @@ class _TakenSet:
         )
 
 
-def _matrix(rows: Sequence[_Row], name: str) -> Floats:
+def _matrix(rows: Sequence[_Row]) -> Floats:
     """The ratings (rows, annotators), NaN where there is none; lists shorter than the longest end early."""
     matrix = np.full((len(rows), max(len(row.ratings) for row in rows)), np.nan)
     for place, row in enumerate(rows):
         matrix[place, : len(row.ratings)] = [math.nan if one is None else one for one in row.ratings]
     if np.isnan(matrix).all():
         raise BadInput(
-            f"{name}: no reply has a rating in the field ratings",
+            "no reply has a rating in the field ratings",
             remedy='give items "ratings": {"system": [4, 5, 3]}, one number an annotator',
         )
     return matrix
 
 
-def _annotators(
-    matrix: Floats, name: str, settings: MetaSettings
-) -> tuple[tuple[int, ...], tuple[DroppedAnnotator, ...]]:
+def _annotators(matrix: Floats, settings: MetaSettings) -> tuple[tuple[int, ...], tuple[DroppedAnnotator, ...]]:
     """Who is kept and who is not, judged by all that they rated: replies that are references tell of them as well."""
     least = settings.min_kappa
     if least is None:
@@ -617,7 +626,7 @@ def _annotators(
     if not kept:
         highest = max(one.value for one in kappa_of_each(matrix) if one.value is not None)
         raise BadInput(
-            f"{name}: no annotator is left, the mean κ of each is below {least:g}",
+            f"no annotator is left, the mean κ of each is below {least:g}",
             remedy=f"the highest is {highest:.3f}: give a lower --min-kappa",
         )
     dropped = tuple(
@@ -650,7 +659,6 @@ def _scored(taken: _TakenSet, metrics: Sequence[ComparedMetric], progress: Progr
     values, unscored = dict[str, Floats](), dict[str, Mapping[str, int]]()
     known = np.ones(len(taken.rows), dtype=np.bool_)
     for one in metrics:
-        require_references(taken.items, one.metric)
         progress.stage(f"score {taken.name}, {one.name}", len(taken.rows), "replies")
         scored = score_cases(one.metric, _cases(taken.rows, one.metric.info.uses), progress)
         values[one.name] = scored.values(one.metric)

@@ -378,7 +378,7 @@ def _metric_probes(
     ]
     return MetricProbes(
         metric=metric,
-        signature=Signature.of(metric),
+        signature=Signature.of(metric, details={"left-out": "gold"} if settings.without_gold else None),
         rows=tuple(_ranked(found, higher_is_better=metric.info.higher_is_better)),
     )
 

@@ -1,6 +1,6 @@
 """Weighted BLEU written down once more, slowly: counters over lists of tokens, one n-gram after the other.
 
-It follows the formulas of docs/bleu.md and knows nothing of metrics/bleu.py, which the tests hold against it.
+It was written from the published formulas alone; the tests hold metrics/bleu.py against it.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import typer
 
 from core.errors import Usage
 from core.text import default_tokenizer, get_tokenizer
-from service.cli.common import JsonFlag, ReaderGone, counted, harmless, print_json, print_line, print_table
+from service.cli.common import JsonFlag, counted, print_cells, print_json, print_line, print_table
 from service.cli.progress import shown_progress
 from service.cli.score import (
     ItemsArgument,
@@ -124,15 +124,7 @@ def _reasons(found: Mapping[str, Diagnosis]) -> Iterator[str]:
 
 def _print_tsv(found: Mapping[str, Diagnosis]) -> None:
     """A row for each figure, at full precision."""
-    _tsv_line("system", "figure", "value", "reason")
+    print_cells("system", "figure", "value", "reason")
     for system, one in found.items():
         for name, figure in one.figures.items():
-            _tsv_line(system, name, figure.value, figure.why)
-
-
-def _tsv_line(*cells: object) -> None:
-    """Cells made harmless one by one: the tabs between them must stay what they are, as a whole line's would not."""
-    try:
-        print("\t".join("" if cell is None else harmless(str(cell)) for cell in cells), flush=True)
-    except BrokenPipeError as error:
-        raise ReaderGone from error
+            print_cells(system, name, figure.value, figure.why)

@@ -61,7 +61,8 @@ class ItemsOrCommand(TyperGroup):
             return super().invoke(ctx)
         name, *rest = ctx.args
         command = self.commands[name]
-        with ctx, command.make_context(name, rest, parent=ctx) as inner:
+        # Beside this command, not below it: a usage line would have our ITEMS before the name.
+        with ctx, command.make_context(f"{ctx.info_name} {name}", rest, parent=ctx.parent) as inner:
             return command.invoke(inner)
 
 

@@ -152,7 +152,10 @@ def items_from(
             yield from read_items(path, unknown=lambda name: progress.warn(f"field {name!r} is not used"))
             return
         if not (replies and references):
-            raise Usage("nothing to score", remedy="refaug score ITEMS.jsonl, or --replies FILE with --references FILE")
+            raise Usage(
+                "no items were given",
+                remedy="name a file of items, or line-aligned files: --replies FILE --references FILE",
+            )
         named = dict(_named(text) for text in replies)
         if len(named) < len(replies):
             raise Usage("two systems of one name", remedy="--replies NAME=FILE")

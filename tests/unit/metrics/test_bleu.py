@@ -279,9 +279,10 @@ def assert_same_parts(parts: Mapping[str, Any], plain: PlainBleu, sums: PlainSum
 
 def test_the_system_level_scores_replies_as_the_reply_level_does() -> None:
     rng = random.Random("system")
-    metric = bleu(n=4)
+    metric = bleu(n=4, smooth="floor")
     rows = rows_of_items(metric, [random_item(rng) for _ in range(50)])
     assert metric.values(rows, Level.SYSTEM).tolist() == metric.values(rows, Level.REPLY).tolist()
+    assert metric.values(rows, Level.SYSTEM).tolist() != metric.values(rows, Level.CORPUS).tolist()
 
 
 # ── where variants, penalties and smoothings differ ───────────────────────────────────────────────────────────────
@@ -670,6 +671,27 @@ def test_an_item_that_cannot_be_scored_is_a_problem_and_the_others_are_scored(
     assert np.isnan(scores).tolist() == [False, True, False]
     assert scores[0] == 1
     assert all(math.isnan(one) for one in metric.parts(rows[1], Level.REPLY)["precisions"])
+
+
+@given(
+    st.lists(st.lists(st.builds(PlainReference, tokens=TOKENS, weight=WEIGHTS, is_gold=st.booleans())), min_size=1),
+    st.sampled_from(["closest", "gold"]),
+)
+@settings(max_examples=100, deadline=None)
+def test_the_problems_of_items_are_those_of_plain_python(several: list[list[PlainReference]], penalty: str) -> None:
+    prepared = bleu(bp=penalty).prepare(
+        [
+            References(
+                tuple(" ".join(one.tokens) for one in references),
+                tuple(one.weight for one in references),
+                next((place for place, one in enumerate(references) if one.is_gold), -1),
+            )
+            for references in several
+        ]
+    )
+    plain = PlainBleu(penalty=penalty)
+    expected = {item: plain.problem(references) for item, references in enumerate(several)}
+    assert {item: one.code for item, one in prepared.problems.items()} == {k: v for k, v in expected.items() if v}
 
 
 def test_nothing_to_score_gives_no_rows() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from threading import Thread
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from metrics.ngrams import (
     NO_LENGTH,
     UNKNOWN,
     ItemTables,
+    _held_to,
     credit_rows,
     new_vocabulary,
     pack,
@@ -202,3 +204,12 @@ def test_threads_that_share_references_do_not_disturb_each_other() -> None:
     for thread in threads:
         thread.join()
     assert [together[number].tobytes() for number in range(4)] == [one.tobytes() for one in alone]
+
+
+@pytest.mark.parametrize("penalty", sorted(PENALTY))
+def test_an_item_without_references_is_held_to_nothing_and_reads_no_other_memory(penalty: int) -> None:
+    """Run as plain Python, which checks the bounds of arrays; compiled loops read whatever lies beyond."""
+    none = np.array([], dtype=np.int64)
+    items = ItemTables(np.array([0, 0]), none, none.astype(np.float64), np.array([-1]))
+    plain: Any = _held_to
+    assert plain.py_func(3, np.array([0]), items, 0, penalty) == 0

@@ -467,3 +467,13 @@ def test_metrics_that_need_something_are_found() -> None:
     infos = list(METRICS.values())
     assert "bertscore" in needing(infos, "an ONNX encoder")
     assert needing(infos, "nothing of the kind") == []
+
+
+@pytest.mark.parametrize("given", ["smooth=add-k", "smooth=exp", "eff=auto", "eff=yes", "smooth=add-k,smooth-value=2"])
+def test_a_variant_that_leaves_no_choice_refuses_another_even_if_it_is_the_default(given: str) -> None:
+    with pytest.raises(Usage, match="variant=tsuta20 has"):
+        build(f"delta-bleu:variant=tsuta20,{given}")
+    assert (
+        build("delta-bleu:variant=tsuta20,smooth=none,eff=no").settings == build("delta-bleu:variant=tsuta20").settings
+    )
+    assert build("delta-bleu:variant=tsuta20").settings["smooth"] == "none"

@@ -90,9 +90,9 @@ def test_correlations_are_those_of_scipy_over_the_rows_and_in_the_order_of_the_f
     np.testing.assert_allclose(found.points.ratings, ratings)
     for name, exact in [*found.points.values.items(), ("length", found.points.lengths)]:
         one, values = row(found, name), np.round(exact, 9)  # what rounding alone keeps apart is a tie
-        assert one.spearman.value == pytest.approx(stats.spearmanr(values, ratings).statistic, abs=1e-12)
-        assert one.pearson.value == pytest.approx(stats.pearsonr(values, ratings).statistic, abs=1e-12)
-        assert one.kendall.value == pytest.approx(stats.kendalltau(values, ratings).statistic, abs=1e-12)
+        assert one.spearman.value == pytest.approx(stats.spearmanr(values, ratings).statistic, abs=1e-9)
+        assert one.pearson.value == pytest.approx(stats.pearsonr(values, ratings).statistic, abs=1e-9)
+        assert one.kendall.value == pytest.approx(stats.kendalltau(values, ratings).statistic, abs=1e-9)
         assert one.n == len(expected) == 80
 
 

@@ -249,6 +249,16 @@ def test_another_spelling_of_the_gold_goes_with_it_and_an_item_left_with_nothing
     assert found.corpus == pytest.approx(0.25)  # against "Yes.": one full stop of four tokens, (0 + 1) / (3 + 1)
 
 
+def test_scores_without_the_gold_have_a_signature_of_their_own() -> None:
+    usual, without = (
+        probe(ITEMS, [build("multi-bleu")], ProbeSettings(without_gold=flag)).metrics[0].signature
+        for flag in (False, True)
+    )
+    assert without.details == {**usual.details, "left-out": "gold"}
+    assert without.settings == usual.settings
+    assert without.short != usual.short
+
+
 def test_without_the_gold_bleu_takes_the_next_one() -> None:
     found = rows(probe(ITEMS, [build("bleu")], ProbeSettings(without_gold=True)))
     next_gold = [replace(one, pair=replace(one.pair, references=one.pair.references[1:2])) for one in ITEMS]

@@ -1,0 +1,417 @@
+"""`refaug meta` as its users call it: what is printed where, every option, every way to go wrong."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import random
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import typer
+from scipy import stats
+from typer.testing import CliRunner
+
+from service.cli import main as cli
+from service.cli.meta import ItemsOrCommand
+
+WORDS = ["the", "a", "cat", "dog", "sat", "ran", "home", "fast", "today", "never", "maybe", "we", "you", "go"]
+DRAWS = ["--draws", "200"]
+
+
+def rated_lines(contexts: int = 12, annotators: int = 3, seed: int = 0) -> list[dict[str, Any]]:
+    """Items of three systems that copy less or more of two golds."""
+    drawn = random.Random(seed)
+    lines = []
+    for number in range(contexts):
+        golds = [" ".join(drawn.choices(WORDS, k=drawn.randint(4, 8))) for _ in range(2)]
+        replies, ratings = {}, {}
+        for system, share in (("weak", 0.2), ("fair", 0.5), ("good", 0.8)):
+            kept = [word for word in golds[0].split() if drawn.random() < share]
+            replies[system] = " ".join([*kept, *drawn.choices(WORDS, k=2), "oh"])
+            ratings[system] = [min(5, max(1, round(len(kept) / 2 + drawn.gauss(2, 1)))) for _ in range(annotators)]
+        lines.append({"id": f"c{number}", "references": golds, "replies": replies, "ratings": ratings})
+    return lines
+
+
+def write(path: Path, lines: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    return path
+
+
+@pytest.fixture
+def items(tmp_path: Path) -> Path:
+    return write(tmp_path / "chat.jsonl", rated_lines())
+
+
+def printed(capfdbinary: pytest.CaptureFixture[bytes]) -> tuple[str, str]:
+    out, err = capfdbinary.readouterr()
+    return out.decode(), err.decode()
+
+
+def as_json(capfdbinary: pytest.CaptureFixture[bytes], *arguments: object) -> dict[str, Any]:
+    assert cli.main(["meta", *map(str, arguments), *([] if "--draws" in arguments else DRAWS), "--json"]) == 0
+    document: dict[str, Any] = json.loads(printed(capfdbinary)[0])
+    return document
+
+
+def names_of(document: dict[str, Any]) -> list[str]:
+    return [row["name"] for row in document["sets"][0]["rows"]]
+
+
+# ── what is printed ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_tables_go_to_stdout_and_stages_to_stderr(items: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert cli.main(["meta", str(items), "-m", "bleu", "-m", "rouge-l", *DRAWS]) == 0
+    out, err = printed(capfdbinary)
+    titles = [
+        "chat: agreement with the mean rating",
+        "chat: annotators with each other",
+        "chat: Spearman with each annotator",
+        "chat: system level, 3 systems, contexts centred",
+        "chat: Spearman of the means of groups of replies",
+    ]
+    assert [out.index(title) for title in titles] == sorted(out.index(title) for title in titles)
+    assert "assumes independent rows" in out
+    assert "nan" not in out.lower()
+    for stage in ("read: done", "score chat, bleu: done", "score chat, rouge-l: done", "bootstrap: done"):
+        assert stage in err
+        assert stage not in out
+
+
+def test_the_first_table_has_a_row_for_each_metric_for_length_and_for_people(
+    items: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    document = as_json(capfdbinary, items, "-m", "bleu", "-m", "ter")
+    cli.main(["meta", str(items), "-m", "bleu", "-m", "ter", *DRAWS])
+    table = printed(capfdbinary)[0].split("agreement with the mean rating\n")[1].split("\n  ")[0].splitlines()
+    assert table[0].split()[:2] == ["metric", "Spearman"]
+    assert [line.split()[0] for line in table[1:]] == ["bleu", "ter", "length", "human"]
+    assert "ter (turned)" in table[2]
+    spearman = [f"{row['spearman']['value']:.3f}" for row in document["sets"][0]["rows"]]
+    assert [value in line for value, line in zip(spearman, table[1:], strict=True)] == [True] * 4
+
+
+def test_the_json_is_one_document_with_every_figure(items: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    document = as_json(capfdbinary, items, "-m", "bleu", "-m", "rouge-l")
+    assert list(document) == ["settings", "metrics", "sets", "mean", "warnings"]
+    assert document["settings"] == {
+        "rows": "fair",
+        "draws": 200,
+        "seed": 1,
+        "confidence": 0.95,
+        "min_kappa": None,
+        "baseline": "bleu",
+    }
+    assert [one["name"] for one in document["metrics"]] == ["bleu", "rouge-l"]
+    assert document["metrics"][0]["signature"].startswith("bleu|n:2|")
+    (found,) = document["sets"]
+    assert (found["name"], found["counts"]["used"], found["counts"]["contexts"]) == ("chat", 36, 12)
+    assert list(found["rows"][1]) == [
+        "name",
+        "kind",
+        "baseline",
+        "turned",
+        "n",
+        "spearman",
+        "pearson",
+        "kendall",
+        "partial_spearman",
+        "difference",
+        "p_holm",
+        "williams",
+        "by_annotator",
+        "without_system",
+        "system_level",
+        "groups",
+    ]
+    assert list(found["annotators"]) == [
+        "kept",
+        "dropped",
+        "kappa",
+        "kappa_of_pairs",
+        "kappa_of_each",
+        "alpha",
+        "icc",
+        "split_half",
+    ]
+    assert document["mean"] is None
+
+
+def test_the_length_row_is_the_correlation_of_the_number_of_words(
+    items: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    lines = rated_lines()
+    lengths = [len(reply.split()) for line in lines for reply in line["replies"].values()]
+    ratings = [sum(rated) / 3 for line in lines for rated in line["ratings"].values()]
+    document = as_json(capfdbinary, items, "-m", "bleu")
+    length = next(row for row in document["sets"][0]["rows"] if row["name"] == "length")
+    assert length["spearman"]["value"] == pytest.approx(stats.spearmanr(lengths, ratings).statistic)
+
+
+def test_without_metrics_those_that_apply_are_compared(
+    items: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    several = ["bleu", "multi-bleu", "rouge-l", "chrf"]
+    assert names_of(as_json(capfdbinary, items)) == [*several, "length", "human"]
+    golds_alone = [{**line, "references": line["references"][:1]} for line in rated_lines()]
+    single = write(tmp_path / "single.jsonl", golds_alone)
+    assert names_of(as_json(capfdbinary, single)) == ["bleu", "rouge-l", "chrf", "length", "human"]
+
+
+def test_two_sets_have_a_table_each_and_one_of_their_mean(
+    items: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    other = write(tmp_path / "forum.jsonl.txt", rated_lines(contexts=9, seed=4))
+    assert cli.main(["meta", str(items), str(other), "-m", "bleu", "-m", "chrf", *DRAWS]) == 0
+    out, _ = printed(capfdbinary)
+    for title in ("chat: agreement", "forum: agreement", "mean over chat, forum"):
+        assert f"\n{title}" in out
+    document = as_json(capfdbinary, items, other, "-m", "bleu", "-m", "chrf")
+    assert document["mean"]["sets"] == ["chat", "forum"]
+    for place, row in enumerate(document["mean"]["rows"]):
+        of_sets = [found["rows"][place] for found in document["sets"]]
+        expected = math.fsum(one["spearman"]["value"] for one in of_sets) / 2
+        assert row["spearman"]["value"] == pytest.approx(expected)
+        assert (row["name"], row["n"]) == (of_sets[0]["name"], 36 + 27)
+
+
+def test_sets_with_files_of_one_name_are_told_apart_by_their_paths(
+    items: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (tmp_path / "more").mkdir()
+    other = write(tmp_path / "more" / "chat.jsonl", rated_lines(seed=9))
+    document = as_json(capfdbinary, items, other, "-m", "bleu")
+    assert [one["name"] for one in document["sets"]] == [str(items), str(other)]
+
+
+def test_one_annotator_is_said_and_nothing_is_made_up(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    path = write(tmp_path / "single.jsonl", rated_lines(annotators=1))
+    assert cli.main(["meta", str(path), "-m", "bleu", *DRAWS]) == 0
+    out, _ = printed(capfdbinary)
+    assert "annotators: one number only for each reply" in out
+    assert re.search(r"^human", out, re.MULTILINE) is None
+
+
+def test_figures_that_do_not_exist_are_dashes_with_their_reason(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    alike = [{**line, "ratings": {name: [2, 2] for name in line["ratings"]}} for line in rated_lines()]
+    path = write(tmp_path / "alike.jsonl", alike)
+    assert cli.main(["meta", str(path), "-m", "bleu", "-m", "chrf", *DRAWS]) == 0
+    out, _ = printed(capfdbinary)
+    assert "bleu, Spearman, Pearson, Kendall, partial Spearman: all ratings are equal" in out
+    assert re.search(r"\bnan\b", out, re.IGNORECASE) is None
+
+
+def test_stdin_is_a_set_of_that_name(
+    items: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(items.read_bytes())))
+    assert as_json(capfdbinary, "-", "-m", "bleu")["sets"][0]["name"] == "stdin"
+
+
+def test_quiet_leaves_warnings_alone(items: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert cli.main(["--quiet", "meta", str(items), "-m", "bleu", *DRAWS]) == 0
+    assert printed(capfdbinary)[1] == ""
+    lines = rated_lines()
+    del lines[0]["ratings"]["weak"]
+    assert cli.main(["--quiet", "meta", str(write(tmp_path / "gap.jsonl", lines)), "-m", "bleu", *DRAWS]) == 0
+    assert printed(capfdbinary)[1] == "warning: gap: 1 replies of weak have no rating and are not used\n"
+
+
+# ── options ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_fair_rows_are_the_default_and_both_counts_are_given(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    lines = rated_lines()
+    lines[0]["replies"]["good"] = lines[0]["references"][0].title() + "!"
+    path = write(tmp_path / "copied.jsonl", lines)
+    for rows, used in (([], 35), (["--rows", "fair"], 35), (["--rows", "all"], 36)):
+        counts = as_json(capfdbinary, path, "-m", "bleu", *rows)["sets"][0]["counts"]
+        assert (counts["rated"], counts["fair"], counts["references_themselves"], counts["used"]) == (36, 35, 1, used)
+
+
+def test_the_baseline_is_the_first_metric_or_the_named_one_however_it_is_written(
+    items: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    metrics = ["-m", "rouge-l", "-m", "bleu"]
+    first = as_json(capfdbinary, items, *metrics)
+    assert (first["settings"]["baseline"], names_of(first)[:2]) == ("rouge-l", ["rouge-l", "bleu"])
+    written_out = as_json(capfdbinary, items, *metrics, "--baseline", "bleu:n=2,smooth=add-k")
+    assert (written_out["settings"]["baseline"], names_of(written_out)[:2]) == ("bleu", ["rouge-l", "bleu"])
+    added = as_json(capfdbinary, items, *metrics, "--baseline", "chrf")
+    assert (added["settings"]["baseline"], names_of(added)[:3]) == ("chrf", ["chrf", "rouge-l", "bleu"])
+    assert [row["baseline"] for row in added["sets"][0]["rows"]][:3] == [True, False, False]
+
+
+def test_a_metric_written_in_two_ways_is_compared_once(items: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert names_of(as_json(capfdbinary, items, "-m", "bleu", "-m", "bleu:n=2")) == ["bleu", "length", "human"]
+
+
+def test_draws_and_seed_steer_the_bootstrap_alone(items: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    def bleu(*options: str) -> dict[str, Any]:
+        figure: dict[str, Any] = as_json(capfdbinary, items, "-m", "bleu", *options)["sets"][0]["rows"][0]["spearman"]
+        return figure
+
+    plain = bleu("--draws", "100")
+    assert bleu("--draws", "100", "--seed", "1") == plain
+    for other in (bleu("--draws", "101"), bleu("--draws", "100", "--seed", "2")):
+        assert other["value"] == plain["value"]
+        assert other["interval"] != plain["interval"]
+
+
+def test_min_kappa_leaves_annotators_out_and_says_so(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    drawn = random.Random(3)
+    lines = rated_lines()
+    for line in lines:
+        for rated in line["ratings"].values():
+            rated.append(drawn.randint(1, 5))
+    path = write(tmp_path / "careless.jsonl", lines)
+    kept = as_json(capfdbinary, path, "-m", "bleu", "--min-kappa", "0.15")["sets"][0]["annotators"]
+    assert (kept["kept"], [one["annotator"] for one in kept["dropped"]]) == ([0, 1, 2], [3])
+    cli.main(["meta", str(path), "-m", "bleu", "--min-kappa", "0.15", *DRAWS])
+    assert "warning: careless: annotator 4 dropped: mean κ" in printed(capfdbinary)[1]
+    assert cli.main(["meta", str(path), "-m", "bleu", "--min-kappa", "0.99", *DRAWS]) == 3
+    assert "no annotator is left" in printed(capfdbinary)[1]
+
+
+def test_the_language_decides_the_tokenizer(items: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    document = as_json(capfdbinary, items, "-m", "bleu", "-m", "bleu:tok=13a", "--language", "ja")
+    signatures = [one["signature"] for one in document["metrics"]]
+    assert ["|tok:mecab|" in signatures[0], "|tok:13a|" in signatures[1]] == [True, True]
+
+
+def test_strict_prints_the_result_and_then_fails_for_a_bad_item(
+    items: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    with items.open("a", encoding="utf-8") as file:
+        file.write('{"id": "bad", "replies": {"s": 3}}\n')
+    assert cli.main(["meta", str(items), "-m", "bleu", *DRAWS]) == 0
+    assert "item bad, replies.s: a text was expected" in printed(capfdbinary)[1]
+    assert cli.main(["meta", str(items), "-m", "bleu", *DRAWS, "--strict"]) == 3
+    out, err = printed(capfdbinary)
+    assert "chat: agreement with the mean rating" in out
+    assert "1 item could not be used" in err
+
+
+# ── going wrong ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "no test set"),
+        (["ITEMS", "ITEMS"], "is named twice"),
+        (["ITEMS", "--json", "--csv"], "several forms of output at once"),
+        (["ITEMS", "--csv", "--latex"], "several forms of output at once"),
+        (["ITEMS", "-m", "blue"], "no metric is called 'blue'"),
+        (["ITEMS", "-m", "bleu:x=1"], "bleu has no parameter 'x'"),
+        (["ITEMS", "--baseline", "blue"], "no metric is called 'blue'"),
+        (["ITEMS", "--rows", "most"], "most"),
+        (["ITEMS", "--draws", "0"], "greater than or equal to 1"),
+        (["ITEMS", "--min-kappa", "2"], "less than or equal to 1"),
+        (["ITEMS", "--unheard-of"], "--unheard-of"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_command_that_makes_no_sense_ends_with_code_2(
+    items: Path, arguments: list[str], message: str, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert cli.main(["meta", *(str(items) if one == "ITEMS" else one for one in arguments)]) == 2
+    out, err = printed(capfdbinary)
+    assert out == ""
+    assert message in err
+
+
+def test_a_set_that_cannot_be_used_ends_with_code_3(
+    items: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    unrated = write(tmp_path / "unrated.jsonl", [{**line, "ratings": {}} for line in rated_lines()])
+    assert cli.main(["meta", str(items), str(unrated), "--json"]) == 3
+    out, err = printed(capfdbinary)
+    error = json.loads(err.splitlines()[-1])["error"]
+    assert (out, error["code"], error["exit_code"]) == ("", "bad_input", 3)
+    assert error["message"] == "unrated: no reply has a rating in the field ratings"
+    assert '"ratings": {"system": [4, 5, 3]}' in error["remedy"]
+    assert cli.main(["meta", str(tmp_path / "nowhere.jsonl"), "-m", "bleu"]) == 3
+    assert cli.main(["meta", str(write(tmp_path / "empty.jsonl", [])), "-m", "bleu"]) == 3
+    assert cli.main(["meta", str(items), "-m", "upsilon-bleu"]) == 3
+
+
+# ── files or a command ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def files_and_probe() -> typer.Typer:
+    app = typer.Typer(cls=ItemsOrCommand, invoke_without_command=True)
+
+    @app.callback()
+    def files(paths: Annotated[list[str] | None, typer.Argument()] = None, loud: bool = False) -> None:
+        typer.echo(f"files {paths} {loud}")
+
+    @app.command("probe")
+    def probe(name: str, times: int = 1) -> None:
+        typer.echo(f"probe {name} {times}")
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["a", "b"], "files ['a', 'b'] False"),
+        (["a", "--loud", "b"], "files ['a', 'b'] True"),
+        (["--loud", "probe"], "files ['probe'] True"),
+        (["./probe"], "files ['./probe'] False"),
+        (["probe", "x", "--times", "3"], "probe x 3"),
+        (["probe", "--times", "3", "x"], "probe x 3"),
+    ],
+    ids=" ".join,
+)
+def test_a_first_word_that_names_a_command_is_the_command_and_all_else_are_files(
+    arguments: list[str], expected: str
+) -> None:
+    result = CliRunner().invoke(files_and_probe(), arguments)
+    assert result.output == expected + "\n"
+
+
+def test_help_of_both_can_be_had() -> None:
+    outer, inner = (CliRunner().invoke(files_and_probe(), arguments) for arguments in (["--help"], ["probe", "--help"]))
+    assert "--loud" in outer.output
+    assert "probe" in outer.output
+    assert "--times" in inner.output
+    assert "--loud" not in inner.output
+
+
+# ── other forms ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_csv_and_latex_replace_the_tables_and_name_every_row(
+    items: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    for form in ("--csv", "--latex"):
+        assert cli.main(["meta", str(items), "-m", "bleu", "-m", "chrf", *DRAWS, form]) == 0
+        out, _ = printed(capfdbinary)
+        assert "agreement with the mean rating" not in out
+        assert [name in out for name in ("bleu", "chrf", "length")] == [True] * 3
+
+
+def test_a_report_is_written_beside_whatever_is_printed(
+    items: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    folder = tmp_path / "report"
+    document = as_json(capfdbinary, items, "-m", "bleu", "--report", folder)
+    written = sorted(path.name for path in folder.rglob("*") if path.is_file())
+    assert [name for name in written if name.endswith(".html")] != []
+    assert [name for name in written if name.endswith(".png")] != []
+    assert names_of(document) == ["bleu", "length", "human"]
+    assert cli.main(["meta", str(items), "-m", "bleu", "--report", str(folder), *DRAWS]) == 0
+    assert f"report: {folder}" in printed(capfdbinary)[0]
