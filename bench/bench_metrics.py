@@ -108,6 +108,9 @@ def bleu(data: Path, runs: int) -> dict[str, Any]:
     def ours_prepared() -> Any:
         return plain.values(plain.statistics(replies, prepared, all_rows, all_rows), Level.REPLY)
 
+    def ours_prepared_from_tokens() -> Any:
+        return plain.values(plain.statistics_of_tokens(reply_tokens, prepared, all_rows, all_rows), Level.REPLY)
+
     def sacrebleu(tokenizer: str, hypotheses: Sequence[str], listed: Sequence[Sequence[str]]) -> list[float]:
         theirs = BLEU(
             max_ngram_order=2,
@@ -132,6 +135,7 @@ def bleu(data: Path, runs: int) -> dict[str, Any]:
             "ours_from_tokens": ours_from_tokens,
             "sacrebleu_from_tokens": lambda: sacrebleu("none", joined, joined_references),
             "ours_prepared": ours_prepared,
+            "ours_prepared_from_tokens": ours_prepared_from_tokens,
         }.items():
             took, scores[name] = timed(work, 1)
             seconds.setdefault(name, []).extend(took)
@@ -147,7 +151,9 @@ def bleu(data: Path, runs: int) -> dict[str, Any]:
         "from_tokens_over_sacrebleu": round(middle["sacrebleu_from_tokens"] / middle["ours_from_tokens"], 1),
         "from_tokens_over_sacrebleu_from_text": round(middle["sacrebleu_from_text"] / middle["ours_from_tokens"], 1),
         "prepared_over_sacrebleu": round(middle["sacrebleu_from_text"] / middle["ours_prepared"], 1),
-        "prepared_over_sacrebleu_from_tokens": round(middle["sacrebleu_from_tokens"] / middle["ours_prepared"], 1),
+        "prepared_from_tokens_over_sacrebleu_from_tokens": round(
+            middle["sacrebleu_from_tokens"] / middle["ours_prepared_from_tokens"], 1
+        ),
         "weighted_over_unweighted_time": round(middle["ours_from_text_weighted"] / middle["ours_from_text"], 3),
         "largest_difference": max(
             float(np.abs(np.array(scores["sacrebleu_from_text"]) - scores["ours_from_text"]).max()),

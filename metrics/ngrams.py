@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -52,8 +52,7 @@ def pack(texts: Sequence[Sequence[str]], vocabulary: Vocabulary) -> Packed:
 
 def pack_known(texts: Sequence[Sequence[str]], vocabulary: Vocabulary) -> Packed:
     """Number the tokens of replies; the vocabulary stays as it is, so that it may serve many threads for long."""
-    get = vocabulary.get
-    return _packed(texts, [get(token, UNKNOWN) for tokens in texts for token in tokens])
+    return _packed(texts, map(vocabulary.get, chain.from_iterable(texts), repeat(UNKNOWN)))
 
 
 def _packed(texts: Sequence[Sequence[str]], numbers: Iterable[int]) -> Packed:
