@@ -123,8 +123,10 @@ def item_of(values: Mapping[str, Any], *, fallback_id: str) -> Item:
 
 def _found(value: object) -> str:
     """A value as messages show it: its kind, and its beginning."""
-    kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+    kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
     kind = kinds.get(type(value), "a number")
+    if value is None:
+        return "null"
     shown = repr(value)
     return f"{kind}, {shown if len(shown) <= 60 else shown[:57] + '…'}"
 

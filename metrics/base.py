@@ -108,6 +108,11 @@ class Metric(ABC):
         """What a row of NaN means."""
         return Problem("undefined", f"{self.info.name} is not defined for this reply and these references")
 
+    def of_the_set(self, prepared: Prepared) -> Mapping[str, str]:
+        """What scores owe to all items of the set together, an idf for example; for the full signature."""
+        del prepared
+        return {}
+
     @property
     def name(self) -> str:
         """The name in specifications."""

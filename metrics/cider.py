@@ -17,6 +17,7 @@ of a set with fewer than two is scored.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -92,6 +93,15 @@ class Cider(MeanMetric):
             texts=texts,
             weighed=[_weighed(one, idf, unknown) for one in counts],
         )
+
+    def of_the_set(self, prepared: Prepared) -> Mapping[str, str]:
+        """The hash of the idf."""
+        assert isinstance(prepared, PreparedCider)
+        lines = (f"{' '.join(ngram)}\t{idf!r}\n" for ngram, idf in sorted(prepared.idf.items()))
+        digest = hashlib.sha256(f"{prepared.unknown!r}\n".encode())
+        for line in lines:
+            digest.update(line.encode("utf-8", "surrogatepass"))
+        return {"idf": digest.hexdigest()[:12]}
 
     def statistics(self, replies: Sequence[str], prepared: Prepared, reply: Indexes, item: Indexes) -> Floats:
         """A score and a count for each row."""

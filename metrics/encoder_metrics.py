@@ -16,15 +16,16 @@ from numpy.typing import NDArray
 
 from core.encoders import OnnxEncoder, TokenVectors, open_encoder
 from core.errors import Usage
-from metrics.base import NO_REFERENCE, Floats, Indexes, Problem
+from metrics.base import NO_REFERENCE, Floats, Indexes, Prepared, Problem
 from metrics.catalogue import MetricInfo
 from metrics.contextual import IdfWeights, Measure, bertscore, idf_weights, sentence_cosine
-from metrics.several import SingleReferenceMetric
+from metrics.several import PreparedTexts, SingleReferenceMetric
 
 NO_TOKENS: Final = Problem("no_tokens", "the encoder's tokenizer finds no token in the reply")
-NO_WEIGHT: Final = Problem("no_weight", "no token of the reply has any weight by idf")
+NO_WEIGHT: Final = Problem("no_idf_weight", "no token of the reply has any weight by idf")
 NO_REFERENCE_WEIGHT: Final = Problem(
-    "no_reference_weight", "no token of its references has any weight by idf, as is always so in a set of one reference"
+    "no_reference_idf_weight",
+    "no token of its references has any weight by idf, as is always so in a set of one reference",
 )
 _MEASURES: Final[Mapping[str, Measure]] = {"f": "f", "precision": "precision", "recall": "recall"}
 
@@ -71,6 +72,11 @@ class BertScore(EncoderMetric):
     def unusable(self) -> Problem:
         """No reference has tokens, or any that count."""
         return NO_REFERENCE_WEIGHT if self._weighs else NO_REFERENCE
+
+    def of_the_set(self, prepared: Prepared) -> Mapping[str, str]:
+        """The hash of the idf, where there is one."""
+        assert isinstance(prepared, PreparedTexts)
+        return {"idf": prepared.read.idf.sha256[:12]} if self._weighs else {}
 
     def read(self, texts: list[str]) -> Read:
         """Token vectors."""

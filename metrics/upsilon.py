@@ -90,6 +90,11 @@ class Upsilon(MeanMetric):
         """Those of the base metric."""
         return self.base.versions()
 
+    def of_the_set(self, prepared: Prepared) -> Mapping[str, str]:
+        """What the base metric owes to the set."""
+        assert isinstance(prepared, PreparedUpsilon)
+        return self.base.of_the_set(prepared.singles)
+
     def undefined(self) -> Problem:
         """The base metric is undefined for this reply and each of the references."""
         return self.base.undefined()

@@ -10,16 +10,17 @@ import numpy as np
 from core.engine import Engine
 from core.errors import BadInput, Usage
 from core.log_store import StoredLog
-from metrics.base import Metric
 from metrics.catalogue import METRICS
 from metrics.parameters import shortest
-from metrics.upsilon import Upsilon, baseline
+from metrics.specification import Specification, build
+from metrics.upsilon import PREFIX, Upsilon, baseline
 
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline:
     """The mean over random pairs, and all that made it."""
 
+    specification: str  # the weighted form with this b
     metric: str
     b: float
     pairs: int
@@ -29,8 +30,8 @@ class Baseline:
 
     @property
     def parameter(self) -> str:
-        """How a specification has it; seven digits are more than the sample can tell."""
-        return f"b={shortest(round(self.b, 7))}"
+        """How a specification has it."""
+        return _parameter(self.b)
 
     def as_json(self) -> dict[str, Any]:
         """As the command prints it."""
@@ -38,6 +39,7 @@ class Baseline:
             "metric": self.metric,
             "b": self.b,
             "parameter": self.parameter,
+            "specification": self.specification,
             "pairs": self.pairs,
             "seed": self.seed,
             "log": self.log,
@@ -45,9 +47,12 @@ class Baseline:
         }
 
 
-def baseline_of(metric: Metric, log: StoredLog, engine: Engine, *, pairs: int = 10_000, seed: int = 1) -> Baseline:
+def baseline_of(
+    specification: Specification, log: StoredLog, engine: Engine, *, pairs: int = 10_000, seed: int = 1
+) -> Baseline:
     """Score responses of a log against responses of other dialogues, both drawn by the seed."""
-    if not isinstance(metric, Upsilon) and f"upsilon-{metric.name}" not in METRICS:
+    metric = build(specification)
+    if not isinstance(metric, Upsilon) and f"{PREFIX}{metric.name}" not in METRICS:
         raise Usage(
             f"{metric.name} has no υ form, so it needs no baseline", remedy="refaug metrics list has those that do"
         )
@@ -64,7 +69,9 @@ def baseline_of(metric: Metric, log: StoredLog, engine: Engine, *, pairs: int = 
             f"log {log.manifest.name} has no two responses of different dialogues", remedy="ingest more dialogues first"
         )
     b = baseline(metric, [reply for reply, _ in pairings], [reference for _, reference in pairings])
+    given = [f"{key}={value}" for key, value in specification.given if key not in ("b", "refs", "multi")]
     return Baseline(
+        specification=f"{PREFIX}{specification.name.removeprefix(PREFIX)}:{','.join([*given, _parameter(b)])}",
         metric=metric.name,
         b=b,
         pairs=len(pairings),
@@ -72,3 +79,8 @@ def baseline_of(metric: Metric, log: StoredLog, engine: Engine, *, pairs: int = 
         log=log.manifest.name,
         log_pairs=log.manifest.totals.get("pairs", 0),
     )
+
+
+def _parameter(b: float) -> str:
+    """Seven digits are more than a sample of pairs can tell."""
+    return f"b={shortest(round(b, 7))}"

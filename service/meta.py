@@ -60,7 +60,7 @@ from metrics.correlation import (
 )
 from metrics.resampling import Estimate, Floats
 from metrics.signature import Signature
-from service.evaluate import Case, Scored, references_of, require_references, score_cases, split, systems_of
+from service.cases import Case, Scored, references_of, require_references, score_cases, split, systems_of
 
 LENGTH: Final = "length"  # the row of the reply length, in tokens
 HUMAN: Final = "human"  # the row of people against people

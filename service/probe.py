@@ -23,16 +23,7 @@ from core.records import Item, Origin
 from core.text import Tokenizer, default_tokenizer, get_tokenizer, normalise
 from metrics.base import NO_GOLD, Floats, Level, Metric, Problem, References
 from metrics.signature import Signature
-from service.evaluate import (
-    NO_REPLY,
-    Case,
-    Scored,
-    data_hash,
-    references_of,
-    require_references,
-    score_cases,
-    systems_of,
-)
+from service.cases import NO_REPLY, Case, Scored, data_hash, references_of, require_references, score_cases, systems_of
 
 NO_UTTERANCE: Final = Problem("no_utterance", "it has no utterance to repeat")
 NO_OTHER_GOLD: Final = Problem("no_other_gold", "no other item has another gold")

@@ -146,6 +146,8 @@ def _hidden(relative: Path) -> bool:
 
 def require_readable(path: Path) -> None:
     """Refuse devices, pipes and files that we may not read, by name, before any work is done."""
+    if not path.exists():
+        raise NoSource(f"{path}: no such file", remedy="correct the path")
     if not path.is_file():
         raise NoSource(f"{path}: not a regular file", remedy="write the stream to a file first: resuming needs one")
     if not os.access(path, os.R_OK):

@@ -62,7 +62,7 @@ def diagnose_command(
     if as_json and as_tsv:
         raise Usage("--json and --tsv at once", remedy="one of the two")
     from metrics.diagnostics import GENERIC_PHRASES, DiagnosisSettings, diagnose_items  # noqa: PLC0415  numpy
-    from service.evaluate import data_hash, split, systems_of  # noqa: PLC0415  compiles
+    from service.cases import data_hash, split, systems_of  # noqa: PLC0415  compiles
 
     tokenizer = get_tokenizer(tok or default_tokenizer(language or _ENGLISH))
     settings = DiagnosisSettings(sample=sample, listed=GENERIC_PHRASES if _is_english(language) else None)

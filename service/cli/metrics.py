@@ -78,20 +78,18 @@ def baseline_command(
     as_json: JsonFlag = False,
 ) -> None:
     """What a metric gives to replies that have nothing to do with their reference: the b of its upsilon form."""
-    from metrics.specification import build  # noqa: PLC0415  compiles
+    from metrics.specification import Specification  # noqa: PLC0415  compiles
     from service.baseline import baseline_of  # noqa: PLC0415
 
-    metric = build(specification)
+    asked = Specification.parse(specification)
     stored = StoredLog.open(context.obj.logs, log)
     with Engine(context.obj.cache / f"engine-{unique()}", memory=parse_size(memory)) as engine:
-        found = baseline_of(metric, stored, engine, pairs=pairs, seed=seed)
+        found = baseline_of(asked, stored, engine, pairs=pairs, seed=seed)
     if as_json:
         print_json(found.as_json())
     else:
         print_line(f"{found.metric}: mean {found.b:.7f} over {found.pairs:,} random pairs of log {log} (seed {seed})")
-        print_line(
-            f"give it to the weighted form: --metric upsilon-{found.metric.removeprefix('upsilon-')}:{found.parameter}"
-        )
+        print_line(f"give it to the weighted form: --metric {found.specification}")
 
 
 REFERENCES = {

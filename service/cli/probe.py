@@ -54,7 +54,7 @@ def probe_command(
     The replies are made from ITEMS, and the systems of ITEMS are scored beside them (docs/gaming.md). Differences are
     to the replies that were tampered with, over the items where both have a score.
     """
-    from service.evaluate import split  # noqa: PLC0415  compiles
+    from service.cases import split  # noqa: PLC0415  compiles
     from service.probe import ProbeSettings, probe  # noqa: PLC0415
 
     settings = ProbeSettings(

@@ -28,7 +28,7 @@ from service.cli.progress import shown_progress
 
 if TYPE_CHECKING:
     from metrics.base import Metric
-    from service.evaluate import Evaluation, MetricScores
+    from service.scores import Evaluation, MetricScores, SystemScore
 
 _SHOWN_PROBLEMS = 5
 
@@ -109,8 +109,9 @@ def score_command(
         raise Usage("--json and --tsv at once", remedy="one of the two")
     if explain and not as_json:
         raise Usage("--explain without --json", remedy="add --json: an explanation does not fit into a table")
-    from service.evaluate import ScoreSettings, evaluate, require_share  # noqa: PLC0415  compiles
-    from service.evaluate import percent as in_percent  # noqa: PLC0415
+    from service.evaluate import evaluate  # noqa: PLC0415  compiles
+    from service.scores import ScoreSettings, require_share  # noqa: PLC0415  compiles
+    from service.scores import percent as in_percent  # noqa: PLC0415
 
     settings = ScoreSettings(
         draws=draws, confidence=confidence, seed=seed, baseline=baseline, explain=explain, parts=as_json
@@ -210,7 +211,10 @@ def report_problems(bad: Sequence[BadItem], warnings: Sequence[str], progress: P
 def require_all(bad: Sequence[BadItem], *, strict: bool) -> None:
     """With --strict, bad items are an error; the scores of the others have been printed."""
     if strict and bad:
-        raise BadInput(f"{counted(len(bad), 'item')} could not be used: {bad[0]}", remedy="leave --strict out")
+        raise BadInput(
+            f"{counted(len(bad), 'item')} could not be used: {bad[0]}",
+            remedy="mend or remove it; without --strict the others are scored",
+        )
 
 
 def number(value: float | None, scale: float = 1.0) -> str:
@@ -247,17 +251,24 @@ def _systems_table(one: MetricScores, level: LevelChoice) -> tuple[tuple[str, ..
         return (
             ("system", f"{percent}corpus", "interval", "mean", "scored", "unscored"),
             [
-                (name, number(s.corpus, one.scale), span(of[0], one.scale), number(s.mean, one.scale), *s.counts())
+                (name, number(s.corpus, one.scale), span(of[0], one.scale), number(s.mean, one.scale), *_counts(s))
                 for name, s, of in systems
             ],
         )
     return (
         ("system", f"{percent}mean", "interval", "corpus", "scored", "unscored"),
         [
-            (name, number(s.mean, one.scale), span(of[1], one.scale), number(s.corpus, one.scale), *s.counts())
+            (name, number(s.mean, one.scale), span(of[1], one.scale), number(s.corpus, one.scale), *_counts(s))
             for name, s, of in systems
         ],
     )
+
+
+def _counts(scores: SystemScore) -> tuple[int, object]:
+    """How many replies have a score, and how many have none for which reasons."""
+    scored, unscored = scores.counts()
+    reasons = ", ".join(f"{count:,} {code}" for code, count in scores.unscored.items())
+    return scored, reasons if unscored else 0
 
 
 def _comparison_table(one: MetricScores) -> tuple[tuple[str, ...], list[Sequence[object]]]:

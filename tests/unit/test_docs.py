@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_COMMANDS = "ingest|log|tokenizer|demo-log|score|meta|diagnose|metrics|doctor"
 _INDENTED = re.compile(r"^(?: {4}.*\n)+", re.MULTILINE)
 
 
@@ -88,7 +89,7 @@ def shown_commands() -> list[tuple[str, str]]:
         text = path.read_text("utf-8")
         blocks = _FENCE.findall(text) + _INDENTED.findall(_FENCE.sub("", text))
         for line in (line for block in blocks for line in block.splitlines()):
-            match = re.search(r"(?:^\s*|^\$ |/| )refaug ((?:--|(?:ingest|log|tokenizer|demo-log|doctor)\b).*)", line)
+            match = re.search(rf"(?:^\s*|^\$ |/| )refaug ((?:--|(?:{_COMMANDS})\b).*)", line)
             if match and not line.startswith(("{", " →")):
                 found.append((path.name, re.split(r"\s(?:#|>|\||&&)|\s{3,}", match[1])[0].strip()))
     return found
@@ -104,6 +105,8 @@ def test_every_command_shown_in_a_block_parses(name: str, line: str) -> None:
         while arguments[:1] in (["--quiet"], ["-q"]):
             arguments.pop(0)
         assert arguments[:1] != [], f"{name}: {line!r} is no whole command"
+        if arguments[0] not in command.commands and command.invoke_without_command:
+            break  # a group that does something by itself
         assert arguments[0] in command.commands, f"{name}: no command {line!r}"
         command = command.commands[arguments.pop(0)]
     command.make_context(command.name, ["NAME" if argument == "…" else argument for argument in arguments])
@@ -123,7 +126,7 @@ def test_commands_and_options_named_in_running_text_exist(path: Path) -> None:
     for span in re.findall(r"`([^`\n]+)`", text):
         words = span.split()
         if words[0] == "refaug" and len(words) > 1 and not words[1].startswith("-"):
-            names = words[1:3] if words[1] in ("log", "tokenizer") and len(words) > 2 else words[1:2]
+            names = words[1:3] if words[1] in ("log", "tokenizer", "metrics") and len(words) > 2 else words[1:2]
             variants = [[*names[:-1], last] for last in names[-1].split("|")]
             unknown += [span for variant in variants if " ".join(variant) not in commands]
         if words[0] == "refaug" or words[0].startswith("--"):
@@ -131,7 +134,7 @@ def test_commands_and_options_named_in_running_text_exist(path: Path) -> None:
     assert unknown == []
 
 
-_OTHERS = {"--build-arg", "--data", "--sizes", "--help"}  # of docker and of the benchmarks
+_OTHERS = {"--build-arg", "--data", "--sizes", "--help", "--paired-bs", "--paired-ar"}  # docker, benchmarks, sacrebleu
 
 
 def _commands(command: Any, path: str) -> list[tuple[str, Any]]:

@@ -622,7 +622,7 @@ def test_a_tar_archive_inside_gzip_is_called_one(tmp_path: Path) -> None:
     assert refused.value.remedy == "unpack it and name the files or the folder"
 
 
-@pytest.mark.parametrize("data", [b"", b"\n\n  \n", gzip.compress(b""), b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("data", [b"", b"\n\n  \n", gzip.compress(b"", mtime=0), b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("wanted", ["auto", "csv", "reddit", "parlai"])
 def test_an_empty_file_is_called_empty(tmp_path: Path, data: bytes, wanted: str) -> None:
     with pytest.raises(NoSource) as refused:

@@ -203,13 +203,13 @@ def test_the_gold_is_the_first_one_wherever_it_stands() -> None:
 WRONG = [
     ({"id": ""}, "id", "it is empty"),
     ({"id": " "}, "id", "it is empty"),
-    ({"id": None}, "id", "a text was expected, null, None was found"),
+    ({"id": None}, "id", "a text was expected, null was found"),
     ({"id": True}, "id", "a text was expected, true or false, True was found"),
     ({"id": 1.5}, "id", "a text was expected, a number, 1.5 was found"),
     ({"id": ["a"]}, "id", "a text was expected, a list, ['a'] was found"),
     ({"utterance": 5}, "utterance", "a text was expected, a number, 5 was found"),
     ({"turns": "hello"}, "turns", "a list of texts was expected, a text, 'hello' was found"),
-    ({"turns": ["a", None]}, "turns[1]", "a text was expected, null, None was found"),
+    ({"turns": ["a", None]}, "turns[1]", "a text was expected, null was found"),
     ({"turns": [["a"]]}, "turns[0]", "a text was expected, a list, ['a'] was found"),
     ({"turns": ["a", "b"], "utterance": "a"}, "utterance", "it is not the last of the turns: give one of the two"),
     ({"references": "a"}, "references", "a list was expected, gold first; a text, 'a' was found"),
@@ -226,12 +226,12 @@ WRONG = [
     (
         {"references": [None]},
         "references[0]",
-        "a text, or an object with a text, was expected, null, None was found",
+        "a text, or an object with a text, was expected, null was found",
     ),
     ({"references": [{}]}, "references[0]", "it has no text, only nothing"),
     ({"references": [{"weight": 1, "rank": 2}]}, "references[0]", "it has no text, only weight, rank"),
     ({"references": [{"text": 5}]}, "references[0].text", "a text was expected, a number, 5 was found"),
-    ({"references": [{"text": None}]}, "references[0].text", "a text was expected, null, None was found"),
+    ({"references": [{"text": None}]}, "references[0].text", "a text was expected, null was found"),
     (
         {"references": ["a", {"text": "b", "weight": 1.5}]},
         "references[1].weight",
@@ -305,7 +305,7 @@ WRONG = [
     (
         {"references": [{"text": "b", "ratings": [3, None]}]},
         "references[0].ratings[1]",
-        "a number was expected, null, None was found",
+        "a number was expected, null was found",
     ),
     (
         {"references": [{"text": "b", "ratings": [5], "scale": [0, 4]}]},
@@ -360,7 +360,7 @@ WRONG = [
         "replies.x",
         "a list was found; a system has one reply an item: repeat the item",
     ),
-    ({"replies": {"x": None}}, "replies.x", "a text was expected, null, None was found"),
+    ({"replies": {"x": None}}, "replies.x", "a text was expected, null was found"),
     (
         {"replies": {"": "a"}},
         "replies",

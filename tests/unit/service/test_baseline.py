@@ -11,10 +11,10 @@ from core.engine import Engine
 from core.errors import BadInput, Usage
 from core.log_store import StoredLog
 from metrics.base import References
-from metrics.specification import build
+from metrics.specification import Specification, build
 from service.baseline import baseline_of
+from service.cases import Case, score_cases
 from service.cli.main import main
-from service.evaluate import Case, score_cases
 
 WORDS = ["red", "blue", "open", "closed", "nine", "ten", "please", "thanks"]
 
@@ -32,7 +32,9 @@ def home(tmp_path: Path) -> Path:
 
 def found(home: Path, specification: str, **settings):
     with Engine(home / "cache" / "test", memory=512 << 20) as engine:
-        return baseline_of(build(specification), StoredLog.open(home / "logs", "chat"), engine, **settings)
+        return baseline_of(
+            Specification.parse(specification), StoredLog.open(home / "logs", "chat"), engine, **settings
+        )
 
 
 def test_the_baseline_is_the_mean_over_pairs_of_different_dialogues(home: Path) -> None:
@@ -73,3 +75,11 @@ def test_the_command_prints_a_parameter_that_a_specification_takes(
     shown = orjson.loads(capsys.readouterr().out)
     assert build(f"upsilon-chrf:{shown['parameter']}").settings["b"] == shown["parameter"].removeprefix("b=")
     assert float(shown["parameter"].removeprefix("b=")) == pytest.approx(shown["b"], abs=1e-7)
+
+
+def test_the_weighted_form_that_is_advised_keeps_the_other_parameters(home: Path) -> None:
+    one = found(home, "chrf:char-order=4,refs=gold", pairs=10)
+    assert one.specification == f"upsilon-chrf:char-order=4,{one.parameter}"
+    again = found(home, one.specification, pairs=10)
+    assert again.b == one.b
+    assert again.specification == one.specification

@@ -13,19 +13,9 @@ from metrics.base import NO_GOLD, Level, References
 from metrics.catalogue import Uses
 from metrics.resampling import resample_counts
 from metrics.specification import build
-from service.evaluate import (
-    NO_REPLY,
-    NO_WEIGHT,
-    Case,
-    ScoreSettings,
-    data_hash,
-    evaluate,
-    leave_one_out,
-    percent,
-    references_of,
-    score_cases,
-    without,
-)
+from service.cases import NO_REPLY, NO_WEIGHT, Case, data_hash, leave_one_out, references_of, score_cases, without
+from service.evaluate import evaluate
+from service.scores import ScoreSettings, percent
 
 QUICK = ScoreSettings(draws=0)
 
@@ -124,7 +114,7 @@ def test_an_item_without_usable_references_is_counted_and_the_others_are_scored(
         scores = found.scores[0].systems[system]
         assert dict(scores.unscored) == {"no_reference": 1}
         assert scores.corpus == evaluate(ITEMS, [build("multi-bleu")], QUICK).scores[0].systems[system].corpus
-    assert "2 references are empty: they are left out" in found.warnings
+    assert "empty references, which are left out: 2" in found.warnings
 
 
 def test_items_without_positive_weight_are_unscored_by_name() -> None:
@@ -139,7 +129,7 @@ def test_items_without_positive_weight_are_unscored_by_name() -> None:
 def test_an_empty_reply_scores_nothing_and_is_mentioned() -> None:
     found = evaluate(ITEMS, [build("bleu")], QUICK)
     assert found.scores[0].systems["b"].replies[2].score == 0.0
-    assert "empty replies count as the worst reply: b (1)" in found.warnings
+    assert "empty replies, which score 0 or nothing at all: b (1)" in found.warnings
 
 
 def test_bad_items_are_listed_and_the_rest_is_scored() -> None:

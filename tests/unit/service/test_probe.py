@@ -15,7 +15,8 @@ from core.records import Item, Origin, Reference, TestPair
 from core.text import get_tokenizer, normalise
 from metrics.base import NO_GOLD, Problem
 from metrics.specification import build
-from service.evaluate import NO_REPLY, ScoreSettings, evaluate
+from service.cases import NO_REPLY
+from service.evaluate import evaluate
 from service.probe import (
     NO_OTHER_GOLD,
     NO_UTTERANCE,
@@ -29,6 +30,7 @@ from service.probe import (
     probe,
     shuffled,
 )
+from service.scores import ScoreSettings
 
 MODEST = settings(max_examples=50, deadline=None)
 

@@ -1,0 +1,197 @@
+"""What is scored: a reply with the references that a metric looks at; and the scoring of any number of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import orjson
+
+from core.errors import BadInput
+from core.items import BadItem
+from core.progress import Progress
+from core.records import Item, Origin, Reference
+from metrics.base import NO_GOLD, Floats, Level, Metric, Prepared, Problem, References
+from metrics.catalogue import Uses
+
+_BATCH: Final = 2_000  # replies between two looks at the clock: progress, and the chance to stop
+ENOUGH: Final = 3  # further references of positive weight; fewer are thin evidence
+NO_REPLY: Final = Problem("no_reply", "the system has no reply to this item")
+NO_WEIGHT: Final = Problem("no_weight", "one of its references has neither a weight nor a rating")
+
+
+# ── items ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def split(items: Iterable[Item | BadItem]) -> tuple[list[Item], list[BadItem]]:
+    """Items that can be scored, and those that cannot; without any of the first kind there is nothing to do."""
+    good, bad = list[Item](), list[BadItem]()
+    for item in items:
+        if isinstance(item, BadItem):
+            bad.append(item)
+        else:
+            good.append(item)
+    if not good:
+        raise BadInput(f"no item can be used, of {len(bad):,}: {bad[0]}" if bad else "there are no items in it")
+    return good, bad
+
+
+def systems_of(items: Sequence[Item]) -> list[str]:
+    """All systems, in the order in which they are first met."""
+    systems = list(dict.fromkeys(system for item in items for system in item.replies))
+    if not systems:
+        raise BadInput("no item has a reply", remedy='give every item "replies": {"system": "its reply"}')
+    return systems
+
+
+# ── which references a metric looks at ────────────────────────────────────────────────────────────────────────────
+
+
+def references_of(references: Sequence[Reference], uses: Uses) -> References | Problem:
+    """The item's references as the metric wants them, with their weights, or why that cannot be had.
+
+    Empty ones are left out: in test files they stand for references that are not there.
+    """
+    references = [one for one in references if one.text.strip()]
+    gold = next((place for place, one in enumerate(references) if one.source is Origin.GOLD), -1)
+    if uses is Uses.GOLD:
+        return References((references[gold].text,), (1.0,)) if gold >= 0 else NO_GOLD
+    kept = [one for one in references if uses is Uses.WEIGHTED or one.is_own]
+    weights = [_weight(one, uses) for one in kept]
+    if None in weights:
+        return NO_WEIGHT
+    place = next((number for number, one in enumerate(kept) if one.source is Origin.GOLD), -1)
+    return References(tuple(one.text for one in kept), tuple(one for one in weights if one is not None), place)
+
+
+def _weight(reference: Reference, uses: Uses) -> float | None:
+    """Golds are worth 1 unless a rater was asked; where only texts matter, all are."""
+    if uses is Uses.OWN or (reference.source is Origin.GOLD and (uses is Uses.RATED or reference.weight is None)):
+        return 1.0
+    return reference.weight
+
+
+def require_references(items: Sequence[Item], metric: Metric) -> None:
+    """Refuse a weighted score of references that nobody has weighted: it would be another metric's number."""
+    found = Counter(reference.source for item in items for reference in item.pair.references)
+    if metric.info.uses is Uses.RATED and not found[Origin.SUPPLIED]:
+        raise BadInput(
+            f"no item has a reference weighted by people, so {metric.name} would be multi-bleu",
+            remedy='write references as {"text": …, "weight": …} or with "ratings", or ask for multi-bleu',
+        )
+    if metric.info.uses is Uses.WEIGHTED and not sum(found.values()) - found[Origin.GOLD]:
+        raise BadInput(
+            f"no item has other references than golds, so {metric.name} has nothing to weigh",
+            remedy="give items whose references carry weights or ratings, or ask for the metric without upsilon-",
+        )
+
+
+def evidence_of(item: Item) -> dict[str, Any]:
+    """On what a weighted score of this item stands."""
+    others = [one for one in item.pair.references if one.source is not Origin.GOLD]
+    above = sum(1 for one in others if (one.weight or 0) > 0)
+    return {
+        "references": len(item.pair.references),
+        "sources": dict(sorted(Counter(one.source.value for one in item.pair.references).items())),
+        "similarities": [one.similarity for one in others],
+        "weights": [one.weight for one in others],
+        "above_zero": above,
+        "thin": above < ENOUGH,
+    }
+
+
+def data_hash(items: Iterable[Item]) -> str:
+    """Names what was scored, beside the signature that names how: a hash of ids and golds, in order."""
+    digest = hashlib.sha256()
+    for item in items:
+        golds = [one.text for one in item.pair.references if one.source is Origin.GOLD]
+        golds = golds or [one.text for one in item.pair.references if one.is_own]
+        digest.update(orjson.dumps([item.id, golds], option=orjson.OPT_APPEND_NEWLINE))
+    return digest.hexdigest()[:12]
+
+
+# ── scoring, of anything that has references ──────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A reply and what it is scored against; cases that share references should share the object."""
+
+    reply: str
+    references: References
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Statistics of cases, row by row; NaN where there is no score, and then the reason."""
+
+    statistics: Floats
+    problems: Mapping[int, Problem]
+    of_the_set: Mapping[str, str] = field(default_factory=dict)  # what they owe to all cases together
+
+    def values(self, metric: Metric) -> Floats:
+        """The score of every case, NaN where there is none."""
+        return metric.values(self.statistics, Level.REPLY)
+
+
+def score_cases(metric: Metric, cases: Sequence[Case | Problem], progress: Progress | None = None) -> Scored:
+    """Score each case; one that is a problem already stays one. References shared by cases are prepared once."""
+    number_of = dict[int, int]()
+    distinct, rows, replies, of = list[References](), list[int](), list[str](), list[int]()
+    problems = {row: case for row, case in enumerate(cases) if isinstance(case, Problem)}
+    for row, case in enumerate(cases):
+        if isinstance(case, Problem):
+            continue
+        if id(case.references) not in number_of:
+            number_of[id(case.references)] = len(distinct)
+            distinct.append(case.references)
+        rows.append(row)
+        replies.append(case.reply)
+        of.append(number_of[id(case.references)])
+    prepared = metric.prepare(distinct)
+    statistics = np.full((len(cases), len(metric.columns)), np.nan)
+    items = np.array(of, dtype=np.int64)
+    for first in range(0, len(rows), _BATCH):
+        batch = slice(first, first + _BATCH)
+        texts = replies[batch]
+        found = metric.statistics(texts, prepared, np.arange(len(texts)), items[batch])
+        statistics[rows[batch]] = found
+        for place in np.flatnonzero(np.isnan(found).any(axis=1)):
+            row = rows[first + int(place)]
+            statistics[row] = np.nan
+            problems[row] = _why(metric, prepared, int(items[first + int(place)]))
+        if progress is not None:
+            progress.advance(len(texts))
+    return Scored(statistics, dict(sorted(problems.items())), metric.of_the_set(prepared))
+
+
+def _why(metric: Metric, prepared: Prepared, item: int) -> Problem:
+    return prepared.problems.get(item) or metric.undefined()
+
+
+def leave_one_out(metric: Metric, cases: Sequence[Case | Problem]) -> dict[int, list[float | None]]:
+    """The score of every case with each of its references left out in turn; None where nothing is left to score by."""
+    fewer, owners = list[Case | Problem](), list[int]()
+    for row, case in enumerate(cases):
+        if isinstance(case, Case):
+            fewer += [Case(case.reply, without(case.references, place)) for place in range(len(case.references.texts))]
+            owners += [row] * len(case.references.texts)
+    values = score_cases(metric, fewer).values(metric)
+    found: dict[int, list[float | None]] = {row: [] for row, case in enumerate(cases) if isinstance(case, Case)}
+    for row, value in zip(owners, values, strict=True):
+        found[row].append(None if np.isnan(value) else float(value))
+    return found
+
+
+def without(references: References, place: int) -> References:
+    """All references but one; the gold is still the gold, unless it is the one."""
+    gold = -1 if references.gold == place else references.gold - (0 <= place < references.gold)
+    return References(
+        references.texts[:place] + references.texts[place + 1 :],
+        references.weights[:place] + references.weights[place + 1 :],
+        gold,
+    )

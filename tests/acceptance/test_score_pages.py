@@ -1,0 +1,430 @@
+"""The pages about scores say what refaug does: every example is run, every table is held to the code it describes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+from math import exp, log, sqrt
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from acceptance.examples import ROOT, Runner, fences, matches, run, whole
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from core.items import BadItem, parse_item
+from core.records import Item
+from core.text import get_tokenizer
+from metrics import base, cider, embedding_metrics, encoder_metrics
+from metrics.base import Metric, Problem
+from metrics.catalogue import METRICS, Corpus, Uses
+from metrics.specification import build
+from service import cases
+from service.cli.metrics import REFERENCES
+from service.evaluate import evaluate
+from service.scores import ScoreSettings
+
+DOCS = ROOT / "docs"
+PAGES = ("items", "scores", "bleu", "levels", "upsilon", "metrics", "agreement")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_example_of_the_page_gives_what_it_shows(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(whole(DOCS / f"{page}.md"), tmp_path, monkeypatch, capfd)
+
+
+@pytest.mark.parametrize(
+    ("printed", "shown", "same"),
+    [
+        ("a 1\nb 2\n", "a 1\nb 2\n", True),
+        ("a 1   \n", "a 1\n", True),
+        ("a 1\nb 2\n", "a 1\n", False),
+        ("a 1\nb 2\nc 3\n", "a 1\n…\nc 3\n", True),
+        ("a 1\nc 3\n", "a 1\n…\nc 3\n", True),
+        ("a 1\nb 2\nc 3\n", "…\nb 3\n…\n", False),
+        ("full:5be0|refaug\n", "full:…\n", True),
+        ("full:5be0\nmore\n", "full:…\n", False),
+        ("a.c\n", "abc\n", False),
+    ],
+)
+def test_an_ellipsis_stands_for_text_in_a_line_or_for_whole_lines(printed: str, shown: str, same: bool) -> None:
+    assert matches(printed, shown) is same
+
+
+# ── tables of the pages ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@cache
+def text_of(page: str) -> str:
+    return (DOCS / f"{page}.md").read_text("utf-8")
+
+
+def tables(page: str, heading: str) -> list[list[list[str]]]:
+    """The bodies of the tables between a heading and the next one of any level."""
+    found = re.search(rf"^#+ {re.escape(heading)}$(.*?)(?=^#+ |\Z)", text_of(page), re.MULTILINE | re.DOTALL)
+    assert found is not None, f"{page}.md has no section {heading!r}"
+    bodies = re.findall(r"^\|[^\n]*\|\n\|[-| ]+\|\n((?:\|[^\n]*\|\n?)*)", found[1], re.MULTILINE)
+    return [[cells(line) for line in body.splitlines()] for body in bodies]
+
+
+def cells(line: str) -> list[str]:
+    unescaped = (cell.strip().replace(r"\|", "|").replace(r"\<", "<") for cell in re.split(r"(?<!\\)\|", line)[1:-1])
+    return list(unescaped)
+
+
+def codes(cell: str) -> list[str]:
+    """Everything in a cell that is inline code."""
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def file_of(page: str, name: str) -> str:
+    """A file that the page shows."""
+    return next(fence.text for fence in fences(text_of(page)) if fence.role == "file" and fence.name == name)
+
+
+# ── items.md ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_field_of_an_item_and_of_a_reference_is_on_the_page() -> None:
+    fields, references = tables("items", "The fields")[0], tables("items", "References")[0]
+    everything: dict[str, Any] = {
+        "id": 7, "turns": ["Tea?"], "references": ["Yes."], "replies": {"new": "No."}, "ratings": {"new": [3, None]},
+        "dialogue": "d", "time": "2027-06-01", "exclude": ["e"],
+    }  # fmt: skip
+    assert {codes(row[0])[0] for row in fields} == {*everything, "utterance"}
+    assert isinstance(parse_item(everything, where="page", line=1, fallback_id="1"), Item)
+    of_one: dict[str, Any] = {
+        "text": "Yes.",
+        "ratings": [4],
+        "scale": [1, 7],
+        "rating": 0.5,
+        "similarity": 0.9,
+        "source": "retrieved",
+    }
+    assert {codes(row[0])[0] for row in references} == {*of_one, "weight"} - {"text"}
+    item = parse_item({"references": [of_one]}, where="page", line=1, fallback_id="1")
+    assert isinstance(item, Item)
+    assert item.pair.references[0].more == {}
+
+
+@pytest.mark.parametrize("row", tables("items", "What is refused")[0], ids=lambda row: str(row[0]))
+def test_a_bad_item_is_refused_in_the_words_of_the_page(row: list[str]) -> None:
+    (values,), (message,) = map(codes, row)
+    bad = parse_item(json.loads(values), where="page", line=1, fallback_id="1")
+    assert isinstance(bad, BadItem)
+    assert f"{bad.field}: {bad.message}" == message
+
+
+def test_steps_of_a_rating_become_the_weights_that_the_page_names() -> None:
+    said = re.search(r"On the usual five steps, (.*?)\.\n", text_of("items"))
+    assert said is not None
+    weights = {int(step): float(weight) for step, weight in re.findall(r"(\d) is (-?[\d.]+\d|-?\d)", said[1])}
+    found = {}
+    for step in range(1, 6):
+        values = {"references": [{"text": "Yes.", "ratings": [step]}]}
+        item = parse_item(values, where="page", line=1, fallback_id="1")
+        assert isinstance(item, Item)
+        found[step] = item.pair.references[0].weight
+    assert found == weights
+
+
+def test_the_page_lists_every_key_of_the_json_output() -> None:
+    listed = {codes(row[0])[0] for row in tables("items", "The output of `--json`")[0]}
+    assert key_paths(a_full_output()) == with_parents(listed)
+
+
+def a_full_output() -> dict[str, Any]:
+    """Everything that an output can have: intervals and none, problems of all kinds, evidence, explanations."""
+    weighted = [{"text": "No thanks.", "weight": 0.5}]
+    items: list[dict[str, Any]] = [
+        {"id": "tea", "references": ["Yes, please.", *weighted], "replies": {"old": "No thanks.", "new": "Yes."}},
+        {"id": "bus", "references": [], "replies": {"old": "Later.", "new": "Now."}},
+        {"id": "key", "references": "On the hook."},
+    ]
+    read = [parse_item(one, where="page", line=n, fallback_id=str(n)) for n, one in enumerate(items, start=1)]
+    metrics = [build(name) for name in ("delta-bleu", "upsilon-bleu")]
+    return evaluate(read, metrics, ScoreSettings(draws=10, baseline="old", explain=True)).as_json()
+
+
+OPAQUE = (".parts", ".unscored_by_reason", ".sources")  # their keys are the metric's, codes and sources
+NAMES = (".systems", ".comparisons", "evidence")
+
+
+def key_paths(value: Any, path: str = "") -> set[str]:
+    """`scores[].systems.NAME.corpus` for every key of a JSON value."""
+    if isinstance(value, dict) and not path.endswith(OPAQUE):
+        stands_for = "ID" if path == "evidence" else "NAME" if path.endswith(NAMES) else None
+        inner = {f"{path}.{stands_for or key}".lstrip("."): one for key, one in value.items()}
+        return set().union(*({at} | key_paths(one, at) for at, one in inner.items()))
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return set().union({f"{path}[]"}, *(key_paths(one, f"{path}[]") for one in value))
+    return set()
+
+
+def with_parents(paths: set[str]) -> set[str]:
+    """A key that the table has no row for, since all that is in it has one."""
+    found = set(paths)
+    for path in paths:
+        steps = path.split(".")
+        parents = {".".join(steps[:length]) for length in range(1, len(steps))}
+        found |= parents | {parent.removesuffix("[]") for parent in parents} | {path.removesuffix("[]")}
+    return found
+
+
+# ── scores.md ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_page_has_every_reason_for_which_a_reply_has_no_score() -> None:
+    listed = {(codes(row[0])[0], codes(row[1])[0]) for row in tables("scores", "What has no score")[0]}
+    modules = (base, cider, embedding_metrics, encoder_metrics, cases)
+    known = {(one.code, one.message) for module in modules for one in problems_in(module)}
+    undefined = Metric.undefined(build("chrf"))
+    assert listed == known | {(undefined.code, undefined.message.replace("chrf", "…"))}
+
+
+def problems_in(module: ModuleType) -> list[Problem]:
+    return [value for value in vars(module).values() if isinstance(value, Problem)]
+
+
+class AsSacrebleu:
+    """The two files of the page, scored by refaug and by sacrebleu."""
+
+    def __init__(self) -> None:
+        self.replies = file_of("scores", "hyp.txt").splitlines()
+        self.references = file_of("scores", "ref.txt").splitlines()
+
+    def refaug(self, specification: str) -> tuple[float, list[float]]:
+        """Corpus score and reply scores."""
+        items = [
+            parse_item({"references": [reference], "replies": {"new": reply}}, where="page", line=n, fallback_id=str(n))
+            for n, (reference, reply) in enumerate(zip(self.references, self.replies, strict=True))
+        ]
+        found = evaluate(items, [build(specification)], ScoreSettings(draws=0)).scores[0].systems["new"]
+        values = [one.score for one in found.replies if one.score is not None]
+        assert found.corpus is not None
+        return found.corpus, values
+
+
+THEIRS = {
+    "sacrebleu ref -i hyp": BLEU(),
+    "… -lc": BLEU(lowercase=True),
+    "… --tokenize intl": BLEU(tokenize="intl"),
+    "… --smooth-method add-k --smooth-value 2": BLEU(smooth_method="add-k", smooth_value=2),
+    "… --sentence-level": BLEU(effective_order=True),
+    "… --metrics chrf": CHRF(),
+    "… --metrics chrf --chrf-word-order 2": CHRF(word_order=2),
+    "… --metrics ter": TER(),
+}
+
+
+def test_the_rows_about_sacrebleu_are_the_ones_that_are_tested() -> None:
+    assert [codes(row[0])[0] for row in tables("scores", "Coming from sacrebleu")[0]] == list(THEIRS)
+
+
+@pytest.mark.parametrize("row", tables("scores", "Coming from sacrebleu")[0], ids=lambda row: str(row[0]))
+def test_a_row_about_sacrebleu_gives_its_number(row: list[str]) -> None:
+    both, metric = AsSacrebleu(), THEIRS[codes(row[0])[0]]
+    of_replies = codes(row[1])[0] == "--level reply"
+    first = codes(tables("scores", "Coming from sacrebleu")[0][0][1])[0]
+    specification = re.findall(r"--metric (\S+)", first if of_replies else row[1].strip("`"))[0].rstrip("`,")
+    corpus, replies = both.refaug(specification)
+    if of_replies:
+        pairs = zip(both.replies, both.references, strict=True)
+        expected = [metric.sentence_score(reply, [reference]).score / 100 for reply, reference in pairs]
+        assert replies == pytest.approx(expected, abs=1e-11)
+    else:
+        assert corpus == pytest.approx(metric.corpus_score(both.replies, [both.references]).score / 100, abs=1e-11)
+
+
+@pytest.mark.parametrize("row", tables("scores", "Coming from nlg-eval")[0], ids=lambda row: str(row[0]))
+def test_a_row_about_nlg_eval_gives_its_number(row: list[str]) -> None:
+    both, name = AsSacrebleu(), codes(row[0])[0]
+    specification = codes(row[1])[0].removeprefix("--metric ")
+    word = get_tokenizer("word")
+    replies, references = (word.tokenize_batch(texts) for texts in (both.replies, both.references))
+    if name == "CIDEr":
+        expected = coco_cider(replies, references)
+    else:
+        expected = coco_bleu(replies, references, int(name.removeprefix("Bleu_")))
+    assert both.refaug(specification)[0] == pytest.approx(expected, abs=1e-8)
+
+
+def grams(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
+    return Counter(tuple(tokens[at : at + n]) for at in range(len(tokens) - n + 1))
+
+
+def coco_bleu(replies: Sequence[list[str]], references: Sequence[list[str]], order: int) -> float:
+    """Corpus BLEU of one reference each, with 1e-15 above and 1e-9 below the line."""
+    product = 1.0
+    for n in range(1, order + 1):
+        matched = sum((grams(reply, n) & grams(one, n)).total() for reply, one in zip(replies, references, strict=True))
+        product *= (matched + 1e-15) / (sum(grams(reply, n).total() for reply in replies) + 1e-9)
+    ratio = (sum(map(len, replies)) + 1e-15) / (sum(map(len, references)) + 1e-9)
+    return float(product ** (1 / order) * (exp(1 - 1 / ratio) if ratio < 1 else 1.0))
+
+
+def coco_cider(replies: Sequence[list[str]], references: Sequence[list[str]]) -> float:
+    """The mean CIDEr-D of one reference each, sigma 6, up to four words."""
+    frequency = Counter(gram for one in references for n in range(1, 5) for gram in grams(one, n))
+    assert len(references) > 1
+    documents = {gram: sum(gram in grams(one, len(gram)) for one in references) for gram in frequency}
+
+    def weights(tokens: Sequence[str], n: int) -> dict[tuple[str, ...], float]:
+        idf = {gram: log(len(references)) - log(max(1, documents.get(gram, 0))) for gram in grams(tokens, n)}
+        return {gram: count * idf[gram] for gram, count in grams(tokens, n).items()}
+
+    total = 0.0
+    for reply, one in zip(replies, references, strict=True):
+        for n in range(1, 5):
+            c, r = weights(reply, n), weights(one, n)
+            norm = sqrt(sum(x * x for x in c.values()) * sum(x * x for x in r.values()))
+            if norm:
+                cosine = sum(min(c[gram], r[gram]) * r[gram] for gram in c.keys() & r.keys()) / norm
+                total += 10 / 4 * cosine * exp(-((len(reply) - len(one)) ** 2) / 72)
+    return total / len(replies)
+
+
+# ── bleu.md, levels.md ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_bleu_page_has_every_part_and_every_choice() -> None:
+    metric = build("delta-bleu")
+    prepared = metric.prepare([base.References.unweighted(["a b"])])
+    sums = metric.statistics(["a b"], prepared, np.zeros(1, np.int64), np.zeros(1, np.int64))[0]
+    assert [codes(row[0])[0] for row in tables("bleu", "The formula")[0]] == list(metric.parts(sums, base.Level.REPLY))
+    info = METRICS["delta-bleu"]
+    for key, heading in {"variant": "Which variant", "bp": "Which brevity penalty"}.items():
+        choices = getattr(info.parameter(key), "choices")  # noqa: B009  not every parameter has them
+        assert [codes(row[0])[0] for row in tables("bleu", heading)[0]] == list(choices)
+    for row in tables("bleu", "Which brevity penalty")[0]:
+        having = [name for name in METRICS if row_has(name, codes(row[0])[0])]
+        assert having == (codes(row[2]) or ["bleu", "multi-bleu", "delta-bleu", "upsilon-bleu"])
+
+
+def row_has(metric: str, choice: str) -> bool:
+    return choice in getattr(METRICS[metric].parameter("bp"), "choices", ())
+
+
+VARIANTS = [codes(row[0])[0] for row in tables("bleu", "Which variant")[0]]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_variant_worked_out_by_hand_is_what_is_computed(variant: str) -> None:
+    by_hand = {row[0]: row[1 + VARIANTS.index(variant)] for row in tables("bleu", "Which variant")[1]}
+    item = parse_item(json.loads(file_of("bleu", "variants.jsonl")), where="page", line=1, fallback_id="1")
+    found = evaluate([item], [build(f"delta-bleu:variant={variant}")], ScoreSettings(draws=0)).scores[0].systems["new"]
+    parts, score = found.replies[0].parts, found.replies[0].score
+    assert parts is not None
+    assert parts["credit"] == pytest.approx([float(by_hand["credit of words"]), 1.3])
+    assert parts["precisions"] == pytest.approx([last_number(by_hand[f"p_{n}"]) for n in (1, 2)], abs=5.1e-5)
+    assert score == pytest.approx(float(by_hand["score, the root of their product"]), abs=5e-5)
+
+
+def last_number(cell: str) -> float:
+    return float(re.findall(r"[\d.]+", cell)[-1])
+
+
+def test_the_page_about_levels_says_of_every_metric_where_its_corpus_score_is_from() -> None:
+    listed = {
+        codes(row[0])[0]: codes(row[1]) for row in tables("levels", "Which metrics have a corpus score of their own")[0]
+    }
+    assert listed == {
+        corpus.value: [name for name, info in METRICS.items() if info.corpus is corpus] for corpus in Corpus
+    }
+
+
+# ── upsilon.md, metrics.md ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("row", tables("upsilon", "A worked example")[1], ids=lambda row: str(row[0]))
+def test_an_aggregation_worked_out_by_hand_is_what_is_computed(row: list[str]) -> None:
+    item = parse_item(json.loads(file_of("upsilon", "shop.jsonl")), where="page", line=1, fallback_id="1")
+    specification = ":".join(["upsilon-rouge-1", *codes(row[0])])
+    found = evaluate([item], [build(specification)], ScoreSettings(draws=0)).scores[0].systems["new"]
+    assert found.corpus == pytest.approx(float(row[2]), abs=5e-5)
+
+
+def test_the_page_has_every_aggregation() -> None:
+    choices = getattr(METRICS["upsilon-chrf"].parameter("agg"), "choices", ())
+    assert tuple(codes(row[0])[0] for row in tables("upsilon", "The formula")[0]) == choices
+
+
+def test_the_catalogue_has_every_metric_as_the_register_has_it() -> None:
+    catalogue, sources = tables("metrics", "All metrics")
+    assert catalogue == [
+        [f"`{info.name}`", info.summary, f"`{info.uses}`", info.range, info.direction, ", ".join(info.needs)]
+        for info in METRICS.values()
+    ]
+    ours = [name for name, info in METRICS.items() if info.paper.startswith("ours")]
+    assert sources == [[f"`{name}`", info.paper] for name, info in METRICS.items() if name not in ours]
+    assert ours == [name for name in METRICS if name.startswith("upsilon-") and name != "upsilon-bleu"]
+
+
+def test_the_catalogue_says_which_references_each_choice_is() -> None:
+    listed = {codes(row[0])[0]: row[1] for row in tables("metrics", "Which references a metric looks at")[0]}
+    assert listed == {uses.value: REFERENCES[uses.value] for uses in Uses}
+
+
+def test_the_catalogue_has_every_parameter_of_every_metric_with_its_default() -> None:
+    listed = {
+        (name, codes(row[0])[0]): (row[1], "".join(codes(row[2])), row[4])
+        for row in tables("metrics", "Parameters")[0]
+        for name in codes(row[3]) or ["upsilon"]
+    }
+    assert listed == dict(parameters())
+
+
+def parameters() -> Iterator[tuple[tuple[str, str], tuple[str, str, str]]]:
+    """Metric and key, and what there is to say; what all forms of υ have in common once."""
+    for name, info in METRICS.items():
+        stem = name.removeprefix("upsilon-")
+        inherited = METRICS[stem].parameters if stem in METRICS and stem not in (name, "bleu") else ()
+        if inherited:
+            dropped = {one.name for one in inherited if one not in info.parameters}
+            assert dropped <= {"refs", "multi"}
+        for one in info.parameters:
+            if one not in inherited:
+                yield ("upsilon" if inherited else name, one.name), (one.allowed, one.default, one.help)
+
+
+# ── agreement.md ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_one_liner_keeps_every_reply_and_rating_of_other_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        {"context_id": "x", "references": ["a b", "c"], "system": "s", "response": "a", "scores": [1, None, 3]},
+        {"context_id": "y", "context": ["q"], "references": ["d"], "system": "s", "response": "d", "score": 2},
+        {"context_id": "x", "references": ["a b", "c"], "system": "t", "response": "", "scores": [], "score": 4.5},
+    ]
+    (tmp_path / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    runner = Runner(tmp_path, capfd)
+    command = next(
+        command for fence in fences(text_of("agreement")) for command in [fence.text] if "zcat rated" in command
+    )
+    assert runner.answer("gzip rated.jsonl")[0] == 0
+    code, _, err = runner.answer(command[command.index("zcat rated") : command.index("$ cat items")])
+    assert (code, err) == (0, "")
+    made = [json.loads(line) for line in (tmp_path / "items.jsonl").read_text("utf-8").splitlines()]
+    assert made == [
+        {
+            "id": "x",
+            "turns": [],
+            "references": ["a b", "c"],
+            "replies": {"s": "a", "t": ""},
+            "ratings": {"s": [1, None, 3], "t": []},
+        },
+        {"id": "y", "turns": ["q"], "references": ["d"], "replies": {"s": "d"}, "ratings": {"s": [2]}},
+    ]
+    assert all(isinstance(parse_item(one, where="made", line=1, fallback_id="1"), Item) for one in made)
