@@ -18,7 +18,18 @@ from core.logs.rows import json_rows
 from core.logs.sources import LineReader, Source, require_readable
 from core.records import Item, Origin, Reference, TestPair
 
-FIELDS: Final = ("id", "utterance", "turns", "references", "replies", "ratings", "dialogue", "time", "exclude")
+FIELDS: Final = (
+    "id",
+    "utterance",
+    "turns",
+    "references",
+    "replies",
+    "ratings",
+    "scale",
+    "dialogue",
+    "time",
+    "exclude",
+)
 _REFERENCE_NUMBERS: Final = {"weight": (-1.0, 1.0), "rating": (-1.0, 1.0), "similarity": (-math.inf, math.inf)}
 _READ: Final = frozenset({"text", "source", "weight", "similarity", "rating", "ratings", "scale"})
 _LONGEST_NAME: Final = 200
@@ -49,24 +60,30 @@ class _Wrong(Exception):
         self.at, self.message = at, message
 
 
-def read_items(path: Path, *, unknown: Callable[[str], None] | None = None) -> Iterator[Item | BadItem]:
-    """The items of a JSONL file, compressed or not; `unknown` is told of fields that no item has, once each."""
+def read_items(
+    path: Path, *, called: str | None = None, unknown: Callable[[str], None] | None = None
+) -> Iterator[Item | BadItem]:
+    """The items of a JSONL file, compressed or not; `called` is its name in messages.
+
+    `unknown` is told of fields that no item has, once each.
+    """
     require_readable(path)
     source = Source.of(path)
+    name_in_messages = called or source.name
     seen, told = dict[str, int](), set[str]()
     for block in LineReader(source):
         for row in json_rows(block) if block.bad is None else (block.bad,):
             if not isinstance(row, tuple):
                 message = row.message.replace(_ADVICE_FOR_LOGS, "; test files are in UTF-8")
-                yield BadItem(file=source.name, line=row.line, item=None, field="", message=message)
+                yield BadItem(file=name_in_messages, line=row.line, item=None, field="", message=message)
                 continue
             line, values = row
             try:
-                item = _require_new(item_of(values, fallback_id=str(line)), seen)
+                item = _require_new(item_of(values, fallback_id=f"line-{line}"), seen)
             except _Wrong as wrong:
                 name = values.get("id")
                 yield BadItem(
-                    file=source.name,
+                    file=name_in_messages,
                     line=line,
                     item=name if isinstance(name, str) else None,
                     field=wrong.at,
@@ -112,7 +129,10 @@ def item_of(values: Mapping[str, Any], *, fallback_id: str) -> Item:
         exclude=tuple(_texts(_or_none_given(values.get("exclude")), "exclude")),
     )
     replies = {_system(name, "replies"): _reply(text, name) for name, text in _object(values, "replies").items()}
-    ratings = {_system(name, "ratings"): _ratings(given, name) for name, given in _object(values, "ratings").items()}
+    scale = (-math.inf, math.inf) if values.get("scale") is None else _scale(values["scale"], "scale")
+    ratings = {
+        _system(name, "ratings"): _ratings(given, name, scale) for name, given in _object(values, "ratings").items()
+    }
     if nameless := [name for name in ratings if name not in replies]:
         raise _Wrong(f"ratings.{nameless[0]}", f"ratings of {nameless[0]!r}, which has no reply here")
     return Item(pair=pair, replies=replies, ratings=ratings)
@@ -160,6 +180,14 @@ def _object(values: Mapping[str, Any], at: str) -> Mapping[str, Any]:
     return value
 
 
+def system_name(name: str) -> str:
+    """A name for a system from elsewhere than an item, or BadInput."""
+    try:
+        return _system(name, "system")
+    except _Wrong as wrong:
+        raise BadInput(wrong.message) from None
+
+
 def _system(name: str, at: str) -> str:
     if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
         raise _Wrong(at, f"{name[:60]!r} is no name for a system: printable, at most {_LONGEST_NAME} characters")
@@ -204,11 +232,11 @@ def _number(value: object, at: str, least: float = -math.inf, most: float = math
     return number
 
 
-def _ratings(value: object, system: str) -> tuple[float | None, ...]:
+def _ratings(value: object, system: str, scale: tuple[float, float]) -> tuple[float | None, ...]:
     at = f"ratings.{system}"
     if not isinstance(value, list):
         raise _Wrong(at, f"a list with one number an annotator was expected, {_found(value)} was found")
-    return tuple(None if one is None else _number(one, f"{at}[{number}]") for number, one in enumerate(value))
+    return tuple(None if one is None else _number(one, f"{at}[{number}]", *scale) for number, one in enumerate(value))
 
 
 def _references(value: object) -> Iterator[Reference]:

@@ -1,40 +1,32 @@
 """Word vectors as a value: words, the rows of a float32 matrix, and what is known of their frequencies.
 
-Published files (GloVe text, word2vec text and binary, each also as .gz) are read through gensim, which takes minutes
-for the large ones; a folder written by `save` is memory-mapped and opens at once.
+Published files are read by `core.word_vector_files`, which takes minutes for the large ones; a folder written by `save`
+is memory-mapped and opens at once.
 """
 
 from __future__ import annotations
 
 import functools
-import gzip
 import hashlib
 import re
-import traceback
-import warnings
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import BadInput, Conflict, Corrupt, DamagedSource, NotFound, UnknownFormat
+from core.errors import BadInput, Conflict, Corrupt, NotFound
 from core.files import make_folder, read_json, sha256_of, write_aside, write_json
 from core.version import VERSION
+from core.word_vector_files import REMEDY, first_not_finite, read_vector_file, row_blocks
 
 FORMAT_VERSION: Final = 1
 MANIFEST: Final = "manifest.json"
 _VECTORS: Final = "vectors.npy"
 _WORDS: Final = "words.txt"
 _COUNTS: Final = "counts.npy"
-_ROWS_A_BLOCK: Final = 1 << 14
-_LONGEST_LINE: Final = 1 << 20
-_SAMPLE: Final = 4096
-_REMEDY: Final = "give GloVe or word2vec vectors, text or binary, plain or .gz, or a folder that was saved from them"
-_DAMAGE: Final = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +99,7 @@ class WordVectors:
         encoded = [word.encode("utf-8", "surrogatepass") for word in self.words]
         digest.update(np.array([len(word) for word in encoded], "<i8").tobytes())
         digest.update(b"".join(encoded))
-        for _, rows in _blocks(self.matrix):
+        for _, rows in row_blocks(self.matrix):
             digest.update(np.ascontiguousarray(rows, "<f4").data)
         return digest.hexdigest()
 
@@ -155,7 +147,7 @@ class WordVectors:
         bad = next((word for word in self.words if re.search("[\n\ud800-\udfff]", word)), None)
         if bad is not None:
             raise BadInput(f"the word {bad!r} cannot be a line of a file", remedy="leave it out")
-        if (row := _not_finite(self.matrix)) is not None:
+        if (row := first_not_finite(self.matrix)) is not None:
             raise BadInput(f"the vector of {self.words[row]!r} is not finite", remedy="leave the word out")
 
 
@@ -163,12 +155,25 @@ def open_word_vectors(path: Path) -> WordVectors:
     """Open a file or a saved folder, or give what was opened before if it is still the same."""
     try:
         folder = path.is_dir()
+        if folder and not (path / MANIFEST).exists():
+            raise NotFound(
+                f"the folder {str(path)!r} holds no saved word vectors: there is no {MANIFEST} in it",
+                remedy="give a file of vectors: GloVe or word2vec, text or binary, plain or .gz",
+            )
         status = (path / MANIFEST if folder else path).stat()
         open_it = _opened_folder if folder else _opened_file
         return open_it(path, status.st_mtime_ns, status.st_size, status.st_ino)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or error
-        raise NotFound(f"cannot read word vectors at {str(path)!r}: {reason}", remedy=_REMEDY) from error
+        raise NotFound(f"cannot read word vectors at {str(path)!r}: {reason}", remedy=REMEDY) from error
+
+
+@functools.lru_cache(maxsize=4)
+def _opened_file(path: Path, _mtime_ns: int, _size: int, _inode: int) -> WordVectors:
+    read = read_vector_file(path)
+    read.matrix.flags.writeable = False  # it is shared by all who open the file
+    stem = re.sub(r"\.(txt|bin|vec)$", "", path.name.removesuffix(".gz"))
+    return WordVectors(words=read.words, matrix=read.matrix, stem=stem, duplicates=read.duplicates)
 
 
 @functools.lru_cache(maxsize=4)
@@ -204,163 +209,3 @@ def _mapped(folder: Path, manifest: dict[str, Any]) -> WordVectors:
         duplicates=int(manifest["duplicates"]),
         recorded_sha256=str(manifest["sha256"]),
     )
-
-
-# Files of other tools
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Layout:
-    """What the beginning of a file says about the rest."""
-
-    binary: bool
-    header: bool
-    words: int  # 0 where only counting the lines can tell
-    dimensions: int
-
-
-@functools.lru_cache(maxsize=4)
-def _opened_file(path: Path, _mtime_ns: int, _size: int, _inode: int) -> WordVectors:
-    try:
-        with _stream(path) as file:
-            layout = _layout(path, file)
-        words = _require_bytes(path, layout) if layout.binary else _require_lines(path, layout)
-        vectors = _through_gensim(path, layout, words)
-    except _DAMAGE as error:
-        raise DamagedSource(f"{path} breaks off or is damaged: {error}", remedy="copy it again") from error
-    if (row := _not_finite(vectors.matrix)) is not None:
-        _name_bad_number(path, layout)
-        raise BadInput(f"{path}: the vector of {vectors.words[row]!r} is not finite", remedy="leave the word out")
-    # word2vec cuts long words in the middle of a character; more than a few such words are another encoding.
-    if 100 * sum("\ufffd" in word for word in vectors.words) > len(vectors.words):
-        raise BadInput(f"{path}: the words are not UTF-8", remedy="convert the file to UTF-8")
-    vectors.matrix.flags.writeable = False  # it is shared by all who open the file
-    return vectors
-
-
-def _stream(path: Path) -> BinaryIO:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
-
-
-def _layout(path: Path, file: BinaryIO) -> _Layout:
-    """Tell the three formats apart: a header is two whole numbers, and text holds no control characters."""
-    first = file.readline(_LONGEST_LINE)
-    if header := re.fullmatch(rb"(\d{1,18})[ \t]+(\d{1,18})\s*", first):
-        words, dimensions = int(header[1]), int(header[2])
-        if words == 0 or dimensions == 0:
-            raise BadInput(f"{path}, line 1: {words} words of {dimensions} dimensions are none", remedy=_REMEDY)
-        return _Layout(binary=_looks_binary(file.read(_SAMPLE)), header=True, words=words, dimensions=dimensions)
-    if not first.strip():
-        raise BadInput(f"{path} is empty, or begins with an empty line", remedy=_REMEDY)
-    fields = first.rstrip().split(b" ")
-    if _looks_binary(first) or len(fields) < 2 or _number(fields[-1]) is None:
-        shown = first[:40].decode(errors="replace")
-        raise UnknownFormat(f"{path}, line 1: no word with its vector, but {shown!r}", remedy=_REMEDY)
-    return _Layout(binary=False, header=False, words=0, dimensions=len(fields) - 1)
-
-
-def _looks_binary(sample: bytes) -> bool:
-    """Whether more than a tenth is no text: floats seldom are; words, in whatever encoding, are few beside digits."""
-    text = sample.decode("utf-8", "replace")
-    odd = sum(character == "\ufffd" or (character < " " and character not in "\t\n\r") for character in text)
-    return 10 * odd > len(text)
-
-
-def _require_lines(path: Path, layout: _Layout) -> int:
-    """How many vectors there are; gensim takes ragged lines and passes over surplus ones without a word."""
-    found = 0
-    for line, text in _lines(path, layout):
-        numbers = text.count(b" ")
-        if numbers != layout.dimensions:
-            word, *rest = text.split(b" ")
-            if len(rest) > layout.dimensions and _number(rest[0]) is None:
-                raise BadInput(
-                    f"{path}, line {line}: a word with a space in it, {word.decode(errors='replace')!r} and on",
-                    remedy=f"leave out such lines: awk 'NF == {layout.dimensions + 1}'",
-                )
-            raise BadInput(
-                f"{path}, line {line}: {numbers} numbers where {layout.dimensions} belong", remedy="mend that line"
-            )
-        found += 1
-    if layout.header and found != layout.words:
-        raise DamagedSource(f"{path}: the header says {layout.words} words, there are {found}", remedy="copy it again")
-    return found
-
-
-def _require_bytes(path: Path, layout: _Layout) -> int:
-    """Refuse a header that promises more than the file can hold, before room is made for all of it."""
-    size = 0
-    with _stream(path) as file:
-        while piece := file.read(1 << 20):
-            size += len(piece)
-    least = layout.words * (4 * layout.dimensions + 1)
-    if size < least:
-        raise DamagedSource(
-            f"{path}: {layout.words} binary vectors of {layout.dimensions} dimensions need {least} bytes or more, "
-            f"there are {size}",
-            remedy="copy it again",
-        )
-    return layout.words
-
-
-def _through_gensim(path: Path, layout: _Layout, words: int) -> WordVectors:
-    from gensim.models import KeyedVectors  # noqa: PLC0415  a second to import, and only for files of other tools
-
-    with warnings.catch_warnings(), np.errstate(over="ignore"):
-        warnings.simplefilter("ignore", ResourceWarning)  # gensim forgets to close a file without a header
-        try:
-            keyed = KeyedVectors.load_word2vec_format(
-                str(path), binary=layout.binary, no_header=not layout.header, unicode_errors="replace"
-            )
-        except ValueError as error:
-            traceback.clear_frames(error.__traceback__)  # which hold that file
-            _name_bad_number(path, layout)
-            raise BadInput(f"{path}: not word vectors: {error}", remedy=_REMEDY) from error
-    known = [word for word in keyed.index_to_key if word is not None]  # a None is left for each word that came twice
-    stem = path.name.removesuffix(".gz")
-    return WordVectors(
-        words=known,
-        matrix=np.ascontiguousarray(keyed.vectors[: len(known)], np.float32),
-        stem=re.sub(r"\.(txt|bin|vec)$", "", stem),
-        duplicates=words - len(known),
-    )
-
-
-def _name_bad_number(path: Path, layout: _Layout) -> None:
-    """Find the line that has something else than float32 numbers, which gensim does not name."""
-    if layout.binary:
-        return
-    for line, text in _lines(path, layout):
-        for field in text.split(b" ")[1:]:
-            number = _number(field)
-            if number is None or not abs(number) <= float(np.finfo(np.float32).max):
-                shown = field.decode(errors="replace")
-                raise BadInput(f"{path}, line {line}: {shown!r} is not a finite number", remedy="mend that line")
-
-
-def _lines(path: Path, layout: _Layout) -> Iterator[tuple[int, bytes]]:
-    """The lines with vectors and their numbers."""
-    with _stream(path) as file:
-        for line, text in enumerate(file, start=1):
-            if line > layout.header:
-                yield line, text.rstrip()
-
-
-def _number(field: bytes) -> float | None:
-    try:
-        return float(field)
-    except ValueError:
-        return None
-
-
-def _blocks(matrix: NDArray[np.float32]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    return ((at, matrix[at : at + _ROWS_A_BLOCK]) for at in range(0, len(matrix), _ROWS_A_BLOCK))
-
-
-def _not_finite(matrix: NDArray[np.float32]) -> int | None:
-    """The first row that holds something else than finite numbers."""
-    for at, rows in _blocks(matrix):
-        bad = ~np.isfinite(rows).all(axis=1)
-        if bad.any():
-            return at + int(bad.argmax())
-    return None

@@ -13,7 +13,7 @@ So a corpus is scored by adding rows, and an interval by adding them again in an
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -48,6 +48,15 @@ class References:
     def unweighted(cls, texts: Sequence[str]) -> References:
         """References that are all as good as the gold, which comes first."""
         return cls(tuple(texts), (1.0,) * len(texts))
+
+    def kept(self, places: Sequence[int]) -> References:
+        """Those in these places; the gold is still the gold, unless it is not among them."""
+        gold = places.index(self.gold) if self.gold in places else -1
+        return References(tuple(self.texts[at] for at in places), tuple(self.weights[at] for at in places), gold)
+
+    def without(self, texts: Collection[str]) -> References:
+        """All that are none of these texts."""
+        return self.kept([at for at, text in enumerate(self.texts) if text not in texts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +117,14 @@ class Metric(ABC):
         """What a row of NaN means."""
         return Problem("undefined", f"{self.info.name} is not defined for this reply and these references")
 
-    def of_the_set(self, prepared: Prepared) -> Mapping[str, str]:
-        """What scores owe to all items of the set together, an idf for example; for the full signature."""
-        del prepared
-        return {}
+    def for_set(self, references: Sequence[References]) -> Metric:
+        """The metric for a set with these references, an entry an item; another one only where scores depend on it.
+
+        A metric with an idf takes it from here and names it in `versions`, so that a score depends neither on which
+        replies there are nor on the batch it came in.
+        """
+        del references
+        return self
 
     @property
     def name(self) -> str:

@@ -72,15 +72,14 @@ class Bleu(Metric):
     """Every BLEU of the register: they differ in which references they are given, not in what is done with them."""
 
     def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
-        chosen = dict(settings)
         self.info = info
-        self.tokenizer, self.lower_case = tokenizer_and_case(info.name, chosen)
-        self.settings = {**chosen, "case": chosen["case"], "tok": self.tokenizer.name}
-        self.order = int(chosen["n"])
-        self.variant = chosen.get("variant", "galley15")
-        self.penalty = chosen["bp"]
-        self.smoothing, self.smooth_value = smoothing_of(chosen["smooth"])
-        self.effective = chosen["eff"]
+        self.tokenizer, self.lower_case, case = tokenizer_and_case(info.name, settings)
+        self.settings = {**settings, "case": case, "tok": self.tokenizer.name}
+        self.order = int(settings["n"])
+        self.variant = settings.get("variant", "galley15")
+        self.penalty = settings["bp"]
+        self.smoothing, self.smooth_value = smoothing_of(settings["smooth"])
+        self.effective = settings["eff"]
         self.columns = tuple(
             [f"{what}_{n}" for what in ("credit", "possible", "ngrams") for n in range(1, self.order + 1)]
             + ["reply_length", "reference_length"]
@@ -97,13 +96,15 @@ class Bleu(Metric):
         return self.tokenizer.tokenize_batch([text.lower() for text in texts] if self.lower_case else texts)
 
     def prepare(self, references: Sequence[References]) -> PreparedBleu:
-        """Tokenise every distinct text once."""
+        """Tokenise every distinct text once; one of which nothing can be seen is no reference."""
         number_of = new_vocabulary()
         texts = np.array([number_of[text] for one in references for text in one.texts], dtype=np.int64)
+        tokens = self.tokenize(list(number_of))
+        if unseen := {text for text, found in zip(number_of, tokens, strict=True) if not found and text.strip()}:
+            return self.prepare([one.without(unseen) for one in references])
         weights = np.array([weight for one in references for weight in one.weights], dtype=np.float64)
         golds = np.array([one.gold for one in references], dtype=np.int64)
-        sizes = [len(one.texts) for one in references]
-        return self._prepared(self.tokenize(list(number_of)), sizes, texts, weights, golds)
+        return self._prepared(tokens, [len(one.texts) for one in references], texts, weights, golds)
 
     def prepare_tokens(
         self, references: Sequence[Sequence[Sequence[str]]], weights: Sequence[Sequence[float]] | None = None
@@ -256,16 +257,14 @@ def build(info: MetricInfo, settings: Mapping[str, str]) -> Bleu:
     return Bleu(info, settings)
 
 
-def tokenizer_and_case(metric: str, settings: Mapping[str, str]) -> tuple[Tokenizer, bool]:
-    """The tokenizer, and whether texts are lower-cased before it; `case` in the settings becomes what it is."""
+def tokenizer_and_case(metric: str, settings: Mapping[str, str]) -> tuple[Tokenizer, bool, str]:
+    """The tokenizer, whether texts are lower-cased before it, and what `case` is then."""
     tokenizer = get_tokenizer(settings["tok"])
     lowers = tokenizer.name == "word"
     if lowers and settings["case"] == "mixed":
         raise Usage(f"{metric}: tok=word is lower-case by itself", remedy="case=lc, or another tokenizer: 13a, intl")
     case = settings["case"] if settings["case"] != "auto" else "lc" if lowers else "mixed"
-    if isinstance(settings, dict):
-        settings["case"] = case
-    return tokenizer, case == "lc" and not lowers
+    return tokenizer, case == "lc" and not lowers, case
 
 
 def _none_of(flags: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:

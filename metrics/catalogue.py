@@ -5,8 +5,9 @@ A metric is computed by the `build` function of the module named in its entry.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
 
 from core.errors import Usage
@@ -114,13 +115,22 @@ _EFFECTIVE = Choice(
 )
 
 
+_HELD_TO = {
+    "closest": "the closest reference",
+    "closest-positive": "the closest of positive weight",
+    "average": "the average of an item's references",
+    "gold": "the gold",
+    "none": "none",
+}
+
+
 def _penalty(*choices: str) -> Choice:
+    lengths = ", ".join(_HELD_TO[choice] for choice in choices)
     return Choice(
         name="bp",
         default="closest",
         choices=choices,
-        help="the length below which a reply is penalised: of the closest reference, of the closest of positive "
-        "weight, the average of an item's references, of the gold, or none",
+        help=f"the length below which a reply is penalised, that of: {lengths}",
     )
 
 
@@ -189,13 +199,17 @@ def _cosine(name: str, summary: str, paper: str, *parameters: Parameter) -> Metr
     )
 
 
+_MEASURES = {
+    "precision": "precision: of the reply",
+    "recall": "recall: of the reference",
+    "f": "f: harmonic mean of both",
+    "mean": "mean: arithmetic mean of both, as published",
+}
+
+
 def _measure(default: str, *choices: str) -> Choice:
     return Choice(
-        name="measure",
-        default=default,
-        choices=choices,
-        help="precision: of the reply's words; recall: of the reference's; f: harmonic mean of both; "
-        "mean: arithmetic mean of both, as published",
+        name="measure", default=default, choices=choices, help="; ".join(_MEASURES[choice] for choice in choices)
     )
 
 
@@ -242,7 +256,7 @@ def _chrf(name: str, summary: str, word_order: str) -> MetricInfo:
             _REFERENCES,
         ),
         corpus=Corpus.SUMS,
-        paper="Popović 2015 (chrF), 2017 (chrF++); computed by sacrebleu",
+        paper="Popović 2015 (chrF), 2017 (chrF++); as sacrebleu defines it",
         module="metrics.chrf",
         upsilon=True,
     )
@@ -423,9 +437,5 @@ def find(name: str) -> MetricInfo:
     """The metric of that name, or Usage with the names that are near."""
     if name in METRICS:
         return METRICS[name]
-    raise Usage(f"no metric is called {name!r}", remedy=f"one of: {', '.join(METRICS)}; refaug metrics list tells more")
-
-
-def needing(infos: Iterable[MetricInfo], what: str) -> list[str]:
-    """The names of those that need something beside the texts."""
-    return [info.name for info in infos if what in info.needs]
+    near = get_close_matches(name.lower(), METRICS, n=3, cutoff=0.5) or list(METRICS)[:4]
+    raise Usage(f"no metric is called {name!r}", remedy=f"perhaps {', '.join(near)}; refaug metrics list has them all")

@@ -10,9 +10,9 @@ The paper divides h by the number of n-grams. That cancels in cider; in cider-d 
 authors' released code, which all published figures come from, clips plain counts. So do we. Their code takes a length
 in pairs of words, ours in words: the differences are the same for all texts that are not empty.
 
-**A score depends on all items that were prepared together**, through df and N: the same reply scores differently in
-another set, and the answer's `data` hash says which set it was. A single item has no idf, since log(1/1) is 0: no item
-of a set with fewer than two is scored.
+**A score depends on the whole set**, through df and N: the same reply scores differently in another set. `for_set`
+takes them from all of its items, and the full signature names them. A single item has no idf, since log(1/1) is 0: no
+item of a set with fewer than two is scored.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
-from math import exp, log, sqrt
+from math import exp, fsum, log, sqrt
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -37,6 +38,26 @@ Ngram = tuple[str, ...]
 Counts = list["Counter[Ngram]"]  # of one text, order by order
 
 
+@dataclass(frozen=True)
+class Idf:
+    """In how many of a set's items each n-gram is, and what it is worth for that."""
+
+    items: int
+    frequency: Mapping[Ngram, int]
+
+    def of(self, ngram: Ngram) -> float:
+        """log(N / max(1, df))."""
+        return log(max(1, self.items) / max(1, self.frequency.get(ngram, 0)))
+
+    @property
+    def sha256(self) -> str:
+        """Names it, for signatures."""
+        digest = hashlib.sha256(f"{self.items}\n".encode())
+        for ngram, items in sorted(self.frequency.items()):
+            digest.update(f"{' '.join(ngram)}\t{items}\n".encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+
 class Weighed(NamedTuple):
     """A text's n-grams of each order with their tf-idf, the norm of those, and the text's length in tokens."""
 
@@ -49,8 +70,7 @@ class Weighed(NamedTuple):
 class PreparedCider(Prepared):
     """The references of all items as tf-idf, and what replies need to become the same."""
 
-    idf: Mapping[Ngram, float]
-    unknown: float  # the idf of what no reference has
+    idf: Idf
     texts: PreparedTexts
     weighed: Sequence[Weighed]
 
@@ -67,49 +87,52 @@ class Cider(MeanMetric):
         self._order = int(chosen["n"])
         self._words = Words(info.name, chosen)
         self._gold_only = chosen["refs"] == "gold"
+        self._idf: Idf | None = None
         self.info = info
         self.settings = {**chosen, **self._words.settings}
 
+    def for_set(self, references: Sequence[References]) -> Cider:
+        """The same with the idf of this set, whatever is scored."""
+        texts = self._texts(references)
+        bound = copy(self)
+        bound._idf = self._idf_of(texts, [self._counts(tokens) for tokens in texts.read])  # noqa: SLF001
+        return bound
+
     def versions(self) -> Mapping[str, str]:
-        """The tokenizer's."""
-        return self._words.versions()
+        """The tokenizer's, and the idf once there is one."""
+        return {**self._words.versions(), **({"idf": self._idf.sha256[:12]} if self._idf else {})}
 
     def prepare(self, references: Sequence[References]) -> PreparedCider:
-        """Count in how many items each n-gram is, and weigh every distinct text."""
-        texts = prepared_texts(references, gold_only=self._gold_only, read=self._words.of, usable=non_empty)
+        """Weigh every distinct text, by the idf of the set, or else by that of these references."""
+        texts = self._texts(references)
         counts = [self._counts(tokens) for tokens in texts.read]
+        idf = self._idf or self._idf_of(texts, counts)
+        scored = [item for item in range(texts.items) if item not in texts.problems]
+        return PreparedCider(
+            items=texts.items,
+            problems=texts.problems if idf.items > 1 else {**dict.fromkeys(scored, TOO_FEW_ITEMS), **texts.problems},
+            idf=idf,
+            texts=texts,
+            weighed=[_weighed(one, idf) for one in counts],
+        )
+
+    def _texts(self, references: Sequence[References]) -> PreparedTexts:
+        return prepared_texts(references, gold_only=self._gold_only, read=self._words.of, usable=non_empty)
+
+    def _idf_of(self, texts: PreparedTexts, counts: Sequence[Counts]) -> Idf:
+        """In how many items each n-gram is; an item without usable references is none."""
         scored = [item for item in range(texts.items) if item not in texts.problems]
         frequency = Counter[Ngram]()
         for item in scored:
             numbers = texts.numbers[texts.offsets[item] : texts.offsets[item + 1]].tolist()
             frequency.update(set().union(*(ngrams for number in numbers for ngrams in counts[number])))
-        idf = {ngram: log(len(scored) / items) for ngram, items in frequency.items()}
-        unknown = log(max(1, len(scored)))
-        return PreparedCider(
-            items=texts.items,
-            problems=texts.problems if len(scored) > 1 else {**dict.fromkeys(scored, TOO_FEW_ITEMS), **texts.problems},
-            idf=idf,
-            unknown=unknown,
-            texts=texts,
-            weighed=[_weighed(one, idf, unknown) for one in counts],
-        )
-
-    def of_the_set(self, prepared: Prepared) -> Mapping[str, str]:
-        """The hash of the idf."""
-        assert isinstance(prepared, PreparedCider)
-        lines = (f"{' '.join(ngram)}\t{idf!r}\n" for ngram, idf in sorted(prepared.idf.items()))
-        digest = hashlib.sha256(f"{prepared.unknown!r}\n".encode())
-        for line in lines:
-            digest.update(line.encode("utf-8", "surrogatepass"))
-        return {"idf": digest.hexdigest()[:12]}
+        return Idf(len(scored), frequency)
 
     def statistics(self, replies: Sequence[str], prepared: Prepared, reply: Indexes, item: Indexes) -> Floats:
         """A score and a count for each row."""
         assert isinstance(prepared, PreparedCider)
         distinct = Distinct.of(replies)
-        weighed = [
-            _weighed(self._counts(tokens), prepared.idf, prepared.unknown) for tokens in self._words.of(distinct.texts)
-        ]
+        weighed = [_weighed(self._counts(tokens), prepared.idf) for tokens in self._words.of(distinct.texts)]
         pairs = Pairs.of(prepared.texts.offsets, prepared.texts.numbers, distinct.numbers[reply], item)
         values = [
             self._similarity(weighed[h], prepared.weighed[t])
@@ -139,15 +162,15 @@ class Cider(MeanMetric):
     def _product(self, reply: Mapping[Ngram, float], reference: Mapping[Ngram, float]) -> float:
         shared: Iterable[Ngram] = (ngram for ngram in reply if ngram in reference)
         if self._clips:
-            return sum(min(reply[ngram], reference[ngram]) * reference[ngram] for ngram in shared)
-        return sum(reply[ngram] * reference[ngram] for ngram in shared)
+            return fsum(min(reply[ngram], reference[ngram]) * reference[ngram] for ngram in shared)
+        return fsum(reply[ngram] * reference[ngram] for ngram in shared)
 
 
-def _weighed(counts: Counts, idf: Mapping[Ngram, float], unknown: float) -> Weighed:
-    values = [{ngram: count * idf.get(ngram, unknown) for ngram, count in ngrams.items()} for ngrams in counts]
+def _weighed(counts: Counts, idf: Idf) -> Weighed:
+    values = [{ngram: count * idf.of(ngram) for ngram, count in ngrams.items()} for ngrams in counts]
     return Weighed(
         values=values,
-        norms=[sqrt(sum(value * value for value in one.values())) for one in values],
+        norms=[sqrt(fsum(value * value for value in one.values())) for one in values],
         length=counts[0].total(),
     )
 

@@ -1,13 +1,14 @@
 """BERTScore and sentence cosine as metrics: texts and a user's encoder to `metrics.contextual`.
 
 A text of which the encoder's tokenizer makes no token of its own has no score: as a reference it is left out, as a
-reply it gives a row of NaN. With `idf=yes` a BERTScore depends on all references that were prepared together.
+reply it gives a row of NaN. With `idf=yes` a BERTScore depends on all references of the set.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,10 +17,10 @@ from numpy.typing import NDArray
 
 from core.encoders import OnnxEncoder, TokenVectors, open_encoder
 from core.errors import Usage
-from metrics.base import NO_REFERENCE, Floats, Indexes, Prepared, Problem
+from metrics.base import NO_REFERENCE, Floats, Indexes, Problem, References
 from metrics.catalogue import MetricInfo
 from metrics.contextual import IdfWeights, Measure, bertscore, idf_weights, sentence_cosine
-from metrics.several import PreparedTexts, SingleReferenceMetric
+from metrics.several import SingleReferenceMetric
 
 NO_TOKENS: Final = Problem("no_tokens", "the encoder's tokenizer finds no token in the reply")
 NO_WEIGHT: Final = Problem("no_idf_weight", "no token of the reply has any weight by idf")
@@ -64,6 +65,7 @@ class BertScore(EncoderMetric):
         super().__init__(info, settings)
         self._measure = _MEASURES[settings["measure"]]
         self._weighs = settings["idf"] == "yes"
+        self._idf: IdfWeights | None = None
 
     def undefined(self) -> Problem:
         """The reply has no tokens, or none that counts."""
@@ -73,10 +75,19 @@ class BertScore(EncoderMetric):
         """No reference has tokens, or any that count."""
         return NO_REFERENCE_WEIGHT if self._weighs else NO_REFERENCE
 
-    def of_the_set(self, prepared: Prepared) -> Mapping[str, str]:
-        """The hash of the idf, where there is one."""
-        assert isinstance(prepared, PreparedTexts)
-        return {"idf": prepared.read.idf.sha256[:12]} if self._weighs else {}
+    def for_set(self, references: Sequence[References]) -> BertScore:
+        """The same with the idf of this set, where idf is asked for."""
+        if not self._weighs:
+            return self
+        read = self.prepare(references).read
+        assert isinstance(read, Read)
+        bound = copy(self)
+        bound._idf = read.idf  # noqa: SLF001
+        return bound
+
+    def versions(self) -> Mapping[str, str]:
+        """The encoder's, and the idf once there is one."""
+        return {**super().versions(), **({"idf": self._idf.sha256[:12]} if self._idf else {})}
 
     def read(self, texts: list[str]) -> Read:
         """Token vectors."""
@@ -87,7 +98,7 @@ class BertScore(EncoderMetric):
         read = self.read(texts)
         if not self._weighs:
             return read
-        return Read(read.texts, idf_weights(ids for text in read.texts if len(ids := _own_ids(text))))
+        return Read(read.texts, self._idf or _idf_of(read.texts))
 
     def usable(self, read: Any) -> NDArray[np.bool_]:
         """Those with tokens that count."""
@@ -113,6 +124,10 @@ class SentenceCosine(EncoderMetric):
     def pair_values(self, replies: Any, references: Any, reply: Indexes, reference: Indexes) -> Floats:
         """The cosine of each pair."""
         return sentence_cosine(np.concatenate([replies, references]), reply, reference + len(replies))
+
+
+def _idf_of(texts: Sequence[TokenVectors]) -> IdfWeights:
+    return idf_weights(ids for text in texts if len(ids := _own_ids(text)))
 
 
 def _own_ids(text: TokenVectors) -> NDArray[np.int64]:

@@ -139,8 +139,15 @@ def bootstrap(
     check_resampling(draws=draws, seed=seed, level=level)
     tables = _checked(statistics, clusters)
     scored = {name: ~_without_score(table) for name, table in tables.items()}
-    together = np.stack([np.where(scored[name][:, None], table, 0.0) for name, table in tables.items()], axis=1)
-    units = _summed_by_cluster(together, clusters)  # (units, systems, columns)
+    value_of = _of_some(value_of)
+    together = np.stack(
+        [
+            np.column_stack([np.where(scored[name][:, None], table, 0.0), scored[name]])
+            for name, table in tables.items()
+        ],
+        axis=1,
+    )
+    units = _summed_by_cluster(together, clusters)  # (units, systems, columns and how many have a score)
     values = _scores(units.sum(axis=0), value_of)
     drawn = _values_of_draws(units, value_of, draws, seed)
     return {
@@ -153,6 +160,15 @@ def bootstrap(
         else Resampled(score=_NO_REPLIES, replies=0, left_out=len(scored[name]))
         for s, name in enumerate(tables)
     }
+
+
+def _of_some(value_of: ValueOfSums) -> ValueOfSums:
+    """The same for sums whose last column counts replies with a score: without any, there is no score either."""
+
+    def value(sums: Floats) -> Floats:
+        return np.where(sums[..., -1] > 0, value_of(sums[..., :-1]), np.nan)
+
+    return value
 
 
 def _several(scored: NDArray[np.bool_], clusters: Labels | None) -> bool:

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import Usage
-from metrics.base import Floats, Indexes
+from metrics.base import Floats, Indexes, Problem
 from metrics.catalogue import MetricInfo
-from metrics.several import SingleReferenceMetric, Words, imported, non_empty, with_version
+from metrics.several import TOO_LONG, SingleReferenceMetric, Words, imported, non_empty, with_version
 
 _TYPES: Final = {"rouge-1": "rouge1", "rouge-2": "rouge2", "rouge-l": "rougeL"}
 _FIELDS: Final = {"f": "fmeasure", "precision": "precision", "recall": "recall"}
+_LARGEST_TABLE: Final = 10_000_000  # 3,000 words with 3,000 take two seconds
 _STEM_FROM: Final = 4  # rouge-score leaves words of up to three letters as they are
 
 Tokens = list[str]
@@ -61,9 +62,21 @@ class Rouge(SingleReferenceMetric):
 
     def pair_values(self, replies: Any, references: Any, reply: Indexes, reference: Indexes) -> Floats:
         """F, precision or recall."""
-        score, kind, field = self._scorer.score, self._type, self._field
         pairs = zip(reply.tolist(), reference.tolist(), strict=True)
-        return np.array([getattr(score(references[t], replies[h])[kind], field) for h, t in pairs], dtype=np.float64)
+        return np.array([self._value(replies[h], references[t]) for h, t in pairs], dtype=np.float64)
+
+    def _value(self, reply: Tokens, reference: Tokens) -> float:
+        if not self._counts(reply, reference):
+            return float("nan")
+        return float(getattr(self._scorer.score(reference, reply)[self._type], self._field))
+
+    def _counts(self, reply: Tokens, reference: Tokens) -> bool:
+        """Whether the scorer may have these two: the longest common subsequence takes a table of both."""
+        return self._type != "rougeL" or len(reply) * len(reference) <= _LARGEST_TABLE
+
+    def undefined(self) -> Problem:
+        """Only texts that are too long have no score."""
+        return TOO_LONG
 
 
 class _RougeWords:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,12 +63,12 @@ def porter() -> Callable[[str], str]:
 class Words:
     """Texts to tokens as the settings of a metric say: tokenizer, case and, where asked for, stems."""
 
-    def __init__(self, metric: str, settings: dict[str, str], *, stem_from: int = 0) -> None:
+    def __init__(self, metric: str, settings: Mapping[str, str], *, stem_from: int = 0) -> None:
         self.tokenizer: Tokenizer
-        self.tokenizer, self._lower_case = tokenizer_and_case(metric, settings)
+        self.tokenizer, self._lower_case, case = tokenizer_and_case(metric, settings)
         self._stem = porter() if settings.get("stem") == "yes" else None
         self._stem_from = stem_from
-        self.settings = {"case": settings["case"], "tok": self.tokenizer.name}
+        self.settings = {"case": case, "tok": self.tokenizer.name}
 
     def of(self, texts: Sequence[str]) -> list[list[str]]:
         """The tokens of many texts."""
@@ -181,11 +181,14 @@ class Pairs(NamedTuple):
     def combined(self, values: Floats, how: str) -> Floats:
         """The best or mean of the distinct pairs' values for each row; NaN for a row without pairs."""
         combine = np.maximum if how == "best" else np.add
+        taken = values[self.place]
+        if how == "mean":  # in order of size, so that the order of the references cannot change the last bit
+            taken = taken[np.lexsort((taken, np.repeat(np.arange(len(self.counts)), self.counts)))]
         has_any = self.counts > 0
         out = np.full(len(self.counts), np.nan)
         if has_any.any():
             starts = np.cumsum(self.counts) - self.counts
-            out[has_any] = combine.reduceat(values[self.place], starts[has_any])
+            out[has_any] = combine.reduceat(taken, starts[has_any])
         return out / self.counts.clip(1) if how == "mean" else out
 
 
@@ -193,6 +196,9 @@ def ranges(starts: Indexes, counts: Indexes) -> Indexes:
     """Every `start … start + count − 1`, one after the other."""
     ends = np.cumsum(counts)
     return np.arange(ends[-1] if len(ends) else 0, dtype=np.int64) + np.repeat(starts - ends + counts, counts)
+
+
+TOO_LONG: Final = Problem("too_long", "reply and reference are too long to compare every word of one with all others")
 
 
 class SingleReferenceMetric(MeanMetric):

@@ -11,13 +11,25 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
 from core.errors import Usage
-from metrics.base import Floats, Indexes, Level, Metric, Prepared, References
+from metrics.base import Floats, Indexes, Level, Metric, Prepared, Problem, References
 from metrics.catalogue import MetricInfo
-from metrics.several import Distinct, Pairs, PreparedTexts, imported, non_empty, prepared_texts, with_version
+from metrics.several import (
+    TOO_LONG,
+    Distinct,
+    Pairs,
+    PreparedTexts,
+    imported,
+    non_empty,
+    prepared_texts,
+    with_version,
+)
+
+_LARGEST_TABLE: Final = 250_000  # 500 words with 500 take ten seconds, because of the shifts that are tried
 
 
 class Ter(Metric):
@@ -63,11 +75,17 @@ class Ter(Metric):
         pairs = Pairs.of(prepared.offsets, prepared.numbers, distinct.numbers[reply], item)
         edits = [
             self._edits(words[h], prepared.read[t])[0]
+            if len(words[h]) * len(prepared.read[t]) <= _LARGEST_TABLE
+            else np.nan
             for h, t in zip(pairs.reply.tolist(), pairs.reference.tolist(), strict=True)
         ]
         lengths = np.array([len(tokens) for tokens in prepared.read], dtype=np.float64)
         fewest = -pairs.combined(-np.array(edits, dtype=np.float64), "best")
         return np.stack([fewest, pairs.combined(lengths[pairs.reference], "mean")], axis=-1)
+
+    def undefined(self) -> Problem:
+        """Only texts that are too long have no score."""
+        return TOO_LONG
 
     def values(self, sums: Floats, level: Level) -> Floats:
         """Edits per word."""

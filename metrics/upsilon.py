@@ -17,6 +17,7 @@ bit: sums are taken in order of size.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Final
@@ -90,10 +91,11 @@ class Upsilon(MeanMetric):
         """Those of the base metric."""
         return self.base.versions()
 
-    def of_the_set(self, prepared: Prepared) -> Mapping[str, str]:
-        """What the base metric owes to the set."""
-        assert isinstance(prepared, PreparedUpsilon)
-        return self.base.of_the_set(prepared.singles)
+    def for_set(self, references: Sequence[References]) -> Upsilon:
+        """The same with the base metric for this set."""
+        bound = copy(self)
+        bound.base = self.base.for_set(references)
+        return bound
 
     def undefined(self) -> Problem:
         """The base metric is undefined for this reply and each of the references."""

@@ -10,7 +10,6 @@ import numpy as np
 from core.engine import Engine
 from core.errors import BadInput, Usage
 from core.log_store import StoredLog
-from metrics.catalogue import METRICS
 from metrics.parameters import shortest
 from metrics.specification import Specification, build
 from metrics.upsilon import PREFIX, Upsilon, baseline
@@ -52,7 +51,7 @@ def baseline_of(
 ) -> Baseline:
     """Score responses of a log against responses of other dialogues, both drawn by the seed."""
     metric = build(specification)
-    if not isinstance(metric, Upsilon) and f"{PREFIX}{metric.name}" not in METRICS:
+    if not (isinstance(metric, Upsilon) or metric.info.upsilon):
         raise Usage(
             f"{metric.name} has no υ form, so it needs no baseline", remedy="refaug metrics list has those that do"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -104,6 +104,15 @@ def evidence_of(item: Item) -> dict[str, Any]:
     }
 
 
+def references_hash(items: Sequence[Item], chosen: Sequence[References | Problem]) -> str:
+    """Names the references that a metric looked at, with their weights: `data` names the golds alone."""
+    digest = hashlib.sha256()
+    for item, one in zip(items, chosen, strict=True):
+        known = [one.texts, one.weights, one.gold] if isinstance(one, References) else [one.code]
+        digest.update(orjson.dumps([item.id, *known], option=orjson.OPT_APPEND_NEWLINE))
+    return digest.hexdigest()[:12]
+
+
 def data_hash(items: Iterable[Item]) -> str:
     """Names what was scored, beside the signature that names how: a hash of ids and golds, in order."""
     digest = hashlib.sha256()
@@ -131,7 +140,6 @@ class Scored:
 
     statistics: Floats
     problems: Mapping[int, Problem]
-    of_the_set: Mapping[str, str] = field(default_factory=dict)  # what they owe to all cases together
 
     def values(self, metric: Metric) -> Floats:
         """The score of every case, NaN where there is none."""
@@ -166,7 +174,7 @@ def score_cases(metric: Metric, cases: Sequence[Case | Problem], progress: Progr
             problems[row] = _why(metric, prepared, int(items[first + int(place)]))
         if progress is not None:
             progress.advance(len(texts))
-    return Scored(statistics, dict(sorted(problems.items())), metric.of_the_set(prepared))
+    return Scored(statistics, dict(sorted(problems.items())))
 
 
 def _why(metric: Metric, prepared: Prepared, item: int) -> Problem:
@@ -178,20 +186,11 @@ def leave_one_out(metric: Metric, cases: Sequence[Case | Problem]) -> dict[int, 
     fewer, owners = list[Case | Problem](), list[int]()
     for row, case in enumerate(cases):
         if isinstance(case, Case):
-            fewer += [Case(case.reply, without(case.references, place)) for place in range(len(case.references.texts))]
-            owners += [row] * len(case.references.texts)
+            places = range(len(case.references.texts))
+            fewer += [Case(case.reply, case.references.kept([at for at in places if at != left])) for left in places]
+            owners += [row] * len(places)
     values = score_cases(metric, fewer).values(metric)
     found: dict[int, list[float | None]] = {row: [] for row, case in enumerate(cases) if isinstance(case, Case)}
     for row, value in zip(owners, values, strict=True):
         found[row].append(None if np.isnan(value) else float(value))
     return found
-
-
-def without(references: References, place: int) -> References:
-    """All references but one; the gold is still the gold, unless it is the one."""
-    gold = -1 if references.gold == place else references.gold - (0 <= place < references.gold)
-    return References(
-        references.texts[:place] + references.texts[place + 1 :],
-        references.weights[:place] + references.weights[place + 1 :],
-        gold,
-    )

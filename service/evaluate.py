@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from core.errors import BadInput, Usage
 from core.items import BadItem
 from core.progress import Progress, Silent
-from core.records import Item
+from core.records import Item, Origin
 from metrics.base import Floats, Level, Metric, Problem, References
 from metrics.catalogue import Uses
 from metrics.resampling import Estimate, approximate_randomisation, bootstrap, paired_bootstrap
@@ -28,6 +29,7 @@ from service.cases import (
     data_hash,
     evidence_of,
     leave_one_out,
+    references_hash,
     references_of,
     require_references,
     score_cases,
@@ -56,14 +58,16 @@ def evaluate(
     good, bad = split(items)
     systems = systems_of(good)
     require_baseline(settings.baseline, systems)
-    scores = []
+    scores, nothing = list[MetricScores](), list[str]()
     for metric in metrics:
         require_references(good, metric)
         progress.stage(f"score {metric.name}", sum(len(item.replies) for item in good), "replies")
         found = _ScoredSystems.of(metric, good, systems, progress)
-        found.require_any()
-        signature = Signature.of(metric, provenance, {**(details or {}), **found.scored.of_the_set})
+        nothing += [why] if (why := found.why_nothing()) else []
+        signature = Signature.of(found.metric, provenance, details)
         scores.append(_metric_scores(found, settings, signature))
+    if len(nothing) == len(metrics):
+        raise BadInput(nothing[0])
     weighted = any(metric.info.uses is Uses.WEIGHTED for metric in metrics)
     evidence = {item.id: evidence_of(item) for item in good} if weighted else {}
     return Evaluation(
@@ -72,7 +76,7 @@ def evaluate(
         items=len(good),
         evidence=evidence,
         bad_items=tuple(bad),
-        warnings=(*_warnings(good, systems), *_thin(evidence)),
+        warnings=(*nothing, *_warnings(good, systems), *_weights_ignored(good, metrics), *_thin(evidence)),
         settings=settings,
     )
 
@@ -97,6 +101,14 @@ def _warnings(items: Sequence[Item], systems: Sequence[str]) -> Iterator[str]:
         yield f"empty references, which are left out: {blank:,}"
 
 
+def _weights_ignored(items: Sequence[Item], metrics: Sequence[Metric]) -> Iterator[str]:
+    """Golds that a rater has weighted count as 1 where people's weights are asked for."""
+    rated = [metric.name for metric in metrics if metric.info.uses is Uses.RATED]
+    golds = [one for item in items for one in item.pair.references if one.source is Origin.GOLD]
+    if rated and (other := sum(1 for gold in golds if gold.weight not in (None, 1.0))):
+        yield f"{', '.join(rated)} takes every gold at weight 1; {other:,} have another weight, which upsilon- uses"
+
+
 def _thin(evidence: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """How many weighted scores stand on little."""
     if thin := sum(1 for one in evidence.values() if one["thin"]):
@@ -110,7 +122,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + rest
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _ScoredSystems:
     """All replies of all systems under one metric: system by system, each with a row for every item."""
 
@@ -120,11 +132,14 @@ class _ScoredSystems:
     cases: Sequence[Case | Problem]
     scored: Scored
     values: Floats
+    rows: Mapping[str, slice]
+    references: str  # names the references and weights that were looked at
 
     @classmethod
     def of(cls, metric: Metric, items: Sequence[Item], systems: Sequence[str], progress: Progress) -> _ScoredSystems:
         """Score them; a reply that is not there is a row without a score."""
         chosen = [references_of(item.pair.references, metric.info.uses) for item in items]
+        metric = metric.for_set([one for one in chosen if isinstance(one, References)])
         cases = [
             _case(item.replies.get(system), references)
             for system in systems
@@ -132,24 +147,29 @@ class _ScoredSystems:
         ]
         scored = score_cases(metric, cases, progress)
         values = scored.values(metric)
-        return cls(metric=metric, items=items, systems=systems, cases=cases, scored=scored, values=values)
+        return cls(
+            metric=metric,
+            items=items,
+            systems=systems,
+            cases=cases,
+            scored=scored,
+            values=values,
+            rows={name: slice(n * len(items), (n + 1) * len(items)) for n, name in enumerate(systems)},
+            references=references_hash(items, chosen),
+        )
 
-    def rows(self, system: str) -> range:
-        """The rows of one system."""
-        first = self.systems.index(system) * len(self.items)
-        return range(first, first + len(self.items))
-
-    @property
+    @cached_property
     def statistics(self) -> dict[str, Floats]:
         """The statistics by system."""
-        return {system: self.scored.statistics[list(self.rows(system))] for system in self.systems}
+        return {system: self.scored.statistics[rows] for system, rows in self.rows.items()}
 
-    def require_any(self) -> None:
-        """Refuse a metric under which nothing at all has a score, with the reasons."""
-        if np.isnan(self.values).all():
-            reasons = Counter(problem.message for problem in self.scored.problems.values())
-            listed = "; ".join(f"{count:,} times {message}" for message, count in reasons.most_common(3))
-            raise BadInput(f"no reply has a score by {self.metric.name}: {listed}")
+    def why_nothing(self) -> str | None:
+        """For a metric under which nothing at all has a score, the reasons."""
+        if not np.isnan(self.values).all():
+            return None
+        reasons = Counter(problem.message for problem in self.scored.problems.values())
+        listed = "; ".join(f"{count:,} times {message}" for message, count in reasons.most_common(3))
+        return f"no reply has a score by {self.metric.name}: {listed}"
 
 
 def _case(reply: str | None, references: References | Problem) -> Case | Problem:
@@ -165,11 +185,17 @@ def _metric_scores(found: _ScoredSystems, settings: ScoreSettings, signature: Si
     for system in found.systems:
         replies = tuple(
             _reply_score(item.id, row, found, explained.get(row), parts=settings.parts)
-            for item, row in zip(found.items, found.rows(system), strict=True)
+            for row, item in enumerate(found.items, start=found.rows[system].start)
         )
         systems[system] = _system_score(found.statistics[system], replies, found.metric, *intervals[system])
     comparisons = _comparisons(found.statistics, found.metric, settings)
-    return MetricScores(metric=found.metric, signature=signature, systems=systems, comparisons=comparisons)
+    return MetricScores(
+        metric=found.metric,
+        signature=signature,
+        references=found.references,
+        systems=systems,
+        comparisons=comparisons,
+    )
 
 
 def _comparisons(statistics: Mapping[str, Floats], metric: Metric, settings: ScoreSettings) -> dict[str, Comparison]:
@@ -189,7 +215,7 @@ def _intervals(found: _ScoredSystems, settings: ScoreSettings) -> dict[str, tupl
     if not settings.draws:
         return dict.fromkeys(found.systems, (_NO_INTERVAL, _NO_INTERVAL))
     counted = np.stack([found.values, np.where(np.isnan(found.values), np.nan, 1.0)], axis=1)
-    means = {system: counted[list(found.rows(system))] for system in found.systems}
+    means = {system: counted[rows] for system, rows in found.rows.items()}
     draws, seed, level = settings.draws, settings.seed, settings.confidence
     of_corpus = bootstrap(found.statistics, found.metric.value_of_sums, draws=draws, seed=seed, level=level)
     of_mean = bootstrap(means, _mean_of_sums, draws=draws, seed=seed, level=level)
@@ -235,18 +261,15 @@ def _system_score(
 
 
 def _explanations(found: _ScoredSystems) -> dict[int, dict[str, Any]]:
-    """What each reference is worth to each reply, and where n-grams are credited, to which reference.
-
-    Where scores depend on the whole set, another number of references would change it: then there is only the latter.
-    """
-    fewer = {} if found.scored.of_the_set else leave_one_out(found.metric, found.cases)
+    """What each reference is worth to each reply, and where n-grams are credited, to which reference."""
+    fewer = leave_one_out(found.metric, found.cases)
     explained = {}
     for row, case in enumerate(found.cases):
         if isinstance(case, Case):
             credit = found.metric.credited(case.reply, case.references)
             explained[row] = {
                 **({} if credit is None else {"credited": credit}),
-                **({"without_reference": _without(case, fewer[row], found.values[row])} if fewer else {}),
+                "without_reference": _without(case, fewer[row], found.values[row]),
             }
     return explained
 

@@ -121,6 +121,7 @@ class MetricScores:
 
     metric: Metric
     signature: Signature
+    references: str  # names the references and weights that were looked at
     systems: Mapping[str, SystemScore]
     comparisons: Mapping[str, Comparison]
     scale: float = 1.0
@@ -131,6 +132,7 @@ class MetricScores:
             "metric": self.metric.name,
             "signature": self.signature.short,
             "signature_full": self.signature.full,
+            "references": self.references,
             "corpus_from": self.metric.info.corpus.value,
             "higher_is_better": self.metric.info.higher_is_better,
             "scale": self.scale,
@@ -213,7 +215,7 @@ def _system_times(system: SystemScore, factor: float) -> SystemScore:
 
 def _reply_times(reply: ReplyScore, factor: float) -> ReplyScore:
     explanation = dict(reply.explanation) if reply.explanation is not None else None
-    if explanation is not None and "without_reference" in explanation:
+    if explanation is not None:
         explanation["without_reference"] = [
             {**one, "score": _product(one["score"], factor), "change": _product(one["change"], factor)}
             for one in explanation["without_reference"]

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from core.errors import NoSource, RefaugError, Usage
+from core.errors import NoSource, RefaugError, StorageFull, Usage
 from core.files import storage_errors
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
@@ -31,14 +31,19 @@ _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 
 @contextmanager
 def file_or_stdin(path: Path) -> Iterator[Path]:
-    """The path itself, or for `-` a file with all that comes in on stdin: files are read twice, pipes cannot be."""
-    if str(path) != "-":
+    """The path itself; for `-` and pipes a file with all that comes in, since files are read twice."""
+    is_stdin = str(path) == "-"
+    if not is_stdin and (not path.exists() or path.is_file() or path.is_dir()):
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="refaug-stdin-") as folder:
         spooled = Path(folder) / "stdin"
         with storage_errors(spooled), spooled.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
+            if is_stdin:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+            else:
+                with path.open("rb") as stream:
+                    shutil.copyfileobj(stream, file)
         yield spooled
 
 
@@ -57,11 +62,15 @@ class ReaderGone(Exception):
 @contextmanager
 def _to_stdout() -> Iterator[None]:
     """Keep a closed pipe from the library, which would end the process with an error."""
+    if sys.stdout is None:  # closed before we began (>&-)
+        raise ReaderGone
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError as error:
         raise ReaderGone from error
+    except OSError as error:
+        raise StorageFull(f"the output cannot be written: {why(error)}", remedy="free some room") from error
 
 
 def print_json(value: object) -> None:

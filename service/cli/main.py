@@ -21,6 +21,7 @@ from service.cli.common import ReaderGone, report_error
 from service.settings import Settings
 
 _TYPER_INTERRUPTED: Final = 130
+_BEGIN_ANEW: Final = frozenset({"score", "meta", "diagnose"})  # commands that keep nothing of what they have done
 _REPORT: Final = "this is a fault of ours: please report it with the lines above"
 
 app = typer.Typer(
@@ -77,8 +78,8 @@ def main(arguments: list[str] | None = None) -> int:
         report_error(ours, as_json="--json" in given)
         return ours.exit_code
     except ReaderGone:
-        # Python flushes stdout once more at its end, and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.stdout is not None:  # Python flushes it once more at its end, and would complain
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:  # noqa: BLE001  whatever it is, scripts must get a code and people a trace to report
         traceback.print_exc()
@@ -98,14 +99,20 @@ def _no_access(error: OSError) -> RefaugError:
 
 def _run(given: list[str]) -> int:
     """The command itself, with the library's own ways of ending turned into ours."""
-    interrupted = Interrupted("interrupted", remedy="the same command goes on where it stopped")
+    resumes = not _BEGIN_ANEW.intersection(given)
+    remedy = "the same command goes on where it stopped" if resumes else "nothing was kept: run it again"
+    interrupted = Interrupted("interrupted", remedy=remedy)
     try:
         code = app(given, standalone_mode=False)
     except TyperException as error:
         if not error.format_message():  # a command group alone has shown its help
             return Usage.exit_code
         raise Usage(error.format_message(), remedy=_usage_remedy(error.format_message())) from error
-    except (KeyboardInterrupt, typer.Abort) as error:
+    except KeyboardInterrupt as error:
+        raise interrupted from error
+    except typer.Abort as error:
+        if isinstance(error.__context__, EOFError):  # no command asks for anything, so this is a file that ends early
+            raise error.__context__ from None
         raise interrupted from error
     if code == _TYPER_INTERRUPTED:
         raise interrupted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from core.errors import Usage
+from core.errors import BadInput, Usage
 from core.items import BadItem
 from core.progress import Progress
 from core.records import Item
-from service.cli.common import JsonFlag, counted, print_facts, print_json, print_line, print_table
+from service.cli.common import JsonFlag, print_json, print_line
 from service.cli.progress import shown_progress
 from service.cli.score import (
     LanguageOption,
@@ -27,16 +27,23 @@ from service.cli.score import (
 )
 
 if TYPE_CHECKING:
-    from metrics.correlation import Correlation
-    from metrics.resampling import Estimate
-    from service.meta import AgreementRow, ComparedMetric, MeanResult, MeanRow, MetaResult, SetResult
+    from service.meta_records import ComparedMetric, MetaResult, MetaSettings
 
 
 class RowsWanted(StrEnum):
-    """The names of `service.meta.RowsChoice`, which compiles when it is imported: too much for --help."""
+    """The names of `service.meta_records.RowsChoice`, which compiles when it is imported: too much for --help."""
 
     FAIR = "fair"
     ALL = "all"
+
+
+class Form(StrEnum):
+    """How the result is printed."""
+
+    TABLES = "tables"
+    JSON = "json"
+    CSV = "csv"
+    LATEX = "latex"
 
 
 class ItemsOrCommand(TyperGroup):
@@ -68,45 +75,55 @@ class ItemsOrCommand(TyperGroup):
 
 app = typer.Typer(cls=ItemsOrCommand, invoke_without_command=True, subcommand_metavar="")
 
+_Items = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Test sets with ratings: JSONL with one item a line; - for stdin.", metavar="ITEMS"),
+]
+_Metrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        "-m",
+        help="What to compare: NAME or NAME:key=value,…; repeat it. Without it: those of bleu, multi-bleu, rouge-l "
+        "and chrf that apply.",
+        metavar="SPEC",
+    ),
+]
+_Baseline = Annotated[
+    str | None,
+    typer.Option(help="The metric that every other is compared with; without it, the first.", metavar="SPEC"),
+]
+_Rows = Annotated[
+    RowsWanted,
+    typer.Option(
+        help="fair: no replies that are one of their own golds, and no references identical to the reply; "
+        "all: every rated reply against every reference.",
+    ),
+]
+_Draws = Annotated[int, typer.Option(help="Draws of the bootstrap over contexts.", min=1, max=1_000_000)]
+_Confidence = Annotated[float, typer.Option(help="Of the intervals.", min=0.5, max=0.9999)]
+_MinKappa = Annotated[
+    float | None,
+    typer.Option(help="Leave out annotators whose mean κ with the others is lower.", min=-1, max=1, metavar="X"),
+]
+_Report = Annotated[
+    Path | None, typer.Option(help="Write a page with plots into this folder as well.", metavar="FOLDER")
+]
+
 
 @app.callback()
 def meta_command(
     context: typer.Context,
-    items: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Test sets with ratings: JSONL with one item a line; - for stdin.", metavar="ITEMS"),
-    ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metric",
-            "-m",
-            help="What to compare: NAME or NAME:key=value,…; repeat it. Without it: those of bleu, multi-bleu, rouge-l "
-            "and chrf that apply.",
-            metavar="SPEC",
-        ),
-    ] = None,
-    baseline: Annotated[
-        str | None,
-        typer.Option(help="The metric that every other is compared with; without it, the first.", metavar="SPEC"),
-    ] = None,
-    rows: Annotated[
-        RowsWanted,
-        typer.Option(
-            help="fair: no replies that are one of their own golds, and no references identical to the reply; "
-            "all: every rated reply against every reference.",
-        ),
-    ] = RowsWanted.FAIR,
-    draws: Annotated[int, typer.Option(help="Draws of the bootstrap over contexts.", min=1, max=1_000_000)] = 10_000,
+    items: _Items = None,
+    metric: _Metrics = None,
+    baseline: _Baseline = None,
+    rows: _Rows = RowsWanted.FAIR,
+    draws: _Draws = 10_000,
+    confidence: _Confidence = 0.95,
     seed: SeedOption = 1,
-    min_kappa: Annotated[
-        float | None,
-        typer.Option(help="Leave out annotators whose mean κ with the others is lower.", min=-1, max=1, metavar="X"),
-    ] = None,
+    min_kappa: _MinKappa = None,
     language: LanguageOption = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Write a page with plots into this folder as well.", metavar="FOLDER")
-    ] = None,
+    report: _Report = None,
     strict: StrictFlag = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print all figures as CSV.")] = False,
     as_latex: Annotated[bool, typer.Option("--latex", help="Print the tables for LaTeX.")] = False,
@@ -117,37 +134,52 @@ def meta_command(
     Each file of ITEMS is a test set with ratings (docs/items.md). Metrics are correlated with the mean rating over the
     same rows, and compared with the baseline by a paired bootstrap over contexts.
     """
-    if as_json + as_csv + as_latex > 1:
-        raise Usage("several forms of output at once", remedy="one of --json, --csv and --latex")
+    form = _form(as_json=as_json, as_csv=as_csv, as_latex=as_latex)
     files = _named(items or [])
-    from service.meta import (  # noqa: PLC0415  compiles
-        MetaSettings,
-        RatedItems,
-        RowsChoice,
-        agreement,
-        default_metrics,
-    )
+    from service.meta_records import MetaSettings, RowsChoice  # noqa: PLC0415  compiles
+    from service.meta_report import require_folder  # noqa: PLC0415
 
-    settings = MetaSettings(rows=RowsChoice(rows.value), draws=draws, seed=seed, min_kappa=min_kappa)
+    settings = MetaSettings(
+        rows=RowsChoice(rows.value), draws=draws, seed=seed, confidence=confidence, min_kappa=min_kappa
+    )
+    if report is not None:
+        require_folder(report)
     with shown_progress(quiet=context.obj.quiet) as progress:
-        sets = [RatedItems(name=name, items=_read(path, progress)) for name, path in files.items()]
-        asked = metric or default_metrics(item for one in sets for item in one.items)
-        chosen, first = _chosen(asked, baseline, language)
-        found = agreement(sets, chosen, settings, baseline=first, progress=progress)
+        found = _computed(files, metric or [], baseline, language, settings, progress)
         report_problems(found.bad_items, found.warnings, progress)
-        written = _written(found, report, progress) if report is not None else []
-    if as_json:
-        print_json(found.as_json())
-    elif as_csv or as_latex:
-        _print_text(found, latex=as_latex)
-    else:
-        _print_tables(found)
-        for path in written[:1]:
-            print_line(f"report: {path}")
+        page = None if report is None else _written(found, report, progress)
+    _print(found, form)
+    if page is not None and form is Form.TABLES:
+        print_line(f"report: {page}")
     require_all(found.bad_items, strict=strict)
 
 
+def _computed(
+    files: Mapping[str, Path],
+    specifications: Sequence[str],
+    baseline: str | None,
+    language: str | None,
+    settings: MetaSettings,
+    progress: Progress,
+) -> MetaResult:
+    """Read the files, choose the metrics, and compare them."""
+    from service.meta import agreement, default_metrics  # noqa: PLC0415  compiles
+    from service.meta_records import RatedItems  # noqa: PLC0415
+
+    sets = [RatedItems(name=name, items=_read(path, progress)) for name, path in files.items()]
+    asked = specifications or default_metrics(item for one in sets for item in one.items)
+    chosen, first = _chosen(asked, baseline, language)
+    return agreement(sets, chosen, settings, baseline=first, progress=progress)
+
+
 # ── what comes in ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _form(*, as_json: bool, as_csv: bool, as_latex: bool) -> Form:
+    asked = [form for form, is_asked in ((Form.JSON, as_json), (Form.CSV, as_csv), (Form.LATEX, as_latex)) if is_asked]
+    if len(asked) > 1:
+        raise Usage("several forms of output at once", remedy="one of --json, --csv and --latex")
+    return asked[0] if asked else Form.TABLES
 
 
 def _named(paths: Sequence[Path]) -> dict[str, Path]:
@@ -162,25 +194,29 @@ def _named(paths: Sequence[Path]) -> dict[str, Path]:
 
 
 def _read(path: Path, progress: Progress) -> list[Item | BadItem]:
-    return list(items_from(path, [], [], [], progress))
+    items = list(items_from(path, [], [], [], progress))
+    if not items:
+        raise BadInput(f"there are no items in {path}", remedy="one item a line: docs/items.md")
+    return items
 
 
 def _chosen(
     specifications: Sequence[str], baseline: str | None, language: str | None
 ) -> tuple[list[ComparedMetric], str]:
     """The metrics, each once however it is written, and the name of the one that is the baseline."""
-    from service.meta import ComparedMetric  # noqa: PLC0415  compiles
+    from metrics.signature import Signature  # noqa: PLC0415  compiles
+    from service.meta_records import ComparedMetric  # noqa: PLC0415
 
     def compared(text: str) -> ComparedMetric:
         return ComparedMetric(name=text.strip(), metric=metrics_of([text], language)[0])
 
     by_signature = dict[str, ComparedMetric]()
     for one in map(compared, specifications):
-        by_signature.setdefault(one.signature.full, one)
+        by_signature.setdefault(Signature.of(one.metric).full, one)
     if baseline is None:
         return list(by_signature.values()), next(iter(by_signature.values())).name
     asked = compared(baseline)
-    known = by_signature.get(asked.signature.full)
+    known = by_signature.get(Signature.of(asked.metric).full)
     if known is not None:
         return list(by_signature.values()), known.name
     return [asked, *by_signature.values()], asked.name
@@ -189,210 +225,25 @@ def _chosen(
 # ── what goes out ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _written(found: MetaResult, folder: Path, progress: Progress) -> list[Path]:
-    from service.meta_report import write_report  # noqa: PLC0415  the plots are slow to import
+def _written(found: MetaResult, folder: Path, progress: Progress) -> Path:
+    """Write the report, and say where its page is."""
+    from service.meta_report import write_report  # noqa: PLC0415
 
     progress.stage("report")
-    return write_report(found, folder)
+    page, *_ = write_report(found, folder)
+    return page
 
 
-def _print_text(found: MetaResult, *, latex: bool) -> None:
-    from service.meta_report import as_csv, as_latex  # noqa: PLC0415  the plots are slow to import
+def _print(found: MetaResult, form: Form) -> None:
+    """The result in the form that was asked for."""
+    from service.cli.meta_tables import print_tables  # noqa: PLC0415  compiles
+    from service.meta_report import as_csv, as_latex  # noqa: PLC0415
 
-    text = as_latex(found) if latex else as_csv(found)
-    for line in text.splitlines():
-        print_line(line)
-
-
-def _print_tables(found: MetaResult) -> None:
-    for one in found.sets:
-        _print_set(one, found)
-    if found.mean is not None:
-        _print_mean(found.mean, found)
-    for compared in found.metrics:
-        print_line(f"{compared.name}: {compared.signature.short}")
-
-
-def _print_set(one: SetResult, found: MetaResult) -> None:
-    counts = one.counts
-    print_facts(
-        one.name,
-        {
-            "rows used": f"{counts.used:,} ({found.settings.rows.value}), {counted(counts.contexts, 'context')}, "
-            f"{counted(counts.systems, 'system')}",
-            "rated replies": counts.rated,
-            "… fair ones": f"{counts.fair:,} ({counts.references_themselves:,} others are one of their own golds)",
-            "references identical to the reply, removed": counts.references_removed,
-            "replies without a rating": sum(counts.unrated.values()),
-            "replies without a score": counts.left_out,
-        },
-    )
-    print_line()
-    _print_agreement(f"{one.name}: agreement with the mean rating", one.rows, found)
-    _print_annotators(one)
-    _print_systems(one)
-    _print_groups(one)
-
-
-def _print_agreement(title: str, rows: Sequence[AgreementRow | MeanRow], found: MetaResult) -> None:
-    """The table that everything else explains."""
-    interval = f"{found.settings.confidence * 100:g} %"
-    with_williams = any(getattr(row, "williams", {}) for row in rows)
-    williams = ("Williams p",) if with_williams else ()
-    columns = ("metric", "Spearman", interval, f"less {found.baseline}", interval, "Holm p", *williams)
-    print_table(
-        title,
-        (*columns, "Pearson", "Kendall", "partial Spearman", "n"),
-        [
-            (
-                _label(row),
-                _r(row.spearman.value),
-                _span(row.spearman),
-                *_difference(row),
-                *((_williams(row),) if with_williams else ()),
-                _r(row.pearson.value),
-                _r(row.kendall.value),
-                _r(row.partial_spearman.value),
-                row.n,
-            )
-            for row in rows
-        ],
-    )
-    for reason in _reasons(rows):
-        print_line(f"  {reason}")
-    print_line(f"  difference and Holm p: paired bootstrap over contexts, {found.settings.draws:,} draws, Spearman")
-    if with_williams:
-        print_line("  Williams p: of the same difference; assumes independent rows")
-    print_line("  partial Spearman: with reply length held fixed")
-    if any(row.turned for row in rows):
-        print_line("  turned: lower scores are better, so the sign of this metric was turned")
-    print_line()
-
-
-def _label(row: AgreementRow | MeanRow) -> str:
-    return f"{row.name} (turned)" if row.turned else row.name
-
-
-def _difference(row: AgreementRow | MeanRow) -> tuple[str, str, str]:
-    found = row.differences.get("spearman")
-    return ("-", "-", "-") if found is None else (_r(found.value), _span(found), _p(row.holm.get("spearman")))
-
-
-def _williams(row: AgreementRow | MeanRow) -> str:
-    tests = getattr(row, "williams", {})
-    return _p(tests["spearman"].p) if "spearman" in tests else "-"
-
-
-def _reasons(rows: Iterable[AgreementRow | MeanRow]) -> Iterator[str]:
-    """Why there is a dash, where that is not what the row is about."""
-    for row in rows:
-        figures: dict[str, Estimate | Correlation] = {"Spearman": row.spearman, "Pearson": row.pearson}
-        if row.kind == "metric":
-            figures |= {"Kendall": row.kendall, "partial Spearman": row.partial_spearman}
-        whys = [(name, one.why) for name, one in figures.items() if one.why is not None]
-        for why in dict.fromkeys(why for _, why in whys):
-            yield f"{row.name}, {', '.join(name for name, one in whys if one == why)}: {why}"
-        difference = row.differences.get("spearman")
-        if difference is not None and difference.why is not None and difference.why != row.spearman.why:
-            yield f"{row.name}, difference: {difference.why}"
-
-
-def _print_annotators(one: SetResult) -> None:
-    figures = one.annotators
-    if len(figures.kept) + len(figures.dropped) == 1:
-        print_line("annotators: one number only for each reply, so there is nothing to compare")
-        print_line()
-        return
-    halves = figures.split_half.spearman
-    table: list[Sequence[object]] = [("Cohen's κ, quadratic, mean of pairs", _r(figures.kappa.mean), "-")]
-    table += [
-        (f"… annotator {figures.kept[each.annotator] + 1}", _r(each.value), "-") for each in figures.kappa_of_each
-    ]
-    table += [(f"Krippendorff's α, {level}", _r(alpha.value), "-") for level, alpha in figures.alpha.items()]
-    table += [(form.form, _r(form.value), _bounds(form.low, form.high)) for form in figures.icc.forms]
-    table += [
-        ("split half, Spearman", _r(halves.half), _bounds(halves.low, halves.high)),
-        ("… Spearman–Brown", _r(halves.stepped_up), "-"),
-    ]
-    print_table(f"{one.name}: annotators with each other", ("figure", "value", "interval"), table)
-    reasons = [figures.kappa.why, *(alpha.why for alpha in figures.alpha.values())]
-    reasons += [*(form.why for form in figures.icc.forms), halves.why]
-    for why in dict.fromkeys(reason for reason in reasons if reason is not None):
-        print_line(f"  {why}")
-    print_line()
-    print_table(
-        f"{one.name}: Spearman with each annotator",
-        ("metric", "mean", "minimum", "maximum"),
-        [
-            (_label(row), _r(spread.mean), _r(spread.lowest), _r(spread.highest))
-            for row in one.rows
-            if (spread := row.by_annotator) is not None
-        ],
-    )
-    print_line()
-
-
-def _print_systems(one: SetResult) -> None:
-    rows: list[Sequence[object]] = []
-    whys = dict[str, None]()
-    for row in one.rows:
-        level, without = row.system_level, row.without_system
-        if level is None or without is None:
-            continue
-        spearman = level.by_kind["spearman"]
-        missing = "p" if spearman.value is not None else "value"
-        whys |= dict.fromkeys([f"no {missing}: {spearman.why}"] if spearman.why is not None else [])
-        whys |= dict.fromkeys([f"without one: {without.spread.why}"] if without.spread.why is not None else [])
-        rows.append(
-            (
-                _label(row),
-                *(_r(level.by_kind[kind].value) for kind in ("spearman", "pearson", "kendall")),
-                _p(spearman.p),
-                _r(without.spread.lowest),
-                _r(without.spread.highest),
-                without.most,
-                _r(without.change),
-            )
-        )
-    columns = ("metric", "Spearman", "Pearson", "Kendall", "p", "without one: lowest", "highest", "most", "change")
-    title = f"{one.name}: system level, {counted(one.counts.systems, 'system')}, contexts centred"
-    print_table(title, columns, rows)
-    for why in whys:
-        print_line(f"  {why}")
-    print_line("  without one: Spearman over replies without each system in turn; most: whose absence changes it most")
-    print_line()
-
-
-def _print_groups(one: SetResult) -> None:
-    rows = [row for row in one.rows if row.groups]
-    sizes = [group.size for group in rows[0].groups]
-    print_table(
-        f"{one.name}: Spearman of the means of groups of replies",
-        ("metric", *(str(size) for size in sizes)),
-        [(_label(row), *(_r(group.by_kind["spearman"].value) for group in row.groups)) for row in rows],
-    )
-    whys = (group.by_kind["spearman"].why for row in rows for group in row.groups)
-    for why in dict.fromkeys(why for why in whys if why is not None):
-        print_line(f"  {why}")
-    print_line()
-
-
-def _print_mean(mean: MeanResult, found: MetaResult) -> None:
-    _print_agreement(f"mean over {', '.join(mean.sets)}", mean.rows, found)
-
-
-def _r(value: float | None) -> str:
-    """A correlation for people."""
-    return "-" if value is None else f"{value:.3f}"
-
-
-def _p(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0e}" if value < 0.0001 else f"{value:.4f}"
-
-
-def _span(one: Estimate) -> str:
-    return _bounds(one.low, one.high)
-
-
-def _bounds(low: float | None, high: float | None) -> str:
-    return "-" if low is None or high is None else f"[{low:.3f}, {high:.3f}]"
+    match form:
+        case Form.JSON:
+            print_json(found.as_json())
+        case Form.CSV | Form.LATEX:
+            for line in (as_csv if form is Form.CSV else as_latex)(found).splitlines():
+                print_line(line)
+        case Form.TABLES:
+            print_tables(found)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from core.errors import BadInput, Usage
-from core.items import BadItem, read_aligned, read_items
+from core.items import BadItem, read_aligned, read_items, system_name
 from core.progress import Progress
 from core.records import Item, Origin
 from core.text import default_tokenizer
@@ -67,9 +67,11 @@ def score_command(
     items: ItemsArgument = None,
     metric: MetricOption = None,
     level: Annotated[
-        LevelChoice,
-        typer.Option(help="A row for each reply; for each system the mean of its replies; or its corpus score."),
-    ] = LevelChoice.CORPUS,
+        LevelChoice | None,
+        typer.Option(
+            help="A row for each reply; for each system the mean of its replies; or, without it, its corpus score."
+        ),
+    ] = None,
     replies: Annotated[
         list[str] | None,
         typer.Option(
@@ -107,6 +109,8 @@ def score_command(
     """
     if as_json and as_tsv:
         raise Usage("--json and --tsv at once", remedy="one of the two")
+    if as_json and level is not None:
+        raise Usage("--level with --json", remedy="leave --level out: the JSON has all of them")
     if explain and not as_json:
         raise Usage("--explain without --json", remedy="add --json: an explanation does not fit into a table")
     from service.evaluate import evaluate  # noqa: PLC0415  compiles
@@ -127,9 +131,9 @@ def score_command(
     if as_json:
         print_json(found.as_json())
     elif as_tsv:
-        _print_tsv(found, level)
+        _print_tsv(found, level or LevelChoice.CORPUS)
     else:
-        _print_tables(found, level)
+        _print_tables(found, level or LevelChoice.CORPUS)
     require_all(found.bad_items, strict=strict)
 
 
@@ -150,7 +154,10 @@ def items_from(
     with ExitStack() as stack:
         if items is not None:
             path = stack.enter_context(file_or_stdin(items))
-            yield from read_items(path, unknown=lambda name: progress.warn(f"field {name!r} is not used"))
+            called = "stdin" if str(items) == "-" else str(items)
+            yield from read_items(
+                path, called=called, unknown=lambda name: progress.warn(f"field {name!r} is not used")
+            )
             return
         if not (replies and references):
             raise Usage(
@@ -175,8 +182,8 @@ def _named(text: str) -> tuple[str, Path]:
     """`NAME=FILE`, or a file after which the system is named."""
     name, equals, file = text.partition("=")
     if equals and file and not Path(text).exists():
-        return name, Path(file)
-    return "stdin" if text == "-" else Path(text).name.split(".")[0] or text, Path(text)
+        return system_name(name), Path(file)
+    return "stdin" if text == "-" else system_name(Path(text).name.split(".")[0] or text), Path(text)
 
 
 def default_metric(items: Sequence[Item | BadItem]) -> str:
@@ -189,10 +196,12 @@ def default_metric(items: Sequence[Item | BadItem]) -> str:
 
 def metrics_of(specifications: Sequence[str], language: str | None) -> list[Metric]:
     """The metrics asked for, each once."""
-    from metrics.specification import build  # noqa: PLC0415  compiles
+    from metrics.signature import Signature  # noqa: PLC0415  compiles
+    from metrics.specification import build  # noqa: PLC0415
 
     defaults = {"tok": default_tokenizer(language)} if language else {}
-    return [build(text, defaults) for text in dict.fromkeys(specifications)]
+    by_signature = {Signature.of(metric).full: metric for metric in (build(text, defaults) for text in specifications)}
+    return list(by_signature.values())
 
 
 # ── what goes out ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -240,7 +249,9 @@ def _print_tables(found: Evaluation, level: LevelChoice) -> None:
             print_table(one.signature.short, *_systems_table(one, level))
         if one.comparisons:
             print_table(f"against {found.settings.baseline}", *_comparison_table(one))
-    print_line(f"data {found.data}: {counted(found.items, 'item')}")
+    drawn = found.settings
+    how = f"; intervals: {drawn.confidence:.4g} of {drawn.draws:,} draws, seed {drawn.seed}" if drawn.draws else ""
+    print_line(f"data {found.data}: {counted(found.items, 'item')}{how}")
 
 
 def _systems_table(one: MetricScores, level: LevelChoice) -> tuple[tuple[str, ...], list[Sequence[object]]]:

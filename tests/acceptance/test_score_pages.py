@@ -22,7 +22,7 @@ from sacrebleu.metrics.ter import TER
 from core.items import BadItem, parse_item
 from core.records import Item
 from core.text import get_tokenizer
-from metrics import base, cider, embedding_metrics, encoder_metrics
+from metrics import base, cider, embedding_metrics, encoder_metrics, several
 from metrics.base import Metric, Problem
 from metrics.catalogue import METRICS, Corpus, Uses
 from metrics.specification import build
@@ -185,7 +185,7 @@ def with_parents(paths: set[str]) -> set[str]:
 
 def test_the_page_has_every_reason_for_which_a_reply_has_no_score() -> None:
     listed = {(codes(row[0])[0], codes(row[1])[0]) for row in tables("scores", "What has no score")[0]}
-    modules = (base, cider, embedding_metrics, encoder_metrics, cases)
+    modules = (base, cider, embedding_metrics, encoder_metrics, cases, several)
     known = {(one.code, one.message) for module in modules for one in problems_in(module)}
     undefined = Metric.undefined(build("chrf"))
     assert listed == known | {(undefined.code, undefined.message.replace("chrf", "…"))}

@@ -81,10 +81,11 @@ def test_a_file_of_weights_makes_delta_bleu(home, tmp_path: Path) -> None:
         tmp_path / "same.jsonl",
         [
             {
+                "id": "1",
                 "references": [{"text": "we open at nine", "weight": 0.5}, {"text": "at ten", "weight": -1}],
                 "replies": {"hyp": "we open at nine"},
             },
-            {"references": [{"text": "the blue one", "weight": 1}], "replies": {"hyp": "the red one"}},
+            {"id": "2", "references": [{"text": "the blue one", "weight": 1}], "replies": {"hyp": "the red one"}},
         ],
     )
     assert systems(result) == systems(home("score", same, "-m", "delta-bleu", "--json"))
@@ -224,6 +225,7 @@ def test_a_bad_item_is_reported_with_its_place_and_the_rest_is_scored(home, tmp_
         (["-m", "delta-bleu"], 3, "would be multi-bleu"),
         (["-m", "ter", "--percent"], 2, "cannot be given in per cent"),
         (["--baseline", "z"], 2, "no system is called 'z'"),
+        (["--json", "--level", "reply"], 2, "--level with --json"),
         (["--json", "--tsv"], 2, "--json and --tsv at once"),
         (["--explain"], 2, "--explain without --json"),
         (["--references", "x"], 2, "ITEMS and line-aligned files at once"),

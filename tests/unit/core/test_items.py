@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import BadInput, NoSource
-from core.items import FIELDS, BadItem, parse_item, read_aligned, read_items
+from core.items import FIELDS, BadItem, parse_item, read_aligned, read_items, system_name
 from core.records import Item, Origin, Reference, TestPair
 
 
@@ -528,7 +528,7 @@ def test_an_id_is_used_once(tmp_path: Path) -> None:
 
 def test_items_without_ids_are_called_after_their_lines(tmp_path: Path) -> None:
     path = written(tmp_path / "t.jsonl", {}, "", {}, {"id": "x"}, {})
-    assert [good(one).id for one in read_items(path)] == ["1", "3", "x", "5"]
+    assert [good(one).id for one in read_items(path)] == ["line-1", "line-3", "x", "line-5"]
 
 
 def test_fields_that_no_item_has_are_told_once_each(tmp_path: Path) -> None:
@@ -780,3 +780,19 @@ def test_bytes_that_are_no_utf8_are_named_with_file_and_line(tmp_path: Path) -> 
 def test_a_missing_aligned_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(NoSource, match="nowhere"):
         list(read_aligned({"x": tmp_path / "nowhere"}, [written(tmp_path / "g", "c")]))
+
+
+def test_ratings_off_their_scale_are_refused_where_a_scale_is_given() -> None:
+    values = {"id": "d", "replies": {"a": "x"}, "ratings": {"a": [1, None, 500]}}
+    assert isinstance(parse_item(values, where="w", line=1, fallback_id="1"), Item)
+    found = parse_item({**values, "scale": [1, 5]}, where="w", line=1, fallback_id="1")
+    assert isinstance(found, BadItem)
+    assert (found.field, found.message) == ("ratings.a[2]", "500 is out of range: it must be from 1 to 5")
+    assert isinstance(parse_item({**values, "scale": [5, 1]}, where="w", line=1, fallback_id="1"), BadItem)
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\tb", "x" * 201])
+def test_a_name_of_a_system_is_held_to_the_same_rule_wherever_it_comes_from(name: str) -> None:
+    with pytest.raises(BadInput, match="no name for a system"):
+        system_name(name)
+    assert isinstance(parse_item({"replies": {name: "x"}}, where="w", line=1, fallback_id="1"), BadItem)

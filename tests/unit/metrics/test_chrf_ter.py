@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -216,7 +217,7 @@ def test_values_keep_the_shape_of_what_they_are_given() -> None:
 def test_the_signature_reads_back_as_the_same_metric() -> None:
     for name in ("chrf", "chrf++:eps=yes,space=yes", "ter:norm=yes,asian=yes"):
         metric = build(name)
-        assert metric.versions() == {"sacrebleu": "2.6.0"}
+        assert metric.versions() == ({"sacrebleu": version("sacrebleu")} if name.startswith("ter") else {})
         signature = Signature.parse(Signature.of(metric).full)
         assert build(signature.specification()).settings == metric.settings
     assert build("chrf++").settings["word-order"] == "2"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from core.encoders import TokenVectors, open_encoder
 from core.errors import Usage
-from metrics.contextual import IdfWeights, Measure, bertscore, idf_weights, rescale, sentence_cosine
+from metrics.contextual import IdfWeights, Measure, bertscore, idf_weights, sentence_cosine
 
 MEASURES: tuple[Measure, ...] = ("f", "precision", "recall")
 
@@ -219,21 +219,6 @@ def test_the_hash_of_idf_weights_names_the_set_of_references_and_not_their_order
     assert idf_weights(references).sha256 == idf_weights([np.array(one) for one in references]).sha256
     different = {idf_weights(some).sha256 for some in ([], [[1]], [[2]], [[1], [2]], references)}
     assert len(different) == 5
-
-
-# Baselines
-
-
-def test_rescaling_moves_the_baseline_to_zero_and_leaves_one() -> None:
-    assert rescale(0.9, 0.8) == pytest.approx(0.5)
-    assert rescale(np.array([0.8, 1.0, 0.6, np.nan]), 0.8) == pytest.approx([0.0, 1.0, -1.0, np.nan], nan_ok=True)
-    assert rescale(0.3, 0.0) == 0.3
-
-
-@pytest.mark.parametrize("baseline", [1.0, 1.5, math.nan])
-def test_a_baseline_that_leaves_no_room_is_refused(baseline: float) -> None:
-    with pytest.raises(Usage, match="leaves nothing above it"):
-        rescale(0.5, baseline)
 
 
 # Sentences

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from core.word_vectors import WordVectors
 from metrics import embedding
-from metrics.embedding import EmbeddingSpace, Measure, Missing, Similarity, Weighting, missing
+from metrics.embedding import EmbeddingSpace, Measure, Similarity, Weighting
 
 # The plain form, a pair at a time, in float64
 
@@ -341,20 +343,75 @@ def test_a_text_has_exactly_one_with_itself_and_greedy_f_is_symmetric(way):
         np.testing.assert_allclose(there, back, rtol=0, atol=1e-6)
 
 
+# Long texts
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4, 1), (4, 7), (8, 4096), (2048, 1), (12, 15)])
+def test_a_table_too_small_for_a_pair_is_filled_in_parts_and_changes_not_a_bit(monkeypatch, big, rows, columns):
+    vectors, replies, references, reply_of, reference_of, values = big
+    monkeypatch.setattr("metrics.embedding._MOST_ROWS", rows)
+    monkeypatch.setattr("metrics.embedding._MOST_COLUMNS", columns)
+    space = EmbeddingSpace(vectors, Weighting.SIF)
+    packed = space.pack(replies), space.pack(references)
+    for way in WAYS:
+        np.testing.assert_array_equal(values_of(space, *packed, reply_of, reference_of, way), values[way])
+
+
+def test_texts_of_more_different_words_than_the_table_holds_agree_with_numpy():
+    random = np.random.default_rng(9)
+    matrix = random.standard_normal((5000, 3)).astype(np.float32)
+    space = EmbeddingSpace(WordVectors([str(number) for number in range(5000)], matrix))
+    texts = [random.permutation(5000)[:count] for count in (2100, 30, 4300)]  # 2048 words of a reply, 4096 of others
+    packed = space.pack([[str(number) for number in text] for text in texts])
+    reply_of, reference_of = np.repeat(np.arange(3), 3), np.tile(np.arange(3), 3)
+    unit = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+    for measure, axis in ((Measure.PRECISION, 1), (Measure.RECALL, 0)):
+        found = space.pair_scores(packed, packed, reply_of, reference_of, measure=measure)
+        expected = [
+            (unit[texts[i]] @ unit[texts[j]].T).max(axis=axis).mean()
+            for i, j in zip(reply_of, reference_of, strict=True)
+        ]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+MEMORY = """
+import resource
+import numpy as np
+from core.word_vectors import WordVectors
+from metrics.embedding import EmbeddingSpace
+
+def grown_by(texts):
+    packed, before = space.pack(texts), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    value = space.pair_scores(packed, packed, np.array([0]), np.array([1]))[0]
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, value
+
+random = np.random.default_rng(3)
+words = [str(number) for number in range(20_000)]
+space = EmbeddingSpace(WordVectors(words, random.standard_normal((20_000, 2)).astype(np.float32)))
+grown_by([["1"], ["2"]])
+print(*grown_by([words[:700] * 143, words[699::-1] * 143]))
+print(*grown_by([words[:10_000], words[10_000:]]))
+"""
+
+
+def test_memory_stays_small_however_long_the_texts_are():
+    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    (repeated, value), (different, _) = (map(float, line.split()) for line in done.stdout.splitlines())
+    assert value == 1.0  # each word has itself on the other side
+    assert repeated < 20  # megabytes; a row and a column for each of 100 000 tokens would be 40 000
+    assert different < 60  # all cosines of 10 000 × 10 000 words would be 400
+
+
 # What has no value
 
 
-def test_a_pair_without_known_words_on_one_side_is_nan_with_its_reason():
+def test_a_pair_without_known_words_on_one_side_is_nan():
     space = space_of(COMPASS)
     replies, references = space.pack([["east"], [], ["?"]]), space.pack([["north"], ["?", "!"]])
     reply_of, reference_of = np.repeat(np.arange(3), 2), np.tile(np.arange(2), 3)
-    reasons = missing(replies, references, reply_of, reference_of)
-    assert reasons.tolist() == [
-        Missing.NOTHING, Missing.REFERENCE, Missing.REPLY, Missing.REPLY, Missing.REPLY, Missing.REPLY,
-    ]  # fmt: skip
     for way in WAYS:
         found = values_of(space, replies, references, reply_of, reference_of, way)
-        np.testing.assert_array_equal(np.isnan(found), reasons != Missing.NOTHING)
+        assert np.isnan(found).tolist() == [False, True, True, True, True, True]
 
 
 def test_nothing_at_all_is_scored_as_nothing():
@@ -362,7 +419,6 @@ def test_nothing_at_all_is_scored_as_nothing():
     empty, pairs = space.pack([]), np.empty(0, np.int64)
     for way in WAYS:
         assert values_of(space, empty, empty, pairs, pairs, way).shape == (0,)
-    assert missing(empty, empty, pairs, pairs).shape == (0,)
     only_unknown = space.pack([["?"]])
     assert np.isnan(space.pair_scores(only_unknown, only_unknown, np.array([0]), np.array([0]))).all()
 

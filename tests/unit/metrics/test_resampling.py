@@ -296,3 +296,13 @@ def test_input_that_does_not_fit_together_is_refused() -> None:
         bootstrap({"system-0": np.array([[1.0, 1], [np.nan, 1], [np.inf, 1]])}, f_score)
     with pytest.raises(Usage, match="0 rows cannot be resampled"):
         resample_counts(0, 10, seed=0)
+
+
+def test_draws_without_any_scored_reply_have_no_score_and_leave_the_interval_alone() -> None:
+    """A system that answers few items: sums of nothing are 0, and a score of 0 for nothing would widen the interval."""
+    table = np.full((40, 2), np.nan)
+    table[:2] = [[0.7, 1.0], [0.8, 1.0]]
+    found = bootstrap({"few": table}, lambda sums: np.where(sums[..., 1] > 0, sums[..., 0] / 2 + 0.1, 0.0), draws=500)
+    assert found["few"].score.undefined > 0
+    assert found["few"].score.low is not None
+    assert found["few"].score.low > 0.4

@@ -13,7 +13,7 @@ from metrics.base import NO_GOLD, Level, References
 from metrics.catalogue import Uses
 from metrics.resampling import resample_counts
 from metrics.specification import build
-from service.cases import NO_REPLY, NO_WEIGHT, Case, data_hash, leave_one_out, references_of, score_cases, without
+from service.cases import NO_REPLY, NO_WEIGHT, Case, data_hash, leave_one_out, references_of, score_cases
 from service.evaluate import evaluate
 from service.scores import ScoreSettings, percent
 
@@ -261,17 +261,15 @@ def test_leaving_out_a_reference_is_scoring_without_it() -> None:
     metric = build("upsilon-bleu:bp=gold")
     references = References(("closed today", "we open at nine", "at ten"), (0.5, 1.0, -0.5), 1)
     found = leave_one_out(metric, [NO_REPLY, Case("we open at ten", references)])
-    expected = [
-        score_cases(metric, [Case("we open at ten", without(references, place))]).values(metric)[0]
-        for place in range(3)
-    ]
+    fewer = [references.kept([at for at in range(3) if at != left]) for left in range(3)]
+    expected = [score_cases(metric, [Case("we open at ten", one)]).values(metric)[0] for one in fewer]
     assert list(found) == [1]
     assert found[1][0] == expected[0]
     assert found[1][1] is None  # without its gold, there is no length to be held to
     assert found[1][2] == expected[2]
-    assert without(references, 0) == References(("we open at nine", "at ten"), (1.0, -0.5), 0)
-    assert without(references, 1).gold == -1
-    assert without(references, 2).gold == 1
+    assert references.kept([1, 2]) == References(("we open at nine", "at ten"), (1.0, -0.5), 0)
+    assert references.kept([0, 2]).gold == -1
+    assert references.kept([0, 1]).gold == 1
 
 
 def test_an_explanation_adds_up_to_the_credits() -> None:
@@ -314,3 +312,73 @@ def test_what_retrieval_says_is_in_the_signatures() -> None:
     assert "|tok:word|k:15|full:" in found.signature.short
     assert "|depth.:1000|" in found.signature.full
     assert "depth" not in found.signature.short
+
+
+# ── what a score may not depend on ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_system_that_lacks_a_reply_changes_no_other_system_under_cider() -> None:
+    """The idf is that of all items, whichever of them have replies."""
+    full = [
+        item(str(n), [f"the {word} dog", "a cat"], {"a": f"the {word} cat", "b": "a dog"})
+        for n, word in enumerate("xyz")
+    ]
+    less = [*full[:2], item("2", ["the z dog", "a cat"], {"a": "the z cat"})]
+    found = [evaluate(items, [build("cider")], QUICK).scores[0] for items in (full, less)]
+    assert [one.score for one in found[0].systems["a"].replies] == [one.score for one in found[1].systems["a"].replies]
+    assert found[0].signature == found[1].signature
+    assert "idf" in found[0].signature.details
+    other = [*full, item("9", ["another reference"], {"a": "x", "b": "y"})]
+    assert evaluate(other, [build("cider")], QUICK).scores[0].signature.full != found[0].signature.full
+
+
+def test_the_references_that_were_looked_at_have_a_name_beside_the_data() -> None:
+    def found(weight: float, text: str = "at nine sharp") -> dict:
+        items = [item("d1", ["we open at nine", {"text": text, "weight": weight}], {"a": "open at nine"})]
+        return evaluate(items, [build("delta-bleu"), build("bleu")], QUICK).as_json()
+
+    first, heavier, other = found(0.5), found(0.9), found(0.5, "at ten")
+    assert first["data"] == heavier["data"] == other["data"]
+    names = [[score["references"] for score in one["scores"]] for one in (first, heavier, other)]
+    assert len({name[0] for name in names}) == 3
+    assert len({name[1] for name in names}) == 1
+
+
+def test_a_metric_that_can_score_nothing_leaves_the_others_their_scores() -> None:
+    one = [item("d1", ["we open at nine"], {"a": "we open"})]
+    found = evaluate(one, [build("bleu"), build("cider")], QUICK)
+    assert found.scores[0].systems["a"].corpus is not None
+    assert found.scores[1].systems["a"].corpus is None
+    assert found.warnings[0].startswith("no reply has a score by cider: 1 times")
+    with pytest.raises(BadInput, match="no reply has a score by cider"):
+        evaluate(one, [build("cider")], QUICK)
+
+
+def test_an_interval_is_not_widened_by_draws_without_a_reply() -> None:
+    items = [item(str(n), ["we open at nine"], {"all": "we open"}) for n in range(60)]
+    items += [item(f"x{n}", ["we open at nine"], {"all": "we", "few": "we open at nine"}) for n in range(2)]
+    found = evaluate(items, [build("bleu")], ScoreSettings(draws=300)).scores[0].systems["few"]
+    assert (found.interval.low, found.interval.high) == (1.0, 1.0)
+    assert found.interval.undefined > 0
+
+
+def test_thousands_of_systems_are_scored_in_one_go() -> None:
+    replies = {f"system-{n}": "we open" for n in range(3_000)}
+    found = evaluate([item("d1", ["we open at nine"], replies)], [build("bleu")], QUICK).scores[0].systems
+    assert len(found) == 3_000
+    assert len({one.corpus for one in found.values()}) == 1
+
+
+def test_delta_bleu_says_that_a_gold_counts_as_one() -> None:
+    references = [{"text": "we open", "source": "gold", "weight": 0.2}, {"text": "we", "weight": 0.5}]
+    found = evaluate([item("d1", references, {"a": "we open"})], [build("delta-bleu")], QUICK)
+    assert "delta-bleu takes every gold at weight 1; 1 have another weight, which upsilon- uses" in found.warnings
+
+
+def test_a_reference_of_which_nothing_can_be_seen_is_none() -> None:
+    seen = [item("d1", ["we open at nine"], {"a": "we"})]
+    unseen = [item("d1", ["we open at nine", "\u200b"], {"a": "we"})]
+    assert [
+        evaluate(items, [build("multi-bleu")], QUICK).scores[0].systems["a"].replies[0].score
+        for items in (seen, unseen)
+    ] == [pytest.approx(evaluate(seen, [build("bleu")], QUICK).scores[0].systems["a"].replies[0].score)] * 2

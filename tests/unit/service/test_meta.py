@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections import Counter
 from typing import Any
@@ -17,8 +19,13 @@ from statsmodels.stats.multitest import multipletests
 from core.errors import BadInput, Usage
 from core.items import BadItem, item_of
 from core.records import Item
+from metrics import base
+from metrics.base import References
+from metrics.resampling import Estimate
+from metrics.signature import Signature
 from metrics.specification import build
-from service.meta import (
+from service.meta import agreement, default_metrics
+from service.meta_records import (
     AgreementRow,
     ComparedMetric,
     MetaResult,
@@ -27,8 +34,6 @@ from service.meta import (
     RowKind,
     RowsChoice,
     SetResult,
-    agreement,
-    default_metrics,
 )
 
 WORDS = sorted({"the", "a", "cat", "dog", "sat", "ran", "home", "fast", "today", "never", "maybe", "we", "you", "go"})
@@ -316,13 +321,129 @@ def test_replies_without_a_rating_are_not_used_and_counted_by_system() -> None:
     place = list(zip(found.points.items, found.points.systems, strict=True)).index(("c2", "s2"))
     assert found.points.ratings[place] == 4.0
     assert np.isnan(found.points.by_annotator[place]).tolist() == [True, False, True]
-    assert result.warnings == ("set1: 2 replies of s2 have no rating and are not used",)
+    assert result.warnings[0] == "set1: 2 replies of s2 have no rating and are not used"
+
+
+def test_rows_that_rate_the_gold_itself_are_shown_beside_the_fair_ones() -> None:
+    items = with_copies()
+    of_copies = [np.mean(items[number].ratings["s3"]) for number in (0, 1)]
+    fair, everything = only(meta(items)), only(meta(items, rows=RowsChoice.ALL))
+    for found in (fair, everything):
+        golds, points = found.golds, found.points
+        assert golds is not None
+        assert (golds.rows, golds.fair_rows) == (2, 38)
+        assert golds.rating == pytest.approx(np.mean(of_copies))
+        rows = zip(points.items, points.systems, strict=True)
+        rest = [one not in {("c0", "s3"), ("c1", "s3")} for one in rows]
+        assert golds.fair_rating == pytest.approx(points.ratings[rest].mean())
+        assert (golds.scores["rouge-1"].golds, golds.scores["rouge-1"].scored) == (1.0, 2)
+        assert golds.scores["rouge-1"].fair == pytest.approx(points.values["rouge-1"][rest].mean())
+        assert list(found.as_json()["gold_rows"]["scores"]) == ["bleu", "rouge-1"]
+    # bleu looks at the first gold alone, and one of the two copies is of the second
+    assert fair.golds is not None
+    assert 0.5 <= fair.golds.scores["bleu"].golds < 1
+    assert only(meta(rated_items())).golds is None
+    assert only(meta(rated_items())).as_json()["gold_rows"] is None
+
+
+def test_data_names_everything_that_the_used_rows_were_made_of() -> None:
+    def named(**changed: Any) -> str:
+        values: dict[str, Any] = {
+            "id": "a",
+            "references": ["x y", {"text": "y z", "weight": 0.5}],
+            "replies": {"s": "x", "t": "z"},
+            "ratings": {"s": [1, 2], "t": [3, None]},
+        }
+        return only(meta([item_of({**values, **changed}, fallback_id="1")], metrics=("rouge-1",))).data
+
+    plain = named()
+    assert (len(plain), named()) == (12, plain)
+    others = [
+        named(id="b"),
+        named(references=["x y", {"text": "y z", "weight": 0.25}]),
+        named(references=["x y", {"text": "y w", "weight": 0.5}]),
+        named(replies={"s": "x w", "t": "z"}),
+        named(replies={"s": "x", "u": "z"}, ratings={"s": [1, 2], "u": [3, None]}),
+        named(ratings={"s": [1, 2], "t": [None, 3]}),
+        named(ratings={"s": [1, 2]}),
+    ]
+    assert len({plain, *others}) == 1 + len(others)
+    assert named(utterance="not scored") == plain
+
+
+def test_data_is_of_the_used_rows_and_of_the_references_they_were_scored_against() -> None:
+    items = with_copies()
+    fair, everything = only(meta(items)), only(meta(items, rows=RowsChoice.ALL))
+    expected = hashlib.sha256()
+    for number, one in enumerate(items):
+        for system, reply in one.replies.items():
+            if (number, system) not in {(0, "s3"), (1, "s3")}:
+                references = [[reference.text, None] for reference in one.pair.references]
+                line = [one.id, system, list(map(float, one.ratings[system])), references, reply]
+                expected.update(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+    assert fair.data == expected.hexdigest()[:12] != everything.data
+    assert fair.as_json()["data"] == fair.data
+    assert only(meta(items, metrics=("chrf",))).data == fair.data
+
+
+def test_lists_of_ratings_of_several_lengths_come_with_a_warning_about_what_takes_them_for_persons() -> None:
+    items = rated_items(contexts=10)
+    ratings = {**items[0].ratings, "s2": [4]}
+    items[0] = item("c0", [one.text for one in items[0].pair.references], dict(items[0].replies), ratings)
+    (warning,) = meta(items).warnings
+    assert warning.startswith("set1: replies have from 1 to 3 ratings: κ, ICC(2), ICC(3), --min-kappa and")
+    assert only(meta(items)).annotators.as_json()["ratings_a_reply"] == [1, 3]
+    ratings["s2"] = [4, None, None]
+    items[0] = item("c0", [one.text for one in items[0].pair.references], dict(items[0].replies), ratings)
+    assert meta(items).warnings == ()
 
 
 def test_bad_items_are_kept_with_the_set_they_were_in() -> None:
     bad = BadItem(file="x.jsonl", line=3, item=None, field="id", message="it is empty")
     result = agreement([RatedItems(name="one", items=[bad, *rated_items()])], compared("bleu"), MetaSettings(draws=10))
     assert (result.bad_items, result.sets[0].counts.bad_items, result.sets[0].counts.items) == ((bad,), 1, 20)
+
+
+# ── metrics that take something from the set ──────────────────────────────────────────────────────────────────────
+
+
+def test_a_metric_is_bound_to_all_references_of_a_set_whatever_rows_and_references_count() -> None:
+    items = with_copies()
+    supplied = {"text": items[2].replies["s1"], "weight": 0.5}
+    golds = [one.text for one in items[2].pair.references]
+    items[2] = item("c2", [*golds, supplied], dict(items[2].replies), dict(items[2].ratings))
+    found = only(meta(items, metrics=("cider", "bleu")))
+    whole = [References.unweighted([one.text for one in each.pair.references if one.is_own]) for each in items]
+    bound = build("cider").for_set(whole)
+    assert found.signatures == {"cider": Signature.of(bound), "bleu": Signature.of(build("bleu"))}
+    assert "idf" in found.signatures["cider"].details
+    for row, (name, system) in enumerate(zip(found.points.items, found.points.systems, strict=True)):
+        number = int(name[1:])
+        kept = whole[number]
+        if (number, system) == (2, "s1"):  # the reference that is the reply itself
+            kept = References(kept.texts[:2], kept.weights[:2])
+        prepared, place = bound.prepare([kept]), np.zeros(1, np.int64)
+        values = bound.values(
+            bound.statistics([items[number].replies[system]], prepared, place, place), base.Level.REPLY
+        )
+        assert found.points.values["cider"][row] == pytest.approx(values[0], abs=1e-12)
+
+
+def test_where_signatures_differ_by_set_each_set_has_its_own_and_there_is_none_of_all() -> None:
+    result = meta(rated_items(seed=1), rated_items(seed=2), metrics=("cider", "bleu"))
+    first, second = (found.signatures["cider"] for found in result.sets)
+    assert first != second
+    assert result.signature("cider") is None
+    assert result.signature("bleu") == result.sets[0].signatures["bleu"]
+    document = result.as_json()
+    assert [one["signature"] for one in document["metrics"]] == [None, result.sets[0].signatures["bleu"].short]
+    assert document["sets"][1]["signatures"]["cider"] == {
+        "signature": second.short,
+        "signature_full": second.full,
+    }
+    alone = meta(rated_items(seed=1), metrics=("cider", "bleu"))
+    assert alone.signature("cider") == first
+    assert alone.as_json()["metrics"][0]["signature_full"] == first.full
 
 
 # ── annotators ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -438,6 +559,64 @@ def test_an_undefined_figure_is_none_with_a_reason_and_never_nan(items: list[Ite
     assert all(math.isfinite(one) for one in numbers_in(result.as_json(points=True)))
 
 
+def without_golds(seed: int = 0) -> list[Item]:
+    """Every reference is one that people have weighted: bleu has none to look at."""
+    return [
+        item(
+            one.id,
+            [{"text": r.text, "weight": 1.0} for r in one.pair.references],
+            dict(one.replies),
+            dict(one.ratings),
+        )
+        for one in rated_items(seed=seed)
+    ]
+
+
+def test_a_metric_without_a_single_score_says_why_and_the_others_are_compared() -> None:
+    both, alone = (
+        meta(without_golds(), metrics=named, baseline="rouge-1")
+        for named in (("bleu", "rouge-1", "chrf"), ("rouge-1", "chrf"))
+    )
+    why = "no reply has a score: it has no gold reference, which this metric needs"
+    bleu = row(only(both), "bleu")
+    figures = (bleu.spearman, bleu.pearson, bleu.kendall, bleu.partial_spearman, *bleu.differences.values())
+    assert {(one.value, one.why) for one in figures} == {(None, why)}
+    assert {(one.t, one.p, one.why) for one in bleu.williams.values()} == {(None, None, why)}
+    assert (bleu.n, bleu.holm) == (0, {"spearman": None, "pearson": None})
+    assert only(both).rows[1:] == only(alone).rows
+    assert (only(both).counts.unscored["bleu"], only(both).counts.left_out) == ({"no_gold": 80}, 0)
+    assert list(only(both).points.values) == ["rouge-1", "chrf"]
+    assert both.warnings == (f"set1: bleu is not compared: {why}",)
+    assert all(math.isfinite(one) for one in numbers_in(both.as_json(points=True)))
+
+
+def test_a_baseline_without_a_score_leaves_correlations_and_takes_all_differences() -> None:
+    found = only(meta(without_golds(), metrics=("bleu", "rouge-1")))
+    rouge, alone = row(found, "rouge-1"), row(only(meta(without_golds(), metrics=("rouge-1",))), "rouge-1")
+    assert (rouge.spearman, rouge.kendall) == (alone.spearman, alone.kendall)
+    why = "no reply has a score: it has no gold reference, which this metric needs"
+    for name in ("rouge-1", "length"):
+        assert row(found, name).differences["spearman"] == Estimate(why=f"the baseline: {why}")
+        assert row(found, name).williams["spearman"].why == why
+    assert row(found, "bleu").differences == row(found, "bleu").williams == {}
+
+
+def test_a_metric_without_a_score_in_one_of_two_sets_has_no_mean_and_the_others_have() -> None:
+    result = meta(rated_items(seed=1), without_golds(seed=2), metrics=("rouge-1", "bleu"))
+    expected = meta(rated_items(seed=1), without_golds(seed=2), metrics=("rouge-1",)).mean
+    assert result.mean is not None
+    assert expected is not None
+    why = "in set 2 of 2: no reply has a score: it has no gold reference, which this metric needs"
+    assert result.mean.rows[0] == expected.rows[0]
+    assert (result.mean.rows[1].spearman.why, result.mean.rows[1].differences["pearson"].why) == (why, why)
+    assert row(result.sets[0], "bleu").spearman.value is not None
+
+
+def test_when_no_metric_has_any_score_it_is_an_error_that_says_why() -> None:
+    with pytest.raises(BadInput, match="set1: no reply has a score by any metric: it has no gold reference"):
+        meta(without_golds(), metrics=("bleu", "bleu:n=4"))
+
+
 def test_one_context_has_figures_and_no_interval() -> None:
     bleu = row(only(meta(rated_items(contexts=1, systems=6))), "bleu")
     assert bleu.spearman.value is not None
@@ -508,6 +687,12 @@ def test_the_same_seed_gives_the_same_document_and_another_one_other_intervals()
     assert first["sets"][0]["rows"][0]["spearman"]["interval"] != other["sets"][0]["rows"][0]["spearman"]["interval"]
 
 
+def test_intervals_hold_the_share_of_draws_that_is_asked_for() -> None:
+    wide, narrow = (row(only(meta(rated_items(), confidence=share)), "bleu").spearman for share in (0.99, 0.8))
+    assert wide.low < narrow.low < narrow.value < narrow.high < wide.high
+    assert meta(rated_items(), confidence=0.8).as_json()["settings"]["confidence"] == 0.8
+
+
 def test_json_has_the_points_only_when_asked() -> None:
     result = meta(rated_items(contexts=5))
     assert "points" not in result.as_json()["sets"][0]
@@ -551,6 +736,9 @@ def test_the_plain_metrics_that_apply_depend_on_the_references() -> None:
     assert default_metrics([supplied]) == ["multi-bleu", "rouge-l", "chrf"]
     with pytest.raises(BadInput, match="no item has a reference of its own"):
         default_metrics([retrieved])
+    bad = BadItem(file="x.jsonl", line=3, item=None, field="id", message="it is empty")
+    with pytest.raises(BadInput, match="no item can be used, of 1: x.jsonl, line 3, id: it is empty"):
+        default_metrics([bad])
 
 
 @hypothesis_settings(max_examples=15, deadline=None)

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -24,11 +23,16 @@ from matplotlib.image import imread
 from core.errors import Usage
 from core.items import BadItem, item_of
 from core.records import Item
-from metrics.correlation import Correlation, Spread, SystemLevel, WilliamsTest
+from metrics.agreement import SystemLevel
+from metrics.correlation import Correlation, Spread, WilliamsTest
 from metrics.resampling import Estimate
+from metrics.signature import Signature
 from metrics.specification import build
-from service import meta_report
-from service.meta import (
+from service import meta_plots
+from service.meta import agreement
+from service.meta_page import page as page_of
+from service.meta_plots import Plot
+from service.meta_records import (
     AgreementRow,
     AnnotatorFigures,
     ComparedMetric,
@@ -41,9 +45,9 @@ from service.meta import (
     RowsChoice,
     SetResult,
     WithoutSystem,
-    agreement,
 )
-from service.meta_report import as_csv, as_latex, data_hash, require_folder, write_report
+from service.meta_report import as_csv, as_latex, require_folder, write_report
+from service.meta_text import seen
 
 WORDS = ["the", "a", "cat", "dog", "sat", "ran", "home", "fast", "today", "never", "maybe", "we"]
 SYSTEMS = ["good", "fair & square", "<script>alert('x')</script>", "東京モデル"]
@@ -117,7 +121,7 @@ def holds_correlation(line: dict[str, str], one: Correlation) -> bool:
 
 def test_every_figure_of_a_row_reads_back_from_csv_as_the_same_number(result: MetaResult) -> None:
     figures = Figures(as_csv(result))
-    found, signatures = result.sets[0], {one.name: one.signature.short for one in result.metrics}
+    found, signatures = result.sets[0], {name: one.short for name, one in result.sets[0].signatures.items()}
     for row in found.rows:
         where = {"scope": "set", "set": "first_set", "kind": row.kind.value}
         if row.kind is RowKind.METRIC:
@@ -183,7 +187,7 @@ def test_annotators_counts_means_and_settings_are_in_the_csv(result: MetaResult)
     counts = {"set": "first_set", "kind": "count"}
     assert figures.of("used", **counts)["value"] == str(24 * 4)
     assert figures.of("bad_items", **counts)["value"] == "1"
-    assert figures.of("rows_sha256", **counts)["note"] == data_hash(found)
+    assert figures.of("data", **counts)["note"] == found.data
     assert result.mean is not None
     for row in result.mean.rows:
         where = {"scope": "mean", "set": "", "kind": row.kind.value}
@@ -225,11 +229,11 @@ def test_any_name_goes_through_csv_latex_and_page(name: str) -> None:
     """Handmade records: names that the readers of items would refuse come through here as well."""
     made = handmade(name=name)
     systems = {one["of"] for one in Figures(as_csv(made)).lines if one["statistic"] == "system_score"}
-    shown = meta_report._seen(name)
+    shown = seen(name)
     assert systems == {shown, "other"}
     assert "\n" not in shown
     assert balanced(as_latex(made))
-    page = parsed(meta_report._page(made, [[blank_plot()]]))
+    page = parsed(page_of(made, [[blank_plot()]]))
     assert shown in {row[0] for table in page.tables for row in table.rows}
 
 
@@ -276,7 +280,17 @@ def handmade(*, name: str, rows: int = 0) -> MetaResult:
     points = Points(
         items=(), systems=(), ratings=empty, by_annotator=np.empty((0, 1)), lengths=empty, values={"bleu": empty}
     )
-    found = SetResult(name=name, counts=counts, rows=(row,), annotators=one_annotator(), points=points, bad_items=())
+    found = SetResult(
+        name=name,
+        counts=counts,
+        rows=(row,),
+        annotators=one_annotator(),
+        golds=None,
+        points=points,
+        signatures={"bleu": Signature.of(build("bleu"))},
+        data="0123456789ab",
+        bad_items=(),
+    )
     return MetaResult(
         metrics=tuple(metrics("bleu")),
         baseline="bleu",
@@ -294,8 +308,8 @@ def one_annotator() -> AnnotatorFigures:
     return agreement([RatedItems(name="x", items=items)], metrics("bleu"), MetaSettings(draws=2)).sets[0].annotators
 
 
-def blank_plot() -> Any:
-    return meta_report._Plot(file="x.png", png=b"", caption="a plot", width=1, height=1)
+def blank_plot() -> Plot:
+    return Plot(file="x.png", png=b"", caption="a plot", width=1, height=1)
 
 
 # ── LaTeX ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -332,8 +346,8 @@ def test_latex_has_a_table_for_each_set_the_mean_and_the_signatures(result: Meta
     for specification in SPECIFICATIONS:
         shown = f"{specification} (turned)" if specification == "ter" else specification
         assert names.count(shown) == (3 if shown != specification else 4)  # two sets, the mean, and its signature
-    for one in result.metrics:
-        assert one.signature.short.replace("|", r"\textbar{}") in plain(text)
+    for one in result.sets[0].signatures.values():
+        assert one.short.replace("|", r"\textbar{}") in plain(text)
 
 
 def test_latex_rows_have_the_numbers_of_the_record(result: MetaResult) -> None:
@@ -552,10 +566,10 @@ def test_the_page_shows_the_figures_of_the_record(page: Page, result: MetaResult
 def test_the_page_says_how_it_was_made(page: Page, result: MetaResult) -> None:
     made = page.of("Settings and versions")
     assert (made.cell("seed", 1), made.cell("draws", 1), made.cell("baseline", 1)) == ("5", "60", "bleu")
-    assert made.cell("used rows of first_set, SHA-256", 1) == data_hash(result.sets[0])
+    assert made.cell("data of first_set", 1) == result.sets[0].data
     assert made.cell("numpy", 1) == np.__version__
     assert page.of("Signatures").rows[1:] == [
-        [one.name, one.signature.short, one.signature.full] for one in result.metrics
+        [name, one.short, one.full] for name, one in result.sets[0].signatures.items()
     ]
 
 
@@ -636,26 +650,26 @@ def test_names_in_any_script_and_of_any_length_are_drawn_without_warning(tmp_pat
 @settings(max_examples=200, deadline=None)
 @given(text=st.text(max_size=80))
 def test_labels_hold_only_what_the_font_has_and_fit_their_width(text: str) -> None:
-    wrapped, short = meta_report._wrapped(text), meta_report._short(text)
+    wrapped, short = meta_plots._wrapped(text), meta_plots._short(text)
     lines = wrapped.split("\n")
     assert len(lines) <= 3
-    assert all(ord(one) in meta_report._widths() for one in wrapped.replace("\n", "") + short)
-    assert all(meta_report._width(line) <= meta_report._LABEL_WIDTH + 2 for line in lines)  # an ellipsis may come to it
-    assert meta_report._width(short) <= 32
+    assert all(ord(one) in meta_plots._widths() for one in wrapped.replace("\n", "") + short)
+    assert all(meta_plots._width(line) <= meta_plots._LABEL_WIDTH + 2 for line in lines)  # an ellipsis may come to it
+    assert meta_plots._width(short) <= 32
 
 
 def test_jitter_keeps_ratings_apart_and_can_be_seen() -> None:
-    assert meta_report._jitter(np.array([1.0, 2.0, 3.0])) == pytest.approx(0.16)
+    assert meta_plots._jitter(np.array([1.0, 2.0, 3.0])) == pytest.approx(0.16)
     thirds = np.array([1, 4 / 3, 5 / 3, 5])
-    assert 0.05 < meta_report._jitter(thirds) < 1 / 6
-    assert meta_report._jitter(np.array([2.0, 2.0])) > 0
-    assert meta_report._jitter(np.array([0.0, 1e-9, 1.0])) == pytest.approx(0.005)
+    assert 0.05 < meta_plots._jitter(thirds) < 1 / 6
+    assert meta_plots._jitter(np.array([2.0, 2.0])) > 0
+    assert meta_plots._jitter(np.array([0.0, 1e-9, 1.0])) == pytest.approx(0.005)
 
 
 def test_systems_beyond_what_an_axis_holds_are_counted_in_the_caption() -> None:
     items = rated_items(3, [f"system {number:02}" for number in range(70)], 1, seed=6)
     found = agreement([RatedItems(name="many", items=items)], metrics("bleu"), MetaSettings(draws=5)).sets[0]
-    plot = meta_report._distributions("x.png", found.rows[0], found.points.values["bleu"], found)
+    plot = meta_plots._distributions("x.png", found.rows[0], found.points.values["bleu"], found)
     assert "10 systems between the 30 best and the others are not drawn" in plot.caption
     assert plot.height < 2500
 
