@@ -58,6 +58,21 @@ class Plot:
     height: int
 
 
+def plots(result: MetaResult) -> list[list[Plot]]:
+    """The plots of every set, and those of the mean.
+
+    matplotlib's settings are global: they are those of its authors here, whatever a user's own file says, and what
+    they were afterwards.
+    """
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_LOOK)
+        found = [list(_plots_of_set(number, one, result)) for number, one in enumerate(result.sets, start=1)]
+        if result.mean is not None:
+            found.append([_bars("mean-correlation.png", result.mean.rows, "mean over sets", (None, None))])
+    return found
+
+
 def _drawn(file: str, caption: str, figure: Figure, names: Mapping[str, str]) -> Plot:
     """The figure as a file; of the names in it (by what they name) the caption tells those that the font lacks."""
     unknown = [f"{what}: {seen(name)}" for what, name in names.items() if _drawable(name) != seen(name)]
@@ -263,18 +278,3 @@ def _short(text: str, width: float = 30) -> str:
     while _width(last) > width / 2:
         last = last[1:]
     return f"{first}…{last}"
-
-
-def plots(result: MetaResult) -> list[list[Plot]]:
-    """The plots of every set, and those of the mean.
-
-    matplotlib's settings are global: they are those of its authors here, whatever a user's own file says, and what
-    they were afterwards.
-    """
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update(_LOOK)
-        plots = [list(_plots_of_set(number, found, result)) for number, found in enumerate(result.sets, start=1)]
-        if result.mean is not None:
-            plots.append([_bars("mean-correlation.png", result.mean.rows, "mean over sets", (None, None))])
-    return plots

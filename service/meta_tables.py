@@ -167,7 +167,7 @@ def gold_tables(found: SetResult) -> Iterator[Table]:
         return
     yield Table(
         title="Rows that rate the gold itself",
-        columns=("mean", f"of these ({golds.rows:,} rows)", f"of the fair rows ({golds.fair_rows:,})"),
+        columns=("mean of", f"these {golds.rows:,}", f"the {golds.fair_rows:,} fair ones"),
         rows=[
             ("rating", number(golds.rating), number(golds.fair_rating)),
             *((name, number(one.golds), number(one.fair)) for name, one in golds.scores.items()),

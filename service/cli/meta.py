@@ -196,7 +196,9 @@ def _named(paths: Sequence[Path]) -> dict[str, Path]:
 def _read(path: Path, progress: Progress) -> list[Item | BadItem]:
     items = list(items_from(path, [], [], [], progress))
     if not items:
-        raise BadInput(f"there are no items in {path}", remedy="one item a line: docs/items.md")
+        raise BadInput(
+            f"there are no items in {'stdin' if str(path) == '-' else path}", remedy="one item a line: docs/items.md"
+        )
     return items
 
 

@@ -9,7 +9,7 @@ from metrics.resampling import Estimate
 from service.cli.common import counted, print_facts, print_line, print_table
 from service.cli.score import number
 from service.meta_records import AgreementRow, MeanRow, MetaResult, MetaSettings, RowKind, SetResult
-from service.meta_text import GOLDS_IN_WORDS, all_signatures, draws_in_words, per_cent
+from service.meta_text import GOLDS_IN_WORDS, TURNED, all_signatures, draws_in_words, per_cent
 
 
 def print_tables(found: MetaResult) -> None:
@@ -77,7 +77,7 @@ def _print_agreement(title: str, rows: Sequence[AgreementRow | MeanRow], found: 
         print_line("  Williams p: of the same difference; assumes independent rows")
     print_line("  partial Spearman: with reply length held fixed")
     if any(row.turned for row in rows):
-        print_line("  turned: lower scores are better, so the sign of this metric was turned")
+        print_line(f"  {TURNED}")
     print_line()
 
 
@@ -116,9 +116,8 @@ def _print_golds(one: SetResult) -> None:
     golds = one.golds
     print_table(
         f"{one.name}: rows that rate the gold itself",
-        ("mean", "of these", "of the fair rows"),
+        ("mean of", f"these {golds.rows:,}", f"the {golds.fair_rows:,} fair ones"),
         [
-            ("rows", golds.rows, golds.fair_rows),
             ("rating", number(golds.rating), number(golds.fair_rating)),
             *((name, number(score.golds), number(score.fair)) for name, score in golds.scores.items()),
         ],

@@ -110,7 +110,10 @@ def test_the_json_is_one_document_with_every_figure(items: Path, capfdbinary: py
     assert [one["name"] for one in document["metrics"]] == ["bleu", "rouge-l"]
     assert document["metrics"][0]["signature"].startswith("bleu|n:2|")
     (found,) = document["sets"]
+    assert list(found) == ["name", "data", "counts", "rows", "gold_rows", "annotators", "signatures", "bad_items"]
     assert (found["name"], found["counts"]["used"], found["counts"]["contexts"]) == ("chat", 36, 12)
+    assert re.fullmatch("[0-9a-f]{12}", found["data"])
+    assert found["signatures"]["bleu"] == {key: document["metrics"][0][key] for key in ("signature", "signature_full")}
     assert list(found["rows"][1]) == [
         "name",
         "kind",
@@ -131,6 +134,7 @@ def test_the_json_is_one_document_with_every_figure(items: Path, capfdbinary: py
     ]
     assert list(found["annotators"]) == [
         "kept",
+        "ratings_a_reply",
         "dropped",
         "kappa",
         "kappa_of_pairs",
@@ -269,6 +273,46 @@ def test_draws_and_seed_steer_the_bootstrap_alone(items: Path, capfdbinary: pyte
         assert other["interval"] != plain["interval"]
 
 
+def test_confidence_draws_and_seed_are_said_with_the_table(
+    items: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    wide, narrow = (
+        as_json(capfdbinary, items, "-m", "bleu", "--confidence", share)["sets"][0]["rows"][0]["spearman"]["interval"]
+        for share in ("0.99", "0.8")
+    )
+    assert wide[0] < narrow[0] < narrow[1] < wide[1]
+    assert cli.main(["meta", str(items), "-m", "bleu", "--confidence", "0.8", "--seed", "7", *DRAWS]) == 0
+    tables = printed(capfdbinary)[0].split("agreement with the mean rating\n")[1]
+    assert tables.splitlines()[0].split()[:4] == ["metric", "Spearman", "80", "%"]
+    assert "  intervals: bootstrap, 200 draws of contexts, seed 7\n" in tables
+    assert re.search(r"annotators with each other\nfigure +value +80 %", tables)
+
+
+def test_rows_that_rate_the_gold_itself_have_a_table_of_their_own(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    lines = rated_lines()
+    for line in lines[:4]:
+        line["replies"]["good"], line["ratings"]["good"] = line["references"][0], [5, 5, 5]
+    path = write(tmp_path / "copied.jsonl", lines)
+    assert cli.main(["meta", str(path), "-m", "rouge-l", *DRAWS]) == 0
+    table = printed(capfdbinary)[0].split("copied: rows that rate the gold itself\n")[1].split("\n  ")[0].splitlines()
+    assert re.split(" {2,}", table[0].strip()) == ["mean of", "these 4", "the 32 fair ones"]
+    assert [line.split()[:2] for line in table[1:]] == [["rating", "5.0000"], ["rouge-l", "1.0000"]]
+    golds = as_json(capfdbinary, path, "-m", "rouge-l")["sets"][0]["gold_rows"]
+    assert (golds["rows"], golds["fair_rows"], golds["rating"]) == (4, 32, 5.0)
+    assert golds["scores"]["rouge-l"]["golds"] == 1.0 > golds["scores"]["rouge-l"]["fair"]
+
+
+def test_a_metric_with_a_signature_for_each_set_is_named_with_each(
+    items: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    other = write(tmp_path / "forum.jsonl", rated_lines(contexts=9, seed=4))
+    assert cli.main(["meta", str(items), str(other), "-m", "cider", "-m", "bleu", *DRAWS]) == 0
+    last = printed(capfdbinary)[0].splitlines()[-3:]
+    assert [line.split("|")[0] for line in last] == ["cider, chat: cider", "cider, forum: cider", "bleu: bleu"]
+
+
 def test_min_kappa_leaves_annotators_out_and_says_so(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     drawn = random.Random(3)
     lines = rated_lines()
@@ -318,6 +362,7 @@ def test_strict_prints_the_result_and_then_fails_for_a_bad_item(
         (["ITEMS", "--baseline", "blue"], "no metric is called 'blue'"),
         (["ITEMS", "--rows", "most"], "most"),
         (["ITEMS", "--draws", "0"], "greater than or equal to 1"),
+        (["ITEMS", "--confidence", "95"], "less than or equal to 0.9999"),
         (["ITEMS", "--min-kappa", "2"], "less than or equal to 1"),
         (["ITEMS", "--unheard-of"], "--unheard-of"),
     ],
@@ -343,7 +388,11 @@ def test_a_set_that_cannot_be_used_ends_with_code_3(
     assert error["message"] == "unrated: no reply has a rating in the field ratings"
     assert '"ratings": {"system": [4, 5, 3]}' in error["remedy"]
     assert cli.main(["meta", str(tmp_path / "nowhere.jsonl"), "-m", "bleu"]) == 3
-    assert cli.main(["meta", str(write(tmp_path / "empty.jsonl", [])), "-m", "bleu"]) == 3
+    printed(capfdbinary)
+    empty = write(tmp_path / "empty.jsonl", [])
+    for metrics in ([], ["-m", "bleu"]):
+        assert cli.main(["meta", str(items), str(empty), *metrics]) == 3
+        assert f"there are no items in {empty}" in printed(capfdbinary)[1]
     assert cli.main(["meta", str(items), "-m", "upsilon-bleu"]) == 3
 
 
@@ -402,6 +451,14 @@ def test_csv_and_latex_replace_the_tables_and_name_every_row(
         out, _ = printed(capfdbinary)
         assert "agreement with the mean rating" not in out
         assert [name in out for name in ("bleu", "chrf", "length")] == [True] * 3
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_anything_is_read(
+    items: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert cli.main(["meta", str(items), "-m", "bleu", "--report", str(items), *DRAWS]) == 2
+    out, err = printed(capfdbinary)
+    assert (out, err.splitlines()[0]) == ("", f"error [usage]: {items} is not a folder")
 
 
 def test_a_report_is_written_beside_whatever_is_printed(

@@ -20,7 +20,11 @@ def add_up(numbers):
         total += number
     return total
 """
-PROGRAM = "import numpy as np; from loop import add_up; print(add_up(np.array([0.25, 0.5])), sum(add_up.stats.cache_hits.values()))"
+PROGRAM = """
+import numpy as np
+from loop import add_up
+print(add_up(np.array([0.25, 0.5])), sum(add_up.stats.cache_hits.values()))
+"""
 
 
 def run(folder: Path, cache: Path) -> tuple[str, ...]:

@@ -737,7 +737,7 @@ def test_the_plain_metrics_that_apply_depend_on_the_references() -> None:
     with pytest.raises(BadInput, match="no item has a reference of its own"):
         default_metrics([retrieved])
     bad = BadItem(file="x.jsonl", line=3, item=None, field="id", message="it is empty")
-    with pytest.raises(BadInput, match="no item can be used, of 1: x.jsonl, line 3, id: it is empty"):
+    with pytest.raises(BadInput, match=r"no item can be used, of 1: x\.jsonl, line 3, id: it is empty"):
         default_metrics([bad])
 
 

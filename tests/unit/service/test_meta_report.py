@@ -7,6 +7,8 @@ import csv
 import functools
 import io
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
@@ -22,7 +24,7 @@ from matplotlib.image import imread
 
 from core.errors import Usage
 from core.items import BadItem, item_of
-from core.records import Item
+from core.records import Item, Origin
 from metrics.agreement import SystemLevel
 from metrics.correlation import Correlation, Spread, WilliamsTest
 from metrics.resampling import Estimate
@@ -594,6 +596,89 @@ def test_the_plots_on_the_page_are_the_files_beside_it(page: Page, report: list[
     assert any("system 4 from the top: 東京モデル" in one for one in captions), "the font lacks its signs"
 
 
+def of_one_set(name: str, items: list[Item], *specifications: str) -> MetaResult:
+    return agreement([RatedItems(name=name, items=items)], metrics(*specifications), MetaSettings(draws=5))
+
+
+def rated_golds() -> list[Item]:
+    """Items in which one more system says what the gold says."""
+    return [
+        replace(
+            one,
+            replies={**one.replies, "gold": one.pair.references[0].text},
+            ratings={**one.ratings, "gold": (5, 4)},
+        )
+        for one in rated_items(6, ["a", "b", "c"], 2, seed=7)
+    ]
+
+
+def test_rows_that_rate_the_gold_itself_have_a_table_and_lines_of_their_own(tmp_path: Path) -> None:
+    found = of_one_set("golds", rated_golds(), "rouge-l", "ter")
+    golds, figures = found.sets[0].golds, Figures(as_csv(found))
+    assert golds is not None
+    table = parsed(write_report(found, tmp_path)[0].read_text("utf-8")).of("Rows that rate the gold itself")
+    assert table.rows[0] == ["mean of", "these 6", "the 18 fair ones"]
+    assert table.rows[1][:2] == ["rating", "4.5"]
+    assert table.cell("rouge-l", 1) == "1"
+    assert table.cell("ter", 1) == "0"
+    for name, score in golds.scores.items():
+        assert float(table.cell(name, 2)) == pytest.approx(score.fair, rel=1e-3)
+        lines = [figures.of("mean_score", kind="golds", metric=name, of=of) for of in ("golds", "fair")]
+        assert [same(line["value"], value) for line, value in zip(lines, (score.golds, score.fair), strict=True)] == [
+            True,
+            True,
+        ]
+        assert [line["n"] for line in lines] == ["6", "18"]
+    assert same(figures.of("mean_rating", kind="golds", of="fair")["value"], golds.fair_rating)
+
+
+def test_signatures_that_differ_by_set_stand_with_the_name_of_the_set(tmp_path: Path) -> None:
+    sets = [RatedItems(name=name, items=rated_items(5, ["a", "b"], 1, seed=n)) for n, name in enumerate("xy")]
+    found = agreement(sets, metrics("cider", "bleu"), MetaSettings(draws=5))
+    shared = found.sets[0].signatures["bleu"]
+    own = [one.signatures["cider"] for one in found.sets]
+    table = parsed(write_report(found, tmp_path)[0].read_text("utf-8")).of("Signatures")
+    assert table.rows[1:] == [
+        ["cider, x", own[0].short, own[0].full],
+        ["cider, y", own[1].short, own[1].full],
+        ["bleu", shared.short, shared.full],
+    ]
+    figures = Figures(as_csv(found))
+    assert [figures.of("spearman", metric="cider", set=name)["signature"] for name in "xy"] == [
+        one.short for one in own
+    ]
+    assert [figures.of("spearman", metric=name, scope="mean")["signature"] for name in ("cider", "bleu")] == [
+        "",
+        shared.short,
+    ]
+    names = [plain(row[0]) for row in table_rows(as_latex(found))]
+    assert names[-3:] == ["cider, x", "cider, y", "bleu"]
+
+
+def test_a_metric_without_a_score_is_a_row_with_its_reason_and_has_no_plots_of_rows(tmp_path: Path) -> None:
+    items = [
+        replace(
+            one,
+            pair=replace(one.pair, references=(replace(one.pair.references[0], weight=1.0, source=Origin.SUPPLIED),)),
+        )
+        for one in rated_items(8, ["a", "b", "c"], 2, seed=8)
+    ]
+    found = of_one_set("supplied", items, "bleu", "rouge-l")
+    written = write_report(found, tmp_path)
+    assert [path.name for path in written[1:]] == [
+        "01-supplied-correlation.png",
+        *(f"01-supplied-{kind}-{row}.png" for row in ("02-rouge-l", "03-length") for kind in ("scatter", "systems")),
+    ]
+    text = written[0].read_text("utf-8")
+    why = "no reply has a score: it has no gold reference, which this metric needs"
+    assert f"bleu, Spearman, bleu, Pearson, bleu, Kendall, bleu, partial Spearman: {why}" in text
+    assert parsed(text).of("Rows used and left out").cell("… without a score", 2) == (
+        "from bleu: no_gold; this metric is left out, not the replies"
+    )
+    assert Figures(as_csv(found)).of("spearman", metric="bleu")["note"] == why
+    assert balanced(as_latex(found))
+
+
 # ── the plots ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -697,6 +782,11 @@ def test_undefined_tests_and_draws_are_told(result: MetaResult) -> None:
     assert figures.of("spearman", metric="ter")["note"] == "undefined in 3 draws"
     note = figures.of("spearman_williams", metric="ter")["note"]
     assert note == "the metrics are the same; assumes independent rows"
+
+
+def test_only_a_report_needs_matplotlib() -> None:
+    code = "import service.meta_report, sys; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 # ── the folder ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from core.errors import BadInput, Usage
 from core.records import Item, Origin, Reference, TestPair
 from core.text import get_tokenizer, normalise
-from metrics.base import NO_GOLD, Problem
+from metrics.base import NO_GOLD, Problem, References
+from metrics.signature import Signature
 from metrics.specification import build
 from service.cases import NO_REPLY
 from service.evaluate import evaluate
@@ -225,6 +226,16 @@ def test_replies_that_are_a_reference_are_counted_as_such_by_what_the_metric_loo
     second = [item("1", "Fine.", "Good.", "Fine."), item("2", "x", "y")]
     both = probe(second, [build("rouge-l"), build("rouge-l:refs=gold")])
     assert [rows(both, n)["probe", "parrot"].in_references for n in range(2)] == [1, 0]
+
+
+def test_a_metric_takes_from_the_set_what_the_items_own_references_say_whatever_is_probed() -> None:
+    chosen = [ProbeSettings(), ProbeSettings(base="a", seed=5, padding=9, generic="The shop is on the roof.")]
+    reports = [probe(items, [build("cider")], one) for one in chosen for items in (ITEMS, ITEMS[::-1])]
+    own = [References.unweighted([one.text for one in each.pair.references]) for each in ITEMS]
+    expected = Signature.of(build("cider").for_set(own))
+    assert "idf" in expected.details
+    assert {report.metrics[0].signature.full for report in reports} == {expected.full}
+    assert len({round(rows(report)["system", "a"].corpus, 9) for report in reports}) == 1
 
 
 # ── without the gold ──────────────────────────────────────────────────────────────────────────────────────────────
