@@ -3,6 +3,7 @@
 # make bench    benchmarks       make faults  the long fault tests      make clean   remove what make made
 #
 # PYTHON=…      the interpreter to make .venv with      TORCH_INDEX=URL   a further package index, for a torch build of your own
+# HYPOTHESIS_PROFILE=new   make test with other examples than the usual ones
 # ONCE=1        make demo ends by itself: it always does, until there is a service to stay in the foreground
 
 PYTHON ?= python3.11

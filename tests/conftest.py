@@ -5,6 +5,12 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every run, so that a failure is a change's; HYPOTHESIS_PROFILE=new looks at others.
+settings.register_profile("same", derandomize=True)
+settings.register_profile("new")
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 def require(name: str, *, found: bool, why: str) -> None:

@@ -251,7 +251,8 @@ def test_every_p_is_a_probability_above_zero_and_intervals_are_in_order(seed: in
         result = test(statistics, f_score, "system-0", seed=seed, **settings_)["system-1"]
         assert 0 < result.difference.p <= 1
     score = bootstrap(statistics, f_score, draws=50, seed=seed)["system-1"].score
-    assert score.low <= score.mean <= score.high
+    assert score.low <= score.mean + 1e-12  # a mean of equal numbers may end a bit below them
+    assert score.mean - 1e-12 <= score.high
 
 
 def test_the_same_seed_gives_the_same_result_and_it_is_plain_json() -> None:
