@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -209,19 +210,26 @@ def _chosen(
     from metrics.signature import Signature  # noqa: PLC0415  compiles
     from service.meta_records import ComparedMetric  # noqa: PLC0415
 
-    def compared(text: str) -> ComparedMetric:
-        return ComparedMetric(name=text.strip(), metric=metrics_of([text], language)[0])
-
+    asked = [*([baseline] if baseline is not None else []), *specifications]
+    metrics = {text: metrics_of([text], language)[0] for text in dict.fromkeys(asked)}
+    names = _short_names(list(metrics))
     by_signature = dict[str, ComparedMetric]()
-    for one in map(compared, specifications):
+    for text in specifications:
+        one = ComparedMetric(name=names[text], metric=metrics[text])
         by_signature.setdefault(Signature.of(one.metric).full, one)
     if baseline is None:
         return list(by_signature.values()), next(iter(by_signature.values())).name
-    asked = compared(baseline)
-    known = by_signature.get(Signature.of(asked.metric).full)
+    known = by_signature.get(Signature.of(metrics[baseline]).full)
     if known is not None:
         return list(by_signature.values()), known.name
-    return [asked, *by_signature.values()], asked.name
+    return [ComparedMetric(name=names[baseline], metric=metrics[baseline]), *by_signature.values()], names[baseline]
+
+
+def _short_names(specifications: Sequence[str]) -> dict[str, str]:
+    """What metrics are called in tables: as they were asked for, paths as file names where that is enough."""
+    short = {text: re.sub(r"=([^,=]*/)([^,/]+)", r"=\2", text.strip()) for text in specifications}
+    names = list(short.values())
+    return {text: name if names.count(name) == 1 else text.strip() for text, name in short.items()}
 
 
 # ── what goes out ─────────────────────────────────────────────────────────────────────────────────────────────────

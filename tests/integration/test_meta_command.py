@@ -16,7 +16,7 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from service.cli import main as cli
-from service.cli.meta import ItemsOrCommand
+from service.cli.meta import ItemsOrCommand, _short_names
 
 WORDS = ["the", "a", "cat", "dog", "sat", "ran", "home", "fast", "today", "never", "maybe", "we", "you", "go"]
 DRAWS = ["--draws", "200"]
@@ -472,3 +472,13 @@ def test_a_report_is_written_beside_whatever_is_printed(
     assert names_of(document) == ["bleu", "length", "human"]
     assert cli.main(["meta", str(items), "-m", "bleu", "--report", str(folder), *DRAWS]) == 0
     assert f"report: {folder}" in printed(capfdbinary)[0]
+
+
+def test_files_are_named_without_their_folders_where_that_is_enough() -> None:
+    assert _short_names(["bleu", "greedy:vectors=/data/a/glove.txt,measure=f", "greedy:vectors=/data/b/glove.txt"]) == {
+        "bleu": "bleu",
+        "greedy:vectors=/data/a/glove.txt,measure=f": "greedy:vectors=glove.txt,measure=f",
+        "greedy:vectors=/data/b/glove.txt": "greedy:vectors=glove.txt",
+    }
+    same = ["greedy:vectors=/data/a/glove.txt", "greedy:vectors=/data/b/glove.txt", "bleu:tok=13a"]
+    assert _short_names(same) == {text: text for text in same}
