@@ -135,7 +135,7 @@ def test_with_every_weight_at_one_it_is_sacrebleu(smooth: str) -> None:
             force=True,
         )
         ours = bleu(n=n, smooth=smooth, eff=effective, tok=shared.ours, case=shared.case)
-        replies = [random_text(rng, shared.words, shared.between) for _ in range(30)]
+        replies = [random_text(rng, shared.words, shared.between) for _ in range(80)]
         references = [random_references(rng, shared) for _ in replies]
         shown = as_theirs(shared, replies)
         offered = [as_theirs(shared, texts) for texts in references]
