@@ -1,4 +1,4 @@
-"""Test files: JSONL items, or line-aligned texts, become the same records; what is wrong with one is said precisely.
+"""Test files: JSONL items, tables or line-aligned texts become the same records, and faults are named precisely.
 
 A bad item never takes the others with it: readers yield a BadItem in its place, with file, line, item and field.
 """
@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from core.errors import BadInput
+from core.item_tables import TABLE_SUFFIX, table_rows
 from core.logs.rows import json_rows
-from core.logs.sources import LineReader, Source, require_readable
+from core.logs.sources import BadRow, LineReader, Source, require_readable
 from core.records import Item, Origin, Reference, TestPair
 
 FIELDS: Final = (
@@ -63,7 +64,7 @@ class _Wrong(Exception):
 def read_items(
     path: Path, *, called: str | None = None, unknown: Callable[[str], None] | None = None
 ) -> Iterator[Item | BadItem]:
-    """The items of a JSONL file, compressed or not; `called` is its name in messages.
+    """The items of a JSONL file, or of a table (.tsv), compressed or not; `called` is its name in messages.
 
     `unknown` is told of fields that no item has, once each.
     """
@@ -71,31 +72,37 @@ def read_items(
     source = Source.of(path)
     name_in_messages = called or source.name
     seen, told = dict[str, int](), set[str]()
+    is_table = TABLE_SUFFIX in path.suffixes
+    for row in table_rows(LineReader(source)) if is_table else _json_lines(source):
+        if not isinstance(row, tuple):
+            message = row.message.replace(_ADVICE_FOR_LOGS, "; test files are in UTF-8")
+            yield BadItem(file=name_in_messages, line=row.line, item=None, field="", message=message)
+            continue
+        line, values = row
+        try:
+            item = _require_new(item_of(values, fallback_id=f"line-{line}"), seen)
+        except _Wrong as wrong:
+            name = values.get("id")
+            yield BadItem(
+                file=name_in_messages,
+                line=line,
+                item=name if isinstance(name, str) else None,
+                field=wrong.at,
+                message=wrong.message,
+            )
+            continue
+        seen[item.id] = line
+        for name in [name for name in values if name not in FIELDS and name not in told]:
+            told.add(name)
+            if unknown is not None:
+                unknown(name)
+        yield item
+
+
+def _json_lines(source: Source) -> Iterator[tuple[int, Mapping[str, Any]] | BadRow]:
+    """The objects of a JSONL file with their lines."""
     for block in LineReader(source):
-        for row in json_rows(block) if block.bad is None else (block.bad,):
-            if not isinstance(row, tuple):
-                message = row.message.replace(_ADVICE_FOR_LOGS, "; test files are in UTF-8")
-                yield BadItem(file=name_in_messages, line=row.line, item=None, field="", message=message)
-                continue
-            line, values = row
-            try:
-                item = _require_new(item_of(values, fallback_id=f"line-{line}"), seen)
-            except _Wrong as wrong:
-                name = values.get("id")
-                yield BadItem(
-                    file=name_in_messages,
-                    line=line,
-                    item=name if isinstance(name, str) else None,
-                    field=wrong.at,
-                    message=wrong.message,
-                )
-                continue
-            seen[item.id] = line
-            for name in [name for name in values if name not in FIELDS and name not in told]:
-                told.add(name)
-                if unknown is not None:
-                    unknown(name)
-            yield item
+        yield from json_rows(block) if block.bad is None else (block.bad,)
 
 
 def _require_new(item: Item, seen: Mapping[str, int]) -> Item:

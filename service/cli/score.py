@@ -42,7 +42,11 @@ class LevelChoice(StrEnum):
 
 
 ItemsArgument = Annotated[
-    Path | None, typer.Argument(help="JSONL with one item a line, compressed or not; - for stdin.", metavar="[ITEMS]")
+    Path | None,
+    typer.Argument(
+        help="JSONL with one item a line, or a table (.tsv), compressed or not; - for JSONL from stdin.",
+        metavar="[ITEMS]",
+    ),
 ]
 MetricOption = Annotated[
     list[str] | None,
