@@ -148,3 +148,21 @@ def test_a_second_ingest_is_told_who_is_at_work(home_at, tmp_path, begun):
     assert (code, error["code"]) == (4, "locked")
     assert f"ingesting into log chat, process {first.pid}" in error["message"]
     assert finish(first)[0] == 0
+
+
+def test_an_interrupt_while_the_libraries_load_ends_like_any_other() -> None:
+    """The import itself is interrupted, at a moment that is the same in every run."""
+    program = """
+import sys
+from service.cli import start
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+sys.exit(start())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stderr.strip()) == (5, "error [interrupted]: interrupted")
