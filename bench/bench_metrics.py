@@ -169,7 +169,9 @@ def greedy(data: Path, runs: int) -> dict[str, Any]:
     """Every reply against its references; ours whole (packing and matching), plain loops over a part of the pairs."""
     timed_replies = 300
     texts, what = texts_of(data, REPLIES * (REFERENCES + 1))
-    tokens = build("bleu").tokenize(texts)  # type: ignore[attr-defined]
+    metric = build("bleu")
+    assert isinstance(metric, Bleu)
+    tokens = metric.tokenize(texts)
     counts = Counter(word for listed in tokens for word in listed)
     words = [word for word, _ in counts.most_common(5_000)]
     matrix = np.random.default_rng(1).standard_normal((len(words), 200)).astype(np.float32)

@@ -121,6 +121,18 @@ def _character_class(categories: frozenset[str]) -> str:
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
 
 
+def harmless(text: str) -> str:
+    """Text of other people as one line without what a terminal would obey: escapes, bells, turned directions."""
+    if text.isprintable():
+        return text
+    return "".join(one if _shows(one) else one.encode("unicode_escape").decode() for one in text)
+
+
+def _shows(one: str) -> bool:
+    """Printable; also the wide and fixed spaces, and the joiners that Persian and emoji are written with."""
+    return one.isprintable() or one in "\u200c\u200d" or unicodedata.category(one) == "Zs"
+
+
 # What a tokenizer is
 
 

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass, fields, replace
 from typing import Any
 
+from core.text import harmless
 from core.version import VERSION
 from metrics.correlation import Correlation, Spread
 from metrics.resampling import Estimate
 from metrics.signature import Signature
 from service.meta_records import AgreementRow, MeanRow, MetaResult, RowKind, SetResult
-from service.meta_text import KINDS, annotator, seen
+from service.meta_text import KINDS, annotator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +73,7 @@ def as_csv(result: MetaResult) -> str:
 
 def _field(value: object) -> object:
     if isinstance(value, str):
-        return seen(value)
+        return harmless(value)
     return float(value) if isinstance(value, float) else value  # numpy's own write themselves otherwise
 
 

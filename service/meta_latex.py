@@ -6,9 +6,10 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
+from core.text import harmless
 from metrics.resampling import Estimate
 from service.meta_records import AgreementRow, MeanRow, MetaResult, RowKind, SetResult
-from service.meta_text import INDEPENDENT, ROWS_IN_WORDS, TURNED, all_signatures, fixed, seen, slug
+from service.meta_text import INDEPENDENT, ROWS_IN_WORDS, TURNED, all_signatures, fixed, slug
 
 _LATEX_SIGNS: Final = {
     "\\": r"\textbackslash{}",
@@ -54,7 +55,7 @@ def as_latex(result: MetaResult) -> str:
 def _latex(text: str, *, breaks: bool = False) -> str:
     """Text that LaTeX sets as it is written; with `breaks`, lines may end after separators."""
     parts = []
-    for one in seen(text):
+    for one in harmless(text):
         sign = _LATEX_SIGNS.get(one) or (one if _latex_knows(one) else f"[U+{ord(one):04X}]")
         parts.append(sign + (r"\allowbreak{}" if breaks and one in _BREAK_AFTER else ""))
     return "".join(parts)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Final
 
+from core.text import harmless
 from core.version import VERSION
 from service.meta_plots import Plot
 from service.meta_records import MetaResult, SetResult
@@ -24,7 +25,7 @@ from service.meta_tables import (
     rows_table,
     system_tables,
 )
-from service.meta_text import ROWS_IN_WORDS, all_signatures, draws_in_words, per_cent, seen
+from service.meta_text import ROWS_IN_WORDS, all_signatures, draws_in_words, per_cent
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --faint: #5a6470; --line: #d4d9df;
@@ -117,7 +118,7 @@ def page(result: MetaResult, plots: Sequence[Sequence[Plot]]) -> str:
 
 
 def _escaped(text: str) -> str:
-    return html.escape(seen(text))
+    return html.escape(harmless(text))
 
 
 def _breakable(text: str) -> str:

@@ -21,9 +21,10 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
 
+from core.text import harmless
 from metrics.resampling import Floats
 from service.meta_records import AgreementRow, MeanRow, MetaResult, RowKind, SetResult
-from service.meta_text import fixed, minus, row_label, seen, slug
+from service.meta_text import fixed, minus, row_label, slug
 
 # Okabe & Ito (2008): eight colours that most colour-blind people tell apart
 _BLUE, _SKY, _ORANGE, _GREEN, _GREY = "#0072B2", "#56B4E9", "#E69F00", "#009E73", "#7F7F7F"
@@ -75,7 +76,7 @@ def plots(result: MetaResult) -> list[list[Plot]]:
 
 def _drawn(file: str, caption: str, figure: Figure, names: Mapping[str, str]) -> Plot:
     """The figure as a file; of the names in it (by what they name) the caption tells those that the font lacks."""
-    unknown = [f"{what}: {seen(name)}" for what, name in names.items() if _drawable(name) != seen(name)]
+    unknown = [f"{what}: {harmless(name)}" for what, name in names.items() if _drawable(name) != harmless(name)]
     if unknown:
         caption += f". Names with signs that the plot shows as {_MISSING_SIGN}: {'; '.join(unknown)}"
     target = io.BytesIO()
@@ -128,7 +129,7 @@ def _bars(
         axes.axvline(human, color=_GREEN, linewidth=1.6, label=f"people with people, {fixed(human, 2)}")
         figure.legend(loc="outside lower center", frameon=False)
     figure.suptitle(f"Spearman with the mean rating, {_short(name)}")
-    caption = f"Spearman of each metric with the mean rating and its interval, {seen(name)}"
+    caption = f"Spearman of each metric with the mean rating and its interval, {harmless(name)}"
     if human is not None:
         caption += "; the line: split-half reliability of the annotators, stepped up"
         caption += ", in the band of ways to halve them" if None not in people else ""
@@ -174,7 +175,7 @@ def _scatter(file: str, row: AgreementRow, values: Floats, found: SetResult, res
     axes.set_xlabel("mean rating (jittered)")
     axes.set_ylabel("tokens of the reply" if row.kind is RowKind.LENGTH else _short(row.name) + _direction(row))
     figure.suptitle(f"{_wrapped(row.name, 52)}\n{_in_title(row)}, {_short(found.name)}")
-    caption = f"{seen(row.name)} against the mean rating, {seen(found.name)}: {_in_title(row)}"
+    caption = f"{harmless(row.name)} against the mean rating, {harmless(found.name)}: {_in_title(row)}"
     return _drawn(file, caption, figure, {"metric": row.name, "set": found.name})
 
 
@@ -228,7 +229,7 @@ def _distributions(file: str, row: AgreementRow, values: Floats, found: SetResul
     )
     axes.set_xlabel("tokens of the reply" if row.kind is RowKind.LENGTH else _short(row.name) + _direction(row))
     figure.suptitle(f"{_wrapped(row.name, 52)}\nby system, {_short(found.name)}")
-    caption = f"{seen(row.name)} by system, {seen(found.name)}: on top the best rated, a diamond at each mean"
+    caption = f"{harmless(row.name)} by system, {harmless(found.name)}: on top the best rated, a diamond at each mean"
     if left_out:
         caption += f"; {left_out:,} systems between the {_MOST_SYSTEMS // 2} best and the others are not drawn"
     names = {f"system {place} from the top": name for place, name in enumerate(ranked, start=1)}
@@ -246,7 +247,7 @@ def _widths() -> Mapping[int, float]:
 
 def _drawable(text: str) -> str:
     """The text with a box for all that the font lacks: matplotlib would warn, and draw one as well."""
-    return "".join(one if ord(one) in _widths() else _MISSING_SIGN for one in seen(text))
+    return "".join(one if ord(one) in _widths() else _MISSING_SIGN for one in harmless(text))
 
 
 def _width(text: str) -> float:

@@ -7,7 +7,6 @@ turned directions) is written out as an escape. Annotators are counted from 1, a
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -22,18 +21,6 @@ ROWS_IN_WORDS: Final = {
 INDEPENDENT: Final = "Williams: assumes independent rows"
 GOLDS_IN_WORDS: Final = "these are scored against all references of their items, the gold among them"
 TURNED: Final = "turned: lower scores are better, so the sign of this metric was turned"
-
-
-def seen(text: str) -> str:
-    """Text of other people on one line, with nothing in it that acts instead of being seen."""
-    if text.isprintable():
-        return text
-    return "".join(one if _shows(one) else one.encode("unicode_escape").decode() for one in text)
-
-
-def _shows(one: str) -> bool:
-    """Printable; also spaces of other widths, and the joiners that Persian and emoji are written with."""
-    return one.isprintable() or one in "\u200c\u200d" or unicodedata.category(one) == "Zs"
 
 
 def fixed(value: float, digits: int = 3) -> str:

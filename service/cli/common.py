@@ -6,7 +6,6 @@ import re
 import shutil
 import sys
 import tempfile
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from rich.table import Table
 
 from core.errors import NoSource, RefaugError, StorageFull, Usage
 from core.files import storage_errors
+from core.text import harmless
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 MemoryOption = Annotated[
@@ -132,18 +132,6 @@ def _is_number(value: object) -> bool:
 
 
 _WRITTEN_NUMBER = re.compile(r"[-+−]?\d[\d,.]*(e[-+]?\d+)?|\[?[-+−]?[\d.,]+, [-+−]?[\d.,]+\]?|-|")
-
-
-def harmless(text: str) -> str:
-    """Text of other people as one line without what a terminal would obey: escapes, bells, turned directions."""
-    if text.isprintable():
-        return text
-    return "".join(one if _shows(one) else one.encode("unicode_escape").decode() for one in text)
-
-
-def _shows(one: str) -> bool:
-    """Printable; also the wide and fixed spaces, and the joiners that Persian and emoji are written with."""
-    return one.isprintable() or one in "\u200c\u200d" or unicodedata.category(one) == "Zs"
 
 
 def print_facts(title: str, facts: Mapping[str, Any]) -> None:

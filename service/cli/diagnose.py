@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +13,8 @@ from service.cli.common import JsonFlag, counted, print_cells, print_json, print
 from service.cli.progress import shown_progress
 from service.cli.score import (
     ItemsArgument,
+    ReferencesOption,
+    RepliesOption,
     StrictFlag,
     items_from,
     number,
@@ -30,16 +31,8 @@ _ENGLISH = "en"
 def diagnose_command(
     context: typer.Context,
     items: ItemsArgument = None,
-    replies: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Line-aligned replies of a system, NAME=FILE or FILE; repeat it; - for stdin.", metavar="FILE"
-        ),
-    ] = None,
-    references: Annotated[
-        list[Path] | None,
-        typer.Option(help="Line-aligned references, golds first; repeat it; empty lines: none.", metavar="FILE"),
-    ] = None,
+    replies: RepliesOption = None,
+    references: ReferencesOption = None,
     tok: Annotated[
         str | None,
         typer.Option(help="How texts become tokens: word, char, 13a, intl, mecab, …; by default word, mecab for ja."),

@@ -22,7 +22,7 @@ from rich.progress import (
 from rich.text import Text
 
 from core.progress import Progress as CoreProgress
-from service.cli.common import harmless
+from core.text import harmless
 
 _LINE_EVERY_S: Final = 5.0
 

@@ -58,6 +58,14 @@ MetricOption = Annotated[
         metavar="SPEC",
     ),
 ]
+RepliesOption = Annotated[
+    list[str] | None,
+    typer.Option(help="Line-aligned replies of a system, NAME=FILE or FILE; repeat it; - for stdin.", metavar="FILE"),
+]
+ReferencesOption = Annotated[
+    list[Path] | None,
+    typer.Option(help="Line-aligned references, golds first; repeat it; empty lines: none.", metavar="FILE"),
+]
 LanguageOption = Annotated[
     str | None,
     typer.Option(help="Language of the texts (en, ja, …): decides the tokenizer where a SPEC has none.", metavar="TAG"),
@@ -76,16 +84,8 @@ def score_command(
             help="A row for each reply; for each system the mean of its replies; or, without it, its corpus score."
         ),
     ] = None,
-    replies: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Line-aligned replies of a system, NAME=FILE or FILE; repeat it; - for stdin.", metavar="FILE"
-        ),
-    ] = None,
-    references: Annotated[
-        list[Path] | None,
-        typer.Option(help="Line-aligned references, golds first; repeat it; empty lines: none.", metavar="FILE"),
-    ] = None,
+    replies: RepliesOption = None,
+    references: ReferencesOption = None,
     weights: Annotated[
         list[Path] | None,
         typer.Option(help="Their weights, a number from -1 to 1 a line: a file for each --references.", metavar="FILE"),

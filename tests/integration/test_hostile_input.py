@@ -8,9 +8,8 @@ import os
 import pytest
 
 from core.logs.shapes import as_id, as_time
-from core.text import normalise, stream_safe
+from core.text import harmless, normalise, stream_safe
 from service.cli import main as cli
-from service.cli.common import harmless
 
 
 def ingested(home, source, *options):
