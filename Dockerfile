@@ -15,6 +15,7 @@ RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))
         --constraint requirements.lock --requirement dependencies.txt
 COPY README.md LICENSE ./
 COPY core core
+COPY indexer indexer
 COPY metrics metrics
 COPY service service
 RUN /opt/refaug/bin/pip install --no-cache-dir --constraint requirements.lock setuptools \

@@ -1,4 +1,5 @@
-# make demo     from nothing to the first real work: install, make the demo log, ingest it, score the demo test file
+# make demo     from nothing to the first real work: install, make the demo log, ingest it, train word vectors on it,
+#               plan, build and search an index of it, score the demo test file
 # make test     all tests        make check   format, lint, types, imports, docs
 # make bench    benchmarks       make faults  the long fault tests      make clean   remove what make made
 #
@@ -26,6 +27,10 @@ demo: $(VENV)/.installed
 	$(BIN)/refaug log stats demo
 	$(BIN)/refaug log sample demo --count 5
 	$(BIN)/refaug log shared demo --count 3
+	$(BIN)/refaug vectors train demo
+	$(BIN)/refaug index plan demo
+	$(BIN)/refaug index build demo
+	$(BIN)/refaug index search demo "my bread did not rise, what went wrong?" -k 5
 	$(BIN)/refaug score $(DEMO)/demo-items.jsonl --metric bleu --metric rouge-l --metric chrf --baseline generic --percent
 	$(BIN)/refaug meta $(DEMO)/demo-items.jsonl --metric bleu --metric rouge-l --metric chrf
 
@@ -49,6 +54,8 @@ docs: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(BIN)/python bench/bench_ingest.py
 	$(BIN)/python bench/bench_metrics.py
+	$(BIN)/python bench/bench_glove.py
+	$(BIN)/python bench/bench_index.py
 
 faults: $(VENV)/.installed
 	$(BIN)/python -m pytest -m faults

@@ -5,14 +5,18 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import numba
+import numpy as np
+from numpy.typing import NDArray
 
 _log = logging.getLogger(__name__)
 _DAMAGE: Final = (OSError, EOFError, pickle.UnpicklingError, ValueError, LookupError, AttributeError, TypeError)
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
+AnyArray = TypeVar("AnyArray", bound=NDArray[Any])
 
 
 def compiled(loop: Loop) -> Loop:
@@ -27,7 +31,7 @@ def compiled_with(**options: Any) -> Callable[[Loop], Loop]:
         settings = {"nogil": True, "error_model": "numpy", **options}
         try:
             kernel: Any = numba.njit(cache=True, **settings)(loop)
-            kernel._cache = _Forgiving(kernel._cache)  # noqa: SLF001  numba has no door for this
+            kernel._cache = _Forgiving(kernel._cache, loop)  # noqa: SLF001  numba has no door for this
         except RuntimeError:  # neither beside this file nor in the user's cache may anything be written
             kernel = numba.njit(cache=False, **settings)(loop)
         compiled_loop: Loop = kernel
@@ -36,11 +40,27 @@ def compiled_with(**options: Any) -> Callable[[Loop], Loop]:
     return compile_it
 
 
+def _stamps(loop: Callable[..., Any]) -> tuple[tuple[str, int, int], ...]:
+    """The state of the files that hold the loops which a loop calls, so that no stale copy of theirs is used."""
+    loops, waiting = {loop}, [loop]
+    while waiting:
+        caller = waiting.pop()
+        named = (getattr(caller.__globals__.get(name), "py_func", None) for name in caller.__code__.co_names)
+        new = {callee for callee in named if callee is not None} - loops
+        loops |= new
+        waiting += new
+    files = {Path(each.__code__.co_filename) for each in loops}
+    states = ((path, path.stat()) for path in sorted(files) if path.exists())
+    return tuple((path.name, state.st_mtime_ns, state.st_size) for path, state in states)
+
+
 class _Forgiving:
     """numba's cache on disk, without which all works as well: what cannot be read or written is compiled anew."""
 
-    def __init__(self, cache: Any) -> None:
+    def __init__(self, cache: Any, loop: Callable[..., Any]) -> None:
         self._cache = cache
+        file = cache._cache_file  # noqa: SLF001
+        file._source_stamp = (file._source_stamp, _stamps(loop))  # noqa: SLF001  numba looks at the loop's own file alone
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cache, name)
@@ -67,3 +87,10 @@ class _Forgiving:
             self._cache.flush()
         except _DAMAGE:
             _log.warning("kernel_cache_unwritable", extra={"path": self._cache.cache_path})
+
+
+def frozen(array: AnyArray) -> AnyArray:
+    """A view that only allows reading, whatever it is given: a loop is compiled for one kind of array, not for two."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view  # type: ignore[return-value]

@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
@@ -35,6 +36,7 @@ from core.files import (
     write_json,
 )
 from core.pairs import PAIR_SCHEMA
+from core.progress import Progress
 from core.records import Pair
 from core.version import VERSION
 
@@ -44,6 +46,7 @@ STAGE: Final = ".staging-"  # begins the name of a folder in which an ingest is 
 ENGINE: Final = ".engine"
 ROWS_A_GROUP: Final = 20_000  # in every row group but a part's last
 _TEXT_COLUMNS: Final = ("dialogue", "position", "utterance", "response")
+_TURN_COLUMNS: Final = ("utterance", "response")
 _PART: Final = re.compile(r"part-(\d{5,})(?:\.r(\d+))?\.parquet")
 
 
@@ -390,6 +393,15 @@ class StoredLog:
         for batch in self.batches():
             yield from (_pair(self.manifest.name, row) for row in batch.to_pylist())
 
+    def turns(self, progress: Progress | None = None) -> Iterator[pa.StringArray]:
+        """Every turn once and in order: an utterance is mostly the response of the pair before it, or its utterance."""
+        before = pa.record_batch([pa.array([""]), pa.array([""])], _TURN_COLUMNS)  # the last pair that was seen
+        for batch in self.batches(_TURN_COLUMNS):
+            yield _new_turns(before, batch)
+            before = batch.slice(batch.num_rows - 1)
+            if progress is not None:
+                progress.advance(batch.num_rows)
+
     def sample(self, count: int, seed: int, engine: Engine) -> list[Pair]:
         """A seeded sample without replacement: the same for the same log content."""
         if not self.paths:
@@ -419,6 +431,18 @@ class StoredLog:
                 )
             except (Corrupt, OSError, pa.ArrowException) as error:
                 yield part, str(error)
+
+
+def _new_turns(before: pa.RecordBatch, batch: pa.RecordBatch) -> pa.StringArray:
+    """The turns of a batch that the pair before each did not bring already."""
+    utterances, responses = batch.columns
+    rows = batch.num_rows
+    new = np.full((rows, 2), fill_value=True)  # utterance, response
+    for last, column in zip(before.columns, (utterances, responses), strict=True):
+        previous = pa.concat_arrays([last, column.slice(0, rows - 1)])
+        new[:, 0] &= pa.compute.not_equal(utterances, previous).to_numpy(zero_copy_only=False)
+    places = np.arange(2 * rows).reshape(2, rows).T  # of both among all texts, pair after pair
+    return pa.concat_arrays([utterances, responses]).take(pa.array(places[new]))
 
 
 def _pair(log: str, row: Mapping[str, Any]) -> Pair:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -112,8 +112,12 @@ class WordVectors:
                 remedy="save them again",
             )
 
-    def save(self, folder: Path) -> None:
-        """Write the folder that `open_word_vectors` maps; the manifest comes last, so without one there is nothing."""
+    def save(self, folder: Path, details: Mapping[str, Any] | None = None, *, beside: Sequence[str] = ()) -> None:
+        """Write the folder that `open_word_vectors` maps; the manifest comes last, so without one there is nothing.
+
+        The details say how the vectors were made; they are kept in the manifest, and read by whoever wants to know.
+        `beside` are files that are in the folder already and belong to the vectors.
+        """
         if (folder / MANIFEST).exists():
             raise Conflict(f"{folder} has word vectors already", remedy="save under another name")
         self._require_savable()
@@ -122,17 +126,18 @@ class WordVectors:
             file.writelines(f"{word}\n".encode() for word in self.words)
         with write_aside(folder / _VECTORS) as file:
             np.save(file, np.asarray(self.matrix, "<f4"), allow_pickle=False)
-        names = [_WORDS, _VECTORS]
+        names = [_WORDS, _VECTORS, *beside]
         if self.counts is not None:
             with write_aside(folder / _COUNTS) as file:
                 np.save(file, np.asarray(self.counts, "<i8"), allow_pickle=False)
             names.append(_COUNTS)
-        write_json(folder / MANIFEST, self._manifest(folder, names))
+        write_json(folder / MANIFEST, {**self._manifest(folder, names), "details": dict(details or {})})
 
     def _manifest(self, folder: Path, names: list[str]) -> dict[str, object]:
         files = {name: {"size": (folder / name).stat().st_size, "sha256": sha256_of(folder / name)} for name in names}
         return {
             "format_version": FORMAT_VERSION,
+            "kind": "vectors",
             "stem": self.stem,
             "words": len(self.words),
             "dimensions": self.dimensions,
@@ -196,7 +201,7 @@ def _opened_folder(folder: Path, _mtime_ns: int, _size: int, _inode: int) -> Wor
 def _mapped(folder: Path, manifest: dict[str, Any]) -> WordVectors:
     """The folder's files, each as long as the manifest says; their hashes are `verify`'s business."""
     for name, facts in manifest["files"].items():
-        if name not in (_WORDS, _VECTORS, _COUNTS) or (folder / name).stat().st_size != facts["size"]:
+        if Path(name).is_absolute() or ".." in name or (folder / name).stat().st_size != facts["size"]:
             raise ValueError(f"{name!r} does not have the size that was written")
     counts = np.load(folder / _COUNTS, allow_pickle=False) if _COUNTS in manifest["files"] else None
     if counts is not None and (counts.shape != (manifest["words"],) or counts.dtype != np.int64 or counts.min() < 0):

@@ -15,15 +15,18 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Final
 
+from core.artefacts import MANIFEST, file_troubles, named_files
 from core.engine import IN_USE
-from core.errors import RefaugError
-from core.files import is_held
+from core.errors import Conflict, RefaugError
+from core.files import is_held, read_json
 from core.log_store import StoredLog, list_logs
 from core.text import get_tokenizer
 from core.version import VERSION
+from core.versions import DELETED, IMPORTING, Versions
+from service.artefacts import stored
 from service.settings import Settings
 
-PACKAGES: Final = ("core", "metrics", "service")  # the top-level names that must be ours
+PACKAGES: Final = ("core", "indexer", "metrics", "service")  # the top-level names that must be ours
 _LIBRARIES: Final = (
     "pyarrow",
     "duckdb",
@@ -37,6 +40,8 @@ _LIBRARIES: Final = (
     "numba",
     "scipy",
     "sacrebleu",
+    "faiss-cpu",
+    "bm25s",
     "gensim",
     "onnxruntime",
     "torch",
@@ -45,6 +50,11 @@ _OPENMP: Final = ("libgomp", "libiomp5", "libomp")
 _WITH_OPENMP: Final = ("numpy", "torch", "faiss", "scipy")  # as far as they are installed
 _LEAST_DISK: Final = 2 << 30
 _LEAST_MEMORY: Final = 2 << 30
+
+_USELESS: Final = tuple(
+    f"{kind}/{begin}*" for kind in ("vectors", "vectors/*", "indexes", "indexes/*") for begin in (DELETED, IMPORTING)
+)
+_RESUMED: Final = ("cache/*/stages.json", "cache/.staging-*", "vectors/*/.staging-*", "indexes/*/.staging-*")
 
 
 class State(StrEnum):
@@ -79,6 +89,7 @@ def examine(settings: Settings, *, verify: bool = False) -> list[Finding]:
         *_leftovers(settings),
         *_without_manifest(settings),
         *_logs(settings, verify=verify),
+        *_artefacts(settings, verify=verify),
     ]
 
 
@@ -236,6 +247,16 @@ def _leftovers(settings: Settings) -> Iterator[Finding]:
                 found=f"scratch of a process that is gone: {scratch}",
                 remedy="delete it",
             )
+    resumed = "run the same command again to finish it, or delete it"
+    for patterns, remedy in ((_USELESS, "delete it if none is running"), (_RESUMED, resumed)):
+        for path in sorted(path for pattern in patterns for path in settings.home.glob(pattern)):
+            folder = path if path.is_dir() else path.parent
+            yield Finding(
+                what="leftovers",
+                state=State.NOTE,
+                found=f"of a command that is running, or was stopped: {folder}",
+                remedy=remedy,
+            )
 
 
 def _without_manifest(settings: Settings) -> Iterator[Finding]:
@@ -260,3 +281,42 @@ def _logs(settings: Settings, *, verify: bool) -> Iterator[Finding]:
             or f"{pairs:,} pair{'' if pairs == 1 else 's'}" + (", every hash as the manifest says" if verify else ""),
             remedy="restore the file from a backup, or ingest the sources again" if broken else "",
         )
+
+
+def _artefacts(settings: Settings, *, verify: bool) -> Iterator[Finding]:
+    """Word vectors and indexes: every version, and which one is published."""
+    for versions in stored(settings).values():
+        for name in versions.names():
+            yield from _published(versions, name)
+            for version in versions.versions(name):
+                yield _version_of(versions, name, version, verify=verify)
+
+
+def _published(versions: Versions, name: str) -> Iterator[Finding]:
+    """Only what is not as it should be."""
+    try:
+        versions.resolve(name)
+    except Conflict as error:
+        yield Finding(what=f"{versions.kind} {name}", state=State.NOTE, found=error.message, remedy=error.remedy)
+    except RefaugError as error:
+        yield Finding(what=f"{versions.kind} {name}", state=State.WRONG, found=error.message, remedy=error.remedy)
+
+
+def _version_of(versions: Versions, name: str, version: str, *, verify: bool) -> Finding:
+    files = 0
+    try:
+        with versions.open(f"{name}@{version}") as held:
+            manifest = read_json(held.folder / MANIFEST)
+            broken = list(file_troubles(held.folder, manifest, hashes=verify))
+            files = len(named_files(manifest, held.folder / MANIFEST))
+    except RefaugError as error:
+        broken = [error.message]
+    except OSError as error:
+        broken = [str(error)]
+    checked = "every hash" if verify else "every size"
+    return Finding(
+        what=f"{versions.kind} {name}@{version}",
+        state=State.WRONG if broken else State.GOOD,
+        found="; ".join(broken) or f"{files:,} file{'' if files == 1 else 's'}, {checked} as the manifest says",
+        remedy="restore the file from a backup, or make this version again" if broken else "",
+    )

@@ -28,6 +28,16 @@ class Settings:
         return self.home / "logs"
 
     @property
+    def vectors(self) -> Path:
+        """The folder of the word vectors."""
+        return self.home / "vectors"
+
+    @property
+    def indexes(self) -> Path:
+        """The folder of the indexes."""
+        return self.home / "indexes"
+
+    @property
     def cache(self) -> Path:
         """The folder of what can be made again."""
         return self.home / "cache"

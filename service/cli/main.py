@@ -16,7 +16,21 @@ from typer.exceptions import TyperException
 
 from core.errors import Interrupted, NoAccess, RefaugError, Usage
 from core.version import VERSION
-from service.cli import demo_log, diagnose, doctor, ingest, log, meta, metrics, probe, score, tokenizer
+from service.cli import (
+    demo_log,
+    diagnose,
+    doctor,
+    index,
+    ingest,
+    log,
+    meta,
+    metrics,
+    probe,
+    score,
+    tokenizer,
+    transfer,
+    vectors,
+)
 from service.cli.common import ReaderGone, report_error
 from service.settings import Settings
 
@@ -35,11 +49,15 @@ app.command("ingest")(ingest.ingest_command)
 app.add_typer(log.app, name="log")
 app.command("demo-log")(demo_log.demo_log_command)
 app.add_typer(tokenizer.app, name="tokenizer")
+app.add_typer(vectors.app, name="vectors")
+app.add_typer(index.app, name="index")
 app.command("score")(score.score_command)
 app.add_typer(meta.app, name="meta")
 meta.app.command("probe")(probe.probe_command)
 app.command("diagnose")(diagnose.diagnose_command)
 app.add_typer(metrics.app, name="metrics")
+app.command("export")(transfer.export_command)
+app.command("import")(transfer.import_command)
 app.command("doctor")(doctor.doctor_command)
 
 

@@ -67,7 +67,7 @@ def train_command(
     settings = TokenizerTraining(vocab_size=size, sample=sample, seed=seed, language=language)
     with shown_progress(quiet=context.obj.quiet) as progress:
         progress.stage("training the vocabulary", sum(log.manifest.totals.get("pairs", 0) for log in opened), "pairs")
-        trained = train_sentencepiece(_turns(opened, progress), output, settings)
+        trained = train_sentencepiece(_texts(opened, progress), output, settings)
     facts = {name: value for name, value in asdict(trained).items() if name != "settings"}
     facts["path"] = str(trained.path)
     if as_json:
@@ -76,14 +76,5 @@ def train_command(
         print_facts(f"trained {trained.path}", facts)
 
 
-def _turns(logs: Sequence[StoredLog], progress: Progress) -> Iterator[str]:
-    """Every turn once: a pair's utterance is mostly the response of the pair before it, or its utterance again."""
-    for log in logs:
-        utterance = response = ""
-        for batch in log.batches(("utterance", "response")):
-            progress.advance(batch.num_rows)
-            for before, after in zip(batch["utterance"].to_pylist(), batch["response"].to_pylist(), strict=True):
-                if before not in (utterance, response):
-                    yield before
-                yield after
-                utterance, response = before, after
+def _texts(logs: Sequence[StoredLog], progress: Progress) -> Iterator[str]:
+    return (text for log in logs for turns in log.turns(progress) for text in turns.to_pylist())

@@ -27,11 +27,11 @@ print(add_up(np.array([0.25, 0.5])), sum(add_up.stats.cache_hits.values()))
 """
 
 
-def run(folder: Path, cache: Path) -> tuple[str, ...]:
+def run(folder: Path, cache: Path, program: str = PROGRAM) -> tuple[str, ...]:
     """What the loop gives, and how many compiled ones came from the cache."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": f"{folder}:{ROOT}"}
     found = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, env=environment, timeout=300
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment, timeout=300
     )
     return tuple(found.stdout.split())
 
@@ -56,3 +56,26 @@ def test_without_a_place_for_a_cache_loops_are_compiled_each_time(tmp_path: Path
     cache = tmp_path / "cache"
     cache.write_text("a file where the folder should be")
     assert run(tmp_path, cache) == ("0.75", "0")
+
+
+CALLER = """
+from core.kernels import compiled
+from loop import add_up
+
+@compiled
+def twice(numbers):
+    return 2.0 * add_up(numbers)
+"""
+
+
+def test_a_loop_is_compiled_anew_when_one_that_it_calls_in_another_file_has_changed(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").write_text(LOOP)
+    (tmp_path / "caller.py").write_text(CALLER)
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    program = PROGRAM.replace("from loop import add_up", "from caller import twice as add_up")
+    assert run(tmp_path, cache, program) == ("1.5", "0")
+    assert run(tmp_path, cache, program) == ("1.5", "1")
+    (tmp_path / "loop.py").write_text(LOOP.replace("total += number", "total += 10 * number"))
+    assert run(tmp_path, cache, program) == ("15.0", "0")
+    assert run(tmp_path, cache, program) == ("15.0", "1")

@@ -6,11 +6,14 @@ import random
 import statistics as stats
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from core import log_store
 from core.engine import Engine
@@ -19,6 +22,7 @@ from core.log_deletion import delete
 from core.log_figures import known_pairs, new_totals, statistics, totals_of
 from core.log_store import LogManifest, PartsWriter, PartWriter, StoredLog, list_logs, next_revision, part_name
 from core.pairs import PAIR_SCHEMA, text_key
+from core.progress import Silent
 from core.text import normalise
 
 
@@ -209,6 +213,57 @@ def test_verify_finds_a_wrong_number_of_pairs(tmp_path):
     path.write_bytes(orjson.dumps(value))
     [(_, trouble)] = StoredLog.open(tmp_path, "chat").verify()
     assert "holds 30 pairs; the manifest says 31" in trouble
+
+
+# ── turns ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+TURNS = st.lists(st.tuples(st.sampled_from("ab ") | st.just(""), st.sampled_from("abc")), max_size=30)
+
+
+def turns_one_by_one(pairs):
+    """The definition: an utterance that the pair before it holds already, as either of its texts, is not new."""
+    utterance = response = ""
+    for before, after in pairs:
+        if before not in (utterance, response):
+            yield before
+        yield after
+        utterance, response = before, after
+
+
+@settings(deadline=None)
+@given(pairs=TURNS, parts=st.integers(1, 3), size=st.integers(1, 7))
+def test_turns_are_those_of_the_definition_over_the_borders_of_batches_and_parts(tmp_path_factory, pairs, parts, size):
+    rows = [
+        row | {"utterance": before, "response": after}
+        for row, (before, after) in zip(rows_of(len(pairs)), pairs, strict=True)
+    ]
+    log, progress = make_log(tmp_path_factory.mktemp("turns"), rows, parts=parts), Counted()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StoredLog.batches, "__kwdefaults__", {"size": size})
+        batches = list(log.turns(progress))
+    assert [turn for batch in batches for turn in batch.to_pylist()] == list(turns_one_by_one(pairs))
+    assert all(batch.type == pa.string() for batch in batches)
+    assert progress.pairs == len(pairs)
+
+
+class Counted(Silent):
+    """Progress that is added up."""
+
+    pairs = 0
+
+    def advance(self, amount):
+        self.pairs += amount
+
+
+def test_turns_of_dialogues_are_their_texts_once(tmp_path):
+    dialogues = [["hi", "ho", "what?", "ho"], ["tea", "no"], ["tea", "yes", "good"]]  # the last is another branch
+    pairs = [pair for turns in dialogues for pair in pairwise(turns)]
+    rows = [
+        row | {"utterance": before, "response": after}
+        for row, (before, after) in zip(rows_of(len(pairs)), pairs, strict=True)
+    ]
+    turns = [turn for batch in make_log(tmp_path, rows, parts=2).turns() for turn in batch.to_pylist()]
+    assert turns == ["hi", "ho", "what?", "ho", "tea", "no", "yes", "good"]
 
 
 # ── reading while it changes ─────────────────────────────────────────────────────────────────────────────────────

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from core.artefacts import describe_files
+from core.files import write_json
 from core.ingest import IngestOrder, ingest
 from core.progress import Silent
+from service.artefacts import stored
 from service.cli import main as cli
 from service.doctor import Finding, State, examine
 from service.settings import Settings
@@ -77,3 +80,75 @@ def test_a_home_that_is_not_there_yet_is_no_trouble(tmp_path: Path) -> None:
     finding = found(examine(Settings(home=tmp_path / "later")), "REFAUG_HOME")[0]
     assert (finding.state, finding.remedy) == (State.NOTE, "")
     assert not (tmp_path / "later").exists()
+
+
+def published(settings: Settings, kind: str, name: str) -> Path:
+    """A version of an artefact with two files; the folder it lies in."""
+    stage = settings.home / "stage"
+    (stage / "segments").mkdir(parents=True)
+    for file, text in (("words.txt", "a"), ("segments/rows", "bc")):
+        (stage / file).write_text(text, "utf-8")
+    files = describe_files(stage, ["words.txt", "segments/rows"])
+    write_json(stage / "manifest.json", {"kind": kind, "format_version": 1, "files": files})
+    versions = stored(settings)[kind]
+    version = versions.add(name, stage)
+    versions.publish(name, version)
+    return versions.folder(name, version)
+
+
+def spec(folder: Path, kind: str) -> str:
+    return f"{kind} {folder.parent.name}@{folder.name}"
+
+
+@pytest.mark.parametrize("kind", ["index", "vectors"])
+def test_every_version_is_looked_at_by_size_and_on_demand_by_hash(tmp_path: Path, kind: str) -> None:
+    settings = Settings(home=tmp_path / "home")
+    old, new = published(settings, kind, "chat"), published(settings, kind, "chat")
+    for verify, checked in ((False, "every size"), (True, "every hash")):
+        findings = [finding for finding in examine(settings, verify=verify) if "chat" in finding.what]
+        assert [(finding.what, finding.state, finding.found) for finding in findings] == [
+            (spec(folder, kind), State.GOOD, f"2 files, {checked} as the manifest says") for folder in (old, new)
+        ]
+    (old / "words.txt").write_text("A", "utf-8")
+    assert found(examine(settings), spec(old, kind))[0].state is State.GOOD
+    wrong = found(examine(settings, verify=True), spec(old, kind))[0]
+    assert (wrong.state, wrong.remedy) == (State.WRONG, "restore the file from a backup, or make this version again")
+    assert "words.txt has SHA-256 559aead08264…; the manifest says ca978112ca1b…" in wrong.found
+    (old / "segments/rows").unlink()
+    wrong = found(examine(settings, verify=True), spec(old, kind))[0]
+    assert "segments/rows is missing; " in wrong.found
+    assert "words.txt has SHA-256" in wrong.found
+    (old / "manifest.json").write_text("{}", "utf-8")
+    assert "names no files" in found(examine(settings), spec(old, kind))[0].found
+    assert found(examine(settings), spec(new, kind))[0].state is State.GOOD
+
+
+def test_a_published_version_that_is_not_there_is_wrong_and_none_published_is_noted(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home")
+    folder = published(settings, "index", "chat")
+    (folder.parent / "CURRENT").unlink()
+    note = found(examine(settings), "index chat")[0]
+    assert (note.state, note.found) == (State.NOTE, "index chat has versions, but none of them is published")
+    (folder.parent / "CURRENT").write_text("2001-01-01.1\n", "utf-8")
+    wrong = found(examine(settings), "index chat")[0]
+    assert wrong.state is State.WRONG
+    assert wrong.found.endswith("CURRENT names 2001-01-01.1, which is not there")
+    (folder / "manifest.json").unlink()
+    assert found(examine(settings), "index chat")[0].remedy == "publish one that is there: none is"
+
+
+def test_what_stopped_builds_imports_and_deletions_left_is_named(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home")
+    folder = published(settings, "index", "chat")
+    resumable = [folder.parent / ".staging-1", settings.cache / ".staging-2", settings.cache / "index-chat-0123"]
+    useless = [folder.parent / ".deleted-1", folder.parent / ".importing-2", settings.vectors / ".deleted-words@3"]
+    for path in resumable + useless:
+        path.mkdir(parents=True)
+    (settings.cache / "index-chat-0123/stages.json").write_text("{}", "utf-8")
+    findings = found(examine(settings), "leftovers")
+    assert {finding.state for finding in findings} == {State.NOTE}
+    remedies = {Path(finding.found.split(": ")[1]): finding.remedy for finding in findings}
+    assert remedies == {
+        **dict.fromkeys(resumable, "run the same command again to finish it, or delete it"),
+        **dict.fromkeys(useless, "delete it if none is running"),
+    }

@@ -1,0 +1,411 @@
+"""Nearest neighbours among unit vectors, by FAISS: kinds of index, training, adding, searching; nobody else imports it.
+
+*One path for every batch.* FAISS multiplies matrices with BLAS when queries × dimensions reach
+`distance_compute_blas_threshold` (128,000), or when there are fewer queries than threads and at least 10,000 vectors,
+and adds products up one by one otherwise: sums that differ in their last bits, so that a query's candidates would
+depend on its company and on the number of threads. A selector of ids that selects every id keeps it on the second
+path, here for flat indexes and for the search among the centroids of an IVF one; nothing shared is set. Per 1,000
+queries, on one core and with 200 dimensions, that costs 72 instead of 34 ms among 4,096 centroids (of 1 s that such a
+search takes with 64 lists), and 3.7 instead of 0.5 s in a flat index of 100,000; a compiled loop that keeps a block of
+rows in the cache for many queries took 1.7 s, but three times as long for a single one. Rotations (PCA, OPQ, RR) have
+no such switch and are refused.
+
+*Whole eights.* FAISS decodes eight components at once if a vector has a multiple of eight, and otherwise one by one: a
+code of 100 or 300 dimensions, as GloVe's are, takes 105 or 320 ns to compare where one of 104 or 304 takes 8 or 15. So
+zeros are added, which no inner product notices.
+
+*Threads.* OpenMP counts threads for each calling thread on its own: `omp_set_num_threads` in one Python thread says
+nothing to the others. So the number given to `set_threads` is kept here and set before every call, whichever thread
+makes it. FAISS lets go of Python's lock, and several threads may search one index at once; each then brings as many
+OpenMP threads, so divide the cores between them. A process that has used FAISS must not fork: the child would hang.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import Corrupt, Usage
+from core.files import write_aside
+from core.progress import Progress, Silent
+
+Vectors = NDArray[np.float32]
+Ids = NDArray[np.int64]
+Kind = Literal["flat", "ivf", "hnsw", "codes"]
+
+# Points per centroid, 100,000 utterances, 1,024 lists, 16 of them searched: recall@15 is .866 with 39, .867 with 64 and
+# .864 with 97, while training takes 1.8, 3.2 and 5.3 s. FAISS warns below 39; 64 leaves room for a sample that falls
+# short because some utterances have no vector.
+POINTS_A_LIST: Final = 64
+LEAST_POINTS_A_LIST: Final = 39
+ITERATIONS: Final = 10  # of k-means
+_CODE_SAMPLE: Final = 65_536  # vectors from which codes learn their range; more change nothing
+_MOST_LISTS: Final = 1 << 20  # FAISS makes room for every list before it is asked whether that is sensible
+
+_KINDS: Final[dict[str, Kind]] = {
+    "IndexFlat": "flat",
+    "IndexFlatIP": "flat",
+    "IndexIVFFlat": "ivf",
+    "IndexIVFScalarQuantizer": "ivf",
+    "IndexIVFRaBitQ": "ivf",
+    "IndexIVFRaBitQFastScan": "ivf",
+    "IndexHNSWFlat": "hnsw",
+    "IndexHNSWSQ": "hnsw",
+    "IndexScalarQuantizer": "codes",
+}
+_SUPPORTED: Final = "Flat, SQ8, SQfp16, IVF4096,Flat, IVF4096,SQfp16, IVF4096,SQ8, IVF4096,RaBitQ, HNSW32 and the like"
+_untyped: Final[Any] = faiss  # for what FAISS's stubs do not know
+_EVERY_ID: Final = faiss.IDSelectorAll()
+_ONE_PATH: Final = _untyped.SearchParameters(sel=_EVERY_ID)
+
+
+@dataclass
+class _Threads:
+    count: int = faiss.omp_get_max_threads()  # what OMP_NUM_THREADS or the machine says, until set_threads says more
+
+
+_threads: Final = _Threads()
+
+
+def set_threads(count: int) -> None:
+    """How many threads a search may take, from whichever Python thread it is called."""
+    if count < 1:
+        raise Usage(f"{count} threads cannot search", remedy="give one or more")
+    _threads.count = count
+
+
+# Kinds of index
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnKind:
+    """What a factory string stands for."""
+
+    factory: str
+    kind: Kind
+    lists: int  # of an IVF index, else 0
+    row_bytes: int  # of a vector: its code, its id and its links
+    list_bytes: int  # of a list, beside the vectors in it: its centroid, its place and its length
+    is_mapped: bool  # whether vectors stay in the file until they are looked at
+
+    @classmethod
+    def of(cls, factory: str, dimensions: int) -> Self:
+        """The kind of this name, or Usage."""
+        index = _made(factory, dimensions)
+        kind, lists = _KINDS[type(index).__name__], _lists_of(index)
+        row_bytes = index.sa_code_size() if kind != "hnsw" else index.storage.sa_code_size() + _link_bytes(index)
+        if kind == "ivf":
+            row_bytes = index.code_size + 8
+        return cls(
+            factory=factory,
+            kind=kind,
+            lists=lists,
+            row_bytes=int(row_bytes),
+            list_bytes=4 * int(index.d) + 24 if lists else 0,
+            is_mapped=not isinstance(index, faiss.IndexIVFFastScan),
+        )
+
+
+def _made(factory: str, dimensions: int) -> Any:
+    """An empty index, of a kind that does all that is asked of it here."""
+    largest = max((int(number[:12]) for number in re.findall(r"\d+", factory)), default=0)
+    if not re.fullmatch(r"[A-Za-z0-9_,]+", factory) or largest > _MOST_LISTS or re.search(r"[A-Z]0", factory):
+        raise Usage(f"{factory!r} names no kind of index that is used here", remedy=f"such as {_SUPPORTED}")
+    try:
+        index: Any = faiss.index_factory(_padded(dimensions), factory, faiss.METRIC_INNER_PRODUCT)
+    except RuntimeError as error:
+        raise Usage(
+            f"FAISS makes nothing of {factory!r} with {dimensions} dimensions: {_reason(error)}",
+            remedy=f"such as {_SUPPORTED}",
+        ) from error
+    if (why := _objection(index)) is not None:
+        raise Usage(f"{factory!r} cannot be used here: {why}", remedy=f"such as {_SUPPORTED}")
+    return index
+
+
+def _objection(index: Any) -> str | None:
+    """Why an index does not do, None if it does."""
+    name = type(index).__name__
+    if isinstance(index, faiss.IndexPreTransform):
+        return "vectors are transformed first, by sums that depend on how many queries are asked at once"
+    if name.startswith("IndexRefine"):
+        return "candidates are ranked again with exact vectors anyway"
+    if "PQ" in name:
+        return "product quantisation found less than RaBitQ of the same size, whatever the data"
+    if name not in _KINDS:
+        return f"{name} is not among the kinds that were tried"
+    if index.metric_type != faiss.METRIC_INNER_PRODUCT:
+        return "it does not compare by inner product"
+    if _KINDS[name] == "ivf" and not isinstance(
+        quantizer := faiss.downcast_index(index.quantizer), faiss.IndexFlat | faiss.IndexHNSWFlat
+    ):
+        return f"its lists are found by {type(quantizer).__name__}, which was not tried"
+    return None
+
+
+def _lists_of(index: Any) -> int:
+    return int(index.nlist) if isinstance(index, faiss.IndexIVF) else 0
+
+
+def _link_bytes(index: Any) -> int:
+    """A vector's part of a graph: room for neighbours on its levels, an offset and the number of levels."""
+    hnsw, per_level = index.hnsw, 4 * index.hnsw.nb_neighbors(1)
+    return int(4 * hnsw.nb_neighbors(0) + per_level / max(1, hnsw.nb_neighbors(1) - 1) + 12)
+
+
+def _reason(error: Exception) -> str:
+    """FAISS's reason in one line, without the place in its source."""
+    text = " ".join(str(error).split())
+    return re.sub(r"^Error in .*? at \S+:\d+: (Error: '.*?' failed:? ?)?", "", text) or text
+
+
+# Building
+
+
+class AnnBuilder:
+    """An index being made: trained on a sample, then given all vectors in blocks; ids are 0, 1, … in that order."""
+
+    def __init__(self, index: Any, threads: int) -> None:
+        self._index, self._threads = index, threads
+
+    @staticmethod
+    def training_rows(factory: str, rows: int) -> int:
+        """How many of so many vectors the sample should have."""
+        if re.fullmatch(r"Flat|SQ(fp|bf)16|HNSW\d*(,Flat)?", factory):
+            return 0
+        lists = re.match(r"IVF(\d+)", factory)
+        return min(rows, max(_CODE_SAMPLE, POINTS_A_LIST * int(lists[1]) if lists else 0))
+
+    @classmethod
+    def train(
+        cls,
+        factory: str,
+        dimensions: int,
+        sample: Vectors,
+        *,
+        seed: int = 0,
+        threads: int = 1,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Learn lists and codes from a random sample: the same ones with any number of threads."""
+        index, progress = _made(factory, dimensions), progress or Silent()
+        sample, lists = _rows(sample, index.d), _lists_of(index)
+        if len(sample) < LEAST_POINTS_A_LIST * lists:
+            raise Usage(
+                f"{factory!r} has {lists:,} lists, which take {LEAST_POINTS_A_LIST * lists:,} vectors to be found; "
+                f"there are {len(sample):,}",
+                remedy="use fewer lists, or Flat",
+            )
+        if not lists and not index.is_trained and not len(sample):
+            raise Usage(f"{factory!r} learns from vectors, and there is none", remedy="use Flat")
+        builder = cls(index, threads)
+        with _openmp(threads):
+            if lists:
+                progress.stage("finding lists", ITERATIONS, "rounds")
+                centroids = _k_means(sample, lists, seed, progress)
+                builder._add_centroids(centroids)
+            if not index.is_trained:
+                index.train(sample)
+        return builder
+
+    def _add_centroids(self, centroids: Vectors) -> None:
+        """Give an IVF index its lists, so that FAISS looks for none itself."""
+        quantizer = faiss.downcast_index(self._index.quantizer)
+        with _openmp(_threads_to_add(quantizer, self._threads)):
+            quantizer.add(centroids)
+
+    def write_trained(self, path: Path) -> None:
+        """Keep what was learnt, so that a build that was stopped need not learn it again."""
+        assert not self._index.ntotal, "vectors were added already"
+        self.write(path)
+
+    @classmethod
+    def open_trained(cls, path: Path, *, threads: int = 1) -> Self:
+        """Go on after training."""
+        return cls(_read(path, 0), threads)
+
+    def add(self, block: Vectors) -> None:
+        """Further vectors; they get the next ids."""
+        if len(block):
+            with _openmp(_threads_to_add(self._index, self._threads)):
+                self._index.add(_rows(block, self._index.d))
+
+    def write(self, path: Path) -> None:
+        """Write the index, whole or not at all."""
+        with write_aside(path) as file:
+            faiss.write_index(self._index, _untyped.PyCallbackIOWriter(file.write))
+
+    def index(self) -> AnnIndex:
+        """What was added so far, to be searched without writing it."""
+        return AnnIndex(self._index)
+
+
+def _threads_to_add(index: Any, threads: int) -> int:
+    """Graphs are made by one thread: with more, they depend on which was first."""
+    return 1 if isinstance(index, faiss.IndexHNSW) else threads
+
+
+def _k_means(sample: Vectors, lists: int, seed: int, progress: Progress) -> Vectors:
+    """Centroids of unit length; round by round, so that progress is seen and the work can be stopped."""
+    wanted = POINTS_A_LIST * lists
+    if len(sample) > wanted:
+        sample = sample[np.sort(np.random.default_rng(seed).permutation(len(sample))[:wanted])]
+    settings = faiss.ClusteringParameters()
+    settings.niter, settings.seed, settings.spherical = 1, seed, True
+    settings.min_points_per_centroid, settings.max_points_per_centroid = 1, POINTS_A_LIST
+    centroids = np.empty(0, np.float32)
+    for _ in range(ITERATIONS):
+        clustering = faiss.Clustering(sample.shape[1], lists, settings)
+        faiss.copy_array_to_vector(centroids, clustering.centroids)  # none in the first round: points are drawn
+        clustering.train(sample, faiss.IndexFlatIP(sample.shape[1]))
+        centroids = faiss.vector_to_array(clustering.centroids)
+        progress.advance(1)
+    return centroids.reshape(lists, -1)
+
+
+# Searching
+
+
+class AnnIndex:
+    """An index that can be searched, by several threads at once; what a search is to do comes with the call."""
+
+    def __init__(self, index: Any) -> None:
+        self._index = index
+        self.kind: Kind = _KINDS[type(index).__name__]
+        self.size, self.lists = int(index.ntotal), _lists_of(index)
+        self.dimensions = int(index.d)  # as stored: a multiple of eight
+        self._one_path = self.lists > 0 and isinstance(faiss.downcast_index(index.quantizer), faiss.IndexFlat)
+
+    @classmethod
+    def open(cls, path: Path, *, mapped: bool = True) -> Self:
+        """Open a file that a builder has written; mapped, its vectors are read when they are looked at."""
+        return cls(_read(path, _mapping_flags(path) if mapped else 0))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a search looks at every vector as it was added."""
+        return self.kind == "flat"
+
+    def efforts(self) -> tuple[int, ...]:
+        """How hard a search can try, in steps: lists of an IVF index, breadth of the walk in a graph, else nothing."""
+        if self.kind == "hnsw":
+            return tuple(16 << step for step in range(9))
+        steps = tuple(1 << step for step in range(max(0, (self.lists - 1).bit_length())))
+        return (*steps, self.lists) if self.lists else ()
+
+    def search(
+        self, queries: Vectors, depth: int, effort: int = 1, *, threads: int | None = None
+    ) -> tuple[Ids, Vectors]:
+        """Ids and similarities (queries, depth), best first; where there are no more, −1 and −∞.
+
+        `effort` is how many lists are searched, or how broad the walk in a graph is; exact indexes and plain codes have
+        no use for it. Without `threads`, there are as many as `set_threads` was told. The answer for a query is the
+        same, to the last bit, in any batch and on any number of threads; of equals, any may be left out.
+        """
+        queries = _rows(queries, self.dimensions)
+        ids = np.full((len(queries), depth), -1, np.int64)
+        similarities = np.full((len(queries), depth), -np.inf, np.float32)
+        found = min(depth, self.size)
+        if len(queries) and found:
+            with _openmp(threads or _threads.count):
+                near, where = self._index.search(queries, found, params=self._parameters(effort))
+            ids[:, :found] = where
+            similarities[:, :found] = np.where(where < 0, -np.inf, near)
+        return ids, similarities
+
+    def _parameters(self, effort: int) -> Any:
+        if self.kind == "flat":
+            return _ONE_PATH
+        if self.kind == "hnsw":
+            return _untyped.SearchParametersHNSW(efSearch=effort)
+        if self.kind == "codes":
+            return None
+        lists = min(max(1, effort), self.lists)
+        return _untyped.SearchParametersIVF(nprobe=lists, quantizer_params=_ONE_PATH if self._one_path else None)
+
+
+def nearest(queries: Vectors, vectors: Vectors, k: int, *, threads: int | None = None) -> tuple[Ids, Vectors]:
+    """The k vectors most similar to each query, best first, by BLAS: for measuring, not for serving."""
+    with _openmp(threads or _threads.count):
+        near, where = faiss.knn(queries, vectors, min(k, len(vectors)), metric=faiss.METRIC_INNER_PRODUCT)
+    order = np.lexsort((where, -near), axis=-1)
+    return np.take_along_axis(where, order, axis=-1), np.take_along_axis(near, order, axis=-1)
+
+
+def exact_top(queries: Vectors, blocks: Iterable[tuple[int, Vectors]], k: int) -> tuple[Ids, Vectors]:
+    """The k most similar of all vectors, which come in blocks, each with its first row; −1 where there are no more."""
+    ids = np.full((len(queries), k), -1, np.int64)
+    similarities = np.full((len(queries), k), -np.inf, np.float32)
+    for first, block in blocks:
+        if not len(block) or not len(queries):
+            continue
+        where, near = nearest(queries, block, k)
+        both_ids = np.concatenate([ids, where + first], axis=1)
+        both = np.concatenate([similarities, near], axis=1)
+        best = np.argsort(-both, axis=1, kind="stable")[:, :k]
+        ids, similarities = np.take_along_axis(both_ids, best, axis=1), np.take_along_axis(both, best, axis=1)
+    return ids, similarities
+
+
+# FAISS
+
+
+@contextmanager
+def _openmp(threads: int) -> Iterator[None]:
+    """So many OpenMP threads for FAISS's calls from this Python thread."""
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(threads)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
+def _padded(dimensions: int) -> int:
+    return -(-dimensions // 8) * 8
+
+
+def _rows(vectors: Vectors, stored: int) -> Vectors:
+    """Vectors as they are stored: single precision, one after the other, with zeros at the end."""
+    given = vectors.shape[1]
+    assert _padded(given) == stored, (vectors.shape, stored)
+    if given == stored:
+        return np.ascontiguousarray(vectors, np.float32)
+    rows = np.zeros((len(vectors), stored), np.float32)
+    rows[:, :given] = vectors
+    return rows
+
+
+def _mapping_flags(path: Path) -> int:
+    """How FAISS maps a file: of IVF indexes (whose four letters begin with Iw) the lists, of others the codes."""
+    try:
+        with path.open("rb") as file:
+            is_ivf = file.read(2) == b"Iw"
+    except FileNotFoundError as error:
+        raise Corrupt(f"{path} is missing", remedy="build the index again") from error
+    return int(faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY if is_ivf else faiss.IO_FLAG_MMAP_IFC)
+
+
+def _read(path: Path, flags: int) -> Any:
+    """An index of ours out of a file, or Corrupt."""
+    try:
+        index: Any = faiss.read_index(str(path), flags)
+    except (RuntimeError, MemoryError) as error:
+        raise Corrupt(f"{path} is no index: {_reason(error)}", remedy="build the index again") from error
+    if (why := _objection(index)) is not None:
+        raise Corrupt(f"{path} is no index of ours: {why}", remedy="build the index again")
+    if isinstance(index, faiss.IndexIVF):
+        lists: Any = _untyped.downcast_InvertedLists(index.invlists)
+        if lists.compute_ntotal() != index.ntotal:
+            raise Corrupt(f"{path}: the lists do not hold {index.ntotal:,} vectors", remedy="build the index again")
+        if isinstance(lists, faiss.OnDiskInvertedLists):
+            lists.prefetch_nthread = 0  # else FAISS starts up to 32 threads a search that read every list beforehand
+    return index

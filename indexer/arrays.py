@@ -1,0 +1,233 @@
+"""Columns on disk, written in pieces and read through memory maps: numbers as .npy files, texts as Arrow files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import DTypeLike, NDArray
+
+from core.errors import Corrupt
+from core.files import storage_errors, sync_file
+
+ROWS_A_BATCH: Final = 65_536  # in every record batch of a text file but the last: a row's number says where it lies
+_REMEDY: Final = "build it again, or fetch it again from where it came"
+# What numpy writes for an array of numbers in C order; anything else is no file of ours.
+_HEADER: Final = re.compile(
+    rb"\x93NUMPY\x01\x00(?P<length>..)"
+    rb"\{'descr': '(?P<dtype>[^']+)', 'fortran_order': False, 'shape': \((?P<shape>\d+,|\d+, \d+)\), \} *\n",
+    re.DOTALL,
+)
+
+
+class _Writer:
+    """What the two writers share: used as a context, a file is finished only when the block ends well."""
+
+    rows = 0
+
+    def close(self) -> int:
+        """Finish the file and make it survive a power cut; the answer is the number of rows."""
+        raise NotImplementedError
+
+    def abandon(self) -> None:
+        """Let go of a half-written file, which stays where it is: its folder will never be an artefact."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+
+class NpyWriter(_Writer):
+    """Writes an array piece by piece; a row is one number, unless `width` or the first piece says how many it has."""
+
+    def __init__(self, path: Path, dtype: DTypeLike, *, width: int | None = None) -> None:
+        self.path, self.dtype = path, np.dtype(dtype)
+        self._row: tuple[int, ...] | None = None if width is None else (width,)  # None: not known yet
+        with storage_errors(path):
+            self._file = path.open("wb")
+            self._write_header()
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Further rows, of the very type that was announced."""
+        if self._row is None:
+            self._row = values.shape[1:]
+        assert values.dtype == self.dtype, (self.path, values.dtype)
+        assert values.shape[1:] == self._row, (self.path, values.shape)
+        with storage_errors(self.path):
+            self._file.write(np.ascontiguousarray(values).data)
+        self.rows += len(values)
+
+    def close(self) -> int:
+        """Write the number of rows into the header, and finish."""
+        if not self._file.closed:
+            with storage_errors(self.path):
+                self._file.seek(0)
+                self._write_header()
+                self._file.close()
+                sync_file(self.path)
+        return self.rows
+
+    def abandon(self) -> None:
+        """Leave a header that says no rows."""
+        self._file.close()
+
+    def _write_header(self) -> None:
+        """As long for any number of rows: numpy leaves room in it for the first dimension to grow."""
+        shape = (self.rows, *(self._row or ()))
+        header = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(self._file, header)
+
+
+def map_array(path: Path, dtype: DTypeLike) -> NDArray[Any]:
+    """A .npy file as a read-only array that is read where it is looked at."""
+    expected = np.dtype(dtype)
+    try:
+        with path.open("rb") as file:
+            match = _HEADER.match(file.read(256))
+        size = path.stat().st_size
+    except FileNotFoundError as error:
+        raise Corrupt(f"{path} is missing", remedy=_REMEDY) from error
+    if match is None or match.end() != 10 + int.from_bytes(match["length"], "little"):
+        raise Corrupt(f"{path}: a .npy file of {expected} was expected, its header is another", remedy=_REMEDY)
+    if match["dtype"].decode("latin-1") != expected.str:
+        found = match["dtype"].decode("latin-1")
+        raise Corrupt(f"{path}: numbers of type {expected.str} were expected, {found} were found", remedy=_REMEDY)
+    shape = tuple(int(length) for length in match["shape"].split(b",") if length)
+    whole = match.end() + expected.itemsize * int(np.prod(shape, dtype=object))
+    if size != whole:
+        raise Corrupt(f"{path}: {whole:,} bytes were expected for shape {shape}, {size:,} were found", remedy=_REMEDY)
+    if 0 in shape:
+        return np.empty(shape, expected)  # there is nothing to map
+    return np.asarray(np.memmap(path, expected, "r", match.end(), shape))
+
+
+class TextWriter(_Writer):
+    """Writes columns of texts, in record batches that all have ROWS_A_BATCH rows, in whatever pieces they come."""
+
+    def __init__(self, path: Path, columns: Sequence[str] = ("text",)) -> None:
+        self.path = path
+        self.text_bytes = 0
+        self._schema = pa.schema([(column, pa.string()) for column in columns])
+        self._held: list[pa.RecordBatch] = []  # less than a batch
+        with storage_errors(path):
+            self._file = pa.OSFile(str(path), "wb")
+            self._writer = pa.ipc.new_file(self._file, self._schema)
+
+    def append(self, *columns: pa.StringArray) -> None:
+        """Further rows, a column after the other."""
+        rows = pa.RecordBatch.from_arrays(list(columns), schema=self._schema)
+        self.rows += rows.num_rows
+        self.text_bytes += sum(_bytes_of(column) for column in columns)
+        self._held.append(rows)
+        held = sum(batch.num_rows for batch in self._held)
+        if held >= ROWS_A_BATCH:
+            self._write(held - held % ROWS_A_BATCH)
+
+    def close(self) -> int:
+        """Write the last batch, however small, and finish."""
+        if not self._file.closed:
+            self._write(sum(batch.num_rows for batch in self._held))
+            with storage_errors(self.path):
+                self._writer.close()
+                self._file.close()
+                sync_file(self.path)
+        return self.rows
+
+    def abandon(self) -> None:
+        """Leave a file without the table of contents that readers need."""
+        self._file.close()
+
+    def _write(self, count: int) -> None:
+        table = pa.Table.from_batches(self._held, self._schema)
+        self._held = table.slice(count).to_batches()
+        with storage_errors(self.path):
+            for start in range(0, count, ROWS_A_BATCH):
+                rows = table.slice(start, min(ROWS_A_BATCH, count - start))
+                columns = [_copied(column) for column in rows.columns]
+                self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+
+def _copied(column: pa.ChunkedArray) -> pa.StringArray:
+    """One array of its own: of a view, Arrow would write padding that depends on the pieces the rows came in."""
+    return pa.concat_arrays([*column.chunks, pa.array([], pa.string())])
+
+
+def _bytes_of(texts: pa.StringArray) -> int:
+    return int(pa.compute.sum(pa.compute.binary_length(texts)).as_py() or 0)
+
+
+def text_batches(path: Path, column: str = "text") -> Iterator[pa.StringArray]:
+    """The texts of one column in order, ROWS_A_BATCH at a time, read as they are asked for."""
+    yield from _mapped_texts(path, column)
+
+
+def _mapped_texts(path: Path, column: str) -> list[pa.StringArray]:
+    try:
+        with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
+            found = reader.schema.field(column).type
+            batches = [reader.get_batch(number).column(column) for number in range(reader.num_record_batches)]
+        for batch in batches:
+            batch.validate()
+    except FileNotFoundError as error:
+        raise Corrupt(f"{path} is missing", remedy=_REMEDY) from error
+    except KeyError as error:
+        raise Corrupt(f"{path}: a column {column!r} was expected; there is none", remedy=_REMEDY) from error
+    except (pa.ArrowException, OSError) as error:
+        raise Corrupt(f"{path}: an Arrow file was expected; {error}", remedy=_REMEDY) from error
+    if found != pa.string():
+        raise Corrupt(f"{path}: column {column!r} was expected to hold strings, it holds {found}", remedy=_REMEDY)
+    sizes = [len(batch) for batch in batches]
+    if sizes and (set(sizes[:-1]) - {ROWS_A_BATCH} or not 0 < sizes[-1] <= ROWS_A_BATCH):
+        raise Corrupt(f"{path}: batches of {ROWS_A_BATCH:,} rows were expected, {sizes} were found", remedy=_REMEDY)
+    return batches
+
+
+class TextColumn:
+    """The texts of one column by their row numbers; several threads may read at once."""
+
+    def __init__(self, path: Path, batches: Sequence[pa.StringArray]) -> None:
+        self.path = path
+        self._batches = batches
+        self._rows = sum(map(len, batches))
+
+    @classmethod
+    def open(cls, path: Path, column: str = "text") -> Self:
+        """Map a file that a TextWriter has written."""
+        return cls(path, _mapped_texts(path, column))
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def take(self, rows: NDArray[np.int64]) -> list[str | None]:
+        """The texts of these rows, in this order; a row may be asked for several times."""
+        if not len(rows):
+            return []
+        order = np.argsort(rows, kind="stable")
+        ordered = rows[order]
+        if ordered[0] < 0 or ordered[-1] >= self._rows:
+            raise IndexError(f"{self.path} has {self._rows:,} rows; row {ordered[0]:,} or {ordered[-1]:,} is not there")
+        numbers, places = np.divmod(ordered, ROWS_A_BATCH)
+        firsts = np.flatnonzero(np.diff(numbers, prepend=-1))  # where the rows of a further batch begin
+        pieces = (
+            self._batches[numbers[first]].take(pa.array(places[first:last]))
+            for first, last in zip(firsts, [*firsts[1:], len(rows)], strict=True)
+        )
+        texts = pa.concat_arrays(pieces).to_numpy(zero_copy_only=False)  # of Python's strings
+        asked = np.empty_like(texts)
+        asked[order] = texts
+        found: list[str | None] = asked.tolist()
+        return found

@@ -1,0 +1,184 @@
+"""The compiled loops of `indexer.cooccurrence`: packing texts, listing each word's places, summing rows, merging runs.
+
+A place is one number: where the word stands in the packed texts, then how many words of its text are at most a window
+away to the left and to the right, 8 bits each. Indexes are unsigned where that keeps the loops free of tests for
+negative ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.kernels import compiled
+
+COLUMNS_A_MARK = 16  # two cache lines of sums
+COLUMNS_A_STEP = 8 * COLUMNS_A_MARK  # eight marks are looked at together; sums have a multiple of so many
+_MARK_SHIFT = np.uint64(4)
+_REACH_BITS, _REACH = np.uint64(8), np.uint64(255)
+_ONE = np.uint64(1)
+
+
+@compiled
+def pack(
+    codes: NDArray[np.int32],
+    start: int,
+    end: int,
+    window: int,
+    packed: NDArray[np.uint32],
+    used: int,
+    reaches: NDArray[np.uint16],
+    counts: NDArray[np.int64],
+) -> int:
+    """Append the known words of the text `codes[start:end]`, with their reaches, and count them: the new length."""
+    first, known = np.uint64(used), 0
+    for k in range(start, end):
+        if codes[k] >= 0:
+            packed[used + known] = codes[k]
+            counts[codes[k]] += 1
+            known += 1
+    last = np.uint64(used + known)
+    for place in range(first, last):
+        left, right = min(place - first, np.uint64(window)), min(last - _ONE - place, np.uint64(window))
+        reaches[place] = left << _REACH_BITS | right
+    return used + known
+
+
+@compiled
+def pack_texts(
+    codes: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+    text: int,
+    window: int,
+    packed: NDArray[np.uint32],
+    used: int,
+    reaches: NDArray[np.uint16],
+    counts: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Append texts from the given one on, and stop before one that might not fit: the next text, the new length."""
+    while text + 1 < len(offsets) and used + offsets[text + 1] - offsets[text] <= len(packed):
+        used = pack(codes, offsets[text], offsets[text + 1], window, packed, used, reaches, counts)
+        text += 1
+    return text, used
+
+
+@compiled
+def list_places(
+    packed: NDArray[np.uint32],
+    reaches: NDArray[np.uint16],
+    first: int,
+    last: int,
+    ends: NDArray[np.int64],
+    places: NDArray[np.uint64],
+) -> None:
+    """Write each of the places first … last − 1 to its word's list; `ends`, where the lists end so far, moves on."""
+    for place in range(np.uint64(first), np.uint64(last)):
+        word = packed[place]
+        places[ends[word]] = place << np.uint64(16) | np.uint64(reaches[place])
+        ends[word] += 1
+
+
+@compiled
+def sum_rows(
+    packed: NDArray[np.uint32],
+    places: NDArray[np.uint64],
+    starts: NDArray[np.int64],  # (words + 1): where each word's places begin
+    weights: NDArray[np.uint64],  # by distance
+    most_places: int,
+    at: NDArray[np.int64],  # the row and the place to go on from; moved on
+    sums: NDArray[np.uint64],
+    marks: NDArray[np.uint8],
+    rows_out: NDArray[np.int32],
+    columns_out: NDArray[np.int32],
+    sums_out: NDArray[np.uint64],
+) -> int:
+    """Sum rows until so many places were looked at or the output may not hold another row: how much it holds."""
+    written, left = 0, most_places
+    while at[0] + 1 < len(starts) and left > 0 and written + len(sums) <= len(rows_out):
+        row = at[0]
+        until = min(starts[row + 1], at[1] + left)
+        _gather(packed, places[at[1] : until], np.uint64(row), weights, sums, marks)
+        left -= until - at[1]
+        at[1] = until
+        if until == starts[row + 1]:
+            written = _hand_over(row, sums, marks, written, rows_out, columns_out, sums_out)
+            at[0] += 1
+    return written
+
+
+@compiled
+def _gather(
+    packed: NDArray[np.uint32],
+    places: NDArray[np.uint64],
+    row: np.uint64,
+    weights: NDArray[np.uint64],
+    sums: NDArray[np.uint64],
+    marks: NDArray[np.uint8],
+) -> None:
+    """Add what stands around these places of a word; smaller codes have it in their own rows."""
+    for k in range(len(places)):
+        place = places[k] >> np.uint64(16)
+        left, right = places[k] >> _REACH_BITS & _REACH, places[k] & _REACH
+        for distance in range(_ONE, left + _ONE):
+            column = np.uint64(packed[place - distance])
+            if column >= row:
+                sums[column] += weights[distance]
+                marks[column >> _MARK_SHIFT] = 1
+        for distance in range(_ONE, right + _ONE):
+            column = np.uint64(packed[place + distance])
+            if column >= row:
+                sums[column] += weights[distance]
+                marks[column >> _MARK_SHIFT] = 1
+
+
+@compiled
+def _hand_over(
+    row: int,
+    sums: NDArray[np.uint64],
+    marks: NDArray[np.uint8],
+    written: int,
+    rows_out: NDArray[np.int32],
+    columns_out: NDArray[np.int32],
+    sums_out: NDArray[np.uint64],
+) -> int:
+    """Move a row's sums to the output, in order of columns, leaving zeros."""
+    steps = marks.view(np.uint64)
+    for step in range(row // COLUMNS_A_STEP, len(steps)):
+        if steps[step] == 0:
+            continue
+        for mark in range(8 * step, 8 * step + 8):
+            if marks[mark] == 0:
+                continue
+            marks[mark] = 0
+            for column in range(COLUMNS_A_MARK * mark, COLUMNS_A_MARK * (mark + 1)):
+                rows_out[written], columns_out[written], sums_out[written] = row, column, sums[column]
+                written += sums[column] != 0
+                sums[column] = 0
+    return written
+
+
+@compiled
+def merge_rows(
+    columns: NDArray[np.int32],
+    spilled: NDArray[np.uint64],
+    starts: NDArray[np.int64],  # (runs, words + 1): where each run's rows begin
+    most_entries: int,
+    row: int,
+    sums: NDArray[np.uint64],
+    marks: NDArray[np.uint8],
+    rows_out: NDArray[np.int32],
+    columns_out: NDArray[np.int32],
+    sums_out: NDArray[np.uint64],
+) -> tuple[int, int, int]:
+    """Add up the same rows of all runs, until so many entries were read: the next row, entries written and read."""
+    written, read = 0, 0
+    while row + 1 < starts.shape[1] and read < most_entries and written + len(sums) <= len(rows_out):
+        for run in range(starts.shape[0]):
+            for entry in range(starts[run, row], starts[run, row + 1]):
+                column = np.uint64(columns[entry])
+                sums[column] += spilled[entry]
+                marks[column >> _MARK_SHIFT] = 1
+            read += starts[run, row + 1] - starts[run, row]
+        written = _hand_over(row, sums, marks, written, rows_out, columns_out, sums_out)
+        row += 1
+    return row, written, read

@@ -1,0 +1,218 @@
+"""How alike a test pair and a stored one are, in each of the modes: candidates quickly, their similarity exactly.
+
+The candidates come from FAISS or from BM25's postings. Their similarity is computed again in double precision from
+what the index has stored of their texts, in an order of summation that nothing changes, and rounded to a millionth.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.encoders import Encoder
+from core.errors import Usage
+from core.kernels import compiled
+from indexer.exact_vectors import stored_similarity
+from indexer.queries import Queries
+from indexer.ranking import MILLION, NO_LEVEL, Rows
+from indexer.segments import Segment
+from indexer.sentence_vectors import WordWeights, query_vectors, row_similarity
+
+Levels = NDArray[np.int64]
+
+
+class Likeness(Protocol):
+    """One way to compare, for the queries of one search."""
+
+    @property
+    def margin(self) -> int:
+        """By how many millionths a candidate's first similarity may be off."""
+        ...
+
+    @property
+    def able(self) -> NDArray[np.bool_]:
+        """Which queries have something to compare."""
+        ...
+
+    def candidates(self, segment: Segment, which: Rows, depth: int, effort: int) -> Rows:
+        """Utterances (queries, depth) that may be the most similar, −1 where there are no more."""
+        ...
+
+    def utterances(self, segment: Segment, which: Rows, rows: Rows) -> Levels:
+        """The similarity of utterances (queries, depth) to the queries' own."""
+        ...
+
+    def listed(self, segment: Segment, which: Rows, start: Rows, rows: Rows, *, golds: bool) -> Levels:
+        """The same for a list of rows, those of query i from `start[i]` on; or of responses to the queries' golds."""
+        ...
+
+
+# Vectors
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WordVectorLikeness:
+    """The cosine of mean word vectors."""
+
+    weights: WordWeights
+    vectors: NDArray[np.float64]  # (queries, dimensions), of unit length
+    gold_vectors: NDArray[np.float64]
+    able: NDArray[np.bool_]
+    threads: int
+    margin: int = 2  # single precision in FAISS
+
+    @classmethod
+    def of(cls, weights: WordWeights, queries: Queries, *, dialog: bool, threads: int) -> WordVectorLikeness:
+        """The vectors of the test utterances, and of the golds where those count."""
+        vectors, able = query_vectors(weights, queries.utterances.codes, queries.utterances.offsets)
+        golds = vectors[:0]
+        if dialog:
+            golds, known = query_vectors(weights, queries.golds.codes, queries.golds.offsets)
+            able = able & known
+        return cls(weights=weights, vectors=vectors, gold_vectors=golds, able=able, threads=threads)
+
+    def candidates(self, segment: Segment, which: Rows, depth: int, effort: int) -> Rows:
+        """FAISS's."""
+        return _from_faiss(segment, self.vectors[which], depth, effort)
+
+    def utterances(self, segment: Segment, which: Rows, rows: Rows) -> Levels:
+        """Vectors made again out of the stored words."""
+        given = (self.weights, *segment.words(responses=False))
+        return in_pieces(
+            self.threads, len(which), lambda some: _vector_levels(*given, self.vectors[which[some]], rows[some])
+        )
+
+    def listed(self, segment: Segment, which: Rows, start: Rows, rows: Rows, *, golds: bool) -> Levels:
+        """The same for a list of utterances or responses."""
+        vectors = (self.gold_vectors if golds else self.vectors)[which]
+        return _listed_vector_levels(self.weights, *segment.words(responses=golds), vectors, start, rows)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EncoderLikeness:
+    """The cosine of an encoder's sentence vectors."""
+
+    vectors: NDArray[np.float64]
+    able: NDArray[np.bool_]
+    threads: int
+    margin: int = 2
+
+    @classmethod
+    def of(cls, encoder: Encoder, texts: Sequence[str], threads: int) -> EncoderLikeness:
+        """The vectors of the test utterances."""
+        vectors = encoder.sentence_vectors(texts).astype(np.float64)
+        able = np.asarray(np.isfinite(vectors).all(axis=1))
+        return cls(vectors=np.where(able[:, None], vectors, 0.0), able=able, threads=threads)
+
+    def candidates(self, segment: Segment, which: Rows, depth: int, effort: int) -> Rows:
+        """FAISS's."""
+        return _from_faiss(segment, self.vectors[which], depth, effort)
+
+    def utterances(self, segment: Segment, which: Rows, rows: Rows) -> Levels:
+        """Stored vectors."""
+        exact = segment.exact
+        if exact is None:
+            return np.full(rows.shape, NO_LEVEL)
+        return in_pieces(
+            self.threads, len(which), lambda some: _stored_levels(exact, self.vectors[which[some]], rows[some])
+        )
+
+    def listed(self, segment: Segment, which: Rows, start: Rows, rows: Rows, *, golds: bool) -> Levels:
+        """Utterances alone: vectors of responses are not kept, and take too long to make on the spot."""
+        if golds:
+            raise Usage(
+                "an index with an encoder keeps no vectors of responses",
+                remedy="use the mode embedding-utterance, or bm25-dialog",
+            )
+        lengths = np.diff(start)
+        table = np.full((len(which), int(lengths.max(initial=0))), -1, np.int64)
+        places = np.repeat(np.arange(len(which)), lengths), np.arange(len(rows)) - np.repeat(start[:-1], lengths)
+        table[places] = rows
+        return self.utterances(segment, which, table)[places]
+
+
+def _from_faiss(segment: Segment, vectors: NDArray[np.float64], depth: int, effort: int) -> Rows:
+    if segment.ann is None:
+        return np.full((len(vectors), depth), -1, np.int64)
+    found, _ = segment.ann.search(vectors.astype(np.float32), depth, effort)
+    rows: Rows = np.where(found >= 0, segment.vector_rows[np.maximum(found, 0)], -1).astype(np.int64)
+    return rows
+
+
+@compiled
+def _vector_levels(
+    weights: WordWeights,
+    tokens: NDArray[np.int32],
+    token_start: Rows,
+    vectors: NDArray[np.float64],
+    rows: Rows,
+) -> Levels:
+    levels = np.full(rows.shape, NO_LEVEL)
+    scratch = np.empty(vectors.shape[1], np.float64)
+    for query in range(rows.shape[0]):
+        for place in range(rows.shape[1]):
+            row = rows[query, place]
+            if row >= 0:
+                begin, end = token_start[row], token_start[row + 1]
+                similarity = row_similarity(weights, tokens, begin, end, vectors[query], scratch)
+                levels[query, place] = np.int64(np.rint(similarity * MILLION))
+    return levels
+
+
+@compiled
+def _listed_vector_levels(
+    weights: WordWeights,
+    tokens: NDArray[np.int32],
+    token_start: Rows,
+    vectors: NDArray[np.float64],
+    start: Rows,
+    rows: Rows,
+) -> Levels:
+    levels = np.empty(len(rows), np.int64)
+    scratch = np.empty(vectors.shape[1], np.float64)
+    for query in range(len(start) - 1):
+        for at in range(start[query], start[query + 1]):
+            begin, end = token_start[rows[at]], token_start[rows[at] + 1]
+            similarity = row_similarity(weights, tokens, begin, end, vectors[query], scratch)
+            levels[at] = np.int64(np.rint(similarity * MILLION))
+    return levels
+
+
+@compiled
+def _stored_levels(matrix: NDArray[np.float32], vectors: NDArray[np.float64], rows: Rows) -> Levels:
+    levels = np.full(rows.shape, NO_LEVEL)
+    for query in range(rows.shape[0]):
+        for place in range(rows.shape[1]):
+            if rows[query, place] >= 0:
+                similarity = stored_similarity(matrix, rows[query, place], vectors[query])
+                levels[query, place] = np.int64(np.rint(similarity * MILLION))
+    return levels
+
+
+# Threads
+
+Piece = TypeVar("Piece")
+_LEAST: Final = 64  # queries that are worth a thread of their own
+
+
+def in_pieces(threads: int, queries: int, work: Callable[[slice], Levels]) -> Levels:
+    """Rows of levels, some queries a thread."""
+    return np.concatenate(list(pieces(threads, queries, work)))
+
+
+def pieces(threads: int, queries: int, work: Callable[[slice], Piece]) -> Iterator[Piece]:
+    """The work on some queries at a time, in order; compiled loops let go of Python's lock."""
+    count = max(1, min(threads, queries // _LEAST))
+    borders = [queries * place // count for place in range(count + 1)]
+    slices = [slice(first, last) for first, last in itertools.pairwise(borders)]
+    if count == 1:
+        yield work(slices[0])
+        return
+    with ThreadPoolExecutor(count) as pool:
+        yield from pool.map(work, slices)

@@ -1,0 +1,114 @@
+"""Likeness by words: BM25 with the statistics of the main segment, exactly, in every segment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import Usage
+from core.kernels import compiled
+from indexer.bm25 import Bm25Queries, bm25_row_score, brute_force, self_scores, some_queries
+from indexer.likeness import Levels, in_pieces
+from indexer.queries import Queries
+from indexer.ranking import MILLION, NO_LEVEL, Rows
+from indexer.segments import Segment
+
+Scores = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Bm25Likeness:
+    """BM25 of the stored text for the test pair's; in the dialog mode as a share of what the latter gives itself."""
+
+    words: Bm25Queries  # of the test utterances
+    scale: Scores  # what a score is divided by
+    gold_words: Bm25Queries
+    gold_scale: Scores
+    able: NDArray[np.bool_]
+    threads: int
+    margin: int = 100  # sums in single precision, of scores up to some dozens
+
+    @classmethod
+    def of(cls, main: Segment, queries: Queries, *, dialog: bool, threads: int) -> Bm25Likeness:
+        """Weigh the words of the test pairs by what the main segment knows of them."""
+        index = main.bm25
+        if index is None:
+            raise Usage("the index was built without BM25", remedy="build it again with --bm25, or use another mode")
+        words = index.queries(queries.utterances.codes, queries.utterances.offsets)
+        golds = index.response_queries(queries.golds.codes, queries.golds.offsets)
+        able, scale, gold_scale = np.diff(words.start) > 0, np.ones(len(queries)), np.ones(len(queries))
+        if dialog:
+            able = able & (np.diff(golds.start) > 0)
+            scale, gold_scale = self_scores(words), self_scores(golds)
+        return cls(words=words, scale=scale, gold_words=golds, gold_scale=gold_scale, able=able, threads=threads)
+
+    def candidates(self, segment: Segment, which: Rows, depth: int, _effort: int) -> Rows:
+        """From the postings; in a segment without any, all texts are scored."""
+        words = some_queries(self.words, which)
+        if segment.bm25 is not None:
+            return segment.bm25.search(words, depth, self.threads)[0]
+        given = segment.words(responses=False)
+        return in_pieces(
+            self.threads, len(which), lambda some: _best_of_all(words, some.start, some.stop, *given, depth)
+        )
+
+    def utterances(self, segment: Segment, which: Rows, rows: Rows) -> Levels:
+        """Each score anew, in double precision."""
+        given = segment.words(responses=False)
+        return in_pieces(
+            self.threads, len(which), lambda some: _levels(self.words, self.scale, which[some], *given, rows[some])
+        )
+
+    def listed(self, segment: Segment, which: Rows, start: Rows, rows: Rows, *, golds: bool) -> Levels:
+        """The same for a list of utterances; or of responses, with the statistics of responses."""
+        words, scale = (self.gold_words, self.gold_scale) if golds else (self.words, self.scale)
+        return _listed_levels(words, scale, which, *segment.words(responses=golds), start, rows)
+
+
+@compiled
+def _best_of_all(
+    words: Bm25Queries, first: int, last: int, tokens: NDArray[np.int32], token_start: Rows, depth: int
+) -> Rows:
+    """The rows with the highest scores above 0, best first, then by row."""
+    best = np.full((last - first, depth), -1, np.int64)
+    for query in range(first, last):
+        scores = brute_force(words, query, tokens, token_start)
+        rows = np.flatnonzero(scores > 0)
+        order = np.argsort(-scores[rows], kind="mergesort")[:depth]
+        best[query - first, : len(order)] = rows[order]
+    return best
+
+
+@compiled
+def _levels(
+    words: Bm25Queries, scale: Scores, which: Rows, tokens: NDArray[np.int32], token_start: Rows, rows: Rows
+) -> Levels:
+    levels = np.full(rows.shape, NO_LEVEL)
+    for at in range(rows.shape[0]):
+        for place in range(rows.shape[1]):
+            row = rows[at, place]
+            if row >= 0:
+                score = bm25_row_score(words, which[at], tokens, token_start[row], token_start[row + 1])
+                levels[at, place] = np.int64(np.rint(score / scale[which[at]] * MILLION))
+    return levels
+
+
+@compiled
+def _listed_levels(
+    words: Bm25Queries,
+    scale: Scores,
+    which: Rows,
+    tokens: NDArray[np.int32],
+    token_start: Rows,
+    start: Rows,
+    rows: Rows,
+) -> Levels:
+    levels = np.empty(len(rows), np.int64)
+    for at in range(len(start) - 1):
+        for place in range(start[at], start[at + 1]):
+            begin, end = token_start[rows[place]], token_start[rows[place] + 1]
+            score = bm25_row_score(words, which[at], tokens, begin, end)
+            levels[place] = np.int64(np.rint(score / scale[which[at]] * MILLION))
+    return levels

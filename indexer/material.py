@@ -1,0 +1,175 @@
+"""What an index is made of, opened: logs, a tokenizer, and whatever gives texts their vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.encoders import Encoder, EncoderConfig, open_encoder
+from core.errors import BadInput, SourceChanged
+from core.files import read_json
+from core.holding import Held
+from core.log_store import StoredLog
+from core.text import Tokenizer, get_tokenizer
+from core.word_vectors import MANIFEST as VECTORS_MANIFEST
+from core.word_vectors import WordVectors, open_word_vectors
+from indexer.likeness import EncoderLikeness, Likeness, WordVectorLikeness
+from indexer.manifest import IndexManifest, LogState, VectorSource
+from indexer.order import IndexOrder
+from indexer.places import Places, hold_vectors
+from indexer.ranking import Rows
+from indexer.segment_build import EncoderBlocks, VectorBlocks, WordVectorBlocks
+from indexer.segments import Segment
+from indexer.sentence_vectors import SentenceSettings, WordWeights, query_vectors
+from indexer.tokenizers import kept_tokenizer, suiting
+from indexer.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Material:
+    """The inputs of a build or an update."""
+
+    logs: tuple[StoredLog, ...]  # by name
+    tokenizer: Tokenizer
+    source: VectorSource
+    words: Sequence[str]  # those with a vector
+    weights: WordWeights | None
+    encoder: Encoder | None
+    threads: int
+
+    def vocabulary(self) -> Vocabulary:
+        """The words with a vector; those of the logs come as they are met."""
+        return Vocabulary(self.words, self.tokenizer)
+
+    def blocks(self, folder: Path) -> VectorBlocks:
+        """The vectors of a segment's utterances."""
+        return EncoderBlocks(folder) if self.weights is None else WordVectorBlocks(folder, self.weights, self.threads)
+
+    def likeness(self, segment: Segment, rows: Rows) -> Likeness:
+        """Utterances of a segment as if they were test utterances."""
+        if self.weights is None:
+            assert segment.exact is not None
+            vectors = segment.exact[rows].astype(np.float64)
+            return EncoderLikeness(vectors=vectors, able=np.ones(len(rows), np.bool_), threads=self.threads)
+        starts = segment.utterance_token_start
+        lengths = starts[rows + 1] - starts[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        places = np.repeat(starts[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        vectors, able = query_vectors(self.weights, segment.utterance_tokens[places], offsets)
+        return WordVectorLikeness(
+            weights=self.weights, vectors=vectors, gold_vectors=vectors[:0], able=able, threads=self.threads
+        )
+
+    def states(self) -> tuple[LogState, ...]:
+        """The logs as they are."""
+        return tuple(
+            LogState(
+                name=log.manifest.name,
+                pairs=sum(part.pairs for part in log.manifest.parts),
+                parts={part.file: part.sha256 for part in log.manifest.parts},
+                removed=log.manifest.removed.get("pairs", 0),
+            )
+            for log in self.logs
+        )
+
+    def fingerprint(self) -> Mapping[str, Any]:
+        """What tells this material from other."""
+        return {
+            "logs": {log.manifest.name: [part.sha256 for part in log.manifest.parts] for log in self.logs},
+            "tokenizer": [self.tokenizer.name, self.tokenizer.version],
+            "vectors": self.source.sha256,
+        }
+
+    def require_unchanged(self, places: Places) -> None:
+        """Refuse to publish what a log does not hold any more: it was deleted while the index was built."""
+        for log in self.logs:
+            there = {part.sha256 for part in StoredLog.open(places.logs, log.manifest.name).manifest.parts}
+            if not {part.sha256 for part in log.manifest.parts} <= there:
+                raise SourceChanged(
+                    f"log {log.manifest.name} has lost pairs while the index was built; nothing was published",
+                    remedy="run the same command again: it builds from the log as it is now",
+                )
+
+
+def _logs(places: Places, names: Sequence[str]) -> tuple[StoredLog, ...]:
+    logs = tuple(StoredLog.open(places.logs, name) for name in sorted(names))
+    empty = next((log.manifest.name for log in logs if not any(part.pairs for part in log.manifest.parts)), None)
+    if empty is not None:
+        raise BadInput(f"log {empty} has no pairs", remedy="refaug ingest some dialogues into it, or leave it out")
+    return logs
+
+
+@contextmanager
+def ordered(places: Places, order: IndexOrder) -> Iterator[Material]:
+    """The material of a build, its vectors held as long as the block lasts."""
+    logs = _logs(places, order.logs)
+    if order.encoder is not None:
+        encoder = open_encoder(order.encoder, EncoderConfig(threads=order.threads))
+        source = VectorSource(
+            kind="encoder",
+            name=encoder.name,
+            sha256=encoder.name,
+            dimensions=encoder.sentence_vectors(["a"]).shape[1],
+            path=str(order.encoder.resolve()),
+        )
+        tokenizer = get_tokenizer(order.tokenizer or suiting(logs))
+        yield _material(logs, tokenizer, source, None, None, encoder, order.threads)
+        return
+    assert order.vectors is not None
+    with places.vectors.open(order.vectors) as held:
+        vectors = open_word_vectors(held.folder)
+        source = VectorSource(
+            kind="words",
+            name=f"{held.name}@{held.version}",
+            sha256=vectors.sha256,
+            dimensions=vectors.dimensions,
+        )
+        tokenizer = (
+            get_tokenizer(order.tokenizer) if order.tokenizer else _trained_with(held) or get_tokenizer(suiting(logs))
+        )
+        yield _material(logs, tokenizer, source, vectors, order.sentence, None, order.threads)
+
+
+@contextmanager
+def of_version(places: Places, manifest: IndexManifest, folder: Path, threads: int) -> Iterator[Material]:
+    """The material that an index was made of, with the logs as they are now."""
+    logs = _logs(places, [log.name for log in manifest.logs])
+    tokenizer = kept_tokenizer(manifest.tokenizer, folder)
+    if manifest.vectors.kind == "encoder":
+        encoder = open_encoder(Path(manifest.vectors.path), EncoderConfig(threads=threads))
+        yield _material(logs, tokenizer, manifest.vectors, None, None, encoder, threads)
+        return
+    held, vectors = hold_vectors(places.vectors, manifest.vectors)
+    with held:
+        yield _material(logs, tokenizer, manifest.vectors, vectors, manifest.sentence, None, threads)
+
+
+def _trained_with(held: Held) -> Tokenizer | None:
+    """The tokenizer that the vectors were trained with, where that is known."""
+    name = read_json(held.folder / VECTORS_MANIFEST).get("details", {}).get("tokenizer")  # type: ignore[attr-defined]
+    return kept_tokenizer(str(name), held.folder) if name else None
+
+
+def _material(
+    logs: tuple[StoredLog, ...],
+    tokenizer: Tokenizer,
+    source: VectorSource,
+    vectors: WordVectors | None,
+    sentence: SentenceSettings | None,
+    encoder: Encoder | None,
+    threads: int,
+) -> Material:
+    return Material(
+        logs=logs,
+        tokenizer=tokenizer,
+        source=source,
+        words=[] if vectors is None else vectors.words,
+        weights=None if vectors is None or sentence is None else WordWeights.of(vectors, sentence),
+        encoder=encoder,
+        threads=threads,
+    )

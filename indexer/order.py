@@ -1,0 +1,61 @@
+"""What to build: the order of an index, as the command line or a job gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from core.errors import Usage
+from core.files import require_name
+from indexer.bm25 import Bm25Settings
+from indexer.plan import Limits
+from indexer.recall import QUERIES
+from indexer.sentence_vectors import SentenceSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexOrder:
+    """An index by name: of which logs, with whose vectors, within which limits."""
+
+    name: str
+    logs: tuple[str, ...]
+    vectors: str | None = None  # name or name@version of word vectors …
+    encoder: Path | None = None  # … or an encoder's folder
+    tokenizer: str | None = None  # None: what the vectors were trained with, else what suits the logs' language
+    sentence: SentenceSettings = field(default_factory=SentenceSettings)
+    bm25: Bm25Settings | None = field(default_factory=Bm25Settings)
+    limits: Limits = field(default_factory=Limits)
+    check_queries: int = QUERIES
+    least_coverage: float = 0.3  # of the tokens; with less, the vectors are hardly of the log's language
+    seed: int = 1
+    threads: int = 1
+    memory: int = 2 << 30  # of the stages that sort; vectors are the plan's matter
+    publish: bool = True
+
+    def __post_init__(self) -> None:
+        """Names become folders, and an index is of something."""
+        require_name("index", self.name)
+        if not self.logs:
+            raise Usage("an index needs a log", remedy="name one or more: refaug log list")
+        if len(set(self.logs)) < len(self.logs):
+            raise Usage("a log is named twice", remedy="name each once")
+        if (self.vectors is None) == (self.encoder is None):
+            raise Usage(
+                "an index needs either word vectors or an encoder", remedy="--vectors NAME, or --encoder FOLDER"
+            )
+        if self.threads < 1:
+            raise Usage(f"{self.threads} threads cannot work", remedy="give one or more")
+        if not 0 <= self.check_queries <= 100_000:
+            raise Usage(f"recall cannot be measured on {self.check_queries} utterances", remedy="0 to 100,000")
+
+    def settings(self) -> Mapping[str, Any]:
+        """What decides over the content, as JSON."""
+        return {
+            "sentence": asdict(self.sentence),
+            "bm25": None if self.bm25 is None else asdict(self.bm25),
+            "limits": asdict(self.limits),
+            "check_queries": self.check_queries,
+            "seed": self.seed,
+        }

@@ -1,0 +1,258 @@
+"""Searching an opened index: test pairs in, references with similarity and provenance out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.records import Origin, Reference
+from indexer.likeness import Likeness, pieces
+from indexer.queries import Queries, SearchSettings
+from indexer.ranking import (
+    MILLION,
+    Events,
+    Reason,
+    Rows,
+    Rules,
+    events_of_pairs,
+    events_of_utterances,
+    first_k,
+    pairs_of,
+)
+from indexer.segments import Segment
+
+_FOR: Final = 15  # references that a segment's depth is meant for
+_DEEPER: Final = 4  # each round looks at so many times the candidates of the one before
+_DEEPEST: Final = 4_096  # of an approximate index, whose next candidates are a matter of chance anyway
+_DIALOG_DEPTH: Final = 1_000
+_AT_ONCE: Final = 1_000  # queries; more need more memory and are not quicker
+_EVENT_COLUMNS: Final = tuple(name for name in Events._fields if name != "start")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrieved:
+    """The references found for one test pair, what was excluded before the last of them, and why there may be none."""
+
+    references: tuple[Reference, ...]
+    excluded: Mapping[str, int]
+    note: str = ""
+
+
+class Found(NamedTuple):
+    """The references of some queries (queries, k) as places in the events of all segments, and counted exclusions."""
+
+    chosen: Rows
+    excluded: Rows  # (queries, reasons)
+    segment: NDArray[np.int64]
+    events: Events
+
+
+def first_depth(settings: SearchSettings, segment: Segment) -> int:
+    """How many candidate utterances of a segment are looked at, at first."""
+    if settings.depth is not None:
+        return settings.depth
+    if settings.is_dialog:
+        return _DIALOG_DEPTH
+    return max(segment.info.depth, -(-segment.info.depth * settings.k // _FOR))
+
+
+def find(
+    segments: Sequence[Segment],
+    likeness: Likeness,
+    queries: Queries,
+    settings: SearchSettings,
+    logs: Sequence[str],
+    threads: int,
+) -> Found:
+    """The best k pairs for each query over all segments."""
+    search = _Search(likeness, queries, settings, settings.rules(logs), threads)
+    which = np.flatnonzero(likeness.able)
+    parts = [search.events(segment, which) for segment in segments]
+    return merged(parts, len(queries), settings.k)
+
+
+class _Search:
+    """One likeness, one set of queries: the events of one segment after the other."""
+
+    def __init__(
+        self, likeness: Likeness, queries: Queries, settings: SearchSettings, rules: Rules, threads: int
+    ) -> None:
+        self._likeness, self._queries, self._settings = likeness, queries, settings
+        self._rules, self._threads = rules, threads
+
+    def events(self, segment: Segment, which: Rows) -> list[tuple[Rows, Events]]:
+        """Events of some queries each; every query is in one of them."""
+        parts = list[tuple[Rows, Events]]()
+        for first in range(0, len(which), _AT_ONCE):
+            some = which[first : first + _AT_ONCE]
+            parts += self._by_pairs(segment, some) if self._settings.is_dialog else self._by_utterances(segment, some)
+        return parts
+
+    def _by_utterances(self, segment: Segment, which: Rows) -> list[tuple[Rows, Events]]:
+        """Go deeper until the k-th reference of every query is safe, or there is nothing more to be had."""
+        ann, parts = segment.ann, list[tuple[Rows, Events]]()
+        complete = self._settings.is_bm25 or ann is None or ann.is_exact
+        most_effort = segment.info.effort if complete or ann is None else max(ann.efforts())
+        limit = segment.utterance_count if complete else min(_DEEPEST, segment.utterance_count)
+        depth, effort = first_depth(self._settings, segment), segment.info.effort
+        while len(which):
+            depth = max(1, min(depth, limit))
+            rows = self._likeness.candidates(segment, which, depth, effort)
+            events, settled = self._walked(segment, which, rows)
+            ran_out = rows[:, -1] < 0
+            done = settled | np.where(ran_out, complete or effort >= most_effort, depth >= limit)
+            parts.append((which[done], _of_rows(events, done)))
+            which, lacking = which[~done], ran_out[~done]
+            if lacking.any():
+                effort = min(effort * _DEEPER, most_effort)
+            depth *= _DEEPER
+        return parts
+
+    def _walked(self, segment: Segment, which: Rows, rows: Rows) -> tuple[Events, NDArray[np.bool_]]:
+        levels = self._likeness.utterances(segment, which, rows)
+        given = (segment.tables, self._queries.tables, self._rules)
+        margin, k = self._likeness.margin, self._settings.k
+        walked = list(
+            pieces(
+                self._threads,
+                len(which),
+                lambda some: events_of_utterances(*given, which[some], rows[some], levels[some], margin, k),
+            )
+        )
+        return _joined([events for events, _ in walked]), np.concatenate([settled for _, settled in walked])
+
+    def _by_pairs(self, segment: Segment, which: Rows) -> list[tuple[Rows, Events]]:
+        """All responses of the candidates, each compared with the gold: sim(u) · (α · sim(r) + (1 − α) · ε)."""
+        depth = max(1, min(first_depth(self._settings, segment), segment.utterance_count))
+        rows = self._likeness.candidates(segment, which, depth, segment.info.effort)
+        levels = self._likeness.utterances(segment, which, rows)
+        start, utterances, pairs, of_utterance = pairs_of(segment.tables, rows, levels)
+        of_response = self._likeness.listed(segment, which, start, pairs, golds=True)
+        both = pair_levels(of_utterance, of_response, self._settings)
+        given = (segment.tables, self._queries.tables, self._rules, which)
+        return [(which, events_of_pairs(*given, start, utterances, pairs, both, self._settings.k))]
+
+
+def pair_levels(of_utterance: Rows, of_response: Rows, settings: SearchSettings) -> Rows:
+    """sim(utterances) · (α · sim(responses) + (1 − α) · ε), the two clipped at 0 first."""
+    rest = (1 - settings.alpha) * settings.epsilon
+    inner = settings.alpha * (np.maximum(of_response, 0) / MILLION) + rest
+    return np.rint(np.maximum(of_utterance, 0) * inner).astype(np.int64)
+
+
+def _joined(parts: Sequence[Events]) -> Events:
+    """Events of the queries of all parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    ends = np.cumsum([part.start[-1] for part in parts])
+    start = np.concatenate(
+        [parts[0].start, *(part.start[1:] + end for part, end in zip(parts[1:], ends[:-1], strict=True))]
+    )
+    columns = {
+        name: np.concatenate([getattr(part, name)[: part.start[-1]] for part in parts]) for name in _EVENT_COLUMNS
+    }
+    return Events(start=start, **columns)
+
+
+def _of_rows(events: Events, rows: NDArray[np.bool_]) -> Events:
+    """The events of some queries."""
+    if rows.all():
+        return events
+    lengths = np.diff(events.start)
+    kept = np.repeat(rows, lengths)
+    start = np.concatenate([[0], np.cumsum(lengths[rows])]).astype(np.int64)
+    return Events(start=start, **{name: getattr(events, name)[: events.start[-1]][kept] for name in _EVENT_COLUMNS})
+
+
+def merged(segments: Sequence[Sequence[tuple[Rows, Events]]], queries: int, k: int) -> Found:
+    """The first k of the events of all segments together, for each query."""
+    parts = [(number, which, events) for number, some in enumerate(segments) for which, events in some]
+    if not parts:
+        nothing = np.empty(0, np.int64)
+        parts = [(0, nothing, _EMPTY)]
+    events = _joined([part for _, _, part in parts])
+    query = np.repeat(np.concatenate([which for _, which, _ in parts]), np.diff(events.start))
+    segment = np.repeat([number for number, _, _ in parts], [part.start[-1] for _, _, part in parts]).astype(np.int64)
+    if len(parts) == 1:
+        order = np.arange(len(query))
+    else:
+        order = np.lexsort((events.utterance_sha, events.response_sha, -events.level, query))
+    start = np.searchsorted(query[order], np.arange(queries + 1)).astype(np.int64)
+    chosen, excluded = first_k(start, events.response_key, events.reason, order, k, len(Reason))
+    return Found(chosen, excluded, segment, events)
+
+
+_NONE: Final = np.empty(0, np.int64)
+_NO_KEYS: Final = np.empty(0, np.uint64)
+_EMPTY: Final = Events(
+    np.zeros(1, np.int64), _NONE, _NO_KEYS, _NO_KEYS, _NO_KEYS, _NONE, _NONE, _NONE, np.empty(0, np.int8)
+)
+
+
+# Records
+
+
+def references_of(
+    segments: Sequence[Segment], found: Found, logs: Sequence[str], index: str
+) -> list[tuple[Reference, ...]]:
+    """The references of each query as records, with what is known of where they come from."""
+    queries, k = found.chosen.shape
+    flat = found.chosen.ravel()
+    places = np.flatnonzero(flat >= 0)
+    made: list[Reference | None] = [None] * len(flat)
+    for number, segment in enumerate(segments):
+        here = places[found.segment[flat[places]] == number]
+        for place, reference in zip(
+            here.tolist(), _records(segment, found.events, flat[here], here % k, logs, index), strict=True
+        ):
+            made[place] = reference
+    return [tuple(one for one in made[query * k : (query + 1) * k] if one is not None) for query in range(queries)]
+
+
+def _records(
+    segment: Segment, events: Events, chosen: Rows, ranks: Rows, logs: Sequence[str], index: str
+) -> list[Reference]:
+    pair, occurrence = events.pair[chosen], events.occurrence[chosen]
+    tables = segment.tables
+    counts = tables.occurrence_start[pair + 1] - tables.occurrence_start[pair]
+    columns: list[Sequence[Any]] = [
+        segment.responses.take(pair),
+        segment.utterances.take(events.utterance[chosen]),
+        segment.dialogues.take(occurrence),
+        segment.positions.take(occurrence),
+        tables.occurrence_log[occurrence].tolist(),
+        counts.tolist(),
+        (events.level[chosen] / MILLION).tolist(),
+        (ranks + 1).tolist(),
+    ]
+    return [
+        Reference(
+            text=text,
+            source=Origin.RETRIEVED,
+            similarity=similarity,
+            more={
+                "rank": rank,
+                "log": logs[log],
+                "index": index,
+                "pair": f"{logs[log]}/{dialogue}#{position}",
+                "dialogue": dialogue,
+                "utterance": utterance,
+                "count": count,
+            },
+        )
+        for text, utterance, dialogue, position, log, count, similarity, rank in zip(*columns, strict=True)
+    ]
+
+
+def excluded_of(found: Found, query: int) -> Mapping[str, int]:
+    """How many pairs that would have come before the last reference were excluded, by reason."""
+    counts = found.excluded[query]
+    return {reason.name.lower(): int(counts[reason]) for reason in Reason if counts[reason]}
+
+
+NOTHING: Final[Mapping[str, int]] = MappingProxyType({})

@@ -1,0 +1,210 @@
+"""One segment from its table to its measured recall, a stage after the other; the main segment and updates alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+import numpy as np
+
+from core.engine import Engine
+from core.errors import BadInput
+from core.progress import Progress
+from indexer.arrays import NpyWriter, map_array
+from indexer.bm25 import Bm25Settings
+from indexer.manifest import RecallCheck, SegmentInfo
+from indexer.material import Material
+from indexer.plan import Demand, Limits, choose, options
+from indexer.ranking import Rows
+from indexer.recall import AT, ExactSearch, Measured, Truth, measure
+from indexer.segment_build import add, add_bm25, code_texts, encode, train
+from indexer.segments import EXTRA_WORDS, UTTERANCE_TOKENS, Segment, open_segment
+from indexer.stages import Stages
+from indexer.table import Erased, build_table
+from indexer.table_sql import Keys
+from indexer.vocabulary import Vocabulary
+
+CHECK_QUERIES: Final = "check_queries.npy"  # of the main segment: rows whose neighbours are known
+CHECK_ROWS: Final = "check_rows.npy"  # of every segment: their exact neighbours in it
+_HALVINGS: Final = 2  # between the last effort that was too low and the first that was not
+_UNLIKELY: Final = 4  # so many rows are drawn for each query wanted, since some have no vector
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SegmentWork:
+    """What a segment is made of, and how."""
+
+    stages: Stages
+    folder: str  # in the version
+    material: Material
+    vocabulary: Vocabulary
+    limits: Limits
+    erased: Erased
+    bm25: Bm25Settings | None
+    least_coverage: float
+    check_queries: int
+    seed: int
+    progress: Progress
+    keys: Keys | None = None  # of an update: the utterances that have changed
+    queries: np.ndarray[Any, np.dtype[np.float32]] | None = None  # of an update: the main segment's check
+
+    @property
+    def path(self) -> Path:
+        """Where it is made."""
+        return self.stages.folder / self.folder
+
+
+def make_segment(work: SegmentWork, engine: Engine) -> SegmentInfo:
+    """Table, words, vectors, FAISS, BM25; what is there from before is not done again."""
+    stages, material, progress = work.stages, work.material, work.progress
+    table = stages.run("table", lambda: _table(work, engine))
+    rows, pairs = table["utterances"], table["pairs"]
+    words = stages.run("words", lambda: _words(work, rows + pairs))
+    work.vocabulary.extend(map_array(work.path / EXTRA_WORDS, np.uint64))  # of a stage that was done before
+    if material.encoder is not None:
+        encoder = material.encoder
+        stages.run("encode", lambda: encode(work.path, encoder, progress))
+    vectors = material.blocks(work.path)
+    plan = stages.run("plan", lambda: _plan(work, table, words))
+    stages.run(
+        "train",
+        lambda: train(
+            work.path, vectors, rows, plan["factory"], seed=work.seed, threads=material.threads, progress=progress
+        ),
+    )
+    added = stages.run("vectors", lambda: _vectors(work, rows))
+    if work.bm25 is not None:
+        settings = work.bm25
+        stages.run("bm25", lambda: add_bm25(work.path, len(work.vocabulary), settings, progress))
+    return SegmentInfo(
+        folder=work.folder,
+        factory=plan["factory"],
+        effort=plan["effort"],
+        depth=plan["depth"],
+        utterances=rows,
+        with_vector=added["with_vector"],
+        pairs=pairs,
+        occurrences=table["occurrences"],
+        extra_words=words["extra_words"],
+    )
+
+
+def _table(work: SegmentWork, engine: Engine) -> Mapping[str, Any]:
+    counts = build_table(
+        engine, work.material.logs, work.path, keys=work.keys, erased=work.erased, progress=work.progress
+    )
+    return asdict(counts)
+
+
+def _words(work: SegmentWork, texts: int) -> Mapping[str, Any]:
+    """Code the texts, and see whether the vectors know their words."""
+    work.progress.stage("reading words", texts, "texts")
+    facts = dict(code_texts(work.path, work.vocabulary, work.progress))
+    codes = map_array(work.path / UTTERANCE_TOKENS, np.int32)
+    known = int(np.count_nonzero(codes < work.vocabulary.with_vector))
+    facts["known_tokens"] = known
+    if work.material.encoder is None and len(codes) and known < work.least_coverage * len(codes):
+        raise BadInput(
+            f"only {100 * known / len(codes):.1f} % of the words of the log have a vector in "
+            f"{work.material.source.name}; at least {100 * work.least_coverage:.0f} % are wanted",
+            remedy="use vectors of the log's language and tokenizer (refaug vectors train), or lower --least-coverage",
+        )
+    return facts
+
+
+def _plan(work: SegmentWork, table: Mapping[str, Any], words: Mapping[str, Any]) -> Mapping[str, Any]:
+    """How the vectors are to be stored and searched."""
+    demand = Demand(
+        rows=table["utterances"],
+        dimensions=work.material.source.dimensions,
+        words=len(work.material.words),
+        extra_words=len(work.vocabulary) - len(work.material.words),
+        pairs=table["pairs"],
+        occurrences=table["occurrences"],
+        text_bytes=table["utterance_bytes"] + table["response_bytes"],
+        tokens=words["utterance_tokens"] + words["response_tokens"],
+    )
+    work.progress.stage("planning")
+    return asdict(choose(options(demand, work.limits, threads=work.material.threads), work.limits))
+
+
+def _vectors(work: SegmentWork, rows: int) -> Mapping[str, Any]:
+    """Add all vectors; the check's exact neighbours come out of the same pass."""
+    vectors, exact = work.material.blocks(work.path), None
+    if work.queries is not None:
+        exact = ExactSearch(work.queries)
+    elif work.check_queries:
+        drawn = np.random.default_rng(work.seed).permutation(rows)[: _UNLIKELY * work.check_queries].astype(np.int64)
+        some, known = vectors.rows(drawn)
+        queries = np.flatnonzero(known)[: work.check_queries]
+        with NpyWriter(work.stages.folder / CHECK_QUERIES, np.int64) as writer:
+            writer.append(drawn[queries])
+        exact = ExactSearch(np.ascontiguousarray(some[queries]))
+    work.progress.stage("adding vectors", rows, "utterances")
+    facts = add(work.path, vectors, exact, threads=work.material.threads, progress=work.progress)
+    if exact is not None:
+        with NpyWriter(work.path / CHECK_ROWS, np.int64, width=exact.rows.shape[1]) as nearest:
+            nearest.append(exact.rows)
+    return facts
+
+
+# Recall
+
+
+def measure_recall(
+    stages: Stages, infos: Sequence[SegmentInfo], work: SegmentWork
+) -> tuple[list[int], RecallCheck | None]:
+    """How deep each segment is searched so that together they find enough, and what they find then."""
+    if not (stages.folder / CHECK_QUERIES).exists():
+        return [info.effort for info in infos], None
+    facts = stages.run("check", lambda: _check(stages, infos, work))
+    return facts["efforts"], RecallCheck(**facts["check"])
+
+
+def _check(stages: Stages, infos: Sequence[SegmentInfo], work: SegmentWork) -> Mapping[str, Any]:
+    work.progress.stage("measuring recall")
+    began, folder = perf_counter(), stages.folder
+    segments = [open_segment(folder, number, info) for number, info in enumerate(infos)]
+    queries: Rows = map_array(folder / CHECK_QUERIES, np.int64)
+    truth = Truth(queries, [map_array(folder / info.folder / CHECK_ROWS, np.int64) for info in infos])
+    likeness = work.material.likeness(segments[0], queries)
+
+    def measured(efforts: list[int]) -> Measured:
+        return measure(segments, efforts, likeness, truth)
+
+    efforts, found = _enough(measured, segments, [info.effort for info in infos], work.limits.recall)
+    check = _check_of(found, work.limits.recall, infos[0].depth, round(perf_counter() - began, 3))
+    return {"efforts": efforts, "check": asdict(check)}
+
+
+def _enough(
+    measured: Callable[[list[int]], Measured], segments: Sequence[Segment], efforts: list[int], target: float
+) -> tuple[list[int], Measured]:
+    """The least effort that reaches the target, roughly; all there is, where none does."""
+    found, too_low = measured(efforts), None
+    while found.recall < target:
+        higher = [_next_effort(segment, effort) for segment, effort in zip(segments, efforts, strict=True)]
+        if higher == efforts:
+            return efforts, found
+        too_low, efforts = efforts, higher
+        found = measured(efforts)
+    for _ in range(_HALVINGS if too_low is not None else 0):
+        middle = [(low + high) // 2 for low, high in zip(too_low or (), efforts, strict=True)]
+        if (between := measured(middle)).recall >= target:
+            efforts, found = middle, between
+        else:
+            too_low = middle
+    return efforts, found
+
+
+def _check_of(found: Measured, target: float, depth: int, seconds: float) -> RecallCheck:
+    return RecallCheck(at=AT, **asdict(found), target=target, depth=depth, seconds=seconds)
+
+
+def _next_effort(segment: Segment, effort: int) -> int:
+    """The next step of the ladder, or the same at its end."""
+    ladder = segment.ann.efforts() if segment.ann is not None else ()
+    return next((step for step in ladder if step > effort), effort)

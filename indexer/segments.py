@@ -1,0 +1,101 @@
+"""One part of an index, opened: its arrays and texts memory-mapped, its vectors ready to be searched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.ann import AnnIndex
+from indexer.arrays import TextColumn, map_array
+from indexer.bm25 import Bm25Index
+from indexer.manifest import SegmentInfo
+from indexer.ranking import Rows, SegmentTables
+
+UTTERANCES: Final = "utterances.arrow"
+PAIRS: Final = "pairs.arrow"
+OCCURRENCES: Final = "occurrences.arrow"
+UTTERANCE_TOKENS: Final = "utterance_tokens.npy"
+UTTERANCE_TOKEN_START: Final = "utterance_token_start.npy"  # noqa: S105  no secret
+RESPONSE_TOKENS: Final = "response_tokens.npy"
+RESPONSE_TOKEN_START: Final = "response_token_start.npy"  # noqa: S105
+EXTRA_WORDS: Final = "extra_words.npy"
+VECTOR_ROWS: Final = "vector_rows.npy"
+VECTORS: Final = "vectors.faiss"
+EXACT: Final = "vectors.npy"  # of an encoder, whose vectors cannot be computed again out of words
+BM25: Final = "bm25"
+SUPERSEDED: Final = "superseded-{}.npy"  # beside the segments, one for each that has lost utterances
+
+_NONE_SUPERSEDED: Final = np.zeros(0, np.bool_)
+_NONE_SUPERSEDED.flags.writeable = False  # as mapped arrays are: loops are compiled for one kind
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Segment:
+    """A part of an index; row numbers of utterances, pairs and occurrences are its own."""
+
+    info: SegmentInfo
+    tables: SegmentTables
+    utterance_tokens: NDArray[np.int32]
+    utterance_token_start: Rows
+    vector_rows: NDArray[np.int32]  # the utterance of each vector
+    ann: AnnIndex | None  # None where no utterance has a vector
+    exact: NDArray[np.float32] | None
+    bm25: Bm25Index | None  # of the main segment alone
+    utterances: TextColumn
+    responses: TextColumn
+    dialogues: TextColumn
+    positions: TextColumn
+
+    @property
+    def utterance_count(self) -> int:
+        """Distinct utterances, superseded ones too."""
+        return len(self.tables.utterance_key)
+
+    def words(self, *, responses: bool) -> tuple[NDArray[np.int32], Rows]:
+        """The codes of all utterances, or of all responses, and where each text's begin."""
+        if responses:
+            return self.tables.response_tokens, self.tables.response_token_start
+        return self.utterance_tokens, self.utterance_token_start
+
+
+def open_segment(version: Path, number: int, info: SegmentInfo) -> Segment:
+    """Map everything that a segment has; nothing is read before it is needed."""
+    folder = version / info.folder
+    superseded = version / SUPERSEDED.format(number)
+    exact, bm25 = folder / EXACT, folder / BM25
+    return Segment(
+        info=info,
+        tables=open_tables(folder, superseded),
+        utterance_tokens=map_array(folder / UTTERANCE_TOKENS, np.int32),
+        utterance_token_start=map_array(folder / UTTERANCE_TOKEN_START, np.int64),
+        vector_rows=map_array(folder / VECTOR_ROWS, np.int32),
+        ann=AnnIndex.open(folder / VECTORS) if (folder / VECTORS).exists() else None,
+        exact=map_array(exact, np.float32) if exact.exists() else None,
+        bm25=Bm25Index.open(bm25) if bm25.exists() else None,
+        utterances=TextColumn.open(folder / UTTERANCES, "text"),
+        responses=TextColumn.open(folder / PAIRS, "text"),
+        dialogues=TextColumn.open(folder / OCCURRENCES, "dialogue"),
+        positions=TextColumn.open(folder / OCCURRENCES, "position"),
+    )
+
+
+def open_tables(folder: Path, superseded: Path) -> SegmentTables:
+    """The numbers that decide over order and exclusion."""
+    return SegmentTables(
+        utterance_key=map_array(folder / "utterance_key.npy", np.uint64),
+        utterance_sha=map_array(folder / "utterance_sha.npy", np.uint64),
+        pair_start=map_array(folder / "pair_start.npy", np.int64),
+        response_key=map_array(folder / "response_key.npy", np.uint64),
+        response_sha=map_array(folder / "response_sha.npy", np.uint64),
+        occurrence_start=map_array(folder / "occurrence_start.npy", np.int64),
+        occurrence_log=map_array(folder / "occurrence_log.npy", np.uint16),
+        occurrence_dialogue=map_array(folder / "occurrence_dialogue.npy", np.uint64),
+        occurrence_time=map_array(folder / "occurrence_time.npy", np.int64),
+        response_tokens=map_array(folder / RESPONSE_TOKENS, np.int32),
+        response_token_start=map_array(folder / RESPONSE_TOKEN_START, np.int64),
+        superseded=map_array(superseded, np.bool_) if superseded.exists() else _NONE_SUPERSEDED,
+    )

@@ -1,0 +1,69 @@
+"""A build aside: a folder of its own, where finished stages are marked, so that a killed build goes on from there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+import orjson
+
+from core.errors import Corrupt
+from core.files import make_folder, read_json, remove_asides, remove_tree, write_json
+
+_MARK: Final = "stages.json"
+
+
+class Stages:
+    """The stages of one build; each is done once, and its facts are kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._mark = folder / _MARK
+        self._facts: dict[str, dict[str, Any]] = {}
+        make_folder(folder)
+        remove_asides(folder)
+        try:
+            if self._mark.exists():
+                self._facts = dict(read_json(self._mark))  # type: ignore[arg-type]
+        except Corrupt:
+            remove_tree(folder)
+            make_folder(folder)
+
+    @classmethod
+    def of(cls, cache: Path, name: str, inputs: Mapping[str, Any]) -> Stages:
+        """The folder for exactly these inputs; those of this name with others are of no use any more."""
+        digest = hashlib.sha256(orjson.dumps(inputs, option=orjson.OPT_SORT_KEYS)).hexdigest()[:12]
+        folder = cache / f"{name}-{digest}"
+        for other in cache.glob(f"{name}-*"):
+            if other != folder and len(other.name) == len(folder.name):
+                remove_tree(other)
+        return cls(folder)
+
+    def run(self, stage: str, work: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+        """The facts of a stage: from before, or by doing it now."""
+        if stage not in self._facts:
+            began = perf_counter()
+            facts = dict(work())
+            self._facts[stage] = {**facts, "seconds": round(perf_counter() - began, 3)}
+            write_json(self._mark, self._facts)
+        return self._facts[stage]
+
+    def facts(self, stage: str) -> dict[str, Any]:
+        """What a finished stage found."""
+        return self._facts[stage]
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """How long each finished stage took, whichever run did it."""
+        return {stage: float(facts["seconds"]) for stage, facts in self._facts.items()}
+
+    def finish(self) -> None:
+        """The marks are no part of what was built."""
+        self._mark.unlink(missing_ok=True)
+
+    def drop(self) -> None:
+        """What was built is of no use."""
+        remove_tree(self.folder)

@@ -1,0 +1,254 @@
+"""Logs as the tables of an index: distinct utterances, their distinct responses, and where each of them occurs.
+
+Written out of core by the log engine. What comes out depends on the pairs alone, not on how the logs are stored: the
+order is by hashes of the texts, so a pair keeps its place relative to others when logs grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.engine import Engine
+from core.errors import BadInput
+from core.log_store import StoredLog
+from core.progress import Progress
+from indexer.arrays import NpyWriter, TextWriter
+from indexer.table_sql import (
+    NO_TIME,
+    Erased,
+    Keys,
+    LogRows,
+    dialogue_key,
+    drop,
+    erased_key,
+    group_occurrences,
+    read_erased,
+    read_fingerprints,
+    read_occurrences,
+    read_wanted,
+)
+
+__all__ = [
+    "NO_TIME",
+    "ChangedKeys",
+    "Erased",
+    "TableCounts",
+    "build_table",
+    "changed_keys",
+    "dialogue_key",
+    "erased_key",
+    "fingerprints",
+]
+
+_KEYS_IN_MEMORY: Final = 4_000_000  # compared at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableCounts:
+    """How much a table holds."""
+
+    utterances: int
+    pairs: int
+    occurrences: int
+    utterance_bytes: int
+    response_bytes: int
+
+
+def build_table(
+    engine: Engine,
+    logs: Sequence[StoredLog],
+    folder: Path,
+    *,
+    keys: Keys | None = None,
+    erased: Erased | None = None,
+    progress: Progress,
+) -> TableCounts:
+    """Write the tables of these logs into a folder; with `keys`, only of the utterances that have one of them."""
+    rows = LogRows.of(logs, erased or Erased())
+    progress.stage("reading the logs", rows.pairs, "pairs")
+    read_erased(engine, rows.erased)
+    if keys is not None:
+        read_wanted(engine, keys)
+    read_occurrences(engine, rows, only_wanted=keys is not None, progress=progress)
+    if keys is None and not engine.number("SELECT count(*) FROM occurrence"):
+        raise BadInput(
+            f"log {', '.join(rows.names)} has no pairs{' that are not erased' if rows.pairs else ''}",
+            remedy="ingest some dialogues first",
+        )
+    progress.stage("grouping equal texts")
+    group_occurrences(engine)
+    utterance_bytes = _write_utterances(engine, rows, folder, progress)
+    response_bytes = _write_pairs(engine, rows, folder, progress)
+    _write_occurrences(engine, rows, folder, progress)
+    utterances, pairs, occurrences = (_count(engine, table) for table in ("utterance", "pair", "occurrence"))
+    drop(engine, ("utterance", "pair", "occurrence", "wanted", "erased_key"))
+    return TableCounts(
+        utterances=utterances,
+        pairs=pairs,
+        occurrences=occurrences,
+        utterance_bytes=utterance_bytes,
+        response_bytes=response_bytes,
+    )
+
+
+def _count(engine: Engine, table: str) -> int:
+    return engine.number(f"SELECT count(*) FROM {table}")
+
+
+def _write_utterances(engine: Engine, rows: LogRows, folder: Path, progress: Progress) -> int:
+    progress.stage("writing utterances", _count(engine, "utterance"), "utterances")
+    answer = rows.stream(
+        engine,
+        "SELECT r.utterance, u.utterance_key, sha, fingerprint "
+        "FROM {rows} r JOIN utterance u USING (row) ORDER BY number",
+    )
+    with (
+        TextWriter(folder / "utterances.arrow") as texts,
+        NpyWriter(folder / "utterance_key.npy", np.uint64) as keys,
+        NpyWriter(folder / "utterance_sha.npy", np.uint64) as shas,
+        NpyWriter(folder / "fingerprint.npy", np.uint64) as prints,
+    ):
+        for batch in answer:
+            texts.append(batch["utterance"])
+            keys.append(batch["utterance_key"].to_numpy())
+            shas.append(batch["sha"].to_numpy())
+            prints.append(batch["fingerprint"].to_numpy())
+            progress.advance(batch.num_rows)
+    return texts.text_bytes
+
+
+def _write_pairs(engine: Engine, rows: LogRows, folder: Path, progress: Progress) -> int:
+    progress.stage("writing pairs", _count(engine, "pair"), "pairs")
+    answer = rows.stream(
+        engine,
+        "SELECT r.response, p.response_key, p.sha, p.utterance FROM {rows} r JOIN pair p USING (row) ORDER BY number",
+    )
+    with (
+        TextWriter(folder / "pairs.arrow") as texts,
+        NpyWriter(folder / "response_key.npy", np.uint64) as keys,
+        NpyWriter(folder / "response_sha.npy", np.uint64) as shas,
+        _StartWriter(folder / "pair_start.npy") as starts,
+    ):
+        for batch in answer:
+            texts.append(batch["response"])
+            keys.append(batch["response_key"].to_numpy())
+            shas.append(batch["sha"].to_numpy())
+            starts.append_owners(batch["utterance"].to_numpy())
+            progress.advance(batch.num_rows)
+    return texts.text_bytes
+
+
+def _write_occurrences(engine: Engine, rows: LogRows, folder: Path, progress: Progress) -> None:
+    progress.stage("writing occurrences", _count(engine, "occurrence"), "pairs")
+    answer = rows.stream(
+        engine,
+        "SELECT p.number, log, dialogue, position, coalesce(time, -9223372036854775808) AS time, "
+        "md5_number_upper(dialogue) AS dialogue_key FROM {rows} r JOIN pair p USING (utterance_key, response_key) "
+        "ORDER BY p.number, log, dialogue, position",
+    )
+    with (
+        TextWriter(folder / "occurrences.arrow", ("dialogue", "position")) as texts,
+        NpyWriter(folder / "occurrence_log.npy", np.uint16) as in_logs,
+        NpyWriter(folder / "occurrence_dialogue.npy", np.uint64) as dialogues,
+        NpyWriter(folder / "occurrence_time.npy", np.int64) as times,
+        _StartWriter(folder / "occurrence_start.npy") as starts,
+    ):
+        for batch in answer:
+            texts.append(batch["dialogue"], batch["position"])
+            in_logs.append(rows.places[batch["log"].to_numpy()])
+            dialogues.append(batch["dialogue_key"].to_numpy())
+            times.append(batch["time"].to_numpy())
+            starts.append_owners(batch["number"].to_numpy())
+            progress.advance(batch.num_rows)
+
+
+class _StartWriter(NpyWriter):
+    """Writes where the rows of each owner begin, and at the end how many rows there are."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, np.int64)
+        self._last_owner, self._seen = -1, 0
+
+    def append_owners(self, owners: NDArray[np.int64]) -> None:
+        """The owner of each further row; they come in order, and none is without rows."""
+        self.append(np.flatnonzero(np.diff(owners, prepend=self._last_owner)) + self._seen)
+        self._last_owner, self._seen = int(owners[-1]), self._seen + len(owners)
+
+    def close(self) -> int:
+        """The end of the last owner's rows is the last number."""
+        self.append(np.array([self._seen]))
+        return super().close()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangedKeys:
+    """Utterances that are not as they were, in the order of their keys."""
+
+    changed: Keys  # new, or with other occurrences than before
+    gone: Keys
+
+
+def fingerprints(engine: Engine, logs: Sequence[StoredLog], erased: Erased | None = None) -> int:
+    """Fill the engine's table `fingerprint` (utterance_key, fingerprint) for the logs as they are now; its rows."""
+    rows = LogRows.of(logs, erased or Erased())
+    read_erased(engine, rows.erased)
+    read_fingerprints(engine, rows)
+    drop(engine, ("erased_key",))
+    return _count(engine, "fingerprint")
+
+
+def changed_keys(
+    engine: Engine, logs: Sequence[StoredLog], erased: Erased | None, known: Sequence[tuple[Keys, Keys]]
+) -> ChangedKeys:
+    """Compare the logs with the keys and fingerprints of an index's live utterances, each of which comes once.
+
+    A range of keys after the other, so that neither side is ever in memory as a whole.
+    """
+    count = max(fingerprints(engine, logs, erased), sum(len(keys) for keys, _ in known))
+    ranges = -(-count // _KEYS_IN_MEMORY) or 1
+    found = list[ChangedKeys]()
+    for number in range(ranges):
+        lowest, highest = number * 2**64 // ranges, (number + 1) * 2**64 // ranges - 1
+        found.append(_compare(_fingerprints_between(engine, lowest, highest), _known_between(known, lowest, highest)))
+    drop(engine, ("fingerprint",))
+    return ChangedKeys(
+        changed=np.concatenate([one.changed for one in found]), gone=np.concatenate([one.gone for one in found])
+    )
+
+
+def _compare(new: tuple[Keys, Keys], old: tuple[Keys, Keys]) -> ChangedKeys:
+    (new_keys, new_prints), (old_keys, old_prints) = new, old  # both in the order of their keys
+    places = np.searchsorted(old_keys, new_keys)
+    inside = places < len(old_keys)
+    places = places[inside]
+    same = np.zeros(len(new_keys), np.bool_)
+    same[inside] = (old_keys[places] == new_keys[inside]) & (old_prints[places] == new_prints[inside])
+    return ChangedKeys(changed=new_keys[~same], gone=np.setdiff1d(old_keys, new_keys, assume_unique=True))
+
+
+def _fingerprints_between(engine: Engine, lowest: int, highest: int) -> tuple[Keys, Keys]:
+    sql = (
+        f"SELECT * FROM fingerprint WHERE utterance_key BETWEEN {lowest}::UBIGINT AND {highest}::UBIGINT "
+        "ORDER BY utterance_key"
+    )
+    return _joined([(batch[0].to_numpy(), batch[1].to_numpy()) for batch in engine.batches(sql)])
+
+
+def _known_between(known: Sequence[tuple[Keys, Keys]], lowest: int, highest: int) -> tuple[Keys, Keys]:
+    bounds = np.array([lowest, highest], np.uint64)
+    inside = ((keys, prints, (keys >= bounds[0]) & (keys <= bounds[1])) for keys, prints in known)
+    keys, prints = _joined([(keys[chosen], prints[chosen]) for keys, prints, chosen in inside])
+    order = np.argsort(keys)
+    return keys[order], prints[order]
+
+
+def _joined(pieces: Sequence[tuple[Keys, Keys]]) -> tuple[Keys, Keys]:
+    empty = np.zeros(0, np.uint64)
+    keys, prints = zip((empty, empty), *pieces, strict=True)
+    return np.concatenate(keys), np.concatenate(prints)

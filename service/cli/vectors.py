@@ -1,0 +1,286 @@
+"""`refaug vectors …`: training word vectors on logs, taking over published ones, looking into them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from core.files import read_json
+from service.cli.common import (
+    JsonFlag,
+    MemoryOption,
+    counted,
+    parse_size,
+    print_facts,
+    print_json,
+    print_line,
+    print_table,
+)
+from service.cli.progress import shown_progress
+
+if TYPE_CHECKING:
+    from indexer.train_vectors import StoredVectors
+
+app = typer.Typer(help="Train word vectors on logs, or take over published ones.", no_args_is_help=True)
+
+NameArgument = Annotated[str, typer.Argument(help="Name of the vectors.", metavar="VECTORS")]
+SpecArgument = Annotated[
+    str, typer.Argument(help="Name of the vectors, or name@version for ones not published.", metavar="VECTORS")
+]
+PublishOption = Annotated[bool, typer.Option(help="Let them be what their name stands for from now on.")]
+TokenizerOption = Annotated[
+    str | None, typer.Option(help="Tokenizer whose words they are; by default what suits the logs' language.")
+]
+
+
+@app.command("train")
+def train_command(
+    context: typer.Context,
+    logs: Annotated[list[str], typer.Argument(help="Logs whose turns are learned from.", metavar="LOG…")],
+    name: Annotated[str | None, typer.Option(help="Name of the vectors; by default that of the first log.")] = None,
+    dimensions: Annotated[int, typer.Option(help="Length of a vector.", min=1, max=10_000)] = 200,
+    epochs: Annotated[int, typer.Option(help="How often all co-occurrences are gone through.", min=1)] = 25,
+    window: Annotated[int, typer.Option(help="Words to each side that count as neighbours.", min=1)] = 15,
+    min_count: Annotated[int, typer.Option(help="Rarer words get no vector.", min=1)] = 5,
+    max_words: Annotated[int, typer.Option(help="At most so many words get one, the most frequent.", min=2)] = 400_000,
+    x_max: Annotated[float, typer.Option(help="From this co-occurrence on, all weigh the same.")] = 100.0,
+    alpha: Annotated[float, typer.Option(help="How fast the weight grows up to there.")] = 0.75,
+    learning_rate: Annotated[float, typer.Option(help="Of AdaGrad, at the start.")] = 0.05,
+    tokenizer: TokenizerOption = None,
+    seed: Annotated[int, typer.Option(help="Another seed, other vectors.")] = 1,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads; by default one for each core.", metavar="N", min=1, max=1024)
+    ] = None,
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="Train in one thread; the vectors are the same with several.")
+    ] = False,
+    memory: MemoryOption = "1GiB",
+    publish: PublishOption = True,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train GloVe vectors on logs; the same logs, settings and seed give the same bits, interrupted or not."""
+    from indexer.cooccurrence import CooccurrenceSettings  # noqa: PLC0415  compiles
+    from indexer.glove import GloveSettings  # noqa: PLC0415
+    from indexer.train_vectors import VectorsOrder, train_vectors  # noqa: PLC0415
+    from service.retrieval import places_of  # noqa: PLC0415
+
+    order = VectorsOrder(
+        name=name or logs[0],
+        logs=tuple(logs),
+        tokenizer=tokenizer,
+        min_count=min_count,
+        max_words=max_words,
+        cooccurrence=CooccurrenceSettings(window=window, memory_bytes=parse_size(memory)),
+        glove=GloveSettings(
+            dimensions=dimensions,
+            epochs=epochs,
+            x_max=x_max,
+            alpha=alpha,
+            learning_rate=learning_rate,
+            seed=seed,
+            threads=1 if deterministic else threads,
+        ),
+        publish=publish,
+    )
+    losses = list[tuple[int, float]]()
+    with shown_progress(quiet=context.obj.quiet) as progress:
+        stored = train_vectors(
+            places_of(context.obj), order, progress, lambda epoch, loss: _tell(losses, epoch, loss, as_json=as_json)
+        )
+    _print_stored(stored, as_json=as_json)
+
+
+def _tell(losses: list[tuple[int, float]], epoch: int, loss: float, *, as_json: bool) -> None:
+    """The loss of an epoch, as it ends."""
+    losses.append((epoch, loss))
+    if not as_json:
+        print_line(f"epoch {epoch}: loss {loss:.6f}")
+
+
+def _print_stored(stored: StoredVectors, *, as_json: bool) -> None:
+    if as_json:
+        print_json(asdict(stored))
+        return
+    facts: dict[str, Any] = {
+        "words": stored.words,
+        "dimensions": stored.dimensions,
+        "sha256": stored.sha256[:12],
+        "published": stored.published,
+        **_of_details(stored.details),
+    }
+    print_facts(f"vectors {stored.name}@{stored.version}", facts)
+
+
+def _of_details(details: Any) -> dict[str, Any]:
+    """What is worth reading of how they came about."""
+    coverage = details.get("coverage")
+    losses = details.get("losses")
+    return {
+        "made": details.get("made", "-"),
+        "tokenizer": details.get("tokenizer", "not known"),
+        **({} if not losses else {"epochs": len(losses), "loss": f"{losses[-1]:.6f}"}),
+        **({} if not coverage else _coverage(coverage)),
+    }
+
+
+def _coverage(coverage: dict[str, int]) -> dict[str, Any]:
+    return {
+        "known_tokens": _share(coverage["known_tokens"], coverage["tokens"]),
+        "texts_without_vector": _share(coverage["without_vector"], coverage["texts"]),
+    }
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part:,} of {whole:,} ({100 * part / max(1, whole):.2f} %)"
+
+
+@app.command("import")
+def import_command(
+    context: typer.Context,
+    name: NameArgument,
+    file: Annotated[Path, typer.Argument(help="GloVe or word2vec vectors, text or binary, plain or .gz.")],
+    tokenizer: Annotated[
+        str | None, typer.Option(help="Tokenizer that finds their words; by default what suits a log's language.")
+    ] = None,
+    publish: PublishOption = True,
+    as_json: JsonFlag = False,
+) -> None:
+    """Take over published vectors: read once, memory-mapped from then on."""
+    from indexer.train_vectors import import_vectors  # noqa: PLC0415  compiles
+    from service.retrieval import places_of  # noqa: PLC0415
+
+    with shown_progress(quiet=context.obj.quiet) as progress:
+        progress.stage(f"reading {file.name}")
+        stored = import_vectors(places_of(context.obj), name, file, tokenizer=tokenizer, publish=publish)
+    _print_stored(stored, as_json=as_json)
+
+
+@app.command("list")
+def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """All word vectors with their versions; the published one is marked."""
+    from service.retrieval import places_of  # noqa: PLC0415  compiles
+
+    vectors = places_of(context.obj).vectors
+    rows = [
+        _listed(vectors.folder(name, version), name, version, current=version == vectors.current(name))
+        for name in vectors.names()
+        for version in vectors.versions(name)
+    ]
+    if as_json:
+        print_json({"vectors": rows})
+    elif rows:
+        print_table(f"vectors in {vectors.root}", list(rows[0]), [list(row.values()) for row in rows])
+    else:
+        print_line(f"no vectors in {vectors.root} yet: refaug vectors train LOG")
+
+
+def _listed(folder: Path, name: str, version: str, *, current: bool) -> dict[str, Any]:
+    manifest: dict[str, Any] = read_json(folder / "manifest.json")
+    return {
+        "name": name,
+        "version": version,
+        "published": current,
+        "words": manifest.get("words"),
+        "dimensions": manifest.get("dimensions"),
+        "made": manifest.get("details", {}).get("made"),
+        "sha256": str(manifest.get("sha256"))[:12],
+    }
+
+
+@app.command("show")
+def show_command(
+    context: typer.Context,
+    vectors: SpecArgument,
+    log: Annotated[
+        list[str] | None, typer.Option(help="Count what they know of this log; may be repeated.", metavar="LOG")
+    ] = None,
+    like: Annotated[
+        list[str] | None, typer.Option(help="Show the words most like this one; may be repeated.", metavar="WORD")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """What vectors hold and how they were made; what they know of a log; which words they take for alike."""
+    from core.log_store import StoredLog  # noqa: PLC0415  only here
+    from core.text import get_tokenizer  # noqa: PLC0415
+    from core.word_vectors import open_word_vectors  # noqa: PLC0415
+    from indexer.tokenizers import kept_tokenizer, suiting  # noqa: PLC0415  compiles
+    from indexer.train_vectors import coverage_of, nearest_words  # noqa: PLC0415
+    from service.retrieval import places_of  # noqa: PLC0415
+
+    places = places_of(context.obj)
+    with places.vectors.open(vectors) as held, shown_progress(quiet=context.obj.quiet) as progress:
+        opened = open_word_vectors(held.folder)
+        manifest: dict[str, Any] = read_json(held.folder / "manifest.json")
+        details = manifest.get("details", {})
+        logs = [StoredLog.open(places.logs, name) for name in log or ()]
+        coverage = None
+        if logs:
+            name = details.get("tokenizer")
+            tokenizer = kept_tokenizer(name, held.folder) if name else get_tokenizer(suiting(logs))
+            coverage = asdict(coverage_of(opened, logs, tokenizer, progress))
+        near = {word: nearest_words(opened, word, 10) for word in like or ()}
+    if as_json:
+        print_json({**manifest, "name": held.name, "version": held.version, "of_logs": coverage, "nearest": near})
+        return
+    facts = {"words": manifest["words"], "dimensions": manifest["dimensions"], "sha256": opened.sha256[:12]}
+    print_facts(f"vectors {held.name}@{held.version}", {**facts, **_of_details(details)})
+    if coverage is not None:
+        print_facts(f"of {', '.join(log or ())}", _coverage(coverage))
+    for word, found in near.items():
+        print_table(f"like {word}", ("word", "cosine"), found)
+
+
+@app.command("write")
+def write_command(
+    context: typer.Context,
+    vectors: SpecArgument,
+    file: Annotated[Path, typer.Argument(help="The text file to write.")],
+    header: Annotated[
+        bool, typer.Option("--header", help="With word2vec's first line of counts; GloVe's files have none.")
+    ] = False,
+) -> None:
+    """Write vectors as text, a word and its numbers a line, for other tools."""
+    from core.word_vectors import open_word_vectors  # noqa: PLC0415  only here
+    from indexer.train_vectors import write_text  # noqa: PLC0415  compiles
+    from service.retrieval import places_of  # noqa: PLC0415
+
+    with places_of(context.obj).vectors.open(vectors) as held:
+        opened = open_word_vectors(held.folder)
+        digest = write_text(opened, file, header=header)
+    print_line(f"{file}: {counted(len(opened.words), 'word')} of {opened.dimensions} dimensions, SHA-256 {digest[:12]}")
+
+
+@app.command("rollback")
+def rollback_command(
+    context: typer.Context,
+    name: NameArgument,
+    to: Annotated[str | None, typer.Option(help="The version to go back to.", metavar="VERSION")] = None,
+) -> None:
+    """Let the name stand for the version before again; indexes keep the vectors that they were built with."""
+    from service.retrieval import places_of  # noqa: PLC0415  compiles
+
+    version = places_of(context.obj).vectors.rollback(name, to)
+    print_line(f"vectors {name}@{version} are published")
+
+
+@app.command("gc")
+def gc_command(
+    context: typer.Context,
+    name: NameArgument,
+    keep: Annotated[int, typer.Option(help="So many of the newest versions stay.", min=0)] = 3,
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove old versions; those stay that are published, being read, or needed by an index."""
+    from service.retrieval import places_of, vectors_in_use  # noqa: PLC0415  compiles
+
+    places = places_of(context.obj)
+    needed = vectors_in_use(places)
+    removed = places.vectors.gc(name, keep, lambda one, version: f"{one}@{version}" in needed)
+    if as_json:
+        print_json({"vectors": name, "removed": removed})
+    else:
+        listed = f": {', '.join(removed)}" if removed else ""
+        print_line(f"vectors {name}: {counted(len(removed), 'version')} removed{listed}")

@@ -1,0 +1,112 @@
+"""Export and import as commands: what they say, what they end with, and an artefact going from one home to another."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import orjson
+import pytest
+import typer
+
+from core.artefacts import describe_files
+from core.errors import Conflict, NotFound, UnknownFormat, Usage
+from core.files import write_json
+from core.versions import Versions
+from service.cli.transfer import export_command, import_command
+from service.settings import Settings
+
+app = typer.Typer()
+app.command("export")(export_command)
+app.command("import")(import_command)
+
+
+class Home:
+    """A home folder, and the two commands in it."""
+
+    def __init__(self, path: Path, capsys) -> None:
+        self.settings, self._capsys = Settings(home=path), capsys
+
+    def __call__(self, *arguments) -> str:
+        self._capsys.readouterr()
+        app([*map(str, arguments)], standalone_mode=False, obj=self.settings)
+        return self._capsys.readouterr().out
+
+    def versions(self, kind: str) -> Versions:
+        root = self.settings.indexes if kind == "index" else self.settings.vectors
+        return Versions(root, kind, lambda: date(2026, 11, 20))
+
+    def publish(self, kind: str, name: str, text: str) -> None:
+        versions = self.versions(kind)
+        stage = self.settings.home / "stage"
+        (stage / "part").mkdir(parents=True)
+        (stage / "part/words.txt").write_text(text)
+        files = describe_files(stage, ["part/words.txt"])
+        write_json(stage / "manifest.json", {"format_version": 1, "files": files})
+        versions.publish(name, versions.add(name, stage))
+
+
+@pytest.fixture
+def here(tmp_path, capsys):
+    home = Home(tmp_path / "here", capsys)
+    home.publish("index", "chat", "a\nb\n")
+    home.publish("vectors", "words", "c\n")
+    return home
+
+
+@pytest.fixture
+def there(tmp_path, capsys):
+    return Home(tmp_path / "there", capsys)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("index", "chat"), ("vectors", "words")])
+def test_an_artefact_goes_from_one_home_to_another(here, there, tmp_path, kind, name):
+    file = tmp_path / "moved.tar.zst"
+    told = here("export", kind, f"{name}@2026-11-20.1", file)
+    assert told.startswith(f"{kind} {name}@2026-11-20.1: 1 file, 0.0 MB\n  written to {file}, 0.0 MB\n")
+    told = there("import", file)
+    assert told.startswith(
+        f"{kind} {name}@2026-11-20.1: 1 file, 0.0 MB\n  every hash as the manifest says; published\n"
+    )
+    folders = [home.versions(kind).folder(name, "2026-11-20.1") for home in (here, there)]
+    assert [(folder / "part/words.txt").read_text() for folder in folders] == [
+        "a\nb\n" if name == "chat" else "c\n"
+    ] * 2
+    assert there.versions(kind).current(name) == "2026-11-20.1"
+    assert "was there already; published" in there("import", file)
+
+
+def test_json_says_what_was_moved_and_what_became_of_it(here, there, tmp_path):
+    file = tmp_path / "chat.tar.zst"
+    facts = {"kind": "index", "name": "chat", "version": "2026-11-20.1", "files": 1, "bytes": 4, "file": str(file)}
+    exported = orjson.loads(here("export", "index", "chat", file, "--json"))
+    assert exported == {**facts, "file_bytes": file.stat().st_size}
+    assert orjson.loads(there("import", file, "--json")) == {**facts, "was_there": False, "published": True}
+    assert orjson.loads(there("import", file, "--json")) == {**facts, "was_there": True, "published": True}
+
+
+def test_another_published_version_stays_until_publishing_is_asked_for(here, there, tmp_path):
+    file = tmp_path / "chat.tar.zst"
+    here("export", "index", "chat", file)
+    here.publish("index", "chat", "new\n")
+    assert here.versions("index").current("chat") == "2026-11-20.2"
+    assert "another version is published; --publish changes that" in here("import", file)
+    assert here.versions("index").current("chat") == "2026-11-20.2"
+    assert "was there already; published" in here("import", file, "--publish")
+    assert here.versions("index").current("chat") == "2026-11-20.1"
+
+
+def test_what_cannot_be_done_says_why(here, there, tmp_path):
+    file = tmp_path / "chat.tar.zst"
+    with pytest.raises(Usage, match=r"'log' cannot be exported \(name one of: index, vectors"):
+        here("export", "log", "chat", file)
+    with pytest.raises(NotFound, match="there are: chat"):
+        here("export", "index", "talk", file)
+    assert not file.exists()
+    here("export", "index", "chat", file)
+    there.publish("index", "chat", "other\n")
+    with pytest.raises(Conflict, match="other content"):
+        there("import", file)
+    file.write_bytes(b"something else")
+    with pytest.raises(UnknownFormat, match=r"chat\.tar\.zst is not what refaug export writes"):
+        there("import", file)
