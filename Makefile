@@ -30,7 +30,7 @@ demo: $(VENV)/.installed
 	$(BIN)/refaug vectors train demo
 	$(BIN)/refaug index plan demo
 	$(BIN)/refaug index build demo
-	$(BIN)/refaug index search demo "my bread did not rise, what went wrong?" -k 5
+	$(BIN)/refaug index search demo "Where can I buy a ticket for the bus?" -k 5
 	$(BIN)/refaug score $(DEMO)/demo-items.jsonl --metric bleu --metric rouge-l --metric chrf --baseline generic --percent
 	$(BIN)/refaug meta $(DEMO)/demo-items.jsonl --metric bleu --metric rouge-l --metric chrf
 

@@ -42,12 +42,12 @@ Ids = NDArray[np.int64]
 Kind = Literal["flat", "ivf", "hnsw", "codes"]
 
 # Points per centroid, 100,000 utterances, 1,024 lists, 16 of them searched: recall@15 is .866 with 39, .867 with 64 and
-# .864 with 97, while training takes 1.8, 3.2 and 5.3 s. FAISS warns below 39; 64 leaves room for a sample that falls
-# short because some utterances have no vector.
+# .864 with 97, while training takes 1.8, 3.2 and 5.3 s; more were not tried. FAISS warns below 39; 64 leaves room for a
+# sample that falls short because some utterances have no vector.
 POINTS_A_LIST: Final = 64
 LEAST_POINTS_A_LIST: Final = 39
 ITERATIONS: Final = 10  # of k-means
-_CODE_SAMPLE: Final = 65_536  # vectors from which codes learn their range; more change nothing
+_CODE_SAMPLE: Final = 65_536  # vectors from which codes learn their range; other numbers were not tried
 _MOST_LISTS: Final = 1 << 20  # FAISS makes room for every list before it is asked whether that is sensible
 
 _KINDS: Final[dict[str, Kind]] = {
@@ -56,12 +56,14 @@ _KINDS: Final[dict[str, Kind]] = {
     "IndexIVFFlat": "ivf",
     "IndexIVFScalarQuantizer": "ivf",
     "IndexIVFRaBitQ": "ivf",
-    "IndexIVFRaBitQFastScan": "ivf",
+    "IndexIVFRaBitQFastScan": "ivf",  # read into memory: its lists cannot be mapped
     "IndexHNSWFlat": "hnsw",
     "IndexHNSWSQ": "hnsw",
     "IndexScalarQuantizer": "codes",
 }
-_SUPPORTED: Final = "Flat, SQ8, SQfp16, IVF4096,Flat, IVF4096,SQfp16, IVF4096,SQ8, IVF4096,RaBitQ, HNSW32 and the like"
+_SUPPORTED: Final = (
+    "Flat, SQ8, SQfp16, IVF4096,Flat, IVF4096,SQfp16, IVF4096,SQ8, IVF4096,RaBitQfs, HNSW32 and the like"
+)
 _untyped: Final[Any] = faiss  # for what FAISS's stubs do not know
 _EVERY_ID: Final = faiss.IDSelectorAll()
 _ONE_PATH: Final = _untyped.SearchParameters(sel=_EVERY_ID)
@@ -93,8 +95,7 @@ class AnnKind:
     kind: Kind
     lists: int  # of an IVF index, else 0
     row_bytes: int  # of a vector: its code, its id and its links
-    list_bytes: int  # of a list, beside the vectors in it: its centroid, its place and its length
-    is_mapped: bool  # whether vectors stay in the file until they are looked at
+    list_bytes: int  # of a list, beside the vectors in it: its centroid, place and length, half a block of fast scan
 
     @classmethod
     def of(cls, factory: str, dimensions: int) -> Self:
@@ -102,15 +103,16 @@ class AnnKind:
         index = _made(factory, dimensions)
         kind, lists = _KINDS[type(index).__name__], _lists_of(index)
         row_bytes = index.sa_code_size() if kind != "hnsw" else index.storage.sa_code_size() + _link_bytes(index)
+        unfilled = 0
         if kind == "ivf":
             row_bytes = index.code_size + 8
+            unfilled = index.bbs // 2 * index.code_size if isinstance(index, faiss.IndexIVFFastScan) else 0
         return cls(
             factory=factory,
             kind=kind,
             lists=lists,
             row_bytes=int(row_bytes),
-            list_bytes=4 * int(index.d) + 24 if lists else 0,
-            is_mapped=not isinstance(index, faiss.IndexIVFFastScan),
+            list_bytes=4 * int(index.d) + 24 + int(unfilled) if lists else 0,
         )
 
 
@@ -139,7 +141,7 @@ def _objection(index: Any) -> str | None:
     if name.startswith("IndexRefine"):
         return "candidates are ranked again with exact vectors anyway"
     if "PQ" in name:
-        return "product quantisation found less than RaBitQ of the same size, whatever the data"
+        return "of product quantisation only one kind was tried, and found less than RaBitQ of the same size"
     if name not in _KINDS:
         return f"{name} is not among the kinds that were tried"
     if index.metric_type != faiss.METRIC_INNER_PRODUCT:
@@ -213,7 +215,7 @@ class AnnBuilder:
                 centroids = _k_means(sample, lists, seed, progress)
                 builder._add_centroids(centroids)
             if not index.is_trained:
-                index.train(sample)
+                index.train(sample[:_CODE_SAMPLE])
         return builder
 
     def _add_centroids(self, centroids: Vectors) -> None:
@@ -233,7 +235,7 @@ class AnnBuilder:
         return cls(_read(path, 0), threads)
 
     def add(self, block: Vectors) -> None:
-        """Further vectors; they get the next ids."""
+        """Further vectors; they get the next ids. What a graph becomes depends on the blocks, lists do not."""
         if len(block):
             with _openmp(_threads_to_add(self._index, self._threads)):
                 self._index.add(_rows(block, self._index.d))
@@ -249,7 +251,7 @@ class AnnBuilder:
 
 
 def _threads_to_add(index: Any, threads: int) -> int:
-    """Graphs are made by one thread: with more, they depend on which was first."""
+    """Graphs are made by one thread: FAISS promises nothing else, though two made the same one of 30,000 vectors."""
     return 1 if isinstance(index, faiss.IndexHNSW) else threads
 
 

@@ -26,7 +26,7 @@ from indexer.material import Material, ordered
 from indexer.order import IndexOrder
 from indexer.places import Places
 from indexer.segment_work import SegmentWork, make_segment, measure_recall
-from indexer.stages import Stages
+from indexer.stages import Stages, hash_of_inputs
 from indexer.table import Erased
 from indexer.tokenizers import keep_tokenizer
 
@@ -41,10 +41,14 @@ class Built:
     version: str
     manifest: IndexManifest
     published: bool
+    is_new: bool = True
 
 
-def build_index(places: Places, order: IndexOrder, progress: Progress) -> Built:
-    """Build a version from the logs as they are now, and publish it if its recall is what was asked for."""
+def build_index(places: Places, order: IndexOrder, progress: Progress, *, again: bool = False) -> Built:
+    """Build a version from the logs as they are now, and publish it if its recall is what was asked for.
+
+    Nothing is done where the published version was made of exactly this, unless it is to be done `again`.
+    """
     with (
         places.indexes.writing(order.name, f"building index {order.name}") as writer,
         ordered(places, order) as material,
@@ -52,7 +56,10 @@ def build_index(places: Places, order: IndexOrder, progress: Progress) -> Built:
         before = newest(places, order.name, progress)
         erased = before.erased if before is not None else ErasedKeys()
         inputs = {**material.fingerprint(), **order.settings(), **asdict(erased), "format": FORMAT_VERSION}
-        stages = Stages.of(places.cache, f"index-{order.name}", {**inputs, "software": software()})
+        inputs |= {"software": software()}
+        if not again and (there := _published(places, order.name, hash_of_inputs(inputs))) is not None:
+            return there
+        stages = Stages.of(places.cache, f"index-{order.name}", inputs)
         info, check = _main_segment(places, order, material, stages, erased, progress)
         plan = stages.facts("plan")
         manifest = IndexManifest(
@@ -73,10 +80,22 @@ def build_index(places: Places, order: IndexOrder, progress: Progress) -> Built:
             software=software(),
             files={},
             erased=erased,
+            inputs=hash_of_inputs(inputs),
             erasures=erasures_after(before, material.states()),
         )
         material.require_unchanged(places)
         return finish(writer, stages, manifest, material, publish=order.publish)
+
+
+def _published(places: Places, name: str, inputs: str) -> Built | None:
+    """The published version, if it was made of exactly this and nothing was added since."""
+    if places.indexes.current(name) is None:
+        return None
+    _, version = places.indexes.resolve(name)
+    manifest = IndexManifest.read(places.indexes.folder(name, version))
+    if manifest.inputs != inputs:
+        return None
+    return Built(name=name, version=version, manifest=manifest, published=True, is_new=False)
 
 
 def _main_segment(

@@ -163,8 +163,8 @@ class _Chunk:
     """Texts that fit into the budget, and their matrix."""
 
     def __init__(self, words: int, settings: CooccurrenceSettings) -> None:
-        weights = [0, *(round(1 / (distance * UNIT)) for distance in range(1, settings.window + 1))]
-        self._weights = np.array(weights, np.uint64)
+        weights = [round(1 / (distance * UNIT)) for distance in range(1, settings.window + 1)]
+        self._weights = np.array([*reversed(weights), 0, *weights], np.uint64)
         self._row = _Row(words)
         self._counts = np.zeros(words, np.int64)
         self._make_room(max(_FEWEST_PLACES, settings.memory_bytes // _BYTES_A_PLACE))
@@ -178,7 +178,7 @@ class _Chunk:
         """Take in texts from the given one on while there is room: the first that was not taken."""
         if self._used == 0 and text + 1 < len(offsets) and offsets[text + 1] - offsets[text] > len(self._packed):
             self._make_room(int(offsets[text + 1] - offsets[text]))  # the caller holds this text as well
-        window = len(self._weights) - 1
+        window = len(self._weights) // 2
         text, self._used = kernels.pack_texts(
             codes, offsets, text, window, self._packed, self._used, self._reaches, self._counts
         )

@@ -43,6 +43,7 @@ def demand_of(places: Places, logs: Sequence[str], *, vectors: str | None, encod
         occurrences=totals["pairs"],
         text_bytes=text_bytes,
         tokens=tokens,
+        keeps_vectors=encoder is not None,
     )
 
 

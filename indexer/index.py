@@ -188,7 +188,7 @@ def open_sources(places: Places, manifest: IndexManifest, threads: int) -> tuple
 def _require_dimensions(folder: Path, segments: Sequence[Segment], manifest: IndexManifest) -> None:
     for segment in segments:
         ann, wanted = segment.ann, manifest.vectors.dimensions
-        if ann is not None and ann.dimensions != wanted:
+        if ann is not None and not wanted <= ann.dimensions < wanted + 8:  # stored in whole eights
             raise Corrupt(
                 f"{folder / segment.info.folder}: vectors of {ann.dimensions} dimensions, the manifest says {wanted}",
                 remedy="restore it from a backup, or build the index again",

@@ -52,6 +52,7 @@ class SegmentInfo:
     occurrences: int
     extra_words: int
     superseded: int = 0  # utterances whose pairs have changed since: a later segment has them, or none
+    superseded_pairs: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +105,7 @@ class IndexManifest:
     software: Mapping[str, str]
     files: Mapping[str, Mapping[str, Any]]
     erased: ErasedKeys = field(default_factory=ErasedKeys)
+    inputs: str = ""  # the hash of all that decided over this version, so that it is not built twice
     erasures: int = 0  # how often something was deleted: a version that knows of fewer must not come back
     format_version: int = FORMAT_VERSION
     kind: str = KIND
@@ -124,6 +126,11 @@ class IndexManifest:
     def utterances(self) -> int:
         """Distinct utterances that can be found."""
         return sum(one.utterances - one.superseded for one in self.segments)
+
+    @property
+    def pairs(self) -> int:
+        """Distinct pairs that can be found."""
+        return sum(one.pairs - one.superseded_pairs for one in self.segments)
 
     @classmethod
     def read(cls, folder: Path) -> Self:

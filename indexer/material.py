@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from core.encoders import Encoder, EncoderConfig, open_encoder
-from core.errors import BadInput, SourceChanged
+from core.errors import BadInput, NotFound, SourceChanged
 from core.files import read_json
 from core.holding import Held
 from core.log_store import StoredLog
@@ -121,7 +121,7 @@ def ordered(places: Places, order: IndexOrder) -> Iterator[Material]:
         yield _material(logs, tokenizer, source, None, None, encoder, order.threads)
         return
     assert order.vectors is not None
-    with places.vectors.open(order.vectors) as held:
+    with _held(places, order.vectors) as held:
         vectors = open_word_vectors(held.folder)
         source = VectorSource(
             kind="words",
@@ -133,6 +133,14 @@ def ordered(places: Places, order: IndexOrder) -> Iterator[Material]:
             get_tokenizer(order.tokenizer) if order.tokenizer else _trained_with(held) or get_tokenizer(suiting(logs))
         )
         yield _material(logs, tokenizer, source, vectors, order.sentence, None, order.threads)
+
+
+def _held(places: Places, spec: str) -> Held:
+    """The word vectors of that name, or NotFound with the command that makes them."""
+    try:
+        return places.vectors.open(spec)
+    except NotFound as error:
+        raise NotFound(error.message, remedy=f"{error.remedy}; or refaug vectors train LOG --name {spec}") from error
 
 
 @contextmanager

@@ -43,7 +43,8 @@ class IndexOrder:
             raise Usage("a log is named twice", remedy="name each once")
         if (self.vectors is None) == (self.encoder is None):
             raise Usage(
-                "an index needs either word vectors or an encoder", remedy="--vectors NAME, or --encoder FOLDER"
+                "an index has its vectors from word vectors or from an encoder, not from both",
+                remedy="--vectors NAME, or --encoder FOLDER",
             )
         if self.threads < 1:
             raise Usage(f"{self.threads} threads cannot work", remedy="give one or more")

@@ -26,6 +26,7 @@ from indexer.segments import (
     BM25,
     EXACT,
     EXTRA_WORDS,
+    LENGTHS,
     PAIRS,
     RESPONSE_TOKEN_START,
     RESPONSE_TOKENS,
@@ -35,10 +36,11 @@ from indexer.segments import (
     VECTOR_ROWS,
     VECTORS,
 )
-from indexer.sentence_vectors import WordWeights, embed
+from indexer.sentence_vectors import WordWeights, embed, sentence_lengths
 from indexer.vocabulary import Vocabulary
 
 _TRAINED: Final = "trained.faiss"
+_UTTERANCE_WORDS: Final = ((UTTERANCE_TOKENS, np.int32), (UTTERANCE_TOKEN_START, np.int64))
 
 Vectors = NDArray[np.float32]
 Known = NDArray[np.bool_]
@@ -153,6 +155,16 @@ def encode(folder: Path, encoder: Encoder, progress: Progress) -> Mapping[str, i
     """The vectors of an encoder, kept: they cannot be made again out of words."""
     known = encode_utterances(encoder, text_batches(folder / UTTERANCES, "text"), folder / EXACT, progress)
     return {"with_vector": int(known.sum())}
+
+
+def measure_lengths(folder: Path, weights: WordWeights) -> Mapping[str, int]:
+    """What `indexer.likeness` needs to tell quickly which of many candidates are worth ranking exactly."""
+    codes, starts = (map_array(folder / name, kind) for name, kind in _UTTERANCE_WORDS)
+    with NpyWriter(folder / LENGTHS, np.float32) as lengths:
+        for first in range(0, len(starts) - 1, ROWS_A_BATCH):
+            some = starts[first : first + ROWS_A_BATCH + 1]
+            lengths.append(sentence_lengths(weights, codes[some[0] : some[-1]], some - some[0]))
+    return {}
 
 
 def train(

@@ -15,12 +15,13 @@ from core.errors import BadInput
 from core.progress import Progress
 from indexer.arrays import NpyWriter, map_array
 from indexer.bm25 import Bm25Settings
+from indexer.likeness import QUICK_ABOVE
 from indexer.manifest import RecallCheck, SegmentInfo
 from indexer.material import Material
 from indexer.plan import Demand, Limits, choose, options
 from indexer.ranking import Rows
 from indexer.recall import AT, ExactSearch, Measured, Truth, measure
-from indexer.segment_build import add, add_bm25, code_texts, encode, train
+from indexer.segment_build import add, add_bm25, code_texts, encode, measure_lengths, train
 from indexer.segments import EXTRA_WORDS, UTTERANCE_TOKENS, Segment, open_segment
 from indexer.stages import Stages
 from indexer.table import Erased, build_table
@@ -76,6 +77,9 @@ def make_segment(work: SegmentWork, engine: Engine) -> SegmentInfo:
         ),
     )
     added = stages.run("vectors", lambda: _vectors(work, rows))
+    weights = material.weights
+    if weights is not None and plan["depth"] > QUICK_ABOVE:
+        stages.run("lengths", lambda: measure_lengths(work.path, weights))
     if work.bm25 is not None:
         settings = work.bm25
         stages.run("bm25", lambda: add_bm25(work.path, len(work.vocabulary), settings, progress))
@@ -126,6 +130,7 @@ def _plan(work: SegmentWork, table: Mapping[str, Any], words: Mapping[str, Any])
         occurrences=table["occurrences"],
         text_bytes=table["utterance_bytes"] + table["response_bytes"],
         tokens=words["utterance_tokens"] + words["response_tokens"],
+        keeps_vectors=work.material.encoder is not None,
     )
     work.progress.stage("planning")
     return asdict(choose(options(demand, work.limits, threads=work.material.threads), work.limits))
@@ -146,8 +151,8 @@ def _vectors(work: SegmentWork, rows: int) -> Mapping[str, Any]:
     work.progress.stage("adding vectors", rows, "utterances")
     facts = add(work.path, vectors, exact, threads=work.material.threads, progress=work.progress)
     if exact is not None:
-        with NpyWriter(work.path / CHECK_ROWS, np.int64, width=exact.rows.shape[1]) as nearest:
-            nearest.append(exact.rows)
+        with NpyWriter(work.path / CHECK_ROWS, np.int32, width=exact.rows.shape[1]) as nearest:
+            nearest.append(exact.rows.astype(np.int32))
     return facts
 
 
@@ -169,7 +174,8 @@ def _check(stages: Stages, infos: Sequence[SegmentInfo], work: SegmentWork) -> M
     began, folder = perf_counter(), stages.folder
     segments = [open_segment(folder, number, info) for number, info in enumerate(infos)]
     queries: Rows = map_array(folder / CHECK_QUERIES, np.int64)
-    truth = Truth(queries, [map_array(folder / info.folder / CHECK_ROWS, np.int64) for info in infos])
+    nearest = [map_array(folder / info.folder / CHECK_ROWS, np.int32).astype(np.int64) for info in infos]
+    truth = Truth(queries, nearest)
     likeness = work.material.likeness(segments[0], queries)
 
     def measured(efforts: list[int]) -> Measured:

@@ -25,6 +25,7 @@ RESPONSE_TOKEN_START: Final = "response_token_start.npy"  # noqa: S105
 EXTRA_WORDS: Final = "extra_words.npy"
 VECTOR_ROWS: Final = "vector_rows.npy"
 VECTORS: Final = "vectors.faiss"
+LENGTHS: Final = "lengths.npy"  # of utterances' sums of words, where codes are so coarse that many are ranked again
 EXACT: Final = "vectors.npy"  # of an encoder, whose vectors cannot be computed again out of words
 BM25: Final = "bm25"
 SUPERSEDED: Final = "superseded-{}.npy"  # beside the segments, one for each that has lost utterances
@@ -44,6 +45,7 @@ class Segment:
     vector_rows: NDArray[np.int32]  # the utterance of each vector
     ann: AnnIndex | None  # None where no utterance has a vector
     exact: NDArray[np.float32] | None
+    lengths: NDArray[np.float32] | None
     bm25: Bm25Index | None  # of the main segment alone
     utterances: TextColumn
     responses: TextColumn
@@ -66,7 +68,7 @@ def open_segment(version: Path, number: int, info: SegmentInfo) -> Segment:
     """Map everything that a segment has; nothing is read before it is needed."""
     folder = version / info.folder
     superseded = version / SUPERSEDED.format(number)
-    exact, bm25 = folder / EXACT, folder / BM25
+    exact, lengths, bm25 = folder / EXACT, folder / LENGTHS, folder / BM25
     return Segment(
         info=info,
         tables=open_tables(folder, superseded),
@@ -75,6 +77,7 @@ def open_segment(version: Path, number: int, info: SegmentInfo) -> Segment:
         vector_rows=map_array(folder / VECTOR_ROWS, np.int32),
         ann=AnnIndex.open(folder / VECTORS) if (folder / VECTORS).exists() else None,
         exact=map_array(exact, np.float32) if exact.exists() else None,
+        lengths=map_array(lengths, np.float32) if lengths.exists() else None,
         bm25=Bm25Index.open(bm25) if bm25.exists() else None,
         utterances=TextColumn.open(folder / UTTERANCES, "text"),
         responses=TextColumn.open(folder / PAIRS, "text"),

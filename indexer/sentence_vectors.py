@@ -169,6 +169,13 @@ def embed(weights: WordWeights, codes: Codes, offsets: Offsets, threads: int = 1
     return vectors, known
 
 
+def sentence_lengths(weights: WordWeights, codes: Codes, offsets: Offsets) -> NDArray[np.float32]:
+    """How long the sums of texts' words are before they are scaled, 0 for a text without a vector."""
+    lengths = np.empty(offsets.size - 1, np.float32)
+    _measure_rows(weights, frozen(codes), frozen(offsets), lengths)
+    return lengths
+
+
 def query_vectors(weights: WordWeights, codes: Codes, offsets: Offsets) -> tuple[Numbers, Known]:
     """The vectors of texts before they are rounded to float32: what similarities are computed from."""
     texts = offsets.size - 1
@@ -200,6 +207,13 @@ def _embed_rows(
                 vectors[text, j] = sums[j] / length
         else:
             vectors[text, :] = 0.0
+
+
+@compiled
+def _measure_rows(weights: WordWeights, codes: Codes, offsets: Offsets, lengths: NDArray[np.float32]) -> None:
+    sums = np.empty(weights.matrix.shape[1], np.float64)
+    for text in range(lengths.size):
+        lengths[text] = add_words(weights, codes, offsets[text], offsets[text + 1], sums)
 
 
 @compiled

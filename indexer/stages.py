@@ -16,6 +16,11 @@ from core.files import make_folder, read_json, remove_asides, remove_tree, write
 _MARK: Final = "stages.json"
 
 
+def hash_of_inputs(inputs: Mapping[str, Any]) -> str:
+    """What tells one set of inputs and settings from another."""
+    return hashlib.sha256(orjson.dumps(inputs, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
 class Stages:
     """The stages of one build; each is done once, and its facts are kept."""
 
@@ -35,8 +40,7 @@ class Stages:
     @classmethod
     def of(cls, cache: Path, name: str, inputs: Mapping[str, Any]) -> Stages:
         """The folder for exactly these inputs; those of this name with others are of no use any more."""
-        digest = hashlib.sha256(orjson.dumps(inputs, option=orjson.OPT_SORT_KEYS)).hexdigest()[:12]
-        folder = cache / f"{name}-{digest}"
+        folder = cache / f"{name}-{hash_of_inputs(inputs)[:12]}"
         for other in cache.glob(f"{name}-*"):
             if other != folder and len(other.name) == len(folder.name):
                 remove_tree(other)

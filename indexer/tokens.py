@@ -203,7 +203,6 @@ class WordTable:
 _FEWEST_SLOTS: Final = 1024
 
 
-
 # The words of a log and how often they occur
 
 

@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import BadInput, Usage
-from core.files import make_folder, remove_tree, require_name, write_aside
+from core.files import make_folder, read_json, remove_tree, require_name, write_aside
 from core.log_store import StoredLog, now
 from core.progress import Progress
 from core.text import Tokenizer, get_tokenizer
 from core.versions import Writer
-from core.word_vectors import WordVectors, open_word_vectors
+from core.word_vectors import MANIFEST, WordVectors, open_word_vectors
 from indexer.arrays import NpyWriter, map_array
 from indexer.cooccurrence import Cooccurrences, CooccurrenceSettings, count_cooccurrences
 from indexer.glove import GloveSettings, OnEpoch, train_glove
 from indexer.places import Places
-from indexer.stages import Stages
+from indexer.stages import Stages, hash_of_inputs
 from indexer.tokenizers import keep_tokenizer, suiting
 from indexer.tokens import Splitter, WordCounts, WordTable
 
@@ -37,7 +37,7 @@ class VectorsOrder:
     name: str
     logs: tuple[str, ...]
     tokenizer: str | None = None  # None: what suits the logs' language
-    min_count: int = 5  # as in the original
+    min_count: int = 5  # as in the script that comes with the original
     max_words: int = 400_000
     cooccurrence: CooccurrenceSettings = field(default_factory=CooccurrenceSettings)
     glove: GloveSettings = field(default_factory=GloveSettings)
@@ -77,19 +77,32 @@ class StoredVectors:
     sha256: str
     published: bool
     details: Mapping[str, Any]
+    is_new: bool = True
 
 
 # ── training ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def train_vectors(
-    places: Places, order: VectorsOrder, progress: Progress, on_epoch: OnEpoch = lambda _epoch, _loss: None
+    places: Places,
+    order: VectorsOrder,
+    progress: Progress,
+    on_epoch: OnEpoch = lambda _epoch, _loss: None,
+    *,
+    again: bool = False,
 ) -> StoredVectors:
-    """Count words and their neighbours, train, and publish; an interrupted training goes on after its last epoch."""
+    """Count words and their neighbours, train, and publish; an interrupted training goes on after its last epoch.
+
+    Nothing is done where the published vectors were made of exactly this, unless it is to be done `again`.
+    """
     logs = [StoredLog.open(places.logs, name) for name in sorted(order.logs)]
     tokenizer = get_tokenizer(order.tokenizer or suiting(logs))
     with places.vectors.writing(order.name, f"training vectors {order.name}") as writer:
-        stages = Stages.of(places.cache, f"vectors-{order.name}", _inputs(order, logs, tokenizer))
+        inputs = _inputs(order, logs, tokenizer)
+        made_of = hash_of_inputs({**inputs, "glove": {**asdict(order.glove), "threads": None}})
+        if not again and (there := _published(places, order.name, made_of)) is not None:
+            return there
+        stages = Stages.of(places.cache, f"vectors-{order.name}", inputs)
         texts = _Texts(logs, tokenizer)
         counted = stages.run("words", lambda: _count_words(stages.folder, texts, order, progress))
         words = (stages.folder / _WORDS).read_bytes().decode().split("\n")[:-1]
@@ -103,6 +116,7 @@ def train_vectors(
         details = {
             "made": "trained",
             "at": now(),
+            "inputs": made_of,
             "tokenizer": tokenizer.name,
             "tokenizer_version": tokenizer.version,
             "logs": {log.manifest.name: [part.sha256 for part in log.manifest.parts] for log in logs},
@@ -137,6 +151,26 @@ def _inputs(order: VectorsOrder, logs: Sequence[StoredLog], tokenizer: Tokenizer
         "max_words": order.max_words,
         "window": order.cooccurrence.window,
     }
+
+
+def _published(places: Places, name: str, made_of: str) -> StoredVectors | None:
+    """The published version, if it was made of exactly this."""
+    if places.vectors.current(name) is None:
+        return None
+    with places.vectors.open(name) as held:
+        manifest: dict[str, Any] = read_json(held.folder / MANIFEST)
+        if manifest.get("details", {}).get("inputs") != made_of:
+            return None
+        return StoredVectors(
+            name=name,
+            version=held.version,
+            words=manifest["words"],
+            dimensions=manifest["dimensions"],
+            sha256=manifest["sha256"],
+            published=True,
+            details=manifest["details"],
+            is_new=False,
+        )
 
 
 class _Texts:

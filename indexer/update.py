@@ -75,7 +75,7 @@ def update_index(
             with Engine(scratch(places), memory=memory, threads=threads) as engine:
                 progress.stage("comparing with the logs")
                 changes = changed_keys(engine, material.logs, erased_of(erased), _alive(before, base.folder))
-                if not len(changes.changed) and not len(changes.gone) and erased == before.erased:
+                if not len(changes.changed) and not len(changes.gone):
                     return _nothing_to_do(before)
                 stages = _stages(places, base, material, erased)
                 infos = _with_masks(stages.folder, base, before, changes)
@@ -92,6 +92,7 @@ def update_index(
                 seconds=stages.seconds,
                 software=software(),
                 erased=erased,
+                inputs="",  # it was not built in one go
                 erasures=erasures_after(before, material.states()) + (erased != before.erased),
             )
             material.require_unchanged(places)
@@ -225,7 +226,9 @@ def _with_masks(folder: Path, base: Held, before: IndexManifest, changes: Change
         if superseded:
             with NpyWriter(folder / SUPERSEDED.format(number), np.bool_) as writer:
                 writer.append(mask)
-        infos.append(replace(info, superseded=superseded))
+        starts = map_array(base.folder / info.folder / "pair_start.npy", np.int64)
+        pairs = int(np.diff(starts)[mask].sum())
+        infos.append(replace(info, superseded=superseded, superseded_pairs=pairs))
     return infos
 
 
@@ -284,10 +287,18 @@ def rollback(places: Places, name: str, to: str | None = None) -> str:
 def version_before(places: Places, name: str) -> str:
     """The newest version older than the current one."""
     versions, current = places.indexes.versions(name), places.indexes.resolve(name)[1]
-    older = versions[: versions.index(current)]
+    older = [version for version in versions[: versions.index(current)] if _passed(places, name, version)]
     if not older:
-        raise Conflict(f"index {name}@{current} is the oldest there is", remedy="there is nothing to go back to")
+        raise Conflict(
+            f"there is no version of index {name} before {current} that passed its check",
+            remedy=f"name another one with --to: {', '.join(versions)}",
+        )
     return older[-1]
+
+
+def _passed(places: Places, name: str, version: str) -> bool:
+    check = IndexManifest.read(places.indexes.folder(name, version)).check
+    return check is None or check.passed
 
 
 def require_nothing_erased(places: Places, name: str, version: str) -> None:

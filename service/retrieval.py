@@ -50,9 +50,9 @@ def hard_negatives(
 
 
 def vectors_in_use(places: Places) -> set[str]:
-    """`name@version` of the word vectors that some index needs: they are not to be removed."""
-    found = set[str]()
-    for name in places.indexes.names():
-        for version in places.indexes.versions(name):
-            found.add(IndexManifest.read(places.indexes.folder(name, version)).vectors.name)
-    return found
+    """Hashes of the word vectors that some index needs: they are not to be removed, whatever they are called."""
+    return {
+        IndexManifest.read(places.indexes.folder(name, version)).vectors.sha256
+        for name in places.indexes.names()
+        for version in places.indexes.versions(name)
+    }

@@ -3,10 +3,13 @@
     python faults.py
 
 It reads orders from stdin, one JSON object a line: the command's `arguments`, and the `kind` and `number` of the event
-before which it is to be killed (replace, fsync, unlink, or close of a Parquet file; no kind, no kill). Every command
-runs in a process of its own, forked before anything has happened; the answer is its exit code (negative: the signal),
-what it wrote to stdout, and, where it came to its end, how many events of each kind there were. Parts are made small,
-so that a small log has many.
+before which it is to be killed (replace, fsync, unlink, close of a Parquet file; of an index also link and rows of an
+array; no kind, no kill). Every command runs in a process of its own, forked before anything has happened; the answer is
+its exit code (negative: the signal), what it wrote to stdout, and, where it came to its end, how many events of each
+kind there were. Parts are made small, so that a small log has many.
+
+FAISS must not be used before a fork by more than one thread, nor DuckDB be open: so commands for indexes and vectors
+are to be given `--threads 1` here.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 
 import orjson
 import pyarrow as pa
@@ -25,6 +29,8 @@ import pyarrow.parquet as pq
 
 from core import log_store, pairing, staging
 from service.cli.main import main
+
+INDEXING = {"index", "vectors"}
 
 
 def small() -> None:
@@ -60,6 +66,12 @@ def run(kind: str, number: int, arguments: list[str], answer: int) -> int:
         killer.watch(os, name, event)
     killer.watch(os, "rmdir", "unlink")
     killer.watch(pq.ParquetWriter, "close", "close")
+    if INDEXING.intersection(arguments):
+        from indexer.arrays import NpyWriter, TextWriter
+
+        killer.watch(os, "link", "link")
+        killer.watch(NpyWriter, "append", "rows")
+        killer.watch(TextWriter, "append", "rows")
     code = main(arguments)
     os.write(answer, orjson.dumps(killer.seen))
     return code
@@ -72,12 +84,41 @@ def warm() -> None:
         main(["--home", "no-such-folder", "log", "list"])
 
 
+def warm_indexing() -> None:
+    """The same for indexes: every loop that the commands need is compiled once, not in every process."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # threads of OpenMP would not be there after the fork, but waited for
+    words = "some words that are said here again and again by one or by the other".split()
+    lines = [
+        {"id": str(n), "turns": [" ".join(words[n % 7 + turn :: 2 + n % 3]) for turn in range(4)]} for n in range(12)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "log.jsonl").write_bytes(b"\n".join(map(orjson.dumps, lines)))
+        search = ("index", "search", "warm", "words that are said", "--gold", "again and again", "--json")
+        for command in (
+            ("ingest", f"{folder}/log.jsonl", "--log", "warm"),
+            ("vectors", "train", "warm", "--min-count", "1", "--dimensions", "8", "--epochs", "1"),
+            ("index", "build", "warm", "--check-queries", "2"),
+            ("index", "delete", "warm", "--dialogue", "3"),
+            ("log", "delete", "warm", "--dialogue", "4"),
+            ("index", "update", "warm"),
+            *((*search, "--mode", f"{how}-{what}") for how in ("embedding", "bm25") for what in ("utterance", "dialog")),
+        ):
+            one_thread = ("--threads", "1") if command[0] in INDEXING else ()
+            with redirect_stdout(io.TextIOWrapper(io.BytesIO())), redirect_stderr(io.TextIOWrapper(io.BytesIO())):
+                code = main(["--quiet", "--home", folder, *command, *one_thread])
+            assert code == 0, command
+
+
 def serve() -> None:
     """Answer orders until there are none."""
     small()
     warm()
+    warm_for_indexing = False
     for line in sys.stdin.buffer:
         order = orjson.loads(line)
+        if not warm_for_indexing and INDEXING.intersection(order["arguments"]):
+            warm_indexing()
+            warm_for_indexing = True
         reading, writing = os.pipe()
         with tempfile.TemporaryFile() as out:
             child = os.fork()

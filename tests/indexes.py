@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from plain_search import RawPair
 
-from core.log_store import LogManifest, PartWriter, part_name
+from core.log_store import LogManifest, PartWriter, StoredLog, part_name
 from core.pairs import PAIR_SCHEMA, text_key
 from core.progress import Silent
 from core.text import normalise
@@ -24,12 +24,14 @@ from indexer.plan import Limits
 Words = Mapping[str, Sequence[float]]
 
 
-def add_log(places: Places, name: str, pairs: Sequence[RawPair]) -> None:
-    """Write a log of one part."""
-    (places.logs / name).mkdir(parents=True)
-    writer = PartWriter(places.logs / name / part_name(1))
+def add_to_log(places: Places, name: str, pairs: Sequence[RawPair]) -> None:
+    """Write a further part of a log, or the first one."""
+    folder = places.logs / name
+    folder.mkdir(parents=True, exist_ok=True)
+    before = StoredLog.open(places.logs, name).manifest.parts if (folder / "manifest.json").exists() else ()
+    writer = PartWriter(folder / part_name(len(before) + 1))
     writer.add(pa.RecordBatch.from_pylist([_row(pair) for pair in pairs], schema=PAIR_SCHEMA))
-    LogManifest(name=name, created="", updated="", parts=(writer.close(),)).write(places.logs / name)
+    LogManifest(name=name, created="", updated="", parts=(*before, writer.close())).write(folder)
 
 
 def _row(pair: RawPair) -> dict[str, object]:
@@ -58,18 +60,18 @@ def home_of(folder: Path, pairs: Iterable[RawPair], words: Words) -> Places:
     """A home with the logs that the pairs name, and word vectors called `glove`."""
     places = Places.under(folder)
     for name, some in groupby(sorted(pairs, key=lambda pair: pair.log), key=lambda pair: pair.log):
-        add_log(places, name, list(some))
+        add_to_log(places, name, list(some))
     add_vectors(places, "glove", words)
     return places
 
 
-def build(places: Places, name: str = "chat", *, factory: str | None = "Flat", **order: object) -> str:
-    """Build an index of all logs there are; its version."""
+def build(places: Places, name: str = "chat", *, factory: str = "Flat", **order: object) -> str:
+    """Build an index of all logs there are, to be searched through and through; its version."""
     settings = {
         "logs": tuple(sorted(path.name for path in places.logs.iterdir() if path.is_dir())),
         "vectors": "glove",
         "tokenizer": "word",
-        "limits": Limits(factory=factory, recall=0.01),
+        "limits": Limits(factory=factory, recall=1.0),
         "check_queries": 0,
         "least_coverage": 0.0,
     }
@@ -78,7 +80,7 @@ def build(places: Places, name: str = "chat", *, factory: str | None = "Flat", *
 
 def built(places: Places, name: str = "chat", *, threads: int = 1, **order: object) -> ReferenceIndex:
     """Build an index and open it."""
-    version = build(places, name, **order)
+    version = build(places, name, threads=threads, **order)
     return ReferenceIndex.open(places, f"{name}@{version}", threads=threads)
 
 

@@ -102,17 +102,15 @@ def merged(pairs: Iterable[RawPair]) -> list[MergedPair]:
 # ── similarity ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def levels_of(value: float) -> tuple[int, ...]:
-    """The level of a similarity: one, or both neighbours where the value lies on the edge between them."""
-    below = math.floor(value * MILLION)
-    over = value * MILLION - below
-    if abs(over - 0.5) < EDGE:
-        return below, below + 1
-    return (below + (over > 0.5),)
-
-
 def rounded(value: float) -> float:
     return round(value * MILLION) / MILLION
+
+
+def settled(millionths: float, seen: int | None) -> int:
+    """The level: the nearest one, or the other one if that was seen and the value lies on the edge between the two."""
+    if seen is not None and abs(abs(seen - millionths) - 0.5) < EDGE:
+        return seen
+    return round(millionths)
 
 
 class PlainVectors:
@@ -176,9 +174,7 @@ class PlainBm25:
 class PlainSearch:
     """All pairs of some logs."""
 
-    def __init__(
-        self, pairs: Sequence[RawPair], vectors: Mapping[str, Sequence[float]], tokenizer: Tokenizer
-    ) -> None:
+    def __init__(self, pairs: Sequence[RawPair], vectors: Mapping[str, Sequence[float]], tokenizer: Tokenizer) -> None:
         self.pairs, self.tokenizer, self._vectors = merged(pairs), tokenizer, PlainVectors(vectors)
         self.utterances = sorted({pair.utterance for pair in self.pairs}, key=sha)
         responses = [self._tokens(pair.response) for pair in self.pairs]
@@ -202,10 +198,10 @@ class PlainSearch:
         note = self._why_not(test, settings)
         if note:
             return Answer((), {}, note)
-        settled = [
-            (_settled(levels_of(value), pair.shown, seen or {}), pair) for value, pair in self._compared(test, settings)
+        levels = [
+            (settled(value, (seen or {}).get(pair.shown)), pair) for value, pair in self._compared(test, settings)
         ]
-        ranked = sorted(settled, key=lambda one: (-one[0], sha(one[1].response), sha(one[1].utterance)))
+        ranked = sorted(levels, key=lambda one: (-one[0], sha(one[1].response), sha(one[1].utterance)))
         return self._walk(test, settings, ranked)
 
     def _walk(self, test: TestPair, settings: SearchSettings, ranked: Sequence[tuple[int, MergedPair]]) -> Answer:
@@ -230,26 +226,29 @@ class PlainSearch:
             return "no_utterance"
         if settings.mode.endswith("dialog") and not golds(test):
             return "no_gold"
-        tokens, vector = self._text(test.utterance)
-        able = not self._known.isdisjoint(tokens) if settings.mode.startswith("bm25") else vector is not None
-        return "" if able else "no_known_word"
+        texts = [test.utterance, golds(test)[0]] if settings.mode.endswith("dialog") else [test.utterance]
+        return "" if all(self._is_known(text, settings) for text in texts) else "no_known_word"
+
+    def _is_known(self, text: str, settings: SearchSettings) -> bool:
+        tokens, vector = self._text(text)
+        return not self._known.isdisjoint(tokens) if settings.mode.startswith("bm25") else vector is not None
 
     # ── how alike ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _compared(self, test: TestPair, settings: SearchSettings) -> Iterator[tuple[float, MergedPair]]:
-        """The similarity of all pairs that can be found."""
+        """The similarity, in millionths, of all pairs that can be found."""
         alike = list(self._similar_utterances(test, settings))
         if settings.mode.endswith("utterance"):
             for similarity, utterance in alike:
                 for pair in self._by_utterance[utterance]:
-                    yield similarity, pair
+                    yield similarity * MILLION, pair
             return
-        alike = [(rounded(similarity), utterance) for similarity, utterance in alike]
-        alike = sorted((one for one in alike if one[0] > 0), key=lambda one: (-one[0], sha(one[1])))
-        for similarity, utterance in alike[: settings.depth or DIALOG_DEPTH]:
+        levels = [(level, utterance) for similarity, utterance in alike if (level := round(similarity * MILLION)) > 0]
+        levels.sort(key=lambda one: (-one[0], sha(one[1])))
+        for level, utterance in levels[: settings.depth or DIALOG_DEPTH]:
             for pair in self._by_utterance[utterance]:
                 response = max(0.0, rounded(self._response_similarity(golds(test)[0], pair.response, settings)))
-                yield similarity * (settings.alpha * response + (1 - settings.alpha) * settings.epsilon), pair
+                yield level * (settings.alpha * response + (1 - settings.alpha) * settings.epsilon), pair
 
     def _similar_utterances(self, test: TestPair, settings: SearchSettings) -> Iterator[tuple[float, str]]:
         tokens, vector = self._text(test.utterance)
@@ -287,10 +286,10 @@ class PlainSearch:
         utterance, response = normalise(test.utterance), normalise(pair.response)
         if response in map(normalise, golds(test)):
             return "test_pair" if normalise(pair.utterance) == utterance else "gold"
-        if any(self._near(gold, pair.response, settings) for gold in golds(test)):
-            return "near_gold"
         if response == utterance:
             return "parrot"
+        if any(self._near(gold, pair.response, settings) for gold in golds(test)):
+            return "near_gold"
         if self._near(test.utterance, pair.response, settings):
             return "near_parrot"
         reasons = [_closed(test, one, settings) for one in pair.occurrences]
@@ -320,7 +319,3 @@ def _closed(test: TestPair, pair: RawPair, settings: SearchSettings) -> str:
     if (after and pair.time < after) or (before and pair.time >= before):
         return "time"
     return "log" if pair.log in settings.exclude_logs else ""
-
-
-def _settled(levels: tuple[int, ...], pair: Shown, seen: Mapping[Shown, int]) -> int:
-    return seen[pair] if seen.get(pair) in levels else levels[-1]

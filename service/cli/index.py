@@ -27,10 +27,9 @@ from service.cli.common import (
 from service.cli.progress import shown_progress
 
 if TYPE_CHECKING:
-    from indexer.plan import Limits
-
     from indexer.build import Built
     from indexer.manifest import IndexManifest
+    from indexer.plan import Limits
     from indexer.search import Retrieved
 
 app = typer.Typer(help="Plan, build, search and update indexes of logs.", no_args_is_help=True)
@@ -88,9 +87,8 @@ def plan_command(
     as_json: JsonFlag = False,
 ) -> None:
     """What each kind of index of these logs would cost, and which one a build would take."""
-    from indexer.plan import choose, options  # noqa: PLC0415
-
     from indexer.estimate import demand_of  # noqa: PLC0415  compiles
+    from indexer.plan import choose, options  # noqa: PLC0415
     from service.retrieval import cores, places_of  # noqa: PLC0415
 
     limits = _limits(fit, recall, latency, factory)
@@ -156,6 +154,9 @@ def build_command(
         float, typer.Option(help="The share of the log's words that the vectors must know.", min=0.0, max=1.0)
     ] = 0.3,
     publish: Annotated[bool, typer.Option(help="Let the new version serve.")] = True,
+    again: Annotated[
+        bool, typer.Option("--again", help="Build even if the published version was made of exactly this.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of the sampling for training and for the check.")] = 1,
     threads: ThreadsOption = None,
     memory: MemoryOption = "2GiB",
@@ -171,7 +172,7 @@ def build_command(
     order = IndexOrder(
         name=name or logs[0],
         logs=tuple(logs),
-        vectors=_vectors(logs, vectors, encoder) if encoder is None or vectors else None,
+        vectors=_vectors(logs, vectors, encoder),
         encoder=encoder,
         tokenizer=tokenizer,
         sentence=SentenceSettings(norm_words=norm_words, oov=oov, weighting=weighting),  # type: ignore[arg-type]
@@ -185,7 +186,7 @@ def build_command(
         publish=publish,
     )
     with shown_progress(quiet=context.obj.quiet) as progress:
-        built = build_index(places_of(context.obj), order, progress)
+        built = build_index(places_of(context.obj), order, progress, again=again)
     _print_built(built, as_json=as_json)
 
 
@@ -194,13 +195,25 @@ def _print_built(built: Built, *, as_json: bool, **more: Any) -> None:
         "index": f"{built.name}@{built.version}",
         "id": built.manifest.id[:12],
         "published": built.published,
+        **({} if built.is_new else {"note": "made of exactly this before: nothing to do; --again builds it anew"}),
         **more,
         **_facts(built.manifest),
     }
     if as_json:
         print_json(facts)
     else:
-        print_facts(f"index {facts.pop('index')}", facts)
+        print_facts(f"index {facts.pop('index')}", _readable(facts))
+
+
+def _readable(facts: dict[str, Any]) -> dict[str, Any]:
+    """Recall with the digits that matter, and nothing that a flat index has no use for."""
+    shown = {name: value for name, value in facts.items() if not (facts["kind"] == "Flat" and name == "search_depth")}
+    for name in ("recall_at_15", "lost_similarity"):
+        if shown.get(name) is not None:
+            shown[name] = f"{shown[name]:.4f}"
+    if shown.get("recall_interval"):
+        shown["recall_interval"] = "[" + ", ".join(f"{end:.4f}" for end in shown["recall_interval"]) + "]"
+    return shown
 
 
 def _facts(manifest: IndexManifest) -> dict[str, Any]:
@@ -215,7 +228,7 @@ def _facts(manifest: IndexManifest) -> dict[str, Any]:
         "search_depth": [segment.effort for segment in manifest.segments],
         "utterances": manifest.utterances,
         "without_vector": sum(segment.utterances - segment.with_vector for segment in manifest.segments),
-        "pairs": sum(segment.pairs for segment in manifest.segments),
+        "pairs": manifest.pairs,
         "segments": len(manifest.segments),
         "superseded": sum(segment.superseded for segment in manifest.segments),
         "recall_at_15": None if check is None else check.recall,
@@ -277,7 +290,8 @@ def show_command(context: typer.Context, index: SpecArgument, as_json: JsonFlag 
     if as_json:
         print_json({"version": version, "id": manifest.id, **asdict(manifest)})
         return
-    print_facts(f"index {name}@{version}", {"id": manifest.id[:12], "created": manifest.created, **_facts(manifest)})
+    facts = {"id": manifest.id[:12], "created": manifest.created, **_facts(manifest)}
+    print_facts(f"index {name}@{version}", _readable(facts))
     print_table(
         "segments",
         ("folder", "kind", "search depth", "utterances", "superseded", "pairs"),
@@ -384,15 +398,16 @@ _NOTES: Mapping[str, str] = {
 
 def _print_found(name: str, retrieved: Retrieved) -> None:
     rows = [
-        (one.more["rank"], one.similarity, one.text, one.more["utterance"], one.more["pair"])
+        (one.more["rank"], f"{one.similarity:.4f}", one.text, one.more["utterance"], one.more["pair"])
         for one in retrieved.references
     ]
     if rows:
         print_table(name, ("", "similarity", "response", "to", "pair"), rows)
     else:
-        print_line(f"{name}\n  nothing: {_NOTES.get(retrieved.note, 'all that is similar was excluded')}")
+        print_line(name)
+        print_line(f"  nothing: {_NOTES.get(retrieved.note, 'all that is similar was excluded')}")
     if retrieved.excluded:
-        listed = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in retrieved.excluded.items())
+        listed = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in retrieved.excluded.items())
         print_line(f"  excluded: {listed}")
 
 
@@ -467,7 +482,11 @@ def _update(
         if as_json:
             print_json({"index": name, "changed": 0, "gone": 0, "published": False})
         else:
-            print_line(f"index {name} is as its logs are: nothing to do")
+            print_line(
+                f"nothing of what was named is in index {name}"
+                if erase
+                else f"index {name} is as its logs are: nothing to do"
+            )
         return
     _print_built(updated.built, as_json=as_json, changed=updated.changed, gone=updated.gone)
     if updated.worth_compacting and not as_json:
@@ -559,7 +578,6 @@ def check_command(
 ) -> None:
     """Compare what an index finds, in any mode, with a search through all of it."""
     from indexer.check import check_index  # noqa: PLC0415  compiles
-
     from indexer.queries import SearchSettings  # noqa: PLC0415
     from service.retrieval import open_index  # noqa: PLC0415
 
@@ -570,6 +588,7 @@ def check_command(
     if as_json:
         print_json(facts)
     else:
-        print_facts(f"recall of {index}, {mode}", {name: value for name, value in facts.items() if name != "index"})
+        shown = {name: f"{value:.4f}" if isinstance(value, float) else value for name, value in facts.items()}
+        print_facts(f"recall of {index}, {mode}", {name: value for name, value in shown.items() if name != "index"})
     if least is not None and measured.recall < least:
         raise CheckFailed(f"recall@15 is {measured.recall:.3f}, {least:.3f} were asked for")

@@ -36,6 +36,9 @@ class ShownProgress(CoreProgress, Protocol):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Leave the screen tidy."""
 
+    def say(self, message: str) -> None:
+        """Something worth knowing on the way."""
+
 
 def shown_progress(*, quiet: bool = False) -> ShownProgress:
     """Whatever suits where stderr goes."""
@@ -77,6 +80,10 @@ class Lines:
         """Say it at once."""
         self._say(f"warning: {harmless(message)}")
 
+    def say(self, message: str) -> None:
+        """Something worth knowing on the way."""
+        self._say(harmless(message))
+
     def _end(self) -> None:
         if self._stage:
             self._say(f"{self._stage}: done in {time.monotonic() - self._began:.1f} s")
@@ -98,6 +105,9 @@ class Quiet(Lines):
         """Say nothing."""
 
     def advance(self, amount: int) -> None:
+        """Say nothing."""
+
+    def say(self, message: str) -> None:
         """Say nothing."""
 
 
@@ -139,6 +149,10 @@ class Bars:
     def warn(self, message: str) -> None:
         """Above the bars."""
         self._bars.console.print(f"warning: {harmless(message)}", style="yellow", markup=False, highlight=False)
+
+    def say(self, message: str) -> None:
+        """Above the bars."""
+        self._bars.console.print(harmless(message), markup=False, highlight=False)
 
     def _end(self) -> None:
         if self._task is not None:

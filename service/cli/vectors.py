@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from core.errors import Corrupt, Usage
 from core.files import read_json
 from service.cli.common import (
     JsonFlag,
@@ -59,6 +60,9 @@ def train_command(
     ] = False,
     memory: MemoryOption = "1GiB",
     publish: PublishOption = True,
+    again: Annotated[
+        bool, typer.Option("--again", help="Train even if the published vectors were made of exactly this.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Train GloVe vectors on logs; the same logs, settings and seed give the same bits, interrupted or not."""
@@ -85,19 +89,15 @@ def train_command(
         ),
         publish=publish,
     )
-    losses = list[tuple[int, float]]()
     with shown_progress(quiet=context.obj.quiet) as progress:
         stored = train_vectors(
-            places_of(context.obj), order, progress, lambda epoch, loss: _tell(losses, epoch, loss, as_json=as_json)
+            places_of(context.obj),
+            order,
+            progress,
+            on_epoch=lambda epoch, loss: progress.say(f"epoch {epoch}: loss {loss:.6f}"),
+            again=again,
         )
     _print_stored(stored, as_json=as_json)
-
-
-def _tell(losses: list[tuple[int, float]], epoch: int, loss: float, *, as_json: bool) -> None:
-    """The loss of an epoch, as it ends."""
-    losses.append((epoch, loss))
-    if not as_json:
-        print_line(f"epoch {epoch}: loss {loss:.6f}")
 
 
 def _print_stored(stored: StoredVectors, *, as_json: bool) -> None:
@@ -109,6 +109,7 @@ def _print_stored(stored: StoredVectors, *, as_json: bool) -> None:
         "dimensions": stored.dimensions,
         "sha256": stored.sha256[:12],
         "published": stored.published,
+        **({} if stored.is_new else {"note": "made of exactly this before: nothing to do; --again makes them anew"}),
         **_of_details(stored.details),
     }
     print_facts(f"vectors {stored.name}@{stored.version}", facts)
@@ -178,7 +179,10 @@ def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
 
 
 def _listed(folder: Path, name: str, version: str, *, current: bool) -> dict[str, Any]:
-    manifest: dict[str, Any] = read_json(folder / "manifest.json")
+    try:
+        manifest: dict[str, Any] = read_json(folder / "manifest.json")
+    except Corrupt as error:
+        manifest = {"details": {"made": error.message}}
     return {
         "name": name,
         "version": version,
@@ -253,6 +257,18 @@ def write_command(
     print_line(f"{file}: {counted(len(opened.words), 'word')} of {opened.dimensions} dimensions, SHA-256 {digest[:12]}")
 
 
+@app.command("publish")
+def publish_command(context: typer.Context, vectors: SpecArgument) -> None:
+    """Let a name stand for this version: one that was made without publishing, or another one."""
+    from service.retrieval import places_of  # noqa: PLC0415  compiles
+
+    name, at, version = vectors.partition("@")
+    if not at:
+        raise Usage(f"{vectors!r} names no version", remedy="give NAME@VERSION: refaug vectors list")
+    places_of(context.obj).vectors.publish(name, version)
+    print_line(f"vectors {name}@{version} are published")
+
+
 @app.command("rollback")
 def rollback_command(
     context: typer.Context,
@@ -278,7 +294,11 @@ def gc_command(
 
     places = places_of(context.obj)
     needed = vectors_in_use(places)
-    removed = places.vectors.gc(name, keep, lambda one, version: f"{one}@{version}" in needed)
+
+    def is_needed(one: str, version: str) -> bool:
+        return read_json(places.vectors.folder(one, version) / "manifest.json").get("sha256") in needed
+
+    removed = places.vectors.gc(name, keep, is_needed)
     if as_json:
         print_json({"vectors": name, "removed": removed})
     else:

@@ -13,6 +13,7 @@ from plain_glove import cooccurrences
 
 from core.errors import BadInput, Corrupt, NotFound, Usage
 from core.progress import Silent
+from indexer import cooccurrence
 from indexer.cooccurrence import Batch, Cooccurrences, CooccurrenceSettings, count_cooccurrences
 
 Texts = Sequence[Sequence[int]]
@@ -78,6 +79,16 @@ def test_neither_budget_nor_batches_change_a_bit(memory: int, batch: int, tmp_pa
         "rows.npy",
         "values.npy",
     ]
+
+
+@pytest.mark.parametrize("memory", [1, 1 << 20])
+def test_kernels_called_for_small_pieces_come_to_the_same(
+    memory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cooccurrence, "_PLACES_A_CALL", 3)
+    monkeypatch.setattr(cooccurrence, "_ENTRIES_A_CALL", 1)
+    texts = random_texts(4, 100, 300)
+    assert as_dictionary(counted(texts, 300, tmp_path, memory_bytes=memory)) == cooccurrences(texts, 15)
 
 
 def test_a_text_longer_than_the_budget_is_counted_whole(tmp_path: Path) -> None:

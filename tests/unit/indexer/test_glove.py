@@ -13,6 +13,7 @@ from plain_glove import AdaGrad
 
 from core.errors import BadInput, Usage
 from core.progress import Silent
+from indexer import glove_blocks
 from indexer.cooccurrence import Cooccurrences, CooccurrenceSettings, count_cooccurrences
 from indexer.glove import GloveSettings, Trained, block_settings, new_parameters, strata, train_glove
 from indexer.glove_blocks import Blocks, BlockSettings, ranges_for
@@ -283,6 +284,17 @@ def test_blocks_that_are_there_are_used_again_and_others_replaced(counted: Coocc
     assert again.pairs.tobytes() == made.pairs.tobytes()
     other = Blocks.lay_out(counted, replace(first, ranges=5), tmp_path / "blocks", Silent())
     assert len(other.starts) == 16
+
+
+def test_blocks_are_the_same_whatever_the_pieces_they_are_dealt_in(
+    counted: Cooccurrences, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = BlockSettings(ranges=4, x_max=10.0, alpha=0.75, seed=1)
+    whole = Blocks.lay_out(counted, settings, tmp_path / "whole", Silent())
+    monkeypatch.setattr(glove_blocks, "_ENTRIES_A_CALL", 7)
+    pieces = Blocks.lay_out(counted, settings, tmp_path / "pieces", Silent())
+    assert pieces.pairs.tobytes() == whole.pairs.tobytes()
+    assert pieces.targets.tobytes() == whole.targets.tobytes()
 
 
 @pytest.mark.parametrize(

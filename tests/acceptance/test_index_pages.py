@@ -1,0 +1,160 @@
+"""The pages about vectors, indexes and artefacts do what they show, and their tables are those of the code."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from acceptance.examples import ROOT, run, whole
+from typer.main import get_command
+
+from indexer.ann import AnnKind
+from indexer.arrays import ROWS_A_BATCH
+from indexer.bm25 import Bm25Settings
+from indexer.manifest import ErasedKeys, IndexManifest, LogState, RecallCheck, SegmentInfo, VectorSource
+from indexer.plan import EXACT_BELOW
+from indexer.queries import SearchSettings
+from indexer.ranking import Reason
+from indexer.recall import AT, KEPT, QUERIES
+from indexer.sentence_vectors import SentenceSettings
+from service.cli import main as cli
+
+DOCS = ROOT / "docs"
+
+
+def text_of(page: str) -> str:
+    return (DOCS / f"{page}.md").read_text("utf-8")
+
+
+def table(page: str, start: str) -> list[list[str]]:
+    """The body of the first table after some text of a page."""
+    found = re.search(r"^\|[^\n]*\|\n\|[-| ]+\|\n((?:\|[^\n]*\|\n)*)", text_of(page).split(start, 1)[1], re.MULTILINE)
+    assert found is not None, f"{page}.md has no table after {start!r}"
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in found[1].splitlines()]
+
+
+def codes(cell: str) -> list[str]:
+    """Everything in a cell that is inline code."""
+    return re.findall(r"`([^`]+)`", cell)
+
+
+# ── examples ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("page", ["vectors", "artefacts"])
+def test_every_example_of_the_page_gives_what_it_shows(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(whole(DOCS / f"{page}.md"), tmp_path, monkeypatch, capfd)
+
+
+def test_every_example_of_the_page_about_indexes_gives_what_it_shows_with_any_number_of_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    runner = run(whole(DOCS / "indexes.md"), tmp_path, monkeypatch, capfd)
+    answers = [
+        runner.answer(f"refaug index search demo --items demo-items.jsonl --threads {threads}") for threads in (1, 3)
+    ]
+    assert answers[0] == answers[1]
+    assert answers[0][1].count("\n") == 200
+
+
+def test_every_example_of_the_page_about_files_gives_what_it_shows_and_the_files_are_those_it_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(whole(DOCS / "index-format.md"), tmp_path, monkeypatch, capfd)
+    version = max((tmp_path / "home" / "indexes" / "demo").glob("*/manifest.json")).parent
+    manifest = json.loads((version / "manifest.json").read_text("utf-8"))
+    listed = {name: (row[1], row[2]) for row in table("index-format", "<!-- segment -->") for name in codes(row[0])}
+    assert {path.name for path in (version / "segments/0").iterdir()} == {*listed, "bm25"} - {"vectors.npy"}
+    assert {path.name for path in (version / "segments/1").iterdir()} == {*listed} - {"vectors.npy"}
+    for name, (kind, rows) in listed.items():
+        if (version / "segments/0" / name).exists():
+            assert sizes(version / "segments/0" / name, manifest["segments"][0]) in ((codes(kind), rows), None), name
+    assert {name for row in table("index-format", "<!-- bm25 -->") for name in codes(row[0])} == {
+        path.name for path in (version / "segments/0/bm25").iterdir()
+    }
+    of_manifest = table("index-format", "<!-- manifest -->")
+    assert {name for row in of_manifest for name in codes(row[0])} == set(manifest)
+    whole_table = {name for row in of_manifest for cell in row for name in codes(cell)}
+    kinds = (
+        IndexManifest,
+        LogState,
+        VectorSource,
+        SegmentInfo,
+        RecallCheck,
+        ErasedKeys,
+        SentenceSettings,
+        Bm25Settings,
+    )
+    assert {field.name for kind in kinds for field in fields(kind)} - whole_table == set()
+    others = [path.name for path in version.iterdir() if path.name != "segments"]
+    assert [name for name in others if name not in text_of("index-format")] == []
+
+
+def sizes(path: Path, segment: dict[str, Any]) -> tuple[list[str], str] | None:
+    """A file's type and what it has a row for, in the words of the page; None where that is not told by a number."""
+    if path.suffix == ".faiss":
+        return None
+    if path.suffix == ".arrow":
+        opened = pa.ipc.open_file(path)
+        kind, count = [", ".join(f"{field.name}: {field.type}" for field in opened.schema)], opened.read_all().num_rows
+    else:
+        array = np.load(path)
+        if array.ndim != 1 or "tokens" in path.stem:
+            return None
+        kind, count = [array.dtype.name], len(array)
+    names = {
+        segment["utterances"]: "utterance",
+        segment["utterances"] + 1: "utterance, and one",
+        segment["pairs"]: "pair",
+        segment["pairs"] + 1: "pair, and one",
+        segment["occurrences"]: "occurrence",
+        segment["extra_words"]: "word without a vector",
+    }
+    assert len(names) == 6
+    return kind, "vector" if path.name == "vector_rows.npy" and count == segment["with_vector"] else names[count]
+
+
+# ── tables and numbers ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_settings_of_training_have_the_defaults_that_the_page_shows() -> None:
+    command: Any = get_command(cli.app)
+    options = {one.opts[0]: one.default for one in command.commands["vectors"].commands["train"].params}
+    for row in table("vectors", "### Settings"):
+        assert float(row[2].replace(",", "")) == options[codes(row[0])[0]]
+
+
+def test_every_reason_is_on_the_page_in_the_words_in_which_it_is_counted() -> None:
+    listed = [codes(row[0])[0] for row in table("indexes", "<!-- reasons -->")]
+    assert listed == [reason.name.lower() for reason in Reason if reason]
+
+
+def test_the_bytes_of_a_vector_are_those_of_each_kind() -> None:
+    for row in table("indexes", "## Kinds of index"):
+        assert int(row[1].removesuffix(" bytes").replace(",", "")) == AnnKind.of(codes(row[0])[0], 200).row_bytes
+
+
+NUMBERS = [
+    ("indexes", f"the choice below {EXACT_BELOW:,} utterances"),
+    ("indexes", f"`--check-queries` utterances ({QUERIES:,})"),
+    ("indexes", f"as similar as the {AT}th exact one"),
+    ("indexes", f"α = {SearchSettings().alpha} and ε = {SearchSettings().epsilon}"),
+    ("indexes", f"k1 = {Bm25Settings().k1} and b = {Bm25Settings().b}"),
+    ("indexes", f"both have {SearchSettings().near_tokens} tokens or more, and that {SearchSettings().near} of"),
+    ("indexes", f"a = {SentenceSettings().sif_a}"),
+    ("index-format", f"batches of {ROWS_A_BATCH:,} rows"),
+    ("index-format", f"(queries, {KEPT})"),
+]
+
+
+@pytest.mark.parametrize(("page", "said"), NUMBERS)
+def test_a_number_on_the_page_is_that_of_the_code(page: str, said: str) -> None:
+    assert said in text_of(page)

@@ -1,0 +1,781 @@
+"""`refaug index …`: what is built, what is found, what is refused and why, and what becomes of versions."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import numpy as np
+import orjson
+import pytest
+from conftest import require
+from indexes import add_vectors
+from integration.conftest import ROOT
+
+from core import ingest as ingesting
+from core import word_vectors
+from core.errors import StorageFull
+from core.ingest import IngestOrder
+from core.progress import Silent
+from core.text import normalise
+from core.word_vectors import open_word_vectors
+from indexer.build import build_index
+from indexer.cooccurrence import CooccurrenceSettings
+from indexer.glove import GloveSettings
+from indexer.index import ReferenceIndex
+from indexer.manifest import IndexManifest
+from indexer.order import IndexOrder
+from indexer.places import Places
+from indexer.train_vectors import VectorsOrder, train_vectors
+from indexer.update import update_index
+
+WORDS = "tea rain bus late cold shop film dog walk soup lamp sofa train song milk road".split()
+SPEAKERS = ["ann", "bob", "cem"]
+MODES = ["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog"]
+BEGAN = 1_600_000_000
+FEW = ("--check-queries", "20")
+
+
+def talk(*, count=60, seed=1):
+    """Dialogues of our own: id, and turns with a speaker and a time."""
+    rng = random.Random(seed)
+    return [
+        {
+            "id": f"d{number}",
+            "turns": [
+                {
+                    "text": " ".join(rng.choices(WORDS, k=rng.randint(2, 6))),
+                    "speaker": rng.choice(SPEAKERS),
+                    "time": BEGAN + 1_000 * number + turn,
+                }
+                for turn in range(4)
+            ],
+        }
+        for number in range(count)
+    ]
+
+
+def lines(rows) -> bytes:
+    return b"\n".join(map(orjson.dumps, rows))
+
+
+def pairs_of(rows):
+    """(pair id, utterance, response) of every two turns that follow each other."""
+    return [
+        (f"chat/{row['id']}#{place}", before["text"], after["text"])
+        for row in rows
+        for place, (before, after) in enumerate(zip(row["turns"], row["turns"][1:], strict=False), start=1)
+    ]
+
+
+def prepare(home, rows):
+    """A log, its vectors, and an index of it, without the command."""
+    home.mkdir(parents=True)
+    (home / "talk.jsonl").write_bytes(lines(rows))
+    places = Places.under(home)
+    ingesting.ingest(IngestOrder(sources=(str(home / "talk.jsonl"),), log="chat"), places.logs, Silent())
+    order = VectorsOrder(
+        name="chat",
+        logs=("chat",),
+        min_count=1,
+        cooccurrence=CooccurrenceSettings(memory_bytes=1 << 20),
+        glove=GloveSettings(dimensions=12, epochs=2, threads=1),
+    )
+    train_vectors(places, order, Silent())
+    return places
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory):
+    """A home with a log and vectors, and one with an index as well."""
+    folder = tmp_path_factory.mktemp("prepared")
+    places = prepare(folder / "ready", talk())
+    shutil.copytree(folder / "ready", folder / "built")
+    places = Places.under(folder / "built")
+    build_index(places, IndexOrder(name="chat", logs=("chat",), vectors="chat", check_queries=20), Silent())
+    return folder
+
+
+@pytest.fixture
+def ready(home, homes):
+    shutil.copytree(homes / "ready", home.path)
+    return home
+
+
+@pytest.fixture
+def built(home, homes):
+    shutil.copytree(homes / "built", home.path)
+    return home
+
+
+def listed(home, name="chat"):
+    rows = home("index", "list", "--json").json["indexes"]
+    return [(int(row["version"].partition(".")[2]), row["published"]) for row in rows if row["name"] == name]
+
+
+def folder_of(home, name="chat"):
+    """The newest version."""
+    versions = Places.under(home.path).indexes
+    return versions.folder(name, versions.versions(name)[-1])
+
+
+def found(home, *arguments, index="chat"):
+    """What a search prints, one object a test pair."""
+    result = home("index", "search", index, *arguments, "--json")
+    assert result.code == 0, result.err
+    return [orjson.loads(line) for line in result.out.splitlines()]
+
+
+def everything(home, index="chat"):
+    """The ids of all pairs that can be found, as far as texts differ."""
+    return [one["pair"] for one in found(home, " ".join(WORDS), "-k", "1000", index=index)[0]["references"]]
+
+
+# ── planning and building ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_plan_names_the_kind_that_a_build_then_takes(ready):
+    plan = ready("index", "plan", "chat", "--json").json
+    utterances = {normalise(utterance) for _, utterance, _ in pairs_of(talk())}
+    assert (plan["demand"]["rows"], plan["demand"]["dimensions"], plan["demand"]["words"]) == (
+        len(utterances),
+        12,
+        len(WORDS),
+    )
+    assert plan["demand"]["occurrences"] == len(pairs_of(talk()))
+    chosen = [option["factory"] for option in plan["options"] if option["chosen"]]
+    assert ready("index", "build", "chat", *FEW, "--json").json["kind"] == chosen[0] == "Flat"
+    one = ready("index", "plan", "chat", "--index", "IVF4,SQ8", "--json").json["options"]
+    assert [(option["factory"], option["chosen"]) for option in one] == [("IVF4,SQ8", True)]
+    people = ready("index", "plan", "chat").out
+    assert "Flat: exact" in people
+    assert "← chosen" in people
+
+
+def test_limits_that_nothing_keeps_are_told_with_the_nearest(ready):
+    for command in ("plan", "build"):
+        result = ready("index", command, "chat", "--fit", "1KiB", "--json")
+        assert (result.code, result.error["code"]) == (2, "usage")
+        assert "Flat, takes " in result.error["message"]
+        assert "where 1 KiB are allowed" in result.error["message"]
+    assert listed(ready) == []
+
+
+def test_a_build_tells_what_it_built_and_so_do_show_and_list(ready):
+    told = ready("index", "build", "chat", *FEW, "--json").json
+    pairs = {(normalise(utterance), normalise(response)) for _, utterance, response in pairs_of(talk())}
+    wanted = {
+        "published": True,
+        "logs": ["chat"],
+        "vectors": f"chat@{ready('vectors', 'list', '--json').json['vectors'][0]['version']}",
+        "dimensions": 12,
+        "tokenizer": "word",
+        "kind": "Flat",
+        "utterances": len({utterance for utterance, _ in pairs}),
+        "without_vector": 0,
+        "pairs": len(pairs),
+        "segments": 1,
+        "superseded": 0,
+        "recall_at_15": 1.0,
+        "recall_interval": [1.0, 1.0],
+        "lost_similarity": 0.0,
+        "recall_target": 0.95,
+        "recall_queries": 20,
+    }
+    assert {name: told[name] for name in wanted} == wanted
+    shown = ready("index", "show", "chat", "--json").json
+    assert (f"chat@{shown['version']}", shown["id"][:12]) == (told["index"], told["id"])
+    assert shown["segments"][0]["occurrences"] == len(pairs_of(talk()))
+    assert sum(facts["size"] for facts in shown["files"].values()) == told["bytes"]
+    row = ready("index", "list", "--json").json["indexes"][0]
+    assert (row["name"], row["published"], row["pairs"], row["bytes"]) == ("chat", True, len(pairs), told["bytes"])
+    assert ready("index", "show", "chat").out.startswith(f"index {told['index']}\n")
+    assert list((ready.path / "cache").iterdir()) == []
+
+
+def test_the_content_does_not_depend_on_threads_memory_or_the_name(ready):
+    ids = [
+        ready("index", "build", "chat", *FEW, *more, "--json").json["id"]
+        for more in (("--threads", "1"), ("--threads", "2"), ("--memory", "1MiB"), ("--name", "other"))
+    ]
+    assert len(set(ids)) == 1
+    other = ready("index", "build", "chat", *FEW, "--weighting", "sif", "--json").json["id"]
+    assert other != ids[0]
+
+
+def test_several_logs_make_one_index_and_one_of_them_can_be_left_out(ready, tmp_path):
+    more = [{**row, "id": f"more{row['id']}"} for row in talk(count=5, seed=2)]
+    (tmp_path / "more.jsonl").write_bytes(lines(more))
+    ready.ingest(tmp_path / "more.jsonl", log="more")
+    told = ready("index", "build", "more", "chat", "--name", "both", "--vectors", "chat", *FEW, "--json").json
+    assert told["logs"] == ["chat", "more"]
+    logs = {one["log"] for one in found(ready, " ".join(WORDS), "-k", "1000", index="both")[0]["references"]}
+    assert logs == {"chat", "more"}
+    without = found(ready, " ".join(WORDS), "-k", "1000", "--exclude-log", "more", index="both")[0]
+    assert {one["log"] for one in without["references"]} == {"chat"}
+    assert without["excluded"]["log"] == 15
+    unknown = ready("index", "search", "both", "tea", "--exclude-log", "talk", "--json")
+    assert (unknown.code, unknown.error["remedy"]) == (2, "it has: chat, more")
+
+
+def test_an_empty_log_cannot_be_indexed(ready):
+    names = [f"d{number}" for number in range(60)]
+    (ready.path / "names").write_text("\n".join(names))
+    ready("log", "delete", "chat", "--dialogues", ready.path / "names")
+    result = ready("index", "build", "chat", "--json")
+    assert (result.code, result.error["code"]) == (3, "bad_input")
+    assert result.error["message"] == "log chat has no pairs"
+    assert listed(ready) == []
+
+
+def test_vectors_of_another_language_are_refused_with_the_share_they_know(ready, tmp_path):
+    (tmp_path / "other.txt").write_text("thé 1 0 0\ntea 0 1 0\nrain 0 0 1\n")
+    ready("vectors", "import", "other", tmp_path / "other.txt")
+    words = [word for text in {utterance for _, utterance, _ in pairs_of(talk())} for word in text.split()]
+    share = sum(word in ("tea", "rain") for word in words) / len(words)
+    result = ready("index", "build", "chat", "--vectors", "other", *FEW, "--json")
+    assert (result.code, result.error["code"]) == (3, "bad_input")
+    assert f"only {100 * share:.1f} % of the words of the log have a vector in other@" in result.error["message"]
+    assert "at least 30 % are wanted" in result.error["message"]
+    assert listed(ready) == []
+    assert ready("index", "build", "chat", "--vectors", "other", "--least-coverage", "0.05", *FEW).code == 0
+
+
+def test_an_index_none_of_whose_words_has_a_vector_still_knows_its_words(ready, tmp_path):
+    (tmp_path / "other.txt").write_text("thé 1 0 0\nlait 0 1 0\n")
+    ready("vectors", "import", "other", tmp_path / "other.txt")
+    told = ready("index", "build", "chat", "--vectors", "other", "--least-coverage", "0", *FEW, "--json").json
+    assert told["without_vector"] == told["utterances"]
+    assert found(ready, "tea and rain")[0] == {
+        "id": "tea and rain",
+        "references": [],
+        "excluded": {},
+        "note": "no_known_word",
+    }
+    assert found(ready, "thé")[0]["references"] == []
+    assert len(found(ready, "tea rain", "--mode", "bm25-utterance", "-k", "5")[0]["references"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("build", "nowhere"), 3, "no log 'nowhere'"),
+        (("build", "chat", "nowhere"), 3, "no log 'nowhere'"),
+        (("build", "chat", "--vectors", "nowhere"), 3, "no vectors 'nowhere'"),
+        (("build", "chat", "--vectors", "chat@2020-01-01.1"), 3, "no vectors 'chat@2020-01-01.1'"),
+        (("build", "chat", "--name", "../up"), 2, "'../up' is no name"),
+        (("build", "chat", "chat"), 2, "named twice"),
+        (("build", "chat", "--index", "nonsense"), 2, "'nonsense'"),
+        (("build", "chat", "--index", "PQ4"), 2, "'PQ4'"),
+        (("build", "chat", "--recall", "0"), 2, "a recall of 0"),
+        (("build", "chat", "--latency", "0"), 2, "0.0 ms"),
+        (("build", "chat", "--fit", "much"), 2, "'much' is not a size"),
+        (("build", "chat", "--tokenizer", "nonsense"), 2, "'nonsense'"),
+        (("build", "chat", "--oov", "nonsense"), 2, "'nonsense'"),
+        (("build", "chat", "--weighting", "nonsense"), 2, "'nonsense'"),
+        (("build", "chat", "--encoder", "nowhere"), 3, "no encoder"),
+        (("build", "chat", "--encoder", "nowhere", "--vectors", "chat"), 2, "either word vectors or an encoder"),
+        (("plan", "nowhere"), 3, "no log 'nowhere'"),
+        (("search", "nowhere", "tea"), 3, "no index 'nowhere'"),
+        (("search", "../up", "tea"), 2, "'../up' is no name"),
+        (("search", "chat@2020-01-01.1", "tea"), 3, "no index 'chat@2020-01-01.1'"),
+        (("search", "chat"), 2, "give either utterances or --items"),
+        (("search", "chat", "tea", "--items", "x.jsonl"), 2, "give either utterances or --items"),
+        (("search", "chat", "--items", "x.jsonl"), 3, "x.jsonl"),
+        (("search", "chat", "tea", "--mode", "nonsense"), 2, "no mode is called 'nonsense'"),
+        (("search", "chat", "tea", "-k", "1001"), 2, "'-k'"),
+        (("search", "chat", "tea", "--depth", "3"), 2, "a depth of 3 does not go with k=15"),
+        (("search", "chat", "tea", "--after", "yesterday"), 2, "--after 'yesterday' is no time"),
+        (("show", "nowhere"), 3, "no index 'nowhere'"),
+        (("check", "nowhere"), 3, "no index 'nowhere'"),
+        (("check", "chat", "--mode", "nonsense"), 2, "no mode is called 'nonsense'"),
+        (("publish", "chat"), 2, "'chat' names no version"),
+        (("publish", "chat@yesterday"), 3, "no index 'chat@yesterday'"),
+        (("publish", "nowhere@2020-01-01.1"), 3, "no index 'nowhere'"),
+        (("rollback", "nowhere"), 3, "no index 'nowhere'"),
+        (("rollback", "chat"), 4, "oldest"),
+        (("rollback", "chat", "--to", "2020-01-01.1"), 3, "no index 'chat@2020-01-01.1'"),
+        (("gc", "nowhere"), 3, "no index 'nowhere'"),
+        (("update", "nowhere"), 3, "no index 'nowhere'"),
+        (("compact", "nowhere"), 3, "no index 'nowhere'"),
+        (("delete", "nowhere", "--pair", "chat/d1#1"), 3, "no index 'nowhere'"),
+        (("delete", "chat"), 2, "nothing is named that should go"),
+        (("delete", "chat", "--dialogues-from", "x.txt"), 3, "x.txt"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_leaves_nothing_behind(built, arguments, code, told):
+    before = sorted(built.path.rglob("*"))
+    result = built("index", *arguments)
+    assert (result.code, told in result.err) == (code, True), result.err
+    assert "Traceback" not in result.err
+    assert sorted(built.path.rglob("*")) == before
+
+
+# ── searching ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def plainly(home, text, k):
+    """The k best (similarity, response) by cosine of mean unit vectors, from the definition, with numpy."""
+    folder = next(path for path in (home.path / "vectors/chat").iterdir() if path.is_dir())
+    vectors = open_word_vectors(folder)
+    units = vectors.matrix.astype(np.float64)
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+
+    def sentence(words):
+        mean = units[[vectors.index[word] for word in words.split()]].sum(axis=0)
+        return mean / np.linalg.norm(mean)
+
+    best = {}
+    for _, utterance, response in pairs_of(talk()):
+        if response != text:
+            similarity = round(float(sentence(text) @ sentence(utterance)), 6)
+            best[response] = max(similarity, best.get(response, -1.0))
+    return sorted(best.values(), reverse=True)[:k], best
+
+
+def test_the_references_are_the_responses_to_the_most_similar_utterances(built):
+    text = "tea rain bus"
+    wanted, best = plainly(built, text, 20)
+    (answer,) = found(built, text, "-k", "20")
+    assert [one["similarity"] for one in answer["references"]] == pytest.approx(wanted, abs=1.1e-6)
+    pairs = {pair: (utterance, response) for pair, utterance, response in pairs_of(talk())}
+    version = folder_of(built).name
+    for rank, one in enumerate(answer["references"], start=1):
+        assert (one["rank"], one["source"], one["log"], one["index"]) == (rank, "retrieved", "chat", f"chat@{version}")
+        assert pairs[one["pair"]] == (one["utterance"], one["text"])
+        assert one["dialogue"] == one["pair"].partition("/")[2].partition("#")[0]
+        assert one["similarity"] == pytest.approx(best[one["text"]], abs=1.1e-6)
+    people = built("index", "search", "chat", text).out.splitlines()
+    assert people[0] == text
+    assert answer["references"][0]["text"] in people[2]
+
+
+def test_utterances_are_answered_in_the_order_given_and_alone_as_together(built):
+    texts = ["tea rain", "xqzz", "song", "tea rain"]
+    together = found(built, *texts, "-k", "7")
+    assert [answer["id"] for answer in together] == texts
+    assert together == [found(built, text, "-k", "7")[0] for text in texts]
+    assert together == found(built, *texts, "-k", "7", "--threads", "2")
+    assert together[1] == {"id": "xqzz", "references": [], "excluded": {}, "note": "no_known_word"}
+    said = built("index", "search", "chat", "xqzz", "...", "--mode", "embedding-utterance").out
+    assert said == "xqzz\n  nothing: the index knows none of its words\n...\n  nothing: the index knows none of its words\n"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_items_are_answered_a_line_each_and_bad_ones_named(built, tmp_path, mode):
+    rows = [
+        {"id": "one", "utterance": "tea rain bus", "references": ["milk and road"]},
+        {"id": "two", "turns": ["film", "dog walk"], "references": ["sofa soup"], "exclude": ["d1", "d2"]},
+        {"id": "bad", "utterance": 3},
+        {"id": "own", "utterance": "lamp train", "references": ["song"], "dialogue": "d3"},
+    ]
+    (tmp_path / "items.jsonl").write_bytes(lines(rows))
+    answers = found(built, "--items", tmp_path / "items.jsonl", "--mode", mode, "-k", "1000")
+    assert [answer.get("id") for answer in answers] == ["one", "two", None, "own"]
+    assert "line 3" in answers[2]["error"]
+    assert {one["dialogue"] for one in answers[1]["references"]}.isdisjoint({"d1", "d2"})
+    assert {one["dialogue"] for one in answers[3]["references"]}.isdisjoint({"d3"})
+    assert answers[1]["excluded"]["dialogue"] > 0
+    alone = found(built, "tea rain bus", "--gold", "milk and road", "--mode", mode, "-k", "1000")[0]
+    assert answers[0] == {**alone, "id": "one"}
+
+
+def test_pairs_outside_the_times_and_in_named_dialogues_are_left_out_and_counted(built):
+    everywhere = found(built, "tea rain bus", "-k", "1000")[0]
+    begin, end = BEGAN + 20_000, BEGAN + 30_000  # the dialogues d20 to d29
+    moments = [datetime.fromtimestamp(moment, UTC).isoformat() for moment in (begin, end)]
+    between = found(built, "tea rain bus", "-k", "1000", "--after", moments[0], "--before", moments[1][:-6])[0]
+    assert {one["dialogue"] for one in between["references"]} == {f"d{number}" for number in range(20, 30)}
+    wanted = [one["text"] for one in everywhere["references"] if 20 <= int(one["dialogue"][1:]) < 30]
+    assert [one["text"] for one in between["references"]] == wanted
+    assert between["excluded"]["time"] == len({pair[1:] for pair in pairs_of(talk())}) - 30
+    some = found(built, "tea rain bus", "-k", "1000", "--exclude-dialogue", "d20", "--exclude-dialogue", "d21")[0]
+    assert {one["dialogue"] for one in some["references"]}.isdisjoint({"d20", "d21"})
+    assert some["excluded"]["dialogue"] == 6
+
+
+def test_a_dialog_mode_without_a_response_says_what_it_lacks(built):
+    for mode in ("embedding-dialog", "bm25-dialog"):
+        assert found(built, "tea", "--mode", mode) == [
+            {"id": "tea", "references": [], "excluded": {}, "note": "no_gold"}
+        ]
+    assert "give the test pair's with --gold" in built("index", "search", "chat", "tea", "--mode", mode).out
+
+
+def test_an_index_without_bm25_says_so(ready):
+    ready("index", "build", "chat", "--no-bm25", *FEW)
+    result = ready("index", "search", "chat", "tea", "--mode", "bm25-utterance", "--json")
+    assert (result.code, result.error["message"]) == (2, "the index was built without BM25")
+    assert len(found(ready, "tea")[0]["references"]) == 15
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_check_in_any_mode_finds_that_a_flat_index_finds_everything(built, mode):
+    measured = built("index", "check", "chat", "--mode", mode, "--queries", "30", "--json").json
+    assert (measured["index"], measured["mode"], measured["queries"], measured["k"]) == ("chat", mode, 30, 15)
+    assert (measured["recall"], measured["lost_similarity"]) == (1.0, 0.0)
+
+
+# ── recall, versions ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_index_that_finds_too_little_is_there_but_not_published(ready):
+    result = ready("index", "build", "chat", "--index", "HNSW2", "--recall", "1.0", "--json")
+    assert (result.code, result.error["code"]) == (6, "check_failed")
+    row = ready("index", "list", "--json").json["indexes"][0]
+    name = f"chat@{row['version']}"
+    assert (row["published"], row["kind"], row["recall_at_15"] < 1) == (False, "HNSW2", True)
+    assert f"{name} was built but not published: it finds {100 * row['recall_at_15']:.1f} %" in result.error["message"]
+    assert f"refaug index publish {name}" in result.error["remedy"]
+    unpublished = ready("index", "search", "chat", "tea", "--json")
+    assert (unpublished.code, unpublished.error["code"]) == (4, "conflict")
+    assert name in unpublished.error["remedy"]
+    assert found(ready, "tea", index=name)[0]["references"]
+    assert ready("index", "check", name, "--least", "0.5").code == 0
+    check = ready("index", "check", name, "--queries", "150", "--least", "1.0", "--json")
+    assert (check.code, check.error["code"]) == (6, "check_failed")
+    assert ready("index", "publish", name).out == f"index {name} is published\n"
+    assert found(ready, "tea")[0] == found(ready, "tea", index=name)[0]
+
+
+def test_versions_are_published_rolled_back_and_removed_by_replacing_one_file(built):
+    def current():
+        return (built.path / "indexes/chat/CURRENT").read_text().strip().partition(".")[2]
+
+    day = folder_of(built).name.partition(".")[0]
+    for more in ((), ("--no-publish",), ()):
+        built("index", "build", "chat", *FEW, *more)
+    assert listed(built) == [(1, False), (2, False), (3, False), (4, True)]
+    before = {path: path.stat().st_mtime_ns for path in built.path.rglob("*") if path.is_file()}
+    assert built("index", "rollback", "chat").out == f"index chat@{day}.3 is published\n"
+    after = {path: path.stat().st_mtime_ns for path in built.path.rglob("*") if path.is_file()}
+    assert [path.name for path in before if before[path] != after.get(path) and path.name != ".lock"] == ["CURRENT"]
+    assert current() == "3"
+    assert built("index", "rollback", "chat", "--to", f"{day}.1").code == 0
+    assert built("index", "rollback", "chat").code == 4
+    assert built("index", "publish", f"chat@{day}.2").code == 0
+    assert found(built, "tea")[0]["references"][0]["index"] == f"chat@{day}.2"
+    assert built("index", "gc", "chat", "--keep", "1", "--json").json == {
+        "index": "chat",
+        "removed": [f"{day}.1", f"{day}.3"],
+    }
+    assert listed(built) == [(2, True), (4, False)]
+    assert built("index", "gc", "chat").out == "index chat: 0 versions removed\n"
+    built("index", "build", "chat", *FEW)
+    assert listed(built) == [(2, False), (4, False), (5, True)]
+
+
+# A command that waits, when a stage begins, until it is told to go on.
+PROGRAM = """if True:
+    import sys
+    from service.cli import progress
+    from service.cli.main import main
+
+    begin, wanted = progress.Lines.stage, sys.argv[1]
+
+    def wait(self, name, total=None, unit=""):
+        begin(self, name, total, unit)
+        if name == wanted:
+            print("waiting", flush=True)
+            sys.stdin.readline()
+
+    progress.Lines.stage = wait
+    sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.fixture
+def begun():
+    """Start a command that waits when a stage begins."""
+    running = []
+
+    def begin(home, stage, *command):
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, stage, "--home", str(home.path), *command, "--json"],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        running.append(process)
+        assert process.stdout.readline() == b"waiting\n"
+        return process
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def finish(process):
+    """Let it go on to its end: exit code, error."""
+    _, err = process.communicate(b"\n")
+    error = orjson.loads(err[err.index(b'{"error"') :])["error"] if b'{"error"' in err else None
+    return process.returncode, error
+
+
+def test_only_one_builds_an_index_and_what_its_log_loses_meanwhile_is_never_published(ready, begun):
+    secret = "unmistakable words of one speaker"
+    (ready.path / "more.jsonl").write_bytes(lines([{"id": "gone", "turns": ["tea tea", secret, "milk"]}]))
+    ready.ingest(ready.path / "more.jsonl")
+    (ready.path / "more.jsonl").unlink()
+    process = begun(ready, "planning", "index", "build", "chat", *FEW)
+    second = ready("index", "build", "chat", *FEW, "--json")
+    assert (second.code, second.error["code"]) == (4, "locked")
+    assert f"building index chat, process {process.pid}" in second.error["message"]
+    for command in (("update", "chat"), ("compact", "chat"), ("rollback", "chat")):
+        assert ready("index", *command).code in (3, 4)  # there is no version yet
+    assert ready("index", "build", "chat", "--name", "other", *FEW).code == 0
+    ready("log", "delete", "chat", "--dialogue", "gone")
+    code, error = finish(process)
+    assert (code, error["code"]) == (3, "source_changed")
+    assert "log chat has lost pairs" in error["message"]
+    assert "run the same command again" in error["remedy"]
+    assert listed(ready) == []
+    assert ready("index", "build", "chat", *FEW).code == 0
+    assert listed(ready) == [(1, True)]
+    assert "chat/gone#1" not in everything(ready)
+    shutil.rmtree(ready.path / "indexes/other")
+    held = [path for path in ready.path.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+    assert held == []
+
+
+def test_what_a_stopped_build_has_done_is_not_done_again_and_another_order_begins_anew(ready, begun):
+    process = begun(ready, "adding vectors", "index", "build", "chat", *FEW)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    error = orjson.loads(err[err.index(b'{"error"') :])["error"]
+    assert (process.returncode, error["code"]) == (5, "interrupted")
+    assert "goes on" in error["remedy"]
+    (folder,) = (ready.path / "cache").glob("index-chat-*")
+    marks = orjson.loads((folder / "stages.json").read_bytes())
+    assert list(marks) == ["table", "words", "plan", "train"]
+    pairs = (folder / "segments/0/pairs.arrow").stat().st_ino
+    assert ready("index", "build", "chat", *FEW).code == 0
+    taken = IndexManifest.read(folder_of(ready)).seconds
+    assert {stage: taken[stage] for stage in marks} == {stage: facts["seconds"] for stage, facts in marks.items()}
+    assert (folder_of(ready) / "segments/0/pairs.arrow").stat().st_ino == pairs
+    assert list((ready.path / "cache").iterdir()) == []
+
+
+def test_a_stopped_build_that_is_given_up_leaves_nothing_when_another_is_made(ready, begun):
+    process = begun(ready, "adding vectors", "index", "build", "chat", *FEW)
+    process.kill()
+    process.communicate()
+    assert ready("index", "build", "chat", *FEW, "--seed", "2").code == 0
+    assert list((ready.path / "cache").iterdir()) == []
+
+
+# ── damage ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def refused(home, *command):
+    result = home("index", *command)
+    assert (result.code, result.err.startswith("error [corrupt]")) == (3, True), result.err
+    return result.err
+
+
+def test_every_file_that_is_missing_or_has_another_size_is_named(built):
+    folder = folder_of(built)
+    manifest = IndexManifest.read(folder)
+    for name, facts in manifest.files.items():
+        path = folder / name
+        data = path.read_bytes()
+        path.unlink()
+        assert f"{path} is missing" in refused(built, "search", "chat", "tea")
+        path.write_bytes(data[:-1])
+        assert f"{path} has {facts['size'] - 1:,} bytes; the manifest says {facts['size']:,}" in refused(
+            built, "search", "chat", "tea"
+        )
+        path.write_bytes(data)
+    (folder / "segments/0/vectors.faiss").unlink()
+    for command in (("check", "chat"), ("publish", f"chat@{folder.name}"), ("update", "chat"), ("compact", "chat")):
+        if command[0] != "compact":  # which builds it from the log, and needs nothing of the old files
+            assert "vectors.faiss is missing" in refused(built, *command)
+    assert built("index", "compact", "chat").code == 0
+    assert found(built, "tea")[0]["references"]
+
+
+@pytest.mark.parametrize("name", ["vectors.faiss", "pairs.arrow", "pair_start.npy", "bm25/texts.json"])
+def test_a_file_of_the_right_size_that_holds_something_else_is_refused(built, name):
+    path = folder_of(built) / "segments/0" / name
+    path.write_bytes(bytes(path.stat().st_size))
+    assert str(path) in refused(built, "search", "chat", "tea", "--mode", "bm25-utterance")
+
+
+@pytest.mark.parametrize("what", ["newer", "no JSON", "another kind", "a field is missing"])
+def test_a_manifest_that_cannot_be_read_is_named_and_hides_no_other_index(built, what):
+    shutil.copytree(built.path / "indexes/chat", built.path / "indexes/other")
+    path = folder_of(built) / "manifest.json"
+    value = orjson.loads(path.read_bytes())
+    if what == "newer":
+        value["format_version"] = 2
+    if what == "another kind":
+        value["kind"] = "vectors"
+    if what == "a field is missing":
+        del value["segments"]
+    path.write_bytes(b"{" if what == "no JSON" else orjson.dumps(value))
+    version = f"chat@{path.parent.name}"
+    for command in (("search", "chat", "tea"), ("show", "chat"), ("update", "chat"), ("compact", "chat")):
+        told = refused(built, *command)
+        assert str(path) in told
+        if what == "newer":
+            assert "has format 2; this refaug reads up to 1\n  upgrade refaug" in told
+    assert str(path) in refused(built, "publish", version)
+    rows = {row["name"]: row for row in built("index", "list", "--json").json["indexes"]}
+    assert str(path) in rows["chat"]["problem"]
+    assert (rows["other"]["problem"], rows["other"]["published"]) == (None, True)
+    assert built("index", "search", "other", "tea").code == 0
+
+
+def test_a_published_version_that_is_not_there_is_told_with_those_that_are(built):
+    current = built.path / "indexes/chat/CURRENT"
+    version = folder_of(built).name
+    current.write_text("2020-01-01.7\n")
+    told = refused(built, "search", "chat", "tea")
+    assert f"{current} names 2020-01-01.7, which is not there" in told
+    assert version in told
+    current.write_text("nonsense\n")
+    assert f"{current} holds 'nonsense', which is no version" in refused(built, "search", "chat", "tea")
+    assert built("index", "publish", f"chat@{version}").code == 0
+    assert built("index", "search", "chat", "tea").code == 0
+
+
+def test_an_index_without_its_vectors_says_which_it_needs(built, tmp_path):
+    wanted = IndexManifest.read(folder_of(built)).vectors
+    shutil.move(built.path / "vectors/chat", tmp_path / "away")
+    result = built("index", "search", "chat", "tea", "--json")
+    assert (result.code, result.error["code"]) == (3, "not_found")
+    assert f"{wanted.name} with the hash {wanted.sha256[:12]} and 12 dimensions" in result.error["message"]
+    add_vectors(Places.under(built.path), "chat", {"tea": [1.0, 2.0]})
+    result = built("index", "search", "chat", "tea", "--json")
+    assert (result.code, result.error["code"]) == (4, "conflict")
+    assert "and 2 dimensions" in result.error["message"]
+    shutil.move(tmp_path / "away", built.path / "vectors/elsewhere")  # under another name they are found by their hash
+    assert found(built, "tea")[0]["references"]
+
+
+# ── a tokenizer that is a file ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_tokenizer_model_goes_with_the_vectors_and_the_index(ready, tmp_path):
+    model = tmp_path / "pieces.model"
+    assert ready("tokenizer", "train", "chat", "--output", model, "--size", "40").code == 0
+    train = ("--min-count", "1", "--dimensions", "8", "--epochs", "1")
+    assert ready("vectors", "train", "chat", "--tokenizer", f"sentencepiece:{model}", *train).code == 0
+    model.unlink()
+    told = ready("index", "build", "chat", *FEW, "--json")
+    assert told.code == 0, told.err
+    assert told.json["tokenizer"].startswith("sentencepiece:pieces#")
+    wanted = found(ready, "tea rain bus")[0]["references"]
+    assert len(wanted) == 15
+    assert ready("index", "delete", "chat", "--dialogue", "d1").code == 0
+    assert ready("index", "compact", "chat", "--json").json["tokenizer"] == told.json["tokenizer"]
+    assert found(ready, "tea rain bus", "-k", "5")[0]["references"]
+    assert ready("vectors", "show", "chat", "--log", "chat").code == 0
+
+
+# ── a full disk ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A file system of its own, of twelve megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(folder)]
+    try:
+        done = subprocess.run(mount, capture_output=True, check=False)
+        why = done.stderr.decode().strip()
+    except FileNotFoundError as error:
+        done, why = None, str(error)
+    require("tmpfs", found=done is not None and done.returncode == 0, why=why)
+    yield folder
+    word_vectors._opened_folder.cache_clear()
+    gc.collect()  # what is mapped is open as long as something refers to it
+    if subprocess.run(["umount", str(folder)], capture_output=True, check=False).returncode:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        import glob
+        print([l for l in open("/proc/self/maps") if "disk" in l], [os.readlink(f) for f in glob.glob("/proc/self/fd/*") if os.path.islink(f)])
+        pytest.fail("some file on the disk is still open")
+
+
+class Fills(Silent):
+    """Someone who fills the disk when a stage begins."""
+
+    def __init__(self, folder, stage) -> None:
+        self.folder, self.wanted = folder, stage
+
+    def stage(self, name, total=None, unit=""):
+        if name != self.wanted:
+            return
+        with (self.folder / "filler").open("ab", buffering=0) as file:
+            for size in (1 << 16, 1 << 12, 1):
+                with suppress(OSError):
+                    while file.write(b"x" * size) == size:
+                        pass
+
+
+def order(name="chat"):
+    return IndexOrder(name=name, logs=("chat",), vectors="chat", check_queries=20)
+
+
+@pytest.mark.parametrize(
+    "stage",
+    ["writing utterances", "reading words", "adding vectors", "writing BM25 postings", "measuring recall"],
+)
+def test_a_build_on_a_full_disk_says_so_and_goes_on_when_there_is_room(homes, disk, home_at, stage):
+    whole = IndexManifest.read(next((homes / "built/indexes/chat").glob("*.1"))).id
+    shutil.copytree(homes / "ready", disk / "home")
+    home, places = home_at(disk / "home"), Places.under(disk / "home")
+    with pytest.raises(StorageFull, match=str(disk)) as caught:
+        build_index(places, order(), Fills(disk, stage))
+    assert (caught.value.exit_code, caught.value.code) == (1, "storage_full")
+    assert "run the same command again" in caught.value.remedy
+    full = home("index", "build", "chat", *FEW, "--json")  # still no room
+    assert (full.code, full.error["code"]) == (1, "storage_full")
+    assert listed(home) == []
+    (disk / "filler").unlink()
+    assert home("index", "build", "chat", *FEW, "--json").json["id"] == whole[:12]
+    assert list((disk / "home/cache").iterdir()) == []
+
+
+def test_an_update_on_a_full_disk_leaves_the_published_version_as_it_is(homes, disk, home_at):
+    shutil.copytree(homes / "built", disk / "home")
+    home, places = home_at(disk / "home"), Places.under(disk / "home")
+    home("log", "delete", "chat", "--dialogue", "d7")
+    before = found(home, "tea rain", "-k", "1000")
+    with pytest.raises(StorageFull, match=str(disk)):
+        update_index(places, "chat", Fills(disk, "comparing with the logs"))
+    assert found(home, "tea rain", "-k", "1000") == before
+    (disk / "filler").unlink()
+    assert home("index", "update", "chat").code == 0
+    assert not any("/d7#" in pair for pair in everything(home))
+
+
+@pytest.mark.parametrize("stage", ["counting words", "co-occurrences", "epoch 2 of 2"])
+def test_a_training_on_a_full_disk_says_so_and_goes_on_when_there_is_room(homes, disk, home_at, stage):
+    shutil.copytree(homes / "ready", disk / "home")
+    home, places = home_at(disk / "home"), Places.under(disk / "home")
+    settings = VectorsOrder(
+        name="new", logs=("chat",), min_count=1, glove=GloveSettings(dimensions=12, epochs=2, threads=1)
+    )
+    with pytest.raises(StorageFull, match=str(disk)):
+        train_vectors(places, settings, Fills(disk, stage))
+    (disk / "filler").unlink()
+    stored = train_vectors(places, settings, Silent())
+    assert stored.sha256 == home("vectors", "show", "chat", "--json").json["sha256"]
+
+
+def test_what_is_open_is_closed_when_nobody_needs_it(built):
+    places = Places.under(built.path)
+    with ReferenceIndex.open(places, "chat") as opened:
+        assert built("index", "gc", "chat", "--keep", "0", "--json").json["removed"] == []
+        assert opened.version == folder_of(built).name

@@ -1,0 +1,219 @@
+"""A kill at any moment of a build, an update, a deletion, a compaction, a training: what serves is whole, before and
+after, and the same command finishes what it began.
+
+What is killed, and how, is in tests/faults.py.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import pytest
+
+from core.artefacts import MANIFEST, verify_files
+from core.files import read_json
+from core.versions import Versions
+from core.word_vectors import open_word_vectors
+from indexer.manifest import IndexManifest
+
+FEW, MANY = 20, 200
+ONE = ("--threads", "1")  # see tests/faults.py
+BUILD = ("index", "build", "chat", "--check-queries", "10", *ONE)
+TRAIN = ("vectors", "train", "chat", "--dimensions", "8", "--epochs", "4", "--min-count", "1", *ONE)
+UPDATE, COMPACT = ("index", "update", "chat", *ONE), ("index", "compact", "chat", *ONE)
+DELETE = ("index", "delete", "chat", "--dialogue", "demo/000004", "--speaker", "speaker-001", *ONE)
+GROW = (("ingest", "{more}", "--log", "chat"), ("log", "delete", "chat", "--dialogue", "demo/000003"))
+ASKED = ("Is it going to rain today?", "Where do you buy your tea?")
+
+# What is there before the command that is killed, and that command.
+SCENES = {
+    "first build": ((), BUILD),
+    "build": ((BUILD, *GROW), BUILD),
+    "update": ((BUILD, *GROW), UPDATE),
+    "delete": ((BUILD,), DELETE),
+    "compact": ((BUILD, *GROW, UPDATE, DELETE), COMPACT),
+    "train": ((), TRAIN),
+}
+
+
+@dataclass(frozen=True)
+class State:
+    """What a name stands for: the content of its published version, and what that answers."""
+
+    content: str
+    answers: str
+
+
+class Home:
+    """A home folder that the driver works on."""
+
+    def __init__(self, path: Path, driver, kind: str) -> None:
+        self.path, self._driver, self.kind = path, driver, kind
+
+    def __call__(self, command, **kill):
+        return self._driver.answer("--home", self.path, "--quiet", *command, **kill)
+
+    @property
+    def versions(self) -> Versions:
+        root = self.path / {"index": "indexes", "vectors": "vectors"}[self.kind]
+        return Versions(root, self.kind)
+
+    @property
+    def published(self) -> Path:
+        return self.versions.folder("chat", self.versions.current("chat"))
+
+    @property
+    def cache(self) -> list[Path]:
+        return sorted((self.path / "cache").glob("*"))
+
+    def state(self) -> State | None:
+        """What serves, or None; every version there is has every byte that its manifest says."""
+        for version in self.versions.versions("chat"):
+            folder = self.versions.folder("chat", version)
+            verify_files(folder, read_json(folder / MANIFEST))
+        if self.versions.current("chat") is None:
+            return None
+        if self.kind == "vectors":
+            vectors = open_word_vectors(self.published)
+            vectors.verify()
+            return State(vectors.sha256, "")
+        return State(IndexManifest.read(self.published).id, self._answers())
+
+    def _answers(self) -> str:
+        code, _, out = self(("index", "search", "chat", *ASKED, "-k", "1000", "--json", *ONE))
+        assert code == 0
+        return out.replace(self.published.name, "VERSION")
+
+
+@dataclass(frozen=True)
+class Played:
+    """A scene that was played to its end once."""
+
+    folder: Path  # a home as it is before
+    kind: str
+    command: tuple[str, ...]
+    before: State | None
+    after: State
+    events: list[tuple[str, int]]
+
+    def begin(self, path: Path, driver) -> Home:
+        shutil.copytree(self.folder, path)
+        return Home(path, driver, self.kind)
+
+
+@pytest.fixture(scope="module")
+def common(tmp_path_factory, driver):
+    """A home with a log and its vectors, and a file with further dialogues."""
+    folder = tmp_path_factory.mktemp("common")
+    for name, seed, count in (("old", 1, 40), ("more", 2, 8)):
+        written = ("--output", folder / f"{name}.jsonl", "--items-output", folder / "items.jsonl", "--items", "1")
+        assert driver("demo-log", "--dialogues", count, "--seed", seed, *written)[0] == 0
+    more = (folder / "more.jsonl").read_bytes().replace(b'"demo/', b'"more/')
+    (folder / "more.jsonl").write_bytes(more)
+    for command in (("ingest", folder / "old.jsonl", "--log", "chat"), TRAIN):
+        assert driver("--home", folder / "home", *command)[0] == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def played(common, tmp_path_factory, driver):
+    done = {}
+
+    def play(name: str) -> Played:
+        if name not in done:
+            prepare, command = SCENES[name]
+            folder, kind = tmp_path_factory.mktemp(name.replace(" ", "-")), command[0]
+            before = Home(folder / "before", driver, kind)
+            shutil.copytree(common / "home", before.path)
+            if kind == "vectors":
+                shutil.rmtree(before.path / "vectors")
+            for step in prepare:
+                assert before([part.format(more=common / "more.jsonl") for part in step])[0] == 0
+            after = Home(folder / "after", driver, kind)
+            shutil.copytree(before.path, after.path)
+            code, seen, _ = after(command)
+            assert code == 0
+            events = [(event, number) for event in sorted(seen) for number in range(1, seen[event] + 1)]
+            done[name] = Played(before.path, kind, command, before.state(), after.state(), events)
+        return done[name]
+
+    return play
+
+
+def marks(home: Home) -> dict[str, float]:
+    """The seconds that each finished stage has taken, as a killed run left them."""
+    found = [path / "stages.json" for path in home.cache if (path / "stages.json").exists()]
+    return {stage: facts["seconds"] for path in found for stage, facts in read_json(path).items()}
+
+
+def epochs(home: Home) -> int:
+    """How many epochs a killed training has finished."""
+    found = list((home.path / "cache").glob("vectors-*/training/state.json"))
+    return len(read_json(found[0])["losses"]) if found else 0
+
+
+def seconds(home: Home) -> dict[str, float]:
+    manifest = read_json(home.published / MANIFEST)
+    return manifest["seconds"] if home.kind == "index" else manifest["details"]["seconds"]
+
+
+def check_kill(play: Played, home: Home, event: str, number: int) -> None:
+    code, _, _ = home(play.command, kind=event, number=number)
+    assert code == -9
+    was = home.state()
+    assert was in (play.before, play.after)
+    finished, trained = marks(home), epochs(home)
+    code, _, out = home(play.command)
+    assert code == 0, out
+    assert home.state() == play.after
+    assert home.cache == []  # nothing is left lying about
+    if was == play.before:
+        taken = seconds(home)
+        assert {stage: taken[stage] for stage in finished} == finished  # not done again
+        assert out.count("epoch ") == (4 - trained if play.kind == "vectors" else 0)
+
+
+def points(seed: int, count: int) -> list[tuple[str, float, int]]:
+    """Scene, place within its events, and a number; spread evenly over scenes."""
+    rng, names = random.Random(seed), list(SCENES)
+    return [(names[n % len(names)], rng.random(), n) for n in range(count)]
+
+
+def event_at(play: Played, place: float, number: int) -> tuple[str, int]:
+    """Kinds in turn, since some have many more events than others."""
+    kinds = sorted({kind for kind, _ in play.events})
+    of_kind = [event for event in play.events if event[0] == kinds[number // len(SCENES) % len(kinds)]]
+    return of_kind[int(place * len(of_kind))]
+
+
+@pytest.mark.parametrize(("scene", "place", "number"), points(1, FEW))
+def test_a_kill_leaves_the_old_version_or_the_new_one_and_can_be_made_good(
+    tmp_path, played, driver, scene, place, number
+):
+    play = played(scene)
+    check_kill(play, play.begin(tmp_path / "home", driver), *event_at(play, place, number))
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(("scene", "place", "number"), points(2, MANY))
+def test_many_kills_leave_the_old_version_or_the_new_one(tmp_path, played, driver, scene, place, number):
+    play = played(scene)
+    check_kill(play, play.begin(tmp_path / "home", driver), *event_at(play, place, number))
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("scene", SCENES)
+def test_several_kills_in_a_row_do_no_more_harm_than_one(tmp_path, played, driver, scene):
+    rng, play = random.Random(scene), played(scene)
+    for attempt in range(6):
+        home = play.begin(tmp_path / str(attempt), driver)
+        for _ in range(3):
+            event, number = rng.choice(play.events)
+            home(play.command, kind=event, number=number)
+            assert home.state() in (play.before, play.after)
+        assert home(play.command)[0] == 0
+        assert home.state() == play.after

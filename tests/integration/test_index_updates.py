@@ -1,0 +1,550 @@
+"""Updates, deletions and compaction: at every step the index answers as one built anew, and nothing deleted is shown."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from integration.conftest import ROOT
+
+from core import ingest as ingesting
+from core.ingest import IngestOrder
+from core.progress import Silent
+from core.text import normalise
+from indexer.cooccurrence import CooccurrenceSettings
+from indexer.glove import GloveSettings
+from indexer.places import Places
+from indexer.train_vectors import VectorsOrder, train_vectors
+
+WORDS = "tea rain bus late cold shop film dog walk soup lamp sofa train song milk road".split()
+SPEAKERS = ["ann", "bob", "cem", "dora", "eve", "fay"]
+EMBEDDING, BM25 = ("embedding-utterance", "embedding-dialog"), ("bm25-utterance", "bm25-dialog")
+FEW = ("--check-queries", "8")
+
+
+@dataclass(frozen=True)
+class Said:
+    """A pair of a log, as one who knows the rules writes it down."""
+
+    dialogue: str
+    position: int
+    utterance: str
+    response: str
+    speakers: frozenset[str]
+
+    @property
+    def id(self) -> str:
+        return f"chat/{self.dialogue}#{self.position}"
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return normalise(self.utterance), normalise(self.response)
+
+
+@dataclass
+class World:
+    """What is in a log and what may be found in its index, in plain Python; and how it goes on, by chance."""
+
+    rng: random.Random
+    alive: list[Said] = field(default_factory=list)
+    gone: list[Said] = field(default_factory=list)
+    dialogues: int = 0
+    sentences: list[str] = field(default_factory=list)
+    silenced: set[str] = field(default_factory=set)  # speakers that were deleted
+
+    def __post_init__(self) -> None:
+        self.sentences = [" ".join(self.rng.choices(WORDS, k=self.rng.randint(1, 5))) for _ in range(30)]
+
+    def text(self) -> str:
+        """Something that was said before, perhaps written in another way; or something that nobody will say again."""
+        kind = self.rng.random()
+        if kind < 0.2:
+            return f"{self.rng.choice(self.sentences)} only{self.rng.getrandbits(40):x}"
+        said = self.rng.choice(self.sentences)
+        return said if kind < 0.7 else self.rng.choice([said.upper(), f"{said}!", f"«{said}»", said.capitalize()])
+
+    def talk(self, count: int) -> list[dict[str, object]]:
+        """Some further dialogues; what can be found of them is noted."""
+        rows = []
+        for _ in range(count):
+            name = f"{self.rng.choice(['d', 'é/#', 'a b'])}{self.dialogues}"
+            self.dialogues += 1
+            turns = [(self.text(), self.rng.choice(SPEAKERS)) for _ in range(self.rng.randint(2, 6))]
+            begun = 1_600_000_000 + self.rng.randrange(10**6)
+            rows.append(
+                {
+                    "id": name,
+                    "turns": [
+                        {"text": text, "speaker": speaker, "time": begun + place}
+                        for place, (text, speaker) in enumerate(turns)
+                    ],
+                }
+            )
+            for place, (one, other) in enumerate(zip(turns, turns[1:], strict=False), start=1):
+                said = Said(name, place, one[0], other[0], frozenset((one[1], other[1])))
+                (self.gone if said.speakers & self.silenced else self.alive).append(said)
+        return rows
+
+    def delete(self, condition) -> None:
+        self.gone += [said for said in self.alive if condition(said)]
+        self.alive = [said for said in self.alive if not condition(said)]
+
+    def counts(self) -> Counter[tuple[str, str]]:
+        return Counter(said.key for said in self.alive)
+
+    def items(self) -> list[dict[str, object]]:
+        """Test pairs: all words at once, so that everything is found; pairs of the log, some with all they may have."""
+        known = self.rng.sample(self.alive, 3)
+        return [
+            {"id": "all", "utterance": " ".join(WORDS), "references": [" ".join(WORDS[::2])]},
+            *({"id": said.id, "utterance": said.utterance, "references": [said.response]} for said in known[:2]),
+            {
+                "id": "own",
+                "utterance": known[2].utterance,
+                "references": [self.rng.choice(self.sentences)],
+                "dialogue": known[2].dialogue,
+                "exclude": [said.dialogue for said in self.rng.sample(self.alive, 2)],
+            },
+        ]
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory):
+    """A home with vectors of most words, and no log."""
+    home = tmp_path_factory.mktemp("vectors") / "home"
+    home.mkdir()
+    rng = random.Random(1)
+    rows = [{"id": str(n), "turns": [" ".join(rng.choices(WORDS[:-2], k=6)) for _ in range(4)]} for n in range(60)]
+    (home / "log.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    places = Places.under(home)
+    ingesting.ingest(IngestOrder(sources=(str(home / "log.jsonl"),), log="words"), places.logs, Silent())
+    order = VectorsOrder(
+        name="chat",
+        logs=("words",),
+        min_count=1,
+        cooccurrence=CooccurrenceSettings(memory_bytes=1 << 20),
+        glove=GloveSettings(dimensions=12, epochs=2, threads=1),
+    )
+    train_vectors(places, order, Silent())
+    shutil.rmtree(places.logs)
+    return home
+
+
+class Indexed:
+    """A log and its index `chat`, the world that they should show, and what is asked of them."""
+
+    def __init__(self, home, world: World) -> None:
+        self.home, self.world = home, world
+
+    def run(self, *command):
+        result = self.home(*command, "--json")
+        assert result.code == 0, result.err
+        return result.json
+
+    def ingest(self, count: int) -> None:
+        (self.home.path / "more.jsonl").write_bytes(b"\n".join(map(orjson.dumps, self.world.talk(count))))
+        self.run("ingest", self.home.path / "more.jsonl", "--log", "chat")
+        (self.home.path / "more.jsonl").unlink()
+
+    def build(self, name: str = "chat", *more) -> dict:
+        return self.run("index", "build", "chat", "--name", name, "--vectors", "chat", *FEW, *more)
+
+    def answers(self, index: str, mode: str, items, k: int) -> list[dict]:
+        """What is found for the items; the index's own name and the version are left out."""
+        path = self.home.path / "items.jsonl"
+        path.write_bytes(b"\n".join(map(orjson.dumps, items)))
+        result = self.home("index", "search", index, "--items", path, "--mode", mode, "-k", k)
+        assert result.code == 0, result.err
+        found = [orjson.loads(line) for line in result.out.splitlines()]
+        for answer in found:
+            for one in answer["references"]:
+                assert one.pop("index").startswith(f"{index}@")
+        return found
+
+    def folder(self, index: str = "chat"):
+        versions = Places.under(self.home.path).indexes
+        return versions.folder(index, versions.current(index))
+
+    def require_world(self, *, modes=EMBEDDING) -> None:
+        """What can be found is what is alive, as often as it is, and everything that is alive is counted."""
+        counts = self.world.counts()
+        shown = self.run("index", "show", "chat")
+        utterances = sum(one["utterances"] - one["superseded"] for one in shown["segments"])
+        assert utterances == len({utterance for utterance, _ in counts})
+        items = self.world.items()
+        ids = {said.id for said in self.world.alive}
+        for mode in (*modes, *BM25):
+            for answer in self.answers("chat", mode, items, 1000):
+                for one in answer["references"]:
+                    assert one["count"] == counts[normalise(one["utterance"]), normalise(one["text"])]
+                    assert one["pair"] in ids
+
+    def require_as_anew(self, *modes: str) -> None:
+        """The same answers as those of an index that is built from the log as it is now."""
+        self.build("anew")
+        items = self.world.items()
+        for mode in modes:
+            for k in (1000, 3):
+                assert self.answers("chat", mode, items, k) == self.answers("anew", mode, items, k), (mode, k)
+
+    def require_nothing_gone(self) -> None:
+        """No byte of the compacted version is of a text or a dialogue that only the deleted had."""
+        data = b"".join(path.read_bytes() for path in self.folder().rglob("*") if path.is_file())
+        alive = {text for said in self.world.alive for text in (said.utterance, said.response)}
+        everything = "\n".join(alive)
+        texts = {text for said in self.world.gone for text in (said.utterance, said.response) if "only" in text}
+        for text in texts:
+            assert (text.encode() in data) is (text in everything), text
+        dialogues = {said.dialogue for said in self.world.gone} - {said.dialogue for said in self.world.alive}
+        data_of_ids = (self.folder() / "segments/0/occurrences.arrow").read_bytes()
+        alive_ids = "\n".join(said.dialogue for said in self.world.alive)
+        for dialogue in dialogues:
+            assert (dialogue.encode() in data_of_ids) is (dialogue in alive_ids), dialogue
+
+
+def begin(home, vectors, seed: int, *, dialogues: int = 30) -> Indexed:
+    shutil.rmtree(home.path, ignore_errors=True)
+    shutil.copytree(vectors, home.path)
+    indexed = Indexed(home, World(random.Random(seed)))
+    indexed.ingest(dialogues)
+    for name in ("chat", "anew"):
+        indexed.build(name)
+    return indexed
+
+
+# ── a long life ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def append(indexed: Indexed) -> None:
+    indexed.ingest(indexed.world.rng.randint(1, 6))
+
+
+def delete_from_log(indexed: Indexed) -> None:
+    world = indexed.world
+    some = {said.dialogue for said in world.rng.sample(world.alive, 2)}
+    indexed.run("log", "delete", "chat", *(part for name in sorted(some) for part in ("--dialogue", name)))
+    world.delete(lambda said: said.dialogue in some)
+
+
+def silence_in_log(indexed: Indexed) -> None:
+    speaker = indexed.world.rng.choice(SPEAKERS)
+    indexed.run("log", "delete", "chat", "--speaker", speaker)
+    indexed.world.silenced.add(speaker)
+    indexed.world.delete(lambda said: speaker in said.speakers)
+
+
+def delete_from_index(indexed: Indexed, *options: str) -> None:
+    for name in ("chat", "anew"):
+        indexed.run("index", "delete", name, *options)
+
+
+def delete_pair(indexed: Indexed) -> None:
+    chosen = indexed.world.rng.choice(indexed.world.alive)
+    delete_from_index(indexed, "--pair", chosen.id)
+    indexed.world.delete(lambda said: said == chosen)
+
+
+def delete_dialogue(indexed: Indexed) -> None:
+    chosen = indexed.world.rng.choice(indexed.world.alive).dialogue
+    delete_from_index(indexed, "--dialogue", chosen)
+    indexed.world.delete(lambda said: said.dialogue == chosen)
+
+
+def delete_speaker(indexed: Indexed) -> None:
+    chosen = indexed.world.rng.choice(SPEAKERS)
+    delete_from_index(indexed, "--speaker", chosen)
+    indexed.world.silenced.add(chosen)
+    indexed.world.delete(lambda said: chosen in said.speakers)
+
+
+OFTEN = [append, append, append, delete_from_log, delete_from_log, delete_pair, delete_dialogue]
+SELDOM = [silence_in_log, delete_speaker]
+
+
+def live(indexed: Indexed, steps: int) -> None:
+    """Some events, an update, and all that must hold then; again and again, and compacted now and then."""
+    rng = indexed.world.rng
+    for step in range(steps):
+        for event in rng.sample(OFTEN, 2) + (rng.sample(SELDOM, 1) if step % 3 == 2 else []):
+            event(indexed)
+        indexed.run("index", "update", "chat")
+        indexed.require_world()
+        indexed.require_as_anew(*EMBEDDING)
+        assert indexed.run("index", "update", "chat")["published"] is False  # there is nothing to do
+        if step == steps - 1 or rng.random() < 0.25:
+            compacted = indexed.run("index", "compact", "chat")
+            assert (compacted["segments"], compacted["superseded"]) == (1, 0)
+            indexed.require_as_anew(*EMBEDDING, *BM25)
+            assert indexed.run("index", "show", "anew")["id"][:12] == compacted["id"]
+            indexed.require_nothing_gone()
+
+
+LONG = settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    phases=[Phase.generate],
+)
+
+
+@settings(LONG, max_examples=2)
+@given(seed=st.integers(0, 2**32))
+def test_whatever_happens_to_a_log_its_index_answers_as_one_built_anew(home, vectors, seed):
+    live(begin(home, vectors, seed), steps=4)
+
+
+@pytest.mark.faults
+@settings(LONG, max_examples=10)
+@given(seed=st.integers(0, 2**32))
+def test_in_a_longer_life_it_does_so_too(home, vectors, seed):
+    live(begin(home, vectors, seed, dialogues=60), steps=12)
+
+
+# ── deletions ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def indexed(home, vectors):
+    return begin(home, vectors, 7)
+
+
+def found(indexed: Indexed, index: str = "chat") -> list[str]:
+    """The ids of the pairs that an index shows, as far as texts differ."""
+    result = indexed.home("index", "search", index, " ".join(WORDS), "-k", "1000", "--json")
+    assert result.code == 0, result.err
+    return [one["pair"] for one in orjson.loads(result.out)["references"]]
+
+
+def versions(indexed: Indexed) -> list[tuple[str, bool]]:
+    rows = indexed.run("index", "list")["indexes"]
+    return [(row["version"], row["published"]) for row in rows if row["name"] == "chat"]
+
+
+def test_what_is_deleted_is_masked_at_once_and_the_rest_is_the_same_file(indexed):
+    base, chosen = indexed.folder(), indexed.world.alive[0]
+    before = found(indexed)
+    assert chosen.id in before
+    told = indexed.run("index", "delete", "chat", "--pair", chosen.id)
+    assert (told["published"], told["gone"] + told["changed"]) == (True, 1)
+    assert [pair for pair in before if pair not in found(indexed)] == [chosen.id]
+    shared = [path for path in base.rglob("*") if path.is_file() and path.name != "manifest.json"]
+    assert all(path.samefile(indexed.folder() / path.relative_to(base)) for path in shared)
+    assert indexed.run("index", "gc", "chat", "--keep", "0")["removed"] == [base.name]
+    assert chosen.id not in found(indexed)
+    again = indexed.run("index", "delete", "chat", "--pair", chosen.id)
+    assert (again["changed"], again["gone"], again["published"]) == (0, 0, False)
+
+
+@pytest.mark.parametrize("where", ["log", "index"])
+def test_a_version_that_shows_what_was_deleted_since_never_comes_back(indexed, where):
+    indexed.ingest(2)
+    indexed.run("index", "update", "chat")
+    chosen = indexed.world.alive[0].dialogue
+    if where == "log":
+        indexed.run("log", "delete", "chat", "--dialogue", chosen)
+        indexed.run("index", "update", "chat")
+    else:
+        indexed.run("index", "delete", "chat", "--dialogue", chosen)
+    (first, _), (second, _), (third, _) = versions(indexed)
+    for command in (("rollback", "chat"), ("rollback", "chat", "--to", first), ("publish", f"chat@{second}")):
+        result = indexed.home("index", *command)
+        assert (result.code, result.err.startswith("error [conflict]")) == (4, True)
+        assert "holds pairs that have been deleted since" in result.err
+        assert "refaug index compact chat" in result.err
+    assert versions(indexed)[-1] == (third, True)
+    indexed.ingest(1)
+    fourth = indexed.run("index", "update", "chat")["index"].partition("@")[2]
+    assert indexed.home("index", "rollback", "chat").code == 0  # the third has lost nothing
+    assert versions(indexed)[-2:] == [(third, True), (fourth, False)]
+
+
+def test_a_version_of_before_a_deletion_does_not_come_back_after_a_build_or_with_the_next_update(indexed):
+    (first, _) = versions(indexed)[0]
+    indexed.run("log", "delete", "chat", "--dialogue", indexed.world.alive[0].dialogue)
+    indexed.build("chat", "--no-publish")
+    assert indexed.home("index", "publish", f"chat@{first}").code == 4
+    second = versions(indexed)[-1][0]
+    assert indexed.home("index", "publish", f"chat@{second}").code == 0
+    assert indexed.home("index", "rollback", "chat").code == 4
+
+
+def test_what_was_deleted_from_the_index_alone_stays_out_of_every_later_version(indexed):
+    chosen = indexed.world.alive[0]
+    indexed.run("index", "delete", "chat", "--dialogue", chosen.dialogue, "--speaker", "ann")
+    (indexed.home.path / "names").write_text(f"{indexed.world.alive[-1].dialogue}\n")
+    indexed.run("index", "delete", "chat", "--dialogues-from", indexed.home.path / "names")
+    out = {chosen.dialogue, indexed.world.alive[-1].dialogue}
+    indexed.ingest(5)
+    wanted = {said.id for said in indexed.world.alive if said.dialogue not in out and "ann" not in said.speakers}
+    for command in (("update", "chat"), ("compact", "chat")):
+        indexed.run("index", *command)
+        assert set(found(indexed)) <= wanted
+    indexed.build()
+    assert set(found(indexed)) <= wanted
+    names = ("ann", chosen.dialogue)
+    data = b"".join(path.read_bytes() for path in indexed.folder().rglob("*.json"))
+    assert not any(f'"{name}"'.encode() in data for name in names)  # only their hashes are kept
+
+
+def test_a_deletion_is_published_even_if_the_recall_is_not_what_was_asked_for(indexed):
+    build = ("build", "chat", "--name", "chat", "--vectors", "chat", "--index", "HNSW2", "--recall", "1.0")
+    failed = indexed.home("index", *build)
+    assert failed.code == 6
+    assert indexed.home("index", "publish", f"chat@{versions(indexed)[-1][0]}").code == 0
+    chosen = next(said for said in indexed.world.alive if said.id in found(indexed))
+    result = indexed.home("index", "delete", "chat", "--pair", chosen.id)
+    assert chosen.id not in found(indexed), result.err
+
+
+def test_a_log_that_has_lost_everything_takes_everything_out_of_its_index(indexed):
+    names = sorted({said.dialogue for said in indexed.world.alive})
+    (indexed.home.path / "names").write_text("\n".join(names))
+    indexed.run("log", "delete", "chat", "--dialogues", indexed.home.path / "names")
+    indexed.run("index", "update", "chat")
+    assert found(indexed) == []
+
+
+def test_everything_can_be_deleted_from_an_index_and_something_said_later(indexed):
+    (indexed.home.path / "names").write_text("\n".join(SPEAKERS))
+    told = indexed.run("index", "delete", "chat", "--speakers-from", indexed.home.path / "names")
+    assert (told["utterances"], told["changed"]) == (0, 0)
+    assert found(indexed) == []
+    row = {"id": "later", "turns": [{"text": "tea or milk", "speaker": "gus"}, {"text": "rain", "speaker": "hal"}]}
+    (indexed.home.path / "later.jsonl").write_bytes(orjson.dumps(row))
+    indexed.run("ingest", indexed.home.path / "later.jsonl", "--log", "chat")
+    indexed.run("index", "update", "chat")
+    assert found(indexed) == ["chat/later#1"]
+    assert indexed.run("index", "compact", "chat")["utterances"] == 1
+    assert found(indexed) == ["chat/later#1"]
+
+
+# ── updates ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_index_that_is_as_its_logs_are_is_left_alone(indexed):
+    before = versions(indexed)
+    told = indexed.run("index", "update", "chat")
+    assert told == {"index": "chat", "changed": 0, "gone": 0, "published": False}
+    assert indexed.home("index", "update", "chat").out == "index chat is as its logs are: nothing to do\n"
+    assert versions(indexed) == before
+
+
+def test_an_update_tells_what_it_did_and_when_compacting_pays(indexed):
+    before = {normalise(said.utterance) for said in indexed.world.alive}
+    keys = indexed.world.counts()
+    indexed.ingest(40)
+    after = indexed.world.counts() - keys
+    changed = {utterance for utterance, _ in after}
+    people = indexed.home("index", "update", "chat").out
+    assert f"  changed           {len(changed)}\n" in people
+    assert "much of it lies in later segments: refaug index compact chat makes searching quicker" in people
+    shown = indexed.run("index", "show", "chat")
+    assert [one["utterances"] for one in shown["segments"]] == [len(before), len(changed)]
+    assert [one["superseded"] for one in shown["segments"]] == [len(changed & before), 0]
+    assert [one["folder"] for one in shown["segments"]] == ["segments/0", "segments/1"]
+
+
+def test_an_update_that_is_not_published_waits_until_it_is(indexed):
+    before = found(indexed)
+    indexed.ingest(3)
+    told = indexed.run("index", "update", "chat", "--no-publish")
+    assert told["published"] is False
+    assert found(indexed) == before
+    assert indexed.home("index", "publish", told["index"]).code == 0
+    assert found(indexed) != before
+    indexed.require_as_anew(*EMBEDDING)
+
+
+def test_new_texts_without_any_known_word_are_found_by_their_words_alone(indexed):
+    rows = [{"id": "new", "turns": ["xyzzy plugh", "qux quux"]}]
+    (indexed.home.path / "new.jsonl").write_bytes(orjson.dumps(rows[0]))
+    indexed.run("ingest", indexed.home.path / "new.jsonl", "--log", "chat")
+    told = indexed.run("index", "update", "chat")
+    assert (told["changed"], told["without_vector"] > 0, told["segments"]) == (1, True, 2)
+    assert "chat/new#1" not in found(indexed)
+    indexed.run("index", "compact", "chat")
+    result = indexed.home("index", "search", "chat", "plugh", "--mode", "bm25-utterance", "--json")
+    assert [one["pair"] for one in orjson.loads(result.out)["references"]] == ["chat/new#1"]
+
+
+def test_an_index_keeps_the_vectors_that_it_was_built_with(indexed):
+    before = indexed.run("index", "show", "chat")["vectors"]
+    train = ("vectors", "train", "chat", "--min-count", "1", "--dimensions", "5", "--epochs", "1")
+    assert indexed.run(*train)["published"] is True
+    indexed.ingest(3)
+    indexed.run("index", "update", "chat")
+    indexed.run("index", "compact", "chat")
+    assert indexed.run("index", "show", "chat")["vectors"] == before
+    assert indexed.build()["dimensions"] == 5
+
+
+def test_an_update_does_not_make_a_damaged_version_look_whole(indexed):
+    (indexed.folder() / "segments/0/vectors.faiss").unlink()
+    indexed.ingest(1)
+    result = indexed.home("index", "update", "chat")
+    assert (result.code, "vectors.faiss is missing" in result.err) == (3, True), result.out
+    assert indexed.home("index", "compact", "chat").code == 0
+    indexed.require_as_anew(*EMBEDDING)
+
+
+# ── readers ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+# A process that opens an index, and answers whenever it is asked to.
+READER = """if True:
+    import sys
+    from pathlib import Path
+    from core.records import TestPair
+    from indexer.index import ReferenceIndex
+    from indexer.places import Places
+    from indexer.queries import SearchSettings
+
+    with ReferenceIndex.open(Places.under(Path(sys.argv[1])), "chat") as index:
+        pair = TestPair(id="", turns=(sys.argv[2],))
+        print("open", flush=True)
+        for _ in sys.stdin:
+            references = index.search([pair], SearchSettings(k=1000))[0].references
+            print(index.version, *(one.more["pair"].replace(" ", "_") for one in references), flush=True)
+"""
+
+
+@pytest.fixture
+def reader(indexed):
+    process = subprocess.Popen(
+        [sys.executable, "-c", READER, str(indexed.home.path), " ".join(WORDS)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout.readline() == b"open\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def ask(reader) -> list[str]:
+    reader.stdin.write(b"\n")
+    reader.stdin.flush()
+    return reader.stdout.readline().decode().split()
+
+
+def test_a_reader_keeps_its_version_and_nobody_removes_it(indexed, reader):
+    (first, _) = versions(indexed)[0]
+    before = ask(reader)
+    assert before == [first, *(pair.replace(" ", "_") for pair in found(indexed))]
+    indexed.run("index", "delete", "chat", "--dialogue", indexed.world.alive[0].dialogue)
+    indexed.run("index", "compact", "chat")
+    (_, (second, _), _) = versions(indexed)
+    assert indexed.run("index", "gc", "chat", "--keep", "0")["removed"] == [second]
+    assert ask(reader) == before
+    assert first in [version for version, _ in versions(indexed)]
+    reader.communicate()
+    assert indexed.run("index", "gc", "chat", "--keep", "0")["removed"] == [first]
+    assert len(versions(indexed)) == 1

@@ -1,0 +1,421 @@
+"""`refaug vectors …`: trained to the same bits however often it is interrupted, taken over to the same numbers."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import signal
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import orjson
+import pytest
+from integration.conftest import ROOT
+
+from core.word_vectors import open_word_vectors
+
+SMALL = ("--dimensions", "12", "--epochs", "5", "--min-count", "2")
+WORDS = "tea rain bus late cold shop film dog walk soup lamp sofa train song milk road".split()
+GLOVE = {
+    "the": (0.25, -1.5, 3e-7),
+    "cat": (1 / 3, 2.0, -0.125),
+    "sat": (-0.0078125, 123456.78, 1e-30),
+    "naïve": (7.0, 1.1, -2.2),
+    ".": (0.0, 1.0, -1.0),
+}
+
+
+def talk(folder, name="talk", *, count=80, seed=1):
+    """A log of our own, as a file."""
+    rng = random.Random(seed)
+    rows = [{"id": str(n), "turns": [" ".join(rng.choices(WORDS, k=6)) for _ in range(4)]} for n in range(count)]
+    (folder / f"{name}.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    return folder / f"{name}.jsonl"
+
+
+def glove(folder, *, name="glove.txt"):
+    """A file as GloVe's makers publish them: no header, a word and its numbers a line."""
+    lines = [f"{word} {' '.join(map(repr, numbers))}\n" for word, numbers in GLOVE.items()]
+    (folder / name).write_bytes("".join(lines).encode())
+    return folder / name
+
+
+def train(home, *more):
+    return home("vectors", "train", "chat", *SMALL, *more, "--json")
+
+
+def listed(home):
+    rows = home("vectors", "list", "--json").json["vectors"]
+    return [(row["name"], row["version"].partition(".")[2], row["published"]) for row in rows]
+
+
+@pytest.fixture
+def logged(home, tmp_path):
+    home.ingest(talk(tmp_path))
+    return home
+
+
+@pytest.fixture
+def imported(home, tmp_path):
+    assert home("vectors", "import", "glove", glove(tmp_path)).code == 0
+    return home
+
+
+# ── training ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_bits_are_the_same_with_one_thread_and_with_two(logged):
+    trained = [
+        train(logged, "--name", "one", "--threads", "1").json,
+        train(logged, "--name", "two", "--threads", "2").json,
+        train(logged, "--name", "third", "--deterministic").json,
+        train(logged, "--name", "tight", "--memory", "1").json,
+    ]
+    assert {one["sha256"] for one in trained} == {trained[0]["sha256"]}
+    assert train(logged, "--name", "other", "--seed", "2").json["sha256"] != trained[0]["sha256"]
+    assert [(one["version"].partition(".")[2], one["published"]) for one in trained] == [("1", True)] * 4
+    files = [logged.path / "vectors" / one["name"] / one["version"] / "vectors.npy" for one in trained]
+    assert len({file.read_bytes() for file in files}) == 1
+    assert list((logged.path / "cache").iterdir()) == []
+
+
+def test_what_was_trained_is_told(logged):
+    told = train(logged).json
+    details = told["details"]
+    assert (told["name"], told["words"], told["dimensions"]) == ("chat", len(WORDS), 12)
+    assert (details["made"], details["tokenizer"], details["min_count"], details["distinct_words"]) == (
+        "trained",
+        "word",
+        2,
+        len(WORDS),
+    )
+    assert details["coverage"] == {"tokens": 80 * 4 * 6, "known_tokens": 80 * 4 * 6, "texts": 320, "without_vector": 0}
+    assert details["logs"] == {"chat": [part.sha256 for part in logged.open().manifest.parts]}
+    losses = details["losses"]
+    assert len(losses) == 5
+    assert min(losses) < losses[0] / 10
+    shown = logged("vectors", "show", "chat", "--json").json
+    assert (shown["sha256"], shown["details"]["losses"]) == (told["sha256"], losses)
+    people = logged("vectors", "show", "chat").out
+    assert f"loss                  {losses[-1]:.6f}" in people
+    assert "known_tokens          1,920 of 1,920 (100.00 %)" in people
+
+
+def test_rarer_words_and_all_but_the_most_frequent_get_no_vector(home, tmp_path):
+    said = ["tea tea tea tea", "tea rain rain rain", "bus bus cold rain"]
+    (tmp_path / "log.jsonl").write_bytes(orjson.dumps({"id": "a", "turns": said}))
+    home.ingest(tmp_path / "log.jsonl")
+
+    def words(*more):
+        told = home("vectors", "train", "chat", "--dimensions", "4", "--epochs", "1", *more, "--json").json
+        written = tmp_path / "written.txt"
+        assert home("vectors", "write", "chat", written).code == 0
+        return [line.split()[0] for line in written.read_text().splitlines()], told["details"]["coverage"]
+
+    assert words("--min-count", "2") == (
+        ["tea", "rain", "bus"],
+        {"tokens": 12, "known_tokens": 11, "texts": 3, "without_vector": 0},
+    )
+    assert words("--min-count", "1", "--max-words", "2")[0] == ["tea", "rain"]
+    result = home("vectors", "train", "chat", "--json")
+    assert (result.code, result.error["code"]) == (3, "bad_input")
+    assert result.error["message"] == "1 of 4 words in chat occur 5 times"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("train", "nowhere"), 3, "no log 'nowhere'"),
+        (("train", "chat", "--name", "../up"), 2, "'../up' is no name"),
+        (("train", "chat", "--name", "Großes"), 2, "'Großes' is no name"),
+        (("train", "chat", "chat"), 2, "each named once"),
+        (("train", "chat", "--window", "256"), 2, "a window of 256 words"),
+        (("train", "chat", "--x-max", "0"), 2, "x_max of 0"),
+        (("train", "chat", "--seed", "-1"), 2, "seed of -1"),
+        (("train", "chat", "--tokenizer", "nonsense"), 2, "nonsense"),
+        (("import", "a b", "nothing.txt"), 2, "'a b' is no name"),
+        (("import", "glove", "nothing.txt"), 3, "nothing.txt"),
+        (("show", "glove"), 3, "no vectors 'glove'"),
+        (("show", "../logs"), 2, "'../logs' is no name"),
+        (("show", "glove@yesterday"), 3, "no vectors 'glove'"),
+        (("write", "glove", "out.txt"), 3, "no vectors 'glove'"),
+        (("rollback", "glove"), 3, "no vectors 'glove'"),
+        (("gc", "glove"), 3, "no vectors 'glove'"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_leaves_nothing_behind(logged, arguments, code, told):
+    before = sorted(logged.path.rglob("*"))
+    result = logged("vectors", *arguments)
+    assert (result.code, told in result.err) == (code, True), result.err
+    left = [path for path in sorted(logged.path.rglob("*")) if path.name not in ("vectors", "cache")]
+    assert left == before
+
+
+# A training that waits, when its third epoch begins, until it is told to go on.
+PROGRAM = """if True:
+    import sys
+    from service.cli import progress
+    from service.cli.main import main
+
+    begin = progress.Lines.stage
+
+    def wait(self, name, total=None, unit=""):
+        begin(self, name, total, unit)
+        if name.startswith("epoch 3 "):
+            print("waiting", flush=True)
+            sys.stdin.readline()
+
+    progress.Lines.stage = wait
+    sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def waiting(logged):
+    """A training in another process, in the middle of it."""
+    command = ["--home", logged.path, "vectors", "train", "chat", *SMALL, "--json"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *map(str, command)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout.readline() == b"waiting\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_ctrl_c_keeps_the_epochs_that_are_done_and_the_bits_are_the_same(logged, waiting):
+    busy = train(logged)
+    assert (busy.code, busy.error["code"]) == (4, "locked")
+    assert f"training vectors chat, process {waiting.pid}" in busy.error["message"]
+    whole = train(logged, "--name", "whole").json
+    waiting.send_signal(signal.SIGINT)
+    _, err = waiting.communicate()
+    error = orjson.loads(err[err.index(b'{"error"') :])["error"]
+    assert (waiting.returncode, error["code"]) == (5, "interrupted")
+    assert "goes on" in error["remedy"]
+    assert listed(logged) == [("whole", "1", True)]
+    again = logged("vectors", "train", "chat", *SMALL, "--threads", "2")
+    epochs = [line for line in again.out.splitlines() if line.startswith("epoch ")]
+    assert epochs == [f"epoch {n}: loss {loss:.6f}" for n, loss in enumerate(whole["details"]["losses"], 1) if n > 2]
+    assert logged("vectors", "show", "chat", "--json").json["sha256"] == whole["sha256"]
+    assert list((logged.path / "cache").iterdir()) == []
+
+
+def test_other_settings_do_not_go_on_from_what_an_interrupted_training_left(logged, waiting):
+    waiting.send_signal(signal.SIGINT)
+    waiting.communicate()
+    wanted = train(logged, "--alpha", "0.5").json
+    assert wanted["sha256"] == train(logged, "--alpha", "0.5", "--name", "anew").json["sha256"]
+    assert wanted["details"]["losses"] != train(logged, "--name", "other").json["details"]["losses"]
+
+
+# ── taking over ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def as_text(folder):
+    return glove(folder)
+
+
+def as_text_with_header(folder):
+    path = glove(folder, name="glove.vec")
+    path.write_bytes(f"{len(GLOVE)} 3\n".encode() + path.read_bytes())
+    return path
+
+
+def as_packed_text(folder):
+    path = folder / "glove.txt.gz"
+    path.write_bytes(gzip.compress(glove(folder).read_bytes()))
+    return path
+
+
+def as_binary(folder):
+    path = folder / "glove.bin"
+    rows = [word.encode() + b" " + struct.pack("<3f", *numbers) + b"\n" for word, numbers in GLOVE.items()]
+    path.write_bytes(f"{len(GLOVE)} 3\n".encode() + b"".join(rows))
+    return path
+
+
+def as_packed_binary(folder):
+    path = folder / "glove.bin.gz"
+    path.write_bytes(gzip.compress(as_binary(folder).read_bytes()))
+    return path
+
+
+def numbers_in(path):
+    fields = [line.split(" ") for line in path.read_text().splitlines()]
+    return {word: tuple(np.float32(number) for number in numbers) for word, *numbers in fields}
+
+
+@pytest.mark.parametrize("file", [as_text, as_text_with_header, as_packed_text, as_binary, as_packed_binary])
+def test_a_published_file_in_any_of_its_forms_gives_its_numbers_back(home, tmp_path, file):
+    told = home("vectors", "import", "glove", file(tmp_path), "--json").json
+    assert (told["words"], told["dimensions"], told["published"]) == (len(GLOVE), 3, True)
+    assert told["details"]["made"] == "imported"
+    assert home("vectors", "write", "glove", tmp_path / "written.txt").code == 0
+    wanted = {word: tuple(map(np.float32, numbers)) for word, numbers in GLOVE.items()}
+    assert numbers_in(tmp_path / "written.txt") == wanted
+    assert list(numbers_in(tmp_path / "written.txt")) == list(GLOVE)  # order is frequency
+    home("vectors", "import", "again", tmp_path / "written.txt")
+    assert home("vectors", "show", "again", "--json").json["sha256"] == told["sha256"]
+
+
+def test_trained_vectors_survive_being_written_and_read_to_the_last_bit(logged, tmp_path):
+    sha256 = train(logged).json["sha256"]
+    assert logged("vectors", "write", "chat", tmp_path / "written.vec", "--header").code == 0
+    assert (tmp_path / "written.vec").read_text().splitlines()[0] == f"{len(WORDS)} 12"
+    assert logged("vectors", "import", "again", tmp_path / "written.vec", "--json").json["sha256"] == sha256
+
+
+def test_coverage_is_what_one_counts_by_hand(imported, tmp_path):
+    rows = [
+        {"id": "a", "turns": ["The cat sat", "the dog sat down"]},  # three of three known, two of four
+        {"id": "b", "turns": ["A cat.", "NAÏVE dogs bark", "two dogs bark"]},  # cat and the full stop; one of three; none
+    ]
+    (tmp_path / "log.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    imported.ingest(tmp_path / "log.jsonl")
+    shown = imported("vectors", "show", "glove", "--log", "chat", "--json").json
+    assert shown["of_logs"] == {"tokens": 16, "known_tokens": 8, "texts": 5, "without_vector": 1}
+    people = imported("vectors", "show", "glove", "--log", "chat").out
+    assert "known_tokens          8 of 16 (50.00 %)" in people
+    assert "texts_without_vector  1 of 5 (20.00 %)" in people
+
+
+def test_the_words_most_like_one_are_those_of_the_largest_cosine(imported):
+    matrix = np.array(list(GLOVE.values()), np.float64)
+    units = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+    cosines = dict(zip(GLOVE, units @ units[1], strict=True))
+    near = imported("vectors", "show", "glove", "--like", "cat", "--json").json["nearest"]["cat"]
+    assert [word for word, _ in near] == sorted(cosines.keys() - {"cat"}, key=cosines.get, reverse=True)
+    assert [number for _, number in near] == pytest.approx([cosines[word] for word, _ in near], abs=2e-6)
+    result = imported("vectors", "show", "glove", "--like", "Cat", "--json")
+    assert (result.code, result.error["code"]) == (3, "bad_input")
+    assert "no word 'Cat'" in result.error["message"]
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "told"),
+    [
+        (b"", "bad_input", "is empty"),
+        (b"the 1 2 3\ncat 1 2\n", "bad_input", "line 2: 2 numbers where 3 belong"),
+        (b"the 1 2 3\ncat 1 two 3\n", "bad_input", "line 2: 'two' is not a finite number"),
+        (b"the 1 2 3\ncat 1 nan 3\n", "bad_input", "line 2: 'nan' is not a finite number"),
+        (b"3 3\nthe 1 2 3\ncat 1 2 3\n", "damaged_source", "the header says 3 words, there are 2"),
+        (b'{"id": "a", "turns": []}\n', "unknown_format", "no word with its vector"),
+        (b"\x1f\x8b\x08\x00 not gzip", "damaged_source", "breaks off or is damaged"),
+    ],
+)
+def test_a_file_that_is_no_vectors_is_refused_with_the_line(home, tmp_path, data, code, told):
+    path = tmp_path / ("file.gz" if data.startswith(b"\x1f") else "file.txt")
+    path.write_bytes(data)
+    result = home("vectors", "import", "glove", path, "--json")
+    assert (result.code, result.error["code"]) == (3, code)
+    assert told in result.error["message"]
+    assert str(path) in result.error["message"]
+    assert listed(home) == []
+
+
+# ── versions ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_versions_are_listed_rolled_back_and_removed(imported, tmp_path):
+    for number in range(2, 5):
+        file = tmp_path / f"{number}.txt"
+        file.write_text(f"the {number} 0\ncat 0 {number}\n")
+        imported("vectors", "import", "glove", file, *(["--no-publish"] if number == 4 else []))
+    assert listed(imported) == [("glove", str(number), number == 3) for number in range(1, 5)]
+    day = imported("vectors", "list", "--json").json["vectors"][0]["version"].partition(".")[0]
+    dimensions = [row["dimensions"] for row in imported("vectors", "list", "--json").json["vectors"]]
+    assert dimensions == [3, 2, 2, 2]
+    assert imported("vectors", "rollback", "glove").out == f"vectors glove@{day}.2 are published\n"
+    assert imported("vectors", "rollback", "glove").code == 0
+    none = imported("vectors", "rollback", "glove")
+    assert (none.code, f"no version older than its published one, {day}.1" in none.err) == (4, True)
+    assert imported("vectors", "rollback", "glove", "--to", f"{day}.9").code == 3
+    assert imported("vectors", "rollback", "glove", "--to", f"{day}.4").code == 0
+    assert imported("vectors", "show", f"glove@{day}.1", "--json").json["dimensions"] == 3
+    imported("vectors", "rollback", "glove", "--to", f"{day}.2")
+    assert imported("vectors", "gc", "glove", "--keep", "1", "--json").json == {
+        "vectors": "glove",
+        "removed": [f"{day}.1", f"{day}.3"],
+    }
+    assert listed(imported) == [("glove", "2", True), ("glove", "4", False)]
+    imported("vectors", "import", "glove", tmp_path / "2.txt")
+    assert listed(imported)[-1] == ("glove", "5", True)  # no name is given twice
+    assert sorted(path.name for path in (imported.path / "vectors/glove").iterdir()) == [
+        *(".lock", ".newest"),
+        *(f"{day}.{number}" for number in (2, 4, 5)),
+        "CURRENT",
+    ]
+
+
+def test_vectors_that_an_index_needs_are_not_removed(logged):
+    first = train(logged).json["version"]
+    assert logged("index", "build", "chat", "--check-queries", "0").code == 0
+    second = train(logged, "--seed", "2").json["version"]
+    train(logged, "--seed", "3")
+    assert logged("vectors", "gc", "chat", "--keep", "0", "--json").json["removed"] == [second]
+    assert logged("index", "search", "chat", "tea and rain", "-k", "1").code == 0
+    assert [one[1] for one in listed(logged)] == [first.partition(".")[2], "3"]
+
+
+def damaged(home, what):
+    """Damage the only version of `glove` in some way; the file that should be named."""
+    folder = next(path for path in (home.path / "vectors/glove").iterdir() if path.is_dir())
+    manifest = folder / "manifest.json"
+    if what == "shortened":
+        (folder / "vectors.npy").write_bytes((folder / "vectors.npy").read_bytes()[:-4])
+        return folder / "vectors.npy"
+    if what == "missing":
+        (folder / "words.txt").unlink()
+        return folder / "words.txt"
+    if what == "no JSON":
+        manifest.write_bytes(b"{")
+    if what == "newer":
+        manifest.write_bytes(manifest.read_bytes().replace(b'"format_version": 1', b'"format_version": 2'))
+    return manifest
+
+
+@pytest.mark.parametrize("what", ["shortened", "missing", "no JSON", "newer"])
+@pytest.mark.parametrize("command", [("show", "glove"), ("write", "glove", "out.txt")])
+def test_damaged_vectors_are_named_with_what_was_expected(imported, tmp_path, monkeypatch, what, command):
+    monkeypatch.chdir(tmp_path)
+    path = damaged(imported, what)
+    told = {
+        "shortened": f"{path} has 184 bytes; the manifest says 188",
+        "missing": f"{path} is missing",
+        "no JSON": f"{path}: not JSON",
+        "newer": f"{path} has format 2; this refaug reads up to 1\n  upgrade refaug",
+    }
+    result = imported("vectors", *command)
+    assert (result.code, result.err.startswith("error [corrupt]")) == (3, True)
+    assert told[what] in result.err
+    assert not (tmp_path / "out.txt").exists()
+
+
+@pytest.mark.parametrize("what", ["no JSON", "newer"])
+def test_a_damaged_version_does_not_hide_the_others_from_the_list(imported, tmp_path, what):
+    path = damaged(imported, what)
+    imported("vectors", "import", "other", tmp_path / "glove.txt")
+    result = imported("vectors", "list", "--json")
+    assert result.code == 0, result.err
+    rows = {row["name"]: row for row in result.json["vectors"]}
+    assert rows["other"]["words"] == len(GLOVE)
+    assert str(path) in rows["glove"]["problem"]
+
+
+def test_a_byte_that_changed_is_found_by_reading_everything(imported):
+    folder = next(path for path in (imported.path / "vectors/glove").iterdir() if path.is_dir())
+    data = bytearray((folder / "vectors.npy").read_bytes())
+    data[-1] ^= 1
+    (folder / "vectors.npy").write_bytes(data)
+    found = imported("doctor", "--verify", "--json")
+    assert found.code == 0 or str(folder) in found.out
+    assert "vectors.npy" in found.out
+    assert open_word_vectors(folder).words == list(GLOVE)  # opening takes no read of everything
