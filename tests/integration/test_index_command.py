@@ -202,7 +202,7 @@ def test_a_build_tells_what_it_built_and_so_do_show_and_list(ready):
 
 def test_the_content_does_not_depend_on_threads_memory_or_the_name(ready):
     ids = [
-        ready("index", "build", "chat", *FEW, *more, "--json").json["id"]
+        ready("index", "build", "chat", *FEW, "--again", *more, "--json").json["id"]
         for more in (("--threads", "1"), ("--threads", "2"), ("--memory", "1MiB"), ("--name", "other"))
     ]
     assert len(set(ids)) == 1
@@ -281,7 +281,7 @@ def test_an_index_none_of_whose_words_has_a_vector_still_knows_its_words(ready, 
         (("build", "chat", "--oov", "nonsense"), 2, "'nonsense'"),
         (("build", "chat", "--weighting", "nonsense"), 2, "'nonsense'"),
         (("build", "chat", "--encoder", "nowhere"), 3, "no encoder"),
-        (("build", "chat", "--encoder", "nowhere", "--vectors", "chat"), 2, "either word vectors or an encoder"),
+        (("build", "chat", "--encoder", "nowhere", "--vectors", "chat"), 2, "not from both"),
         (("plan", "nowhere"), 3, "no log 'nowhere'"),
         (("search", "nowhere", "tea"), 3, "no index 'nowhere'"),
         (("search", "../up", "tea"), 2, "'../up' is no name"),
@@ -300,7 +300,7 @@ def test_an_index_none_of_whose_words_has_a_vector_still_knows_its_words(ready, 
         (("publish", "chat@yesterday"), 3, "no index 'chat@yesterday'"),
         (("publish", "nowhere@2020-01-01.1"), 3, "no index 'nowhere'"),
         (("rollback", "nowhere"), 3, "no index 'nowhere'"),
-        (("rollback", "chat"), 4, "oldest"),
+        (("rollback", "chat"), 4, "there is no version of index chat before"),
         (("rollback", "chat", "--to", "2020-01-01.1"), 3, "no index 'chat@2020-01-01.1'"),
         (("gc", "nowhere"), 3, "no index 'nowhere'"),
         (("update", "nowhere"), 3, "no index 'nowhere'"),
@@ -451,7 +451,7 @@ def test_versions_are_published_rolled_back_and_removed_by_replacing_one_file(bu
 
     day = folder_of(built).name.partition(".")[0]
     for more in ((), ("--no-publish",), ()):
-        built("index", "build", "chat", *FEW, *more)
+        built("index", "build", "chat", *FEW, "--again", *more)
     assert listed(built) == [(1, False), (2, False), (3, False), (4, True)]
     before = {path: path.stat().st_mtime_ns for path in built.path.rglob("*") if path.is_file()}
     assert built("index", "rollback", "chat").out == f"index chat@{day}.3 is published\n"
@@ -468,7 +468,9 @@ def test_versions_are_published_rolled_back_and_removed_by_replacing_one_file(bu
     }
     assert listed(built) == [(2, True), (4, False)]
     assert built("index", "gc", "chat").out == "index chat: 0 versions removed\n"
-    built("index", "build", "chat", *FEW)
+    told = built("index", "build", "chat", *FEW, "--json").json
+    assert (told["index"], "nothing to do" in told["note"]) == (f"chat@{day}.2", True)
+    built("index", "build", "chat", *FEW, "--again")
     assert listed(built) == [(2, False), (4, False), (5, True)]
 
 
@@ -596,11 +598,17 @@ def test_every_file_that_is_missing_or_has_another_size_is_named(built):
         )
         path.write_bytes(data)
     (folder / "segments/0/vectors.faiss").unlink()
-    for command in (("check", "chat"), ("publish", f"chat@{folder.name}"), ("update", "chat"), ("compact", "chat")):
-        if command[0] != "compact":  # which builds it from the log, and needs nothing of the old files
-            assert "vectors.faiss is missing" in refused(built, *command)
-    assert built("index", "compact", "chat").code == 0
-    assert found(built, "tea")[0]["references"]
+    for command in (("check", "chat"), ("publish", f"chat@{folder.name}")):
+        assert "vectors.faiss is missing" in refused(built, *command)
+
+
+@pytest.mark.parametrize("command", [("build", "chat", *FEW), ("compact", "chat")])
+def test_building_again_mends_what_is_damaged(built, command):
+    before = found(built, "tea rain")[0]["references"]
+    (folder_of(built) / "segments/0/vectors.faiss").unlink()
+    assert built("index", *command).code == 0
+    after = found(built, "tea rain")[0]["references"]
+    assert [one["pair"] for one in after] == [one["pair"] for one in before]
 
 
 @pytest.mark.parametrize("name", ["vectors.faiss", "pairs.arrow", "pair_start.npy", "bm25/texts.json"])
@@ -702,9 +710,16 @@ def disk(tmp_path):
     gc.collect()  # what is mapped is open as long as something refers to it
     if subprocess.run(["umount", str(folder)], capture_output=True, check=False).returncode:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
-        import glob
-        print([l for l in open("/proc/self/maps") if "disk" in l], [os.readlink(f) for f in glob.glob("/proc/self/fd/*") if os.path.islink(f)])
         pytest.fail("some file on the disk is still open")
+
+
+def fill(folder):
+    """Take every byte that is left."""
+    with (folder / "filler").open("ab", buffering=0) as file:
+        for size in (1 << 16, 1 << 12, 1):
+            with suppress(OSError):
+                while file.write(b"x" * size) == size:
+                    pass
 
 
 class Fills(Silent):
@@ -714,13 +729,8 @@ class Fills(Silent):
         self.folder, self.wanted = folder, stage
 
     def stage(self, name, total=None, unit=""):
-        if name != self.wanted:
-            return
-        with (self.folder / "filler").open("ab", buffering=0) as file:
-            for size in (1 << 16, 1 << 12, 1):
-                with suppress(OSError):
-                    while file.write(b"x" * size) == size:
-                        pass
+        if name == self.wanted:
+            fill(self.folder)
 
 
 def order(name="chat"):
@@ -739,7 +749,8 @@ def test_a_build_on_a_full_disk_says_so_and_goes_on_when_there_is_room(homes, di
         build_index(places, order(), Fills(disk, stage))
     assert (caught.value.exit_code, caught.value.code) == (1, "storage_full")
     assert "run the same command again" in caught.value.remedy
-    full = home("index", "build", "chat", *FEW, "--json")  # still no room
+    fill(disk)  # the room that was given back
+    full = home("index", "build", "chat", *FEW, "--json")
     assert (full.code, full.error["code"]) == (1, "storage_full")
     assert listed(home) == []
     (disk / "filler").unlink()
