@@ -16,7 +16,7 @@ from core.errors import Conflict, Corrupt
 from core.files import read_json
 from core.holding import Held
 from core.records import Reference, TestPair
-from core.text import Tokenizer, get_tokenizer
+from core.text import Tokenizer
 from indexer.arrays import map_array
 from indexer.likeness import EncoderLikeness, Likeness, WordVectorLikeness
 from indexer.likeness_bm25 import Bm25Likeness
@@ -26,6 +26,7 @@ from indexer.queries import MOST, Queries, SearchSettings, prepare
 from indexer.search import NOTHING, Retrieved, excluded_of, find, references_of
 from indexer.segments import EXTRA_WORDS, Segment, open_segment
 from indexer.sentence_vectors import WordWeights
+from indexer.tokenizers import kept_tokenizer
 from indexer.vocabulary import Vocabulary
 
 
@@ -67,8 +68,27 @@ class ReferenceIndex:
     def of_folder(cls, places: Places, folder: Path, name: str, version: str, *, threads: int = 1) -> Self:
         """Open what lies in a folder, which may be no version yet."""
         manifest = IndexManifest.read(folder)
-        tokenizer = tokenizer_of(manifest)
+        tokenizer = tokenizer_of(manifest, folder)
         sources, words = open_sources(places, manifest, threads)
+        try:
+            return cls._of_sources(folder, manifest, tokenizer, sources, words, name, version, threads)
+        except BaseException:
+            if sources.held is not None:
+                sources.held.close()
+            raise
+
+    @classmethod
+    def _of_sources(
+        cls,
+        folder: Path,
+        manifest: IndexManifest,
+        tokenizer: Tokenizer,
+        sources: Sources,
+        words: Sequence[str],
+        name: str,
+        version: str,
+        threads: int,
+    ) -> Self:
         vocabulary = Vocabulary(words, tokenizer)
         for info in manifest.segments:
             vocabulary.extend(map_array(folder / info.folder / EXTRA_WORDS, np.uint64))
@@ -133,7 +153,8 @@ class ReferenceIndex:
         given, wanted = 0, max(16, settings.k)
         pair = TestPair(id="neighbours", turns=(text,))
         while given < wanted:
-            found = self.search([pair], replace(settings, k=wanted))[0].references
+            depth = None if settings.depth is None else max(settings.depth, wanted)
+            found = self.search([pair], replace(settings, k=wanted, depth=depth))[0].references
             yield from found[given:]
             if len(found) < wanted:
                 return
@@ -158,9 +179,9 @@ def _why_not(queries: Queries, query: int, settings: SearchSettings) -> str:
     return "no_known_word"
 
 
-def tokenizer_of(manifest: IndexManifest) -> Tokenizer:
+def tokenizer_of(manifest: IndexManifest, folder: Path) -> Tokenizer:
     """The index's tokenizer, as it was when the index was built."""
-    tokenizer = get_tokenizer(manifest.tokenizer)
+    tokenizer = kept_tokenizer(manifest.tokenizer, folder)
     if tokenizer.version != manifest.tokenizer_version:
         raise Conflict(
             f"the index was built with the tokenizer {manifest.tokenizer} of {manifest.tokenizer_version}; "

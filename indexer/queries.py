@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Final, Literal, get_args
 
@@ -23,6 +23,7 @@ from indexer.vocabulary import CodedTexts, Vocabulary
 Mode = Literal["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 MOST: Final = 1_000  # references a test pair; whoever wants more wants the neighbours
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST: Final = np.iinfo(np.int64).max
 
 
@@ -89,7 +90,7 @@ class SearchSettings:
 
 
 def _micros(moment: datetime) -> int:
-    return int(moment.timestamp()) * 1_000_000 + moment.microsecond
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -139,12 +139,6 @@ def _is_near(segment: SegmentTables, queries: QueryTables, rules: Rules, query: 
 @compiled
 def _occurrence_reason(segment: SegmentTables, queries: QueryTables, rules: Rules, query: int, at: int) -> int:
     """Why this occurrence of a pair may not be used, or 0."""
-    if rules.blocked_log[segment.occurrence_log[at]]:
-        return _LOG
-    if rules.timed:
-        time = segment.occurrence_time[at]
-        if time == NO_TIME or time < rules.after or time >= rules.before:
-            return _TIME
     dialogue = segment.occurrence_dialogue[at]
     if queries.has_dialogue[query] and dialogue == queries.own_dialogue[query]:
         return _OWN_DIALOGUE
@@ -153,6 +147,12 @@ def _occurrence_reason(segment: SegmentTables, queries: QueryTables, rules: Rule
         place = first + np.searchsorted(queries.blocked[first:last], dialogue)
         if place < last and queries.blocked[place] == dialogue:
             return _DIALOGUE
+    if rules.timed:
+        time = segment.occurrence_time[at]
+        if time == NO_TIME or time < rules.after or time >= rules.before:
+            return _TIME
+    if rules.blocked_log[segment.occurrence_log[at]]:
+        return _LOG
     return 0
 
 

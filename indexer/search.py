@@ -15,6 +15,7 @@ from indexer.likeness import Likeness, pieces
 from indexer.queries import Queries, SearchSettings
 from indexer.ranking import (
     MILLION,
+    NO_LEVEL,
     Events,
     Reason,
     Rows,
@@ -30,6 +31,7 @@ _FOR: Final = 15  # references that a segment's depth is meant for
 _DEEPER: Final = 4  # each round looks at so many times the candidates of the one before
 _DEEPEST: Final = 4_096  # of an approximate index, whose next candidates are a matter of chance anyway
 _DIALOG_DEPTH: Final = 1_000
+_SPARE: Final = 16  # utterances beyond an eighth more, so that those equal to the last one wanted are among them
 _AT_ONCE: Final = 1_000  # queries; more need more memory and are not quicker
 _EVENT_COLUMNS: Final = tuple(name for name in Events._fields if name != "start")
 
@@ -72,8 +74,9 @@ def find(
     """The best k pairs for each query over all segments."""
     search = _Search(likeness, queries, settings, settings.rules(logs), threads)
     which = np.flatnonzero(likeness.able)
-    parts = [search.events(segment, which) for segment in segments]
-    return merged(parts, len(queries), settings.k)
+    if settings.is_dialog:
+        return merged(search.of_pairs(segments, which), len(queries), settings.k)
+    return merged([search.events(segment, which) for segment in segments], len(queries), settings.k)
 
 
 class _Search:
@@ -89,15 +92,14 @@ class _Search:
         """Events of some queries each; every query is in one of them."""
         parts = list[tuple[Rows, Events]]()
         for first in range(0, len(which), _AT_ONCE):
-            some = which[first : first + _AT_ONCE]
-            parts += self._by_pairs(segment, some) if self._settings.is_dialog else self._by_utterances(segment, some)
+            parts += self._by_utterances(segment, which[first : first + _AT_ONCE])
         return parts
 
     def _by_utterances(self, segment: Segment, which: Rows) -> list[tuple[Rows, Events]]:
         """Go deeper until the k-th reference of every query is safe, or there is nothing more to be had."""
         ann, parts = segment.ann, list[tuple[Rows, Events]]()
         complete = self._settings.is_bm25 or ann is None or ann.is_exact
-        most_effort = segment.info.effort if complete or ann is None else max(ann.efforts())
+        most_effort = segment.info.effort if complete or ann is None else max(ann.efforts(), default=1)
         limit = segment.utterance_count if complete else min(_DEEPEST, segment.utterance_count)
         depth, effort = first_depth(self._settings, segment), segment.info.effort
         while len(which):
@@ -126,16 +128,42 @@ class _Search:
         )
         return _joined([events for events, _ in walked]), np.concatenate([settled for _, settled in walked])
 
-    def _by_pairs(self, segment: Segment, which: Rows) -> list[tuple[Rows, Events]]:
-        """All responses of the candidates, each compared with the gold: sim(u) · (α · sim(r) + (1 − α) · ε)."""
-        depth = max(1, min(first_depth(self._settings, segment), segment.utterance_count))
+    def of_pairs(self, segments: Sequence[Segment], which: Rows) -> list[list[tuple[Rows, Events]]]:
+        """All responses of the candidates, compared with the gold: sim(u) · (α · sim(r) + (1 − α) · ε)."""
+        parts = list[list[tuple[Rows, Events]]]([] for _ in segments)
+        for first in range(0, len(which), _AT_ONCE):
+            some = which[first : first + _AT_ONCE]
+            tables = [self._utterances_in(segment, some) for segment in segments]
+            least = _least_of_the_best(tables, first_depth(self._settings, segments[0]))
+            for number, (segment, (rows, levels)) in enumerate(zip(segments, tables, strict=True)):
+                better = np.where(levels >= least, levels, NO_LEVEL)
+                parts[number].append((some, self._pair_events(segment, some, rows, better)))
+        return parts
+
+    def _utterances_in(self, segment: Segment, which: Rows) -> tuple[Rows, Rows]:
+        """The candidates of one segment and their levels: somewhat more than are wanted of all segments together."""
+        wanted = first_depth(self._settings, segment)
+        depth = max(1, min(wanted + wanted // 8 + _SPARE, segment.utterance_count))
         rows = self._likeness.candidates(segment, which, depth, segment.info.effort)
         levels = self._likeness.utterances(segment, which, rows)
+        if len(segment.tables.superseded):
+            levels[segment.tables.superseded[np.maximum(rows, 0)]] = NO_LEVEL
+        return rows, levels
+
+    def _pair_events(self, segment: Segment, which: Rows, rows: Rows, levels: Rows) -> Events:
         start, utterances, pairs, of_utterance = pairs_of(segment.tables, rows, levels)
         of_response = self._likeness.listed(segment, which, start, pairs, golds=True)
         both = pair_levels(of_utterance, of_response, self._settings)
         given = (segment.tables, self._queries.tables, self._rules, which)
-        return [(which, events_of_pairs(*given, start, utterances, pairs, both, self._settings.k))]
+        return events_of_pairs(*given, start, utterances, pairs, both, self._settings.k)
+
+
+def _least_of_the_best(tables: Sequence[tuple[Rows, Rows]], depth: int) -> Rows:
+    """The level (queries, 1) of the last utterance that is looked at: the `depth`-th of all segments, and its equals."""
+    levels = np.concatenate([levels for _, levels in tables], axis=1)
+    if levels.shape[1] <= depth:
+        return np.full((len(levels), 1), NO_LEVEL)
+    return -np.partition(-levels, depth - 1, axis=1)[:, depth - 1 : depth]
 
 
 def pair_levels(of_utterance: Rows, of_response: Rows, settings: SearchSettings) -> Rows:

@@ -67,7 +67,7 @@ def run(kind: str, number: int, arguments: list[str], answer: int) -> int:
     killer.watch(os, "rmdir", "unlink")
     killer.watch(pq.ParquetWriter, "close", "close")
     if INDEXING.intersection(arguments):
-        from indexer.arrays import NpyWriter, TextWriter
+        from indexer.arrays import NpyWriter, TextWriter  # noqa: PLC0415  heavy
 
         killer.watch(os, "link", "link")
         killer.watch(NpyWriter, "append", "rows")
@@ -87,10 +87,9 @@ def warm() -> None:
 def warm_indexing() -> None:
     """The same for indexes: every loop that the commands need is compiled once, not in every process."""
     os.environ["OMP_NUM_THREADS"] = "1"  # threads of OpenMP would not be there after the fork, but waited for
-    words = "some words that are said here again and again by one or by the other".split()
-    lines = [
-        {"id": str(n), "turns": [" ".join(words[n % 7 + turn :: 2 + n % 3]) for turn in range(4)]} for n in range(12)
-    ]
+    said = [["again", "and", "again"], ["words", "that", "are", "said"], ["by", "one", "or", "the", "other"]]
+    turns = [" ".join(said[n % 3][n % 2 :] + said[n % 4 % 3]) for n in range(15)]
+    lines = [{"id": str(n), "turns": turns[n : n + 4]} for n in range(12)]
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "log.jsonl").write_bytes(b"\n".join(map(orjson.dumps, lines)))
         search = ("index", "search", "warm", "words that are said", "--gold", "again and again", "--json")
@@ -101,7 +100,11 @@ def warm_indexing() -> None:
             ("index", "delete", "warm", "--dialogue", "3"),
             ("log", "delete", "warm", "--dialogue", "4"),
             ("index", "update", "warm"),
-            *((*search, "--mode", f"{how}-{what}") for how in ("embedding", "bm25") for what in ("utterance", "dialog")),
+            *(
+                (*search, "--mode", f"{how}-{what}")
+                for how in ("embedding", "bm25")
+                for what in ("utterance", "dialog")
+            ),
         ):
             one_thread = ("--threads", "1") if command[0] in INDEXING else ()
             with redirect_stdout(io.TextIOWrapper(io.BytesIO())), redirect_stderr(io.TextIOWrapper(io.BytesIO())):

@@ -75,7 +75,7 @@ def build(places: Places, name: str = "chat", *, factory: str = "Flat", **order:
         "check_queries": 0,
         "least_coverage": 0.0,
     }
-    return build_index(places, IndexOrder(name=name, **{**settings, **order}), Silent()).version
+    return build_index(places, IndexOrder(name=name, **{**settings, **order}), Silent(), again=True).version
 
 
 def built(places: Places, name: str = "chat", *, threads: int = 1, **order: object) -> ReferenceIndex:

@@ -17,6 +17,7 @@ import orjson
 import pytest
 from conftest import require
 from indexes import add_vectors
+from integration import reference
 from integration.conftest import ROOT
 
 from core import ingest as ingesting
@@ -36,7 +37,7 @@ from indexer.places import Places
 from indexer.train_vectors import VectorsOrder, train_vectors
 from indexer.update import update_index
 
-WORDS = "tea rain bus late cold shop film dog walk soup lamp sofa train song milk road".split()
+WORDS = [*reference.WORDS, "milk", "road"]
 SPEAKERS = ["ann", "bob", "cem"]
 MODES = ["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog"]
 BEGAN = 1_600_000_000
@@ -365,7 +366,10 @@ def test_utterances_are_answered_in_the_order_given_and_alone_as_together(built)
     assert together == found(built, *texts, "-k", "7", "--threads", "2")
     assert together[1] == {"id": "xqzz", "references": [], "excluded": {}, "note": "no_known_word"}
     said = built("index", "search", "chat", "xqzz", "...", "--mode", "embedding-utterance").out
-    assert said == "xqzz\n  nothing: the index knows none of its words\n...\n  nothing: the index knows none of its words\n"
+    assert (
+        said
+        == "xqzz\n  nothing: the index knows none of its words\n...\n  nothing: the index knows none of its words\n"
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -541,12 +545,17 @@ def test_only_one_builds_an_index_and_what_its_log_loses_meanwhile_is_never_publ
     assert "log chat has lost pairs" in error["message"]
     assert "run the same command again" in error["remedy"]
     assert listed(ready) == []
+    shutil.rmtree(ready.path / "indexes/other")  # which shows it until it is updated
+    assert holding(ready.path, secret) == []
     assert ready("index", "build", "chat", *FEW).code == 0
     assert listed(ready) == [(1, True)]
     assert "chat/gone#1" not in everything(ready)
-    shutil.rmtree(ready.path / "indexes/other")
-    held = [path for path in ready.path.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
-    assert held == []
+    assert holding(ready.path, secret) == []
+
+
+def holding(folder, text):
+    """The files that hold some text."""
+    return [path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
 
 
 def test_what_a_stopped_build_has_done_is_not_done_again_and_another_order_begins_anew(ready, begun):
@@ -602,11 +611,15 @@ def test_every_file_that_is_missing_or_has_another_size_is_named(built):
         assert "vectors.faiss is missing" in refused(built, *command)
 
 
-@pytest.mark.parametrize("command", [("build", "chat", *FEW), ("compact", "chat")])
-def test_building_again_mends_what_is_damaged(built, command):
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [("build", "segments/0/vectors.faiss"), ("compact", "segments/0/vectors.faiss"), ("build", "manifest.json")],
+)
+def test_making_it_again_mends_what_is_damaged(built, command, name):
     before = found(built, "tea rain")[0]["references"]
-    (folder_of(built) / "segments/0/vectors.faiss").unlink()
-    assert built("index", *command).code == 0
+    (folder_of(built) / name).write_bytes(b"")
+    result = built("index", command, "chat", *(FEW if command == "build" else ()))
+    assert result.code == 0, result.err
     after = found(built, "tea rain")[0]["references"]
     assert [one["pair"] for one in after] == [one["pair"] for one in before]
 
@@ -641,6 +654,15 @@ def test_a_manifest_that_cannot_be_read_is_named_and_hides_no_other_index(built,
     assert str(path) in rows["chat"]["problem"]
     assert (rows["other"]["problem"], rows["other"]["published"]) == (None, True)
     assert built("index", "search", "other", "tea").code == 0
+
+
+def test_a_damaged_older_version_does_not_keep_one_from_going_back_to_another(built):
+    for _ in range(2):
+        built("index", "build", "chat", *FEW, "--again")
+    first, second, _ = Places.under(built.path).indexes.versions("chat")
+    (built.path / "indexes/chat" / first / "manifest.json").write_bytes(b"{")
+    result = built("index", "rollback", "chat")
+    assert (result.code, result.out) == (0, f"index chat@{second} is published\n"), result.err
 
 
 def test_a_published_version_that_is_not_there_is_told_with_those_that_are(built):

@@ -11,7 +11,6 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
 import pytest
 
 from core.artefacts import MANIFEST, verify_files

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -13,10 +14,15 @@ import sys
 import numpy as np
 import orjson
 import pytest
+from integration import reference
 from integration.conftest import ROOT
 
+from core import ingest as ingesting
+from core.ingest import IngestOrder
+from core.progress import Silent
+
 SMALL = ("--dimensions", "12", "--epochs", "5", "--min-count", "2")
-WORDS = "tea rain bus late cold shop film dog walk soup lamp sofa train song milk road".split()
+WORDS = [*reference.WORDS, "milk", "road"]
 GLOVE = {
     "the": (0.25, -1.5, 3e-7),
     "cat": (1 / 3, 2.0, -0.125),
@@ -50,9 +56,18 @@ def listed(home):
     return [(row["name"], row["version"].partition(".")[2], row["published"]) for row in rows]
 
 
+@pytest.fixture(scope="module")
+def with_log(tmp_path_factory):
+    """A home with a log."""
+    folder = tmp_path_factory.mktemp("with-log")
+    order = IngestOrder(sources=(str(talk(folder)),), log="chat")
+    ingesting.ingest(order, folder / "home/logs", Silent())
+    return folder / "home"
+
+
 @pytest.fixture
-def logged(home, tmp_path):
-    home.ingest(talk(tmp_path))
+def logged(home, with_log):
+    shutil.copytree(with_log, home.path)
     return home
 
 
@@ -284,7 +299,10 @@ def test_trained_vectors_survive_being_written_and_read_to_the_last_bit(logged, 
 def test_coverage_is_what_one_counts_by_hand(imported, tmp_path):
     rows = [
         {"id": "a", "turns": ["The cat sat", "the dog sat down"]},  # three of three known, two of four
-        {"id": "b", "turns": ["A cat.", "NAÏVE dogs bark", "two dogs bark"]},  # cat and the full stop; one of three; none
+        {
+            "id": "b",
+            "turns": ["A cat.", "NAÏVE dogs bark", "two dogs bark"],
+        },  # cat and the full stop; one of three; none
     ]
     (tmp_path / "log.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
     imported.ingest(tmp_path / "log.jsonl")
@@ -415,4 +433,3 @@ def test_a_damaged_version_does_not_hide_the_others_from_the_list(imported, tmp_
     rows = {row["name"]: row for row in result.json["vectors"]}
     assert rows["other"]["words"] == len(GLOVE)
     assert str(path) in rows["glove"]["made"]
-

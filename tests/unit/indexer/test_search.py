@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from encoders import WORDS as ENCODED
 from encoders import TinyEncoder, write_encoder
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from indexes import add_to_log, built, home_of, pairs_of
 from plain_search import MILLION, Answer, Found, PlainSearch, RawPair, merged, sha
@@ -27,6 +27,7 @@ from core.progress import Silent
 from core.records import Origin, Reference, TestPair
 from core.text import get_tokenizer, normalise
 from indexer.index import ReferenceIndex
+from indexer.plan import Limits
 from indexer.queries import MODES, SearchSettings
 from indexer.ranking import Reason
 from indexer.update import update_index
@@ -186,7 +187,7 @@ def test_any_test_pairs_get_the_references_of_the_definition(world, random):
     assert_as_defined(world.index, world.plain, [talk.test_pair(world.pairs) for _ in range(5)], talk.settings())
 
 
-@settings(RELAXED, max_examples=4)
+@settings(RELAXED, max_examples=4, phases=(Phase.generate,))  # an index each: too slow to look for a smaller one
 @given(random=RANDOMS, count=st.integers(1, 30))
 def test_any_log_is_searched_as_defined(world_of, random, count):
     talk = Talk(random, texts=8)
@@ -261,6 +262,19 @@ def test_an_approximate_index_searched_all_through_finds_what_a_flat_one_finds(w
             assert found == [answer_of(one) for one in flat]
 
 
+@pytest.mark.parametrize(("factory", "effort"), [("IVF4,SQfp16", 1), ("HNSW32", 16)])
+def test_an_approximate_index_searches_further_where_references_are_lacking(world, tests, factory, effort):
+    """As long as there are fewer than k of them: in the end, all are found."""
+    how = SearchSettings(k=1_000)
+    with built(world.places, f"lazy-{factory.lower()[:4]}", limits=Limits(factory=factory, recall=0.01)) as index:
+        assert index.manifest.segments[0].effort <= effort
+        assert_as_defined(index, world.plain, tests[:40], how)
+        rare = [replace(test, exclude=tuple(sorted({*DIALOGUES} - {"d7"}))) for test in tests[:40]]
+        found = [len(one.references) for one in index.search(rare)]
+        assert found == [len(one.references) for one in world.index.search(rare)]
+        assert 15 in found
+
+
 @pytest.mark.parametrize("depth", [15, 16, 100, 10_000])
 def test_how_many_candidates_are_looked_at_first_changes_nothing(world, tests, expected, depth):
     for how, alone in zip(settings_to_try(), expected, strict=True):
@@ -269,7 +283,7 @@ def test_how_many_candidates_are_looked_at_first_changes_nothing(world, tests, e
 
 
 def test_dialog_modes_look_at_the_responses_of_the_most_similar_utterances_alone(world_of):
-    """No ties at the border here: of equally similar utterances any may be looked at."""
+    """And at those that are as similar as the last of them."""
     words = [f"w{number}" for number in range(40)]
     pairs = pairs_of(*[(f"{one} w0 w1", f"{one} {other}") for one in words for other in ("w2", "w3")])
     world = world_of(pairs, vectors_of(words))
