@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -74,16 +75,21 @@ class NpyWriter(_Writer):
     def close(self) -> int:
         """Write the number of rows into the header, and finish."""
         if not self._file.closed:
-            with storage_errors(self.path):
-                self._file.seek(0)
-                self._write_header()
-                self._file.close()
-                sync_file(self.path)
+            try:
+                with storage_errors(self.path):
+                    self._file.seek(0)
+                    self._write_header()
+                    self._file.close()
+                    sync_file(self.path)
+            except BaseException:
+                self.abandon()
+                raise
         return self.rows
 
     def abandon(self) -> None:
         """Leave a header that says no rows."""
-        self._file.close()
+        with suppress(OSError):  # on a full disk, what is still in the buffer cannot be written
+            self._file.close()
 
     def _write_header(self) -> None:
         """As long for any number of rows: numpy leaves room in it for the first dimension to grow."""

@@ -13,20 +13,21 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any, Final
 
-from core.artefacts import describe_files
-from core.engine import Engine
+from core.artefacts import describe_files, require_files
+from core.engine import IN_USE, Engine
 from core.errors import CheckFailed, Corrupt
-from core.files import make_folder, unique
+from core.files import is_held, make_folder, remove_tree, unique
 from core.log_store import now
 from core.progress import Progress
 from core.version import VERSION
 from core.versions import Writer
+from indexer.ann import AnnKind
 from indexer.manifest import FORMAT_VERSION, MANIFEST, ErasedKeys, IndexManifest, LogState, RecallCheck, SegmentInfo
 from indexer.material import Material, ordered
 from indexer.order import IndexOrder
 from indexer.places import Places
 from indexer.segment_work import SegmentWork, make_segment, measure_recall
-from indexer.stages import Stages, hash_of_inputs
+from indexer.stages import MARK, Stages, hash_of_inputs
 from indexer.table import Erased
 from indexer.tokenizers import keep_tokenizer
 
@@ -57,6 +58,8 @@ def build_index(places: Places, order: IndexOrder, progress: Progress, *, again:
         erased = before.erased if before is not None else ErasedKeys()
         inputs = {**material.fingerprint(), **order.settings(), **asdict(erased), "format": FORMAT_VERSION}
         inputs |= {"software": software()}
+        if order.limits.factory is not None:
+            AnnKind.of(order.limits.factory, material.source.dimensions)  # refused before anything is done
         if not again and (there := _published(places, order.name, hash_of_inputs(inputs))) is not None:
             return there
         stages = Stages.of(places.cache, f"index-{order.name}", inputs)
@@ -91,8 +94,13 @@ def _published(places: Places, name: str, inputs: str) -> Built | None:
     """The published version, if it was made of exactly this and nothing was added since."""
     if places.indexes.current(name) is None:
         return None
-    _, version = places.indexes.resolve(name)
-    manifest = IndexManifest.read(places.indexes.folder(name, version))
+    try:
+        _, version = places.indexes.resolve(name)
+        folder = places.indexes.folder(name, version)
+        manifest = IndexManifest.read(folder)
+        require_files(folder, {"files": manifest.files})
+    except Corrupt:  # then it is to be mended
+        return None
     if manifest.inputs != inputs:
         return None
     return Built(name=name, version=version, manifest=manifest, published=True, is_new=False)
@@ -142,23 +150,24 @@ def finish(
     material: Material,
     *,
     publish: bool,
+    come_what_may: bool = False,
     known: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Built:
     """Write the manifest, move the folder into its place and publish it; one that failed its check stays unpublished.
 
-    `known` are files that another version describes already.
+    Something deleted must be gone `come_what_may`. `known` are files that another version describes already.
     """
     keep_tokenizer(material.tokenizer, stages.folder)
-    stages.finish()
     names = files_in(stages.folder)
     files = describe_files(stages.folder, [name for name in names if name not in (known or {})])
     files |= {name: dict(facts) for name, facts in (known or {}).items() if name in names}
     found = replace(manifest, files=dict(sorted(files.items())))
     found.write(stages.folder)
+    stages.finish()
     version = writer.add(stages.folder)
     built = Built(name=manifest.name, version=version, manifest=found, published=False)
     check = found.check
-    if check is not None and not check.passed:
+    if check is not None and not check.passed and not come_what_may:
         raise CheckFailed(
             f"index {built.name}@{version} was built but not published: it finds {100 * check.recall:.1f} % of what "
             f"exact search finds, {100 * check.target:.1f} % were asked for, and searching all of it does not help",
@@ -173,7 +182,7 @@ def finish(
 def files_in(folder: Path) -> list[str]:
     """All files of a version but its manifest."""
     found = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
-    return [str(path) for path in found if str(path) != MANIFEST]
+    return [str(path) for path in found if str(path) not in (MANIFEST, MARK)]
 
 
 def newest(places: Places, name: str, progress: Progress) -> IndexManifest | None:
@@ -192,7 +201,10 @@ def erased_of(keys: ErasedKeys) -> Erased:
 
 
 def scratch(places: Places) -> Path:
-    """A folder for the log engine."""
+    """A folder for the log engine; those of processes that are gone are removed."""
+    for left in places.cache.glob("engine-*"):
+        if (left / IN_USE).exists() and not is_held(left / IN_USE):
+            remove_tree(left)
     return places.cache / f"engine-{unique()}"
 
 

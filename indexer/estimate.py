@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 
 from core.encoders import open_encoder
 from core.log_store import StoredLog
-from core.word_vectors import open_word_vectors
-from indexer.places import Places
+from indexer.places import Places, open_held
 from indexer.plan import Demand
 
 _LENGTH_BYTES: Final = 4  # before each text of a Parquet column
@@ -53,7 +52,7 @@ def _of_vectors(places: Places, vectors: str | None, encoder: Path | None) -> tu
         return 0, int(open_encoder(encoder).sentence_vectors(["a"]).shape[1])
     assert vectors is not None
     with places.vectors.open(vectors) as held:
-        opened = open_word_vectors(held.folder)
+        opened = open_held(held)
         return len(opened.words), opened.dimensions
 
 

@@ -23,7 +23,7 @@ from indexer.likeness_bm25 import Bm25Likeness
 from indexer.manifest import MANIFEST, IndexManifest
 from indexer.places import Places, hold_vectors
 from indexer.queries import MOST, Queries, SearchSettings, prepare
-from indexer.search import NOTHING, Retrieved, excluded_of, find, references_of
+from indexer.search import Retrieved, excluded_of, find, references_of
 from indexer.segments import EXTRA_WORDS, Segment, open_segment
 from indexer.sentence_vectors import WordWeights
 from indexer.tokenizers import kept_tokenizer
@@ -141,7 +141,7 @@ class ReferenceIndex:
         return [
             Retrieved(
                 references=references[query],
-                excluded=excluded_of(found, query) if able else NOTHING,
+                excluded=excluded_of(found, query) if able else {},
                 note="" if able else _why_not(queries, query, settings),
             )
             for query, able in enumerate(likeness.able.tolist())

@@ -17,11 +17,11 @@ from core.holding import Held
 from core.log_store import StoredLog
 from core.text import Tokenizer, get_tokenizer
 from core.word_vectors import MANIFEST as VECTORS_MANIFEST
-from core.word_vectors import WordVectors, open_word_vectors
+from core.word_vectors import WordVectors
 from indexer.likeness import EncoderLikeness, Likeness, WordVectorLikeness
 from indexer.manifest import IndexManifest, LogState, VectorSource
 from indexer.order import IndexOrder
-from indexer.places import Places, hold_vectors
+from indexer.places import Places, hold_vectors, open_held
 from indexer.ranking import Rows
 from indexer.segment_build import EncoderBlocks, VectorBlocks, WordVectorBlocks
 from indexer.segments import Segment
@@ -97,7 +97,11 @@ class Material:
 
 
 def _logs(places: Places, names: Sequence[str]) -> tuple[StoredLog, ...]:
-    logs = tuple(StoredLog.open(places.logs, name) for name in sorted(names))
+    return tuple(StoredLog.open(places.logs, name) for name in sorted(names))
+
+
+def _logs_with_pairs(places: Places, names: Sequence[str]) -> tuple[StoredLog, ...]:
+    logs = _logs(places, names)
     empty = next((log.manifest.name for log in logs if not any(part.pairs for part in log.manifest.parts)), None)
     if empty is not None:
         raise BadInput(f"log {empty} has no pairs", remedy="refaug ingest some dialogues into it, or leave it out")
@@ -107,7 +111,7 @@ def _logs(places: Places, names: Sequence[str]) -> tuple[StoredLog, ...]:
 @contextmanager
 def ordered(places: Places, order: IndexOrder) -> Iterator[Material]:
     """The material of a build, its vectors held as long as the block lasts."""
-    logs = _logs(places, order.logs)
+    logs = _logs_with_pairs(places, order.logs)
     if order.encoder is not None:
         encoder = open_encoder(order.encoder, EncoderConfig(threads=order.threads))
         source = VectorSource(
@@ -122,7 +126,7 @@ def ordered(places: Places, order: IndexOrder) -> Iterator[Material]:
         return
     assert order.vectors is not None
     with _held(places, order.vectors) as held:
-        vectors = open_word_vectors(held.folder)
+        vectors = open_held(held)
         source = VectorSource(
             kind="words",
             name=f"{held.name}@{held.version}",

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.artefacts import require_files, require_format
 from core.errors import Conflict, NotFound
+from core.files import read_json
 from core.holding import Held
 from core.versions import Versions
-from core.word_vectors import WordVectors, open_word_vectors
+from core.word_vectors import FORMAT_VERSION, MANIFEST, WordVectors, open_word_vectors
 from indexer.manifest import VectorSource
 
 
@@ -32,6 +34,14 @@ class Places:
         )
 
 
+def open_held(held: Held) -> WordVectors:
+    """Word vectors of a version, with every file as long as its manifest says."""
+    manifest = read_json(held.folder / MANIFEST)
+    require_format(held.folder / MANIFEST, {"kind": "vectors", **manifest}, "vectors", FORMAT_VERSION)
+    require_files(held.folder, manifest)
+    return open_word_vectors(held.folder)
+
+
 def hold_vectors(vectors: Versions, source: VectorSource) -> tuple[Held, WordVectors]:
     """The vectors of that hash, by their name, or wherever else they are: they may have been imported under another."""
     specs = [source.name, *(f"{name}@{version}" for name in vectors.names() for version in vectors.versions(name))]
@@ -41,7 +51,11 @@ def hold_vectors(vectors: Versions, source: VectorSource) -> tuple[Held, WordVec
             held = vectors.open(spec)
         except NotFound:
             continue
-        opened = open_word_vectors(held.folder)
+        try:
+            opened = open_held(held)
+        except BaseException:
+            held.close()
+            raise
         if opened.sha256 == source.sha256:
             return held, opened
         found = found or f"{spec} has the hash {opened.sha256[:12]} and {opened.dimensions} dimensions"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -159,7 +158,7 @@ class _Search:
 
 
 def _least_of_the_best(tables: Sequence[tuple[Rows, Rows]], depth: int) -> Rows:
-    """The level (queries, 1) of the last utterance that is looked at: the `depth`-th of all segments, and its equals."""
+    """The level (queries, 1) of the last utterance that is looked at, the `depth`-th of all segments."""
     levels = np.concatenate([levels for _, levels in tables], axis=1)
     if levels.shape[1] <= depth:
         return np.full((len(levels), 1), NO_LEVEL)
@@ -281,6 +280,3 @@ def excluded_of(found: Found, query: int) -> Mapping[str, int]:
     """How many pairs that would have come before the last reference were excluded, by reason."""
     counts = found.excluded[query]
     return {reason.name.lower(): int(counts[reason]) for reason in Reason if counts[reason]}
-
-
-NOTHING: Final[Mapping[str, int]] = MappingProxyType({})

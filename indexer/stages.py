@@ -13,7 +13,7 @@ import orjson
 from core.errors import Corrupt
 from core.files import make_folder, read_json, remove_asides, remove_tree, write_json
 
-_MARK: Final = "stages.json"
+MARK: Final = "stages.json"
 
 
 def hash_of_inputs(inputs: Mapping[str, Any]) -> str:
@@ -26,7 +26,7 @@ class Stages:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._mark = folder / _MARK
+        self._mark = folder / MARK
         self._facts: dict[str, dict[str, Any]] = {}
         make_folder(folder)
         remove_asides(folder)

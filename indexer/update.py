@@ -17,9 +17,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from core.artefacts import require_files
 from core.engine import Engine
-from core.errors import Conflict
-from core.files import make_folder, sync_folder
+from core.errors import Conflict, Corrupt
+from core.files import make_folder, read_json, sync_folder
 from core.holding import Held
 from core.log_store import now
 from core.progress import Progress
@@ -70,12 +71,13 @@ def update_index(
         places.indexes.open(name) as base,
     ):
         before = IndexManifest.read(base.folder)
+        require_files(base.folder, {"files": before.files})  # most of them become part of the new version
         erased = _union(before.erased, erase)
         with of_version(places, before, base.folder, threads) as material:
             with Engine(scratch(places), memory=memory, threads=threads) as engine:
                 progress.stage("comparing with the logs")
                 changes = changed_keys(engine, material.logs, erased_of(erased), _alive(before, base.folder))
-                if not len(changes.changed) and not len(changes.gone):
+                if not len(changes.changed) and not len(changes.gone) and erased == before.erased:
                     return _nothing_to_do(before)
                 stages = _stages(places, base, material, erased)
                 infos = _with_masks(stages.folder, base, before, changes)
@@ -95,9 +97,12 @@ def update_index(
                 inputs="",  # it was not built in one go
                 erasures=erasures_after(before, material.states()) + (erased != before.erased),
             )
+            must_go = manifest.erasures > before.erasures
+            if must_go and check is not None and not check.passed:
+                progress.warn(f"recall@15 is {check.recall:.3f}; published all the same, since something was deleted")
             material.require_unchanged(places)
             linked = {file: facts for file, facts in before.files.items() if _is_linked(file)}
-            built = finish(writer, stages, manifest, material, publish=publish, known=linked)
+            built = finish(writer, stages, manifest, material, publish=publish, come_what_may=must_go, known=linked)
     return Updated(
         built=built,
         changed=len(changes.changed),
@@ -296,18 +301,28 @@ def version_before(places: Places, name: str) -> str:
     return older[-1]
 
 
+def _erasures(version: Path) -> int:
+    """How many deletions a version knows of; of a damaged one nobody knows."""
+    try:
+        found = read_json(version / MANIFEST).get("erasures", 0)
+    except Corrupt:
+        return 0
+    return found if isinstance(found, int) else 0
+
+
 def _passed(places: Places, name: str, version: str) -> bool:
-    check = IndexManifest.read(places.indexes.folder(name, version)).check
+    try:
+        check = IndexManifest.read(places.indexes.folder(name, version)).check
+    except Corrupt:
+        return False
     return check is None or check.passed
 
 
 def require_nothing_erased(places: Places, name: str, version: str) -> None:
     """Refuse a version that still shows what was deleted from a later one."""
     places.indexes.resolve(f"{name}@{version}")
-    manifests = [
-        IndexManifest.read(places.indexes.folder(name, one)) for one in (version, *places.indexes.versions(name))
-    ]
-    if manifests[0].erasures < max(manifest.erasures for manifest in manifests):
+    known = {one: _erasures(places.indexes.folder(name, one)) for one in places.indexes.versions(name)}
+    if known[version] < max(known.values()):
         raise Conflict(
             f"index {name}@{version} holds pairs that have been deleted since",
             remedy=f"build it anew from the logs: refaug index compact {name}",

@@ -244,12 +244,10 @@ class PlainSearch:
                     yield similarity * MILLION, pair
             return
         levels = [(level, utterance) for similarity, utterance in alike if (level := round(similarity * MILLION)) > 0]
-        levels.sort(key=lambda one: (-one[0], sha(one[1])))
-        last = levels[: settings.depth or DIALOG_DEPTH][-1:]
+        depth = settings.depth or DIALOG_DEPTH
+        least = sorted((level for level, _ in levels), reverse=True)[:depth][-1:]  # those equal to the last are in
         for level, utterance in levels:
-            if level < last[0][0]:  # equals of the last one are looked at too
-                break
-            for pair in self._by_utterance[utterance]:
+            for pair in self._by_utterance[utterance] if [level] >= least else []:
                 response = max(0.0, rounded(self._response_similarity(golds(test)[0], pair.response, settings)))
                 yield level * (settings.alpha * response + (1 - settings.alpha) * settings.epsilon), pair
 

@@ -488,6 +488,8 @@ def _update(
                 else f"index {name} is as its logs are: nothing to do"
             )
         return
+    if erase and not updated.changed and not updated.gone and not as_json:
+        print_line("nothing of what was named is in the index; it will stay out from now on")
     _print_built(updated.built, as_json=as_json, changed=updated.changed, gone=updated.gone)
     if updated.worth_compacting and not as_json:
         print_line(f"much of it lies in later segments: refaug index compact {name} makes searching quicker")

@@ -209,14 +209,14 @@ def show_command(
     """What vectors hold and how they were made; what they know of a log; which words they take for alike."""
     from core.log_store import StoredLog  # noqa: PLC0415  only here
     from core.text import get_tokenizer  # noqa: PLC0415
-    from core.word_vectors import open_word_vectors  # noqa: PLC0415
+    from indexer.places import open_held  # noqa: PLC0415  compiles
     from indexer.tokenizers import kept_tokenizer, suiting  # noqa: PLC0415  compiles
     from indexer.train_vectors import coverage_of, nearest_words  # noqa: PLC0415
     from service.retrieval import places_of  # noqa: PLC0415
 
     places = places_of(context.obj)
     with places.vectors.open(vectors) as held, shown_progress(quiet=context.obj.quiet) as progress:
-        opened = open_word_vectors(held.folder)
+        opened = open_held(held)
         manifest: dict[str, Any] = read_json(held.folder / "manifest.json")
         details = manifest.get("details", {})
         logs = [StoredLog.open(places.logs, name) for name in log or ()]
@@ -247,12 +247,12 @@ def write_command(
     ] = False,
 ) -> None:
     """Write vectors as text, a word and its numbers a line, for other tools."""
-    from core.word_vectors import open_word_vectors  # noqa: PLC0415  only here
+    from indexer.places import open_held  # noqa: PLC0415  compiles
     from indexer.train_vectors import write_text  # noqa: PLC0415  compiles
     from service.retrieval import places_of  # noqa: PLC0415
 
     with places_of(context.obj).vectors.open(vectors) as held:
-        opened = open_word_vectors(held.folder)
+        opened = open_held(held)
         digest = write_text(opened, file, header=header)
     print_line(f"{file}: {counted(len(opened.words), 'word')} of {opened.dimensions} dimensions, SHA-256 {digest[:12]}")
 
