@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from core.artefacts import describe_files, require_files
 from core.engine import IN_USE, Engine
-from core.errors import CheckFailed, Corrupt
+from core.errors import CheckFailed, Corrupt, SourceChanged
 from core.files import is_held, make_folder, remove_tree, unique
 from core.log_store import now
 from core.progress import Progress
@@ -86,7 +86,7 @@ def build_index(places: Places, order: IndexOrder, progress: Progress, *, again:
             inputs=hash_of_inputs(inputs),
             erasures=erasures_after(before, material.states()),
         )
-        material.require_unchanged(places)
+        require_unchanged(places, material, stages)
         return finish(writer, stages, manifest, material, publish=order.publish)
 
 
@@ -133,6 +133,15 @@ def _main_segment(
         info = make_segment(work, engine)
     efforts, check = measure_recall(stages, (info,), work)
     return replace(info, effort=efforts[0]), check
+
+
+def require_unchanged(places: Places, material: Material, stages: Stages) -> None:
+    """Refuse to publish what a log has lost meanwhile, and keep nothing of it."""
+    try:
+        material.require_unchanged(places)
+    except SourceChanged:
+        stages.drop()
+        raise
 
 
 def erasures_after(before: IndexManifest | None, logs: Sequence[LogState]) -> int:

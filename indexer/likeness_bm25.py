@@ -28,7 +28,7 @@ class Bm25Likeness:
     gold_scale: Scores
     able: NDArray[np.bool_]
     threads: int
-    margin: int = 100  # sums in single precision, of scores up to some dozens
+    margin: int = 100  # sums in single precision, of scores up to some dozens; more for long queries
 
     @classmethod
     def of(cls, main: Segment, queries: Queries, *, dialog: bool, threads: int) -> Bm25Likeness:
@@ -42,7 +42,15 @@ class Bm25Likeness:
         if dialog:
             able = able & (np.diff(golds.start) > 0)
             scale, gold_scale = self_scores(words), self_scores(golds)
-        return cls(words=words, scale=scale, gold_words=golds, gold_scale=gold_scale, able=able, threads=threads)
+        return cls(
+            words=words,
+            scale=scale,
+            gold_words=golds,
+            gold_scale=gold_scale,
+            able=able,
+            threads=threads,
+            margin=max(100, 3 * int(np.diff(words.start).max(initial=0))),
+        )
 
     def candidates(self, segment: Segment, which: Rows, depth: int, _effort: int) -> Rows:
         """From the postings; in a segment without any, all texts are scored."""

@@ -142,12 +142,17 @@ class _Search:
     def _utterances_in(self, segment: Segment, which: Rows) -> tuple[Rows, Rows]:
         """The candidates of one segment and their levels: somewhat more than are wanted of all segments together."""
         wanted = first_depth(self._settings, segment)
-        depth = max(1, min(wanted + wanted // 8 + _SPARE, segment.utterance_count))
-        rows = self._likeness.candidates(segment, which, depth, segment.info.effort)
-        levels = self._likeness.utterances(segment, which, rows)
-        if len(segment.tables.superseded):
-            levels[segment.tables.superseded[np.maximum(rows, 0)]] = NO_LEVEL
-        return rows, levels
+        depth = wanted + wanted // 8 + _SPARE
+        while True:
+            depth = max(1, min(depth, segment.utterance_count))
+            rows = self._likeness.candidates(segment, which, depth, segment.info.effort)
+            levels = self._likeness.utterances(segment, which, rows)
+            if len(segment.tables.superseded):
+                levels[segment.tables.superseded[np.maximum(rows, 0)]] = NO_LEVEL
+            crowded_out = (rows[:, -1] >= 0) & ((levels != NO_LEVEL).sum(axis=1) < wanted)
+            if depth == segment.utterance_count or not crowded_out.any():
+                return rows, levels
+            depth *= _DEEPER
 
     def _pair_events(self, segment: Segment, which: Rows, rows: Rows, levels: Rows) -> Events:
         start, utterances, pairs, of_utterance = pairs_of(segment.tables, rows, levels)

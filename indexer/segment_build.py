@@ -39,7 +39,7 @@ from indexer.segments import (
 from indexer.sentence_vectors import WordWeights, embed, sentence_lengths
 from indexer.vocabulary import Vocabulary
 
-_TRAINED: Final = "trained.faiss"
+TRAINED: Final = "trained.faiss"  # there until the vectors are added
 _UTTERANCE_WORDS: Final = ((UTTERANCE_TOKENS, np.int32), (UTTERANCE_TOKEN_START, np.int64))
 
 Vectors = NDArray[np.float32]
@@ -177,7 +177,7 @@ def train(
     builder = AnnBuilder.train(
         factory, vectors.dimensions, sample[known], seed=seed, threads=threads, progress=progress
     )
-    builder.write_trained(folder / _TRAINED)
+    builder.write_trained(folder / TRAINED)
     return {"training_rows": int(known.sum())}
 
 
@@ -185,7 +185,7 @@ def add(
     folder: Path, vectors: VectorBlocks, exact: ExactSearch | None, *, threads: int, progress: Progress
 ) -> Mapping[str, int]:
     """Add all vectors; while a block is at hand, the check's exact search looks at it too."""
-    builder, with_vector = AnnBuilder.open_trained(folder / _TRAINED, threads=threads), 0
+    builder, with_vector = AnnBuilder.open_trained(folder / TRAINED, threads=threads), 0
     with NpyWriter(folder / VECTOR_ROWS, np.int32) as vector_rows:
         for first, block, known in vectors.blocks():
             here = np.flatnonzero(known)
@@ -198,7 +198,6 @@ def add(
             progress.advance(len(block))
     if with_vector:
         builder.write(folder / VECTORS)
-    (folder / _TRAINED).unlink(missing_ok=True)
     return {"with_vector": with_vector}
 
 

@@ -21,7 +21,7 @@ from indexer.material import Material
 from indexer.plan import Demand, Limits, choose, options
 from indexer.ranking import Rows
 from indexer.recall import AT, ExactSearch, Measured, Truth, measure
-from indexer.segment_build import add, add_bm25, code_texts, encode, measure_lengths, train
+from indexer.segment_build import TRAINED, add, add_bm25, code_texts, encode, measure_lengths, train
 from indexer.segments import EXTRA_WORDS, UTTERANCE_TOKENS, Segment, open_segment
 from indexer.stages import Stages
 from indexer.table import Erased, build_table
@@ -77,6 +77,7 @@ def make_segment(work: SegmentWork, engine: Engine) -> SegmentInfo:
         ),
     )
     added = stages.run("vectors", lambda: _vectors(work, rows))
+    (work.path / TRAINED).unlink(missing_ok=True)
     weights = material.weights
     if weights is not None and plan["depth"] > QUICK_ABOVE:
         stages.run("lengths", lambda: measure_lengths(work.path, weights))

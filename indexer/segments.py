@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from core.errors import Corrupt
 from indexer.ann import AnnIndex
 from indexer.arrays import TextColumn, map_array
 from indexer.bm25 import Bm25Index
@@ -68,12 +69,16 @@ def open_segment(version: Path, number: int, info: SegmentInfo) -> Segment:
     """Map everything that a segment has; nothing is read before it is needed."""
     folder = version / info.folder
     superseded = version / SUPERSEDED.format(number)
+    tables = open_tables(folder, superseded)
+    token_start = map_array(folder / UTTERANCE_TOKEN_START, np.int64)
+    tokens = map_array(folder / UTTERANCE_TOKENS, np.int32)
+    _require_agreement(folder, tables, token_start, tokens)
     exact, lengths, bm25 = folder / EXACT, folder / LENGTHS, folder / BM25
     return Segment(
         info=info,
-        tables=open_tables(folder, superseded),
-        utterance_tokens=map_array(folder / UTTERANCE_TOKENS, np.int32),
-        utterance_token_start=map_array(folder / UTTERANCE_TOKEN_START, np.int64),
+        tables=tables,
+        utterance_tokens=tokens,
+        utterance_token_start=token_start,
         vector_rows=map_array(folder / VECTOR_ROWS, np.int32),
         ann=AnnIndex.open(folder / VECTORS) if (folder / VECTORS).exists() else None,
         exact=map_array(exact, np.float32) if exact.exists() else None,
@@ -84,6 +89,23 @@ def open_segment(version: Path, number: int, info: SegmentInfo) -> Segment:
         dialogues=TextColumn.open(folder / OCCURRENCES, "dialogue"),
         positions=TextColumn.open(folder / OCCURRENCES, "position"),
     )
+
+
+def _require_agreement(folder: Path, tables: SegmentTables, token_start: Rows, tokens: NDArray[np.int32]) -> None:
+    """Refuse arrays that do not belong together, before a compiled loop follows one into another."""
+    ends = {
+        "pair_start.npy": (tables.pair_start, len(tables.utterance_key), len(tables.response_key)),
+        "occurrence_start.npy": (tables.occurrence_start, len(tables.response_key), len(tables.occurrence_log)),
+        UTTERANCE_TOKEN_START: (token_start, len(tables.utterance_key), len(tokens)),
+        RESPONSE_TOKEN_START: (tables.response_token_start, len(tables.response_key), len(tables.response_tokens)),
+    }
+    for name, (starts, rows, end) in ends.items():
+        if len(starts) != rows + 1 or starts[0] != 0 or starts[-1] != end:
+            raise Corrupt(
+                f"{folder / name}: {rows:,} rows that end at {end:,} were expected, "
+                f"{len(starts) - 1:,} that end at {int(starts[-1]) if len(starts) else 0:,} were found",
+                remedy="restore it from a backup, or build the index again",
+            )
 
 
 def open_tables(folder: Path, superseded: Path) -> SegmentTables:

@@ -29,7 +29,8 @@ class Stages:
         self._mark = folder / MARK
         self._facts: dict[str, dict[str, Any]] = {}
         make_folder(folder)
-        remove_asides(folder)
+        for inner in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
+            remove_asides(inner)
         try:
             if self._mark.exists():
                 self._facts = dict(read_json(self._mark))  # type: ignore[arg-type]

@@ -26,7 +26,16 @@ from core.log_store import now
 from core.progress import Progress
 from indexer.arrays import NpyWriter, map_array
 from indexer.bm25 import Bm25Settings
-from indexer.build import Built, build_index, erased_of, erasures_after, finish, scratch, software
+from indexer.build import (
+    Built,
+    build_index,
+    erased_of,
+    erasures_after,
+    finish,
+    require_unchanged,
+    scratch,
+    software,
+)
 from indexer.manifest import MANIFEST, ErasedKeys, IndexManifest, SegmentInfo
 from indexer.material import Material, of_version
 from indexer.order import IndexOrder
@@ -100,7 +109,7 @@ def update_index(
             must_go = manifest.erasures > before.erasures
             if must_go and check is not None and not check.passed:
                 progress.warn(f"recall@15 is {check.recall:.3f}; published all the same, since something was deleted")
-            material.require_unchanged(places)
+            require_unchanged(places, material, stages)
             linked = {file: facts for file, facts in before.files.items() if _is_linked(file)}
             built = finish(writer, stages, manifest, material, publish=publish, come_what_may=must_go, known=linked)
     return Updated(
@@ -278,6 +287,7 @@ def publish_version(places: Places, name: str, version: str) -> None:
     """Make a version the one that serves, unless it holds what was deleted since."""
     with places.indexes.writing(name, f"publishing index {name}@{version}") as writer:
         require_nothing_erased(places, name, version)
+        IndexManifest.read(places.indexes.folder(name, version))  # Corrupt, if it is
         writer.publish(version)
 
 

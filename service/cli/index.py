@@ -489,7 +489,8 @@ def _update(
             )
         return
     if erase and not updated.changed and not updated.gone and not as_json:
-        print_line("nothing of what was named is in the index; it will stay out from now on")
+        print_line(f"nothing of what was named is in index {name}; it will stay out from now on")
+        return
     _print_built(updated.built, as_json=as_json, changed=updated.changed, gone=updated.gone)
     if updated.worth_compacting and not as_json:
         print_line(f"much of it lies in later segments: refaug index compact {name} makes searching quicker")

@@ -365,7 +365,7 @@ def test_what_is_deleted_is_masked_at_once_and_the_rest_is_the_same_file(indexed
     again = indexed.run("index", "delete", "chat", "--pair", chosen.id)
     assert (again["changed"], again["gone"], again["published"]) == (0, 0, False)
     said = indexed.home("index", "delete", "chat", "--dialogue", "nobody's").out
-    assert said == "nothing of what was named is in index chat\n"
+    assert said == "nothing of what was named is in index chat; it will stay out from now on\n"
 
 
 def test_an_exported_version_does_not_bring_back_what_was_deleted_since(indexed):

@@ -126,7 +126,8 @@ def test_commands_and_options_named_in_running_text_exist(path: Path) -> None:
     for span in re.findall(r"`([^`\n]+)`", text):
         words = span.split()
         if words[0] == "refaug" and len(words) > 1 and not words[1].startswith("-"):
-            names = words[1:3] if words[1] in ("log", "tokenizer", "metrics", "vectors", "index") and len(words) > 2 else words[1:2]
+            of_a_group = words[1] in ("log", "tokenizer", "metrics", "vectors", "index") and len(words) > 2
+            names = words[1:3] if of_a_group else words[1:2]
             variants = [[*names[:-1], last] for last in names[-1].split("|")]
             unknown += [span for variant in variants if " ".join(variant) not in commands]
         if words[0] == "refaug" or words[0].startswith("--"):
