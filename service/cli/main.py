@@ -21,6 +21,8 @@ from service.cli import (
     diagnose,
     doctor,
     index,
+    index_search,
+    index_versions,
     ingest,
     log,
     meta,
@@ -51,6 +53,13 @@ app.command("demo-log")(demo_log.demo_log_command)
 app.add_typer(tokenizer.app, name="tokenizer")
 app.add_typer(vectors.app, name="vectors")
 app.add_typer(index.app, name="index")
+index.app.command("search")(index_search.search_command)
+index.app.command("update")(index_versions.update_command)
+index.app.command("delete")(index_versions.delete_command)
+index.app.command("compact")(index_versions.compact_command)
+index.app.command("publish")(index_versions.publish_command)
+index.app.command("rollback")(index_versions.rollback_command)
+index.app.command("gc")(index_versions.gc_command)
 app.command("score")(score.score_command)
 app.add_typer(meta.app, name="meta")
 meta.app.command("probe")(probe.probe_command)
