@@ -76,14 +76,14 @@ def prepared(data: Path, home: Path) -> Places | None:
     return places
 
 
-def the_index(places: Places, recall: float = 0.98) -> None:
-    """An index of the log that finds so much, built if it is not there."""
-    if LOG not in places.indexes.names():
-        build_index(places, order(recall), Silent())
+def the_index(places: Places, *, name: str = LOG, factory: str | None = None) -> None:
+    """An index of the log that finds .98, built if it is not there."""
+    if name not in places.indexes.names():
+        build_index(places, order(name, factory), Silent())
 
 
-def order(recall: float) -> IndexOrder:
-    return IndexOrder(name=LOG, logs=(LOG,), vectors=LOG, limits=Limits(recall=recall), threads=THREADS)
+def order(name: str = LOG, factory: str | None = None) -> IndexOrder:
+    return IndexOrder(name=name, logs=(LOG,), vectors=LOG, limits=Limits(recall=0.98, factory=factory), threads=THREADS)
 
 
 def held_bytes(own: bool = False) -> int:
@@ -159,8 +159,7 @@ def bench_build(places: Places, runs: int) -> None:
     for number in range(runs):
         name = f"bench-{number}"
         began = time.perf_counter()
-        wanted = IndexOrder(**{**vars(order(0.98)), "name": name})
-        manifests.append(build_index(places, wanted, Silent()).manifest)
+        manifests.append(build_index(places, order(name), Silent()).manifest)
         ours.append(time.perf_counter() - began)
         bare.append(_bare_calls(places, name, manifests[-1].segments[0].factory))
         places.indexes.delete(name)
@@ -214,63 +213,79 @@ def bench_search(places: Places, runs: int) -> None:
     """Single test pairs and batches of a thousand, with everything that comes on top of FAISS, beside exact search."""
     import faiss  # noqa: PLC0415  not in every part
 
-    before = held_bytes(), held_bytes(own=True)
+    found: dict[str, Any] = {}
     the_index(places)
-    with ReferenceIndex.open(places, LOG, threads=THREADS) as index:
-        segment, info, check = index.segments[0], index.manifest.segments[0], index.manifest.check
-        assert check is not None
-        assert segment.ann is not None
-        assert index.sources.weights is not None
+    with ReferenceIndex.open(places, LOG, threads=THREADS) as index, places.indexes.open(LOG) as held:
         pairs = _asked(index, 1_000)
-        settings = SearchSettings()
-        index.search(pairs, settings)  # compiled and read by now
-        opened = held_bytes(), held_bytes(own=True)
-        single = [timed(lambda one=one: index.search([one], settings), 1)[0][0] for one in pairs[:300]]
-        batch = timed(lambda: index.search(pairs, settings), runs)[0]
-        queries = index.likeness(pairs, prepare(pairs, index.vocabulary), settings).vectors.astype(np.float32)  # type: ignore[attr-defined]
-        depth = first_depth(settings, segment)
-        ann.set_threads(THREADS)
-        faiss_single = [
-            timed(lambda row=row: segment.ann.search(queries[row : row + 1], depth, info.effort), 1)[0][0]
-            for row in range(300)
-        ]
-        faiss_batch = timed(lambda: segment.ann.search(queries, depth, info.effort), runs)[0]
-        with places.indexes.open(LOG) as held:
-            blocks = WordVectorBlocks(held.folder / info.folder, index.sources.weights, THREADS)
-            flat = faiss.IndexFlatIP(info_dimensions := index.manifest.vectors.dimensions)
-            for _, block, known in blocks.blocks():
-                flat.add(block[known])
-        faiss.omp_set_num_threads(THREADS)
-        exact_single = [timed(lambda row=row: flat.search(queries[row : row + 1], 15), 1)[0][0] for row in range(20)]
-        exact_batch = timed(lambda: flat.search(queries, 15), max(1, runs // 2))[0]
-        plan = index.manifest.plan
+        queries = _vectors(index, pairs)
+        assert index.sources.weights is not None
+        blocks = WordVectorBlocks(held.folder / "segments/0", index.sources.weights, THREADS)
+        flat = faiss.IndexFlatIP(blocks.dimensions)
+        for _, block, known in blocks.blocks():
+            flat.add(block[known])
+    faiss.omp_set_num_threads(THREADS)
+    exact_single = [timed(lambda row=row: flat.search(queries[row : row + 1], 15), 1)[0][0] for row in range(20)]
+    exact_batch = timed(lambda: flat.search(queries, 15), runs)[0]
+    flat.reset()  # its memory is wanted
+    for name, factory in ((LOG, None), (f"{LOG}-bits", "IVF4096,RaBitQfs")):
+        the_index(places, name=name, factory=factory)
+        found[name] = _measured(places, name, runs, median_of(exact_single), median_of(exact_batch))
     write_result(
         "index_search",
         {
+            "threads": THREADS,
+            "exact_single_ms": round(1000 * median_of(exact_single), 1),
+            "exact_batch_a_second": round(len(pairs) / median_of(exact_batch)),
+            "default": found[LOG],
+            "bits": found[f"{LOG}-bits"],
+        },
+        PACKAGES,
+    )
+
+
+def _vectors(index: ReferenceIndex, pairs: list[TestPair]) -> Any:
+    likeness: Any = index.likeness(pairs, prepare(pairs, index.vocabulary), SearchSettings())
+    return likeness.vectors.astype(np.float32)
+
+
+def _measured(places: Places, name: str, runs: int, exact_single: float, exact_batch: float) -> dict[str, Any]:
+    before = held_bytes(), held_bytes(own=True)
+    settings = SearchSettings()
+    with ReferenceIndex.open(places, name, threads=THREADS) as index:
+        segment, info, check = index.segments[0], index.manifest.segments[0], index.manifest.check
+        assert check is not None
+        assert segment.ann is not None
+        pairs = _asked(index, 1_000)
+        index.search(pairs, settings)  # compiled and read by now
+        opened = held_bytes(), held_bytes(own=True)
+        single = [timed(lambda one=one: index.search([one], settings), 1)[0][0] for one in pairs[:300]]
+        batch = timed(lambda: index.search(pairs, settings), 2 * runs)[0]
+        queries, depth = _vectors(index, pairs), first_depth(settings, segment)
+        ann.set_threads(THREADS)
+        alone = [
+            timed(lambda row=row: segment.ann.search(queries[row : row + 1], depth, info.effort), 1)[0][0]
+            for row in range(300)
+        ]
+        alone_batch = timed(lambda: segment.ann.search(queries, depth, info.effort), 2 * runs)[0]
+        return {
             "utterances": info.utterances,
-            "dimensions": info_dimensions,
             "factory": info.factory,
             "effort": info.effort,
             "depth": depth,
-            "threads": THREADS,
             "recall_at_15": check.recall,
             "recall_interval": [check.low, check.high],
             "single_ms": round(1000 * median_of(single), 3),
             "single_ms_p95": round(1000 * float(np.quantile(single, 0.95)), 3),
-            "single_ms_faiss_alone": round(1000 * median_of(faiss_single), 3),
-            "single_ms_exact": round(1000 * median_of(exact_single), 1),
-            "single_ratio": round(median_of(exact_single) / median_of(single), 1),
+            "single_ms_faiss_alone": round(1000 * median_of(alone), 3),
+            "single_ratio": round(exact_single / median_of(single), 1),
             "batch_a_second": round(len(pairs) / median_of(batch)),
-            "batch_a_second_faiss_alone": round(len(pairs) / median_of(faiss_batch)),
-            "batch_a_second_exact": round(len(pairs) / median_of(exact_batch)),
-            "batch_ratio": round(median_of(exact_batch) / median_of(batch), 1),
-            "on_top_of_faiss": round(median_of(batch) / median_of(faiss_batch) - 1, 3),
-            "planned_memory_mb": round(plan["memory"] / 1e6),
+            "batch_a_second_faiss_alone": round(len(pairs) / median_of(alone_batch)),
+            "batch_ratio": round(exact_batch / median_of(batch), 1),
+            "on_top_of_faiss": round(median_of(batch) / median_of(alone_batch) - 1, 3),
+            "planned_memory_mb": round(index.manifest.plan["memory"] / 1e6),
             "held_memory_mb": round((opened[0] - before[0]) / 1e6),
             "held_anonymous_mb": round((opened[1] - before[1]) / 1e6),
-        },
-        PACKAGES,
-    )
+        }
 
 
 def median_of(values: list[float]) -> float:
