@@ -194,7 +194,7 @@ def _quick_similarities(
     It is off by a few millionths at most, so what it ranks below others by more than that is below them.
     """
     similarities = np.full(rows.shape, np.float32(-2.0))
-    known_for, product = np.full(weights.scale.size, -1, np.int64), np.empty(weights.scale.size, np.float32)
+    known_for, product = np.zeros(weights.scale.size, np.int32), np.empty(weights.scale.size, np.float32)
     for query in range(rows.shape[0]):
         unknown = np.float32(0.0)
         for at in range(weights.unknown.size):
@@ -209,8 +209,8 @@ def _quick_similarities(
                 if code >= weights.scale.size:
                     total += unknown
                     continue
-                if known_for[code] != query:
-                    known_for[code] = query
+                if known_for[code] != query + 1:
+                    known_for[code] = query + 1
                     one = np.float32(0.0)
                     for component in range(vectors.shape[1]):
                         one += weights.matrix[code, component] * vectors[query, component]

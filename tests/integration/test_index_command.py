@@ -22,7 +22,7 @@ from integration.conftest import ROOT
 
 from core import ingest as ingesting
 from core import word_vectors
-from core.errors import StorageFull
+from core.errors import Corrupt, StorageFull
 from core.ingest import IngestOrder
 from core.progress import Silent
 from core.text import normalise
@@ -311,7 +311,8 @@ def test_an_index_none_of_whose_words_has_a_vector_still_knows_its_words(ready, 
         (("delete", "chat", "--dialogues-from", "x.txt"), 3, "x.txt"),
     ],
 )
-def test_what_cannot_be_done_is_refused_and_leaves_nothing_behind(built, arguments, code, told):
+def test_what_cannot_be_done_is_refused_and_leaves_nothing_behind(home_at, homes, arguments, code, told):
+    built = home_at(homes / "built")
     before = sorted(built.path.rglob("*"))
     result = built("index", *arguments)
     assert (result.code, told in result.err) == (code, True), result.err
@@ -594,20 +595,20 @@ def refused(home, *command):
 
 
 def test_every_file_that_is_missing_or_has_another_size_is_named(built):
-    folder = folder_of(built)
+    folder, places = folder_of(built), Places.under(built.path)
     manifest = IndexManifest.read(folder)
     for name, facts in manifest.files.items():
         path = folder / name
         data = path.read_bytes()
         path.unlink()
-        assert f"{path} is missing" in refused(built, "search", "chat", "tea")
+        with pytest.raises(Corrupt, match=f"{path} is missing"):
+            ReferenceIndex.open(places, "chat")
         path.write_bytes(data[:-1])
-        assert f"{path} has {facts['size'] - 1:,} bytes; the manifest says {facts['size']:,}" in refused(
-            built, "search", "chat", "tea"
-        )
+        with pytest.raises(Corrupt, match=f"{path} has {len(data) - 1:,} bytes; the manifest says {facts['size']:,}"):
+            ReferenceIndex.open(places, "chat")
         path.write_bytes(data)
     (folder / "segments/0/vectors.faiss").unlink()
-    for command in (("check", "chat"), ("publish", f"chat@{folder.name}")):
+    for command in (("search", "chat", "tea"), ("check", "chat"), ("publish", f"chat@{folder.name}")):
         assert "vectors.faiss is missing" in refused(built, *command)
 
 

@@ -75,7 +75,8 @@ class Home:
 
     @property
     def cache(self) -> list[Path]:
-        return sorted((self.path / "cache").glob("*"))
+        """Work in progress; a folder that was just made, or is just about to go, is none."""
+        return [folder for folder in sorted((self.path / "cache").glob("*")) if any(folder.iterdir())]
 
     def state(self) -> State | None:
         """What serves, or None; every version there is has every byte that its manifest says."""
@@ -230,6 +231,26 @@ def test_a_kill_while_a_finished_version_is_described_loses_no_stage(tmp_path, p
     assert home(play.command)[0] == 0
     assert seconds(home) == finished
     assert home.state() == play.after
+
+
+@pytest.mark.parametrize("place", [0.2, 0.5, 0.8])
+def test_what_a_kill_leaves_of_a_training_that_was_finished_does_no_harm(tmp_path, played, driver, place):
+    play = played("train")
+    home = play.begin(tmp_path / "home", driver)
+    home(play.command, kind="unlink", number=int(place * play.count("unlink")))  # most belong to the clearing up
+    code, _, _ = home((*play.command, "--again"))
+    assert (code, home.state(), home.cache) == (0, play.after, [])
+
+
+@pytest.mark.parametrize("number", [2, 10, 18])
+def test_what_a_kill_leaves_of_a_build_that_was_given_up_does_no_harm(tmp_path, played, driver, number):
+    play = played("first build")
+    home = play.begin(tmp_path / "home", driver)
+    home(play.command, kind="replace", number=play.count("replace") - 4)
+    other = (*play.command, "--seed", "2")
+    assert home(other, kind="unlink", number=number)[0] == -9  # while the first one's folder is cleared away
+    assert home(play.command)[0] == 0
+    assert (home.state(), home.cache) == (play.after, [])
 
 
 @pytest.mark.faults

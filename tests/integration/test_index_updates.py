@@ -286,7 +286,7 @@ def live(indexed: Indexed, steps: int) -> None:
     rng = indexed.world.rng
     indexed.build("anew")
     for step in range(steps):
-        for event in rng.sample(OFTEN, 2) + (rng.sample(SELDOM, 1) if step % 3 == 2 else []):
+        for event in rng.sample(OFTEN, 2) + (rng.sample(SELDOM, 1) if step % 4 == 1 else []):
             event(indexed)
         indexed.run("index", "update", "chat")
         indexed.require_world()
@@ -310,7 +310,7 @@ LONG = settings(
 @settings(LONG, max_examples=2)
 @given(seed=st.integers(0, 2**32))
 def test_whatever_happens_to_a_log_its_index_answers_as_one_built_anew(home, vectors, seed):
-    live(begin(home, vectors, seed), steps=3)
+    live(begin(home, vectors, seed), steps=2)
 
 
 @pytest.mark.faults
@@ -536,6 +536,17 @@ def test_an_index_keeps_the_vectors_that_it_was_built_with(indexed):
     indexed.run("index", "compact", "chat")
     assert indexed.run("index", "show", "chat")["vectors"] == before
     assert indexed.build()["dimensions"] == 5
+
+
+def test_recall_is_measured_again_when_there_is_enough_to_measure_it_on(indexed):
+    _, *others = sorted({said.dialogue for said in indexed.world.alive})
+    (indexed.home.path / "names").write_text("\n".join(others))
+    indexed.run("index", "delete", "chat", "--dialogues-from", indexed.home.path / "names")
+    indexed.run("index", "compact", "chat")  # a few utterances, none of which has fifteen others
+    indexed.ingest(30)
+    for command in ("update", "compact"):
+        told = indexed.run("index", command, "chat")
+    assert (told["recall_queries"], told["recall_at_15"]) == (int(FEW[1]), 1.0)
 
 
 def test_an_update_does_not_make_a_damaged_version_look_whole(indexed):
