@@ -29,7 +29,7 @@ def require_name(kind: str, name: str) -> str:
     """The name itself, or Usage: names become folders, so nothing else than NAME may reach a path."""
     if NAME.fullmatch(name) is None:
         raise Usage(
-            f"{name!r} is no name for a {kind}",
+            f"{name!r} is no name for {'an' if kind[0] in 'aeiou' else 'a'} {kind}",
             remedy="use lower-case letters, digits, '.', '_' and '-', a letter or digit first, at most 64 characters",
         )
     return name

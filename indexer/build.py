@@ -75,6 +75,7 @@ def build_index(places: Places, order: IndexOrder, progress: Progress, *, again:
             tokenizer_version=material.tokenizer.version,
             bm25=None if order.bm25 is None else asdict(order.bm25),
             seed=order.seed,
+            check_queries=order.check_queries,
             segments=(info,),
             check=check,
             plan={name: value for name, value in plan.items() if name != "seconds"},

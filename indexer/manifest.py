@@ -97,6 +97,7 @@ class IndexManifest:
     tokenizer_version: str
     bm25: Mapping[str, float] | None
     seed: int
+    check_queries: int  # so many utterances were to be asked for; the check tells of how many there were
     segments: tuple[SegmentInfo, ...]
     check: RecallCheck | None
     plan: Mapping[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
@@ -44,7 +45,9 @@ class Stages:
         folder = cache / f"{name}-{hash_of_inputs(inputs)[:12]}"
         for other in cache.glob(f"{name}-*"):
             if other != folder and len(other.name) == len(folder.name):
-                remove_tree(other)
+                _remove(other)
+        for half_removed in cache.glob(f".removed-{name}-*"):
+            remove_tree(half_removed)
         return cls(folder)
 
     def run(self, stage: str, work: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
@@ -71,4 +74,13 @@ class Stages:
 
     def drop(self) -> None:
         """What was built is of no use."""
-        remove_tree(self.folder)
+        _remove(self.folder)
+
+
+def _remove(folder: Path) -> None:
+    """Under another name first: half of it must not be taken for a build that can go on."""
+    gone = folder.with_name(f".removed-{folder.name}")
+    remove_tree(gone)
+    with suppress(FileNotFoundError):
+        folder.rename(gone)
+    remove_tree(gone)

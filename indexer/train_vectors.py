@@ -101,6 +101,7 @@ def train_vectors(
         inputs = _inputs(order, logs, tokenizer)
         made_of = hash_of_inputs({**inputs, "glove": {**asdict(order.glove), "threads": None}})
         if not again and (there := _published(places, order.name, made_of)) is not None:
+            Stages.of(places.cache, f"vectors-{order.name}", inputs).drop()  # what a kill has left of clearing up
             return there
         stages = Stages.of(places.cache, f"vectors-{order.name}", inputs)
         texts = _Texts(logs, tokenizer)

@@ -153,7 +153,7 @@ def order_of(manifest: IndexManifest, folder: Path, *, threads: int, memory: int
         sentence=manifest.sentence,
         bm25=None if manifest.bm25 is None else Bm25Settings(**manifest.bm25),
         limits=Limits(**manifest.limits),
-        check_queries=0 if manifest.check is None else manifest.check.queries,
+        check_queries=manifest.check_queries,
         least_coverage=0.0,  # it was good enough before
         seed=manifest.seed,
         threads=threads,
