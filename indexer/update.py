@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from core.artefacts import require_files
 from core.engine import Engine
-from core.errors import Conflict, Corrupt
+from core.errors import Conflict, Corrupt, NotFound
 from core.files import make_folder, read_json, sync_folder
 from core.holding import Held
-from core.log_store import now
+from core.log_store import StoredLog, now
 from core.progress import Progress
 from indexer.arrays import NpyWriter, map_array
 from indexer.bm25 import Bm25Settings
@@ -311,6 +311,22 @@ def version_before(places: Places, name: str) -> str:
     return older[-1]
 
 
+def _has_lost_parts(places: Places, version: Path) -> bool:
+    """Whether a log that is here does not hold any more what a version was built of; an imported one may have none."""
+    try:
+        manifest = IndexManifest.read(version)
+    except Corrupt:
+        return False
+    for log in manifest.logs:
+        try:
+            there = {part.sha256 for part in StoredLog.open_unchecked(places.logs, log.name).manifest.parts}
+        except NotFound:
+            continue
+        if not set(log.parts.values()) <= there:
+            return True
+    return False
+
+
 def _erasures(version: Path) -> int:
     """How many deletions a version knows of; of a damaged one nobody knows."""
     try:
@@ -332,7 +348,7 @@ def require_nothing_erased(places: Places, name: str, version: str) -> None:
     """Refuse a version that still shows what was deleted from a later one."""
     places.indexes.resolve(f"{name}@{version}")
     known = {one: _erasures(places.indexes.folder(name, one)) for one in places.indexes.versions(name)}
-    if known[version] < max(known.values()):
+    if known[version] < max(known.values()) or _has_lost_parts(places, places.indexes.folder(name, version)):
         raise Conflict(
             f"index {name}@{version} holds pairs that have been deleted since",
             remedy=f"build it anew from the logs: refaug index compact {name}",
