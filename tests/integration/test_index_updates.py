@@ -401,6 +401,16 @@ def test_a_version_that_shows_what_was_deleted_since_never_comes_back(indexed, w
     assert versions(indexed)[-2:] == [(third, True), (fourth, False)]
 
 
+def test_a_version_does_not_come_back_when_its_log_was_deleted_whole_and_made_anew(indexed):
+    lost = found(indexed)
+    assert indexed.home("log", "delete", "chat", "--whole", "--yes").code == 0
+    indexed.ingest(3)
+    indexed.run("index", "update", "chat")
+    assert not set(lost) <= set(found(indexed))
+    result = indexed.home("index", "rollback", "chat")
+    assert (result.code, "holds pairs that have been deleted since" in result.err) == (4, True), result.err
+
+
 def test_a_version_of_before_a_deletion_does_not_come_back_after_a_build_or_with_the_next_update(indexed):
     (first, _) = versions(indexed)[0]
     indexed.run("log", "delete", "chat", "--dialogue", indexed.world.alive[0].dialogue)
