@@ -40,7 +40,6 @@ from indexer.places import Places
 from indexer.plan import Demand, Limits, choose, options
 from indexer.queries import SearchSettings, prepare
 from indexer.recall import ExactSearch
-from indexer.search import first_depth
 from indexer.segment_build import WordVectorBlocks
 from indexer.sentence_vectors import SentenceSettings, WordWeights, embed
 from indexer.vocabulary import Vocabulary
@@ -260,7 +259,7 @@ def _measured(places: Places, name: str, runs: int, exact_single: float, exact_b
         opened = held_bytes(), held_bytes(own=True)
         single = [timed(lambda one=one: index.search([one], settings), 1)[0][0] for one in pairs[:300]]
         batch = timed(lambda: index.search(pairs, settings), 2 * runs)[0]
-        queries, depth = _vectors(index, pairs), first_depth(settings, segment)
+        queries, depth = _vectors(index, pairs), info.depth
         ann.set_threads(THREADS)
         alone = [
             timed(lambda row=row: segment.ann.search(queries[row : row + 1], depth, info.effort), 1)[0][0]

@@ -10,6 +10,10 @@ from typing import Any, Final, TypeVar
 
 import numba
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
 from numpy.typing import NDArray
 
 _log = logging.getLogger(__name__)
@@ -87,6 +91,24 @@ class _Forgiving:
             self._cache.flush()
         except _DAMAGE:
             _log.warning("kernel_cache_unwritable", extra={"path": self._cache.cache_path})
+
+
+def _fetch(_context: Any, array: Any, index: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = make_array(signature.args[0])(context, builder, arguments[0]).data  # type: ignore[no-untyped-call]
+        address = builder.gep(data, [arguments[1]])
+        flag = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag])
+        fetch = builder.module.declare_intrinsic("llvm.prefetch", [address.type], kind)
+        builder.call(fetch, [address, flag(0), flag(3), flag(1)])  # to read, to keep in all caches, data
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
+
+
+# In compiled loops, fetch_ahead(array, index) asks for a number of a flat array that will be read soon: where places
+# are scattered over much memory, waiting for them is most of the time. What lies beyond the array does no harm.
+fetch_ahead: Final[Any] = intrinsic(_fetch)
 
 
 def frozen(array: AnyArray) -> AnyArray:

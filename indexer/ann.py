@@ -7,8 +7,10 @@ depend on its company and on the number of threads. A selector of ids that selec
 path, here for flat indexes and for the search among the centroids of an IVF one; nothing shared is set. Per 1,000
 queries, on one core and with 200 dimensions, that costs 72 instead of 34 ms among 4,096 centroids (of 1 s that such a
 search takes with 64 lists), and 3.7 instead of 0.5 s in a flat index of 100,000; a compiled loop that keeps a block of
-rows in the cache for many queries took 1.7 s, but three times as long for a single one. Rotations (PCA, OPQ, RR) have
-no such switch and are refused.
+rows in the cache for many queries took 1.7 s, but three times as long for a single one. FAISS's own projections have no
+such switch. So of an index behind one (`PCAR128,IVF4096,PQ64x4fs`) FAISS is given the inner one alone, and its queries
+go through the loop of `indexer.projection`; the file is what FAISS would write. Behind a projection, which moves the
+origin, the nearest are those at the least distance: of unit vectors, the same.
 
 *Whole eights.* FAISS decodes eight components at once if a vector has a multiple of eight, and otherwise one by one: a
 code of 100 or 300 dimensions, as GloVe's are, takes 105 or 320 ns to compare where one of 104 or 304 takes 8 or 15. So
@@ -36,6 +38,7 @@ from numpy.typing import NDArray
 from core.errors import Corrupt, Usage
 from core.files import write_aside
 from core.progress import Progress, Silent
+from indexer.projection import Projection
 
 Vectors = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -57,12 +60,14 @@ _KINDS: Final[dict[str, Kind]] = {
     "IndexIVFScalarQuantizer": "ivf",
     "IndexIVFRaBitQ": "ivf",
     "IndexIVFRaBitQFastScan": "ivf",  # read into memory: its lists cannot be mapped
+    "IndexIVFPQFastScan": "ivf",  # the same
     "IndexHNSWFlat": "hnsw",
     "IndexHNSWSQ": "hnsw",
     "IndexScalarQuantizer": "codes",
 }
 _SUPPORTED: Final = (
-    "Flat, SQ8, SQfp16, IVF4096,Flat, IVF4096,SQfp16, IVF4096,SQ8, IVF4096,RaBitQfs, HNSW32 and the like"
+    "Flat, SQ8, SQfp16, IVF4096,Flat, IVF4096,SQfp16, IVF4096,SQ8, IVF4096,RaBitQfs, PCAR128,IVF4096,PQ64x4fs, HNSW32 "
+    "and the like"
 )
 _untyped: Final[Any] = faiss  # for what FAISS's stubs do not know
 _EVERY_ID: Final = faiss.IDSelectorAll()
@@ -94,6 +99,7 @@ class AnnKind:
     factory: str
     kind: Kind
     lists: int  # of an IVF index, else 0
+    components: int  # that are left by a projection, else 0
     row_bytes: int  # of a vector: its code, its id and its links
     list_bytes: int  # of a list, beside the vectors in it: its centroid, place and length, half a block of fast scan
 
@@ -111,6 +117,7 @@ class AnnKind:
             factory=factory,
             kind=kind,
             lists=lists,
+            components=_components(factory),
             row_bytes=int(row_bytes),
             list_bytes=4 * int(index.d) + 24 + int(unfilled) if lists else 0,
         )
@@ -121,31 +128,49 @@ def _made(factory: str, dimensions: int) -> Any:
     largest = max((int(number[:12]) for number in re.findall(r"\d+", factory)), default=0)
     if not re.fullmatch(r"[A-Za-z0-9_,]+", factory) or largest > _MOST_LISTS or re.search(r"[A-Z]0", factory):
         raise Usage(f"{factory!r} names no kind of index that is used here", remedy=f"such as {_SUPPORTED}")
+    components = _components(factory)
+    if components % 8 or components > _padded(dimensions):
+        raise Usage(
+            f"{factory!r} leaves {components} components of {dimensions}",
+            remedy=f"leave a multiple of 8, at most {_padded(dimensions)}",
+        )
+    metric = faiss.METRIC_L2 if components else faiss.METRIC_INNER_PRODUCT
+    inner = factory.split(",", 1)[1] if components else factory
     try:
-        index: Any = faiss.index_factory(_padded(dimensions), factory, faiss.METRIC_INNER_PRODUCT)
+        index: Any = faiss.index_factory(components or _padded(dimensions), inner, metric)
     except RuntimeError as error:
         raise Usage(
             f"FAISS makes nothing of {factory!r} with {dimensions} dimensions: {_reason(error)}",
             remedy=f"such as {_SUPPORTED}",
         ) from error
-    if (why := _objection(index)) is not None:
+    if (why := _objection(index, projected=components > 0)) is not None:
         raise Usage(f"{factory!r} cannot be used here: {why}", remedy=f"such as {_SUPPORTED}")
+    if components:
+        index.pq.cp.min_points_per_centroid = 1  # else FAISS warns of small logs on stderr
     return index
 
 
-def _objection(index: Any) -> str | None:
-    """Why an index does not do, None if it does."""
+def _components(factory: str) -> int:
+    """How many components are left of a vector by the projection that a factory's name begins with, 0 without one."""
+    found = re.match(r"PCAR(\d{1,6}),.", factory)
+    return int(found[1]) if found else 0
+
+
+def _objection(index: Any, *, projected: bool) -> str | None:
+    """Why an index, or the one behind a projection, does not do; None if it does."""
     name = type(index).__name__
+    if projected and name != "IndexIVFPQFastScan":
+        return "behind a projection, only lists with codes such as PQ64x4fs were tried"
     if isinstance(index, faiss.IndexPreTransform):
         return "vectors are transformed first, by sums that depend on how many queries are asked at once"
     if name.startswith("IndexRefine"):
         return "candidates are ranked again with exact vectors anyway"
-    if "PQ" in name:
-        return "of product quantisation only one kind was tried, and found less than RaBitQ of the same size"
+    if "PQ" in name and not projected:
+        return "product quantisation finds less than RaBitQ of the same size, unless a projection comes first"
     if name not in _KINDS:
         return f"{name} is not among the kinds that were tried"
-    if index.metric_type != faiss.METRIC_INNER_PRODUCT:
-        return "it does not compare by inner product"
+    if index.metric_type != (faiss.METRIC_L2 if projected else faiss.METRIC_INNER_PRODUCT):
+        return "it does not compare by inner product" if not projected else "it does not compare by distance"
     if _KINDS[name] == "ivf" and not isinstance(
         quantizer := faiss.downcast_index(index.quantizer), faiss.IndexFlat | faiss.IndexHNSWFlat
     ):
@@ -175,15 +200,15 @@ def _reason(error: Exception) -> str:
 class AnnBuilder:
     """An index being made: trained on a sample, then given all vectors in blocks; ids are 0, 1, … in that order."""
 
-    def __init__(self, index: Any, threads: int) -> None:
-        self._index, self._threads = index, threads
+    def __init__(self, index: Any, projection: Projection | None, threads: int) -> None:
+        self._index, self.projection, self._threads = index, projection, threads
 
     @staticmethod
     def training_rows(factory: str, rows: int) -> int:
         """How many of so many vectors the sample should have."""
         if re.fullmatch(r"Flat|SQ(fp|bf)16|HNSW\d*(,Flat)?", factory):
             return 0
-        lists = re.match(r"IVF(\d+)", factory)
+        lists = re.match(r"(?:PCAR\d+,)?IVF(\d+)", factory)
         return min(rows, max(_CODE_SAMPLE, POINTS_A_LIST * int(lists[1]) if lists else 0))
 
     @classmethod
@@ -198,8 +223,8 @@ class AnnBuilder:
         progress: Progress | None = None,
     ) -> Self:
         """Learn lists and codes from a random sample: the same ones with any number of threads."""
-        index, progress = _made(factory, dimensions), progress or Silent()
-        sample, lists = _rows(sample, index.d), _lists_of(index)
+        index, progress, components = _made(factory, dimensions), progress or Silent(), _components(factory)
+        sample, lists = _rows(sample, _padded(dimensions)), _lists_of(index)
         if len(sample) < LEAST_POINTS_A_LIST * lists:
             raise Usage(
                 f"{factory!r} has {lists:,} lists, which take {LEAST_POINTS_A_LIST * lists:,} vectors to be found; "
@@ -208,11 +233,14 @@ class AnnBuilder:
             )
         if not lists and not index.is_trained and not len(sample):
             raise Usage(f"{factory!r} learns from vectors, and there is none", remedy="use Flat")
-        builder = cls(index, threads)
+        projection = Projection.learn(sample, components, seed) if components else None
+        builder = cls(index, projection, threads)
+        if projection is not None:
+            sample = projection.all(sample)
         with _openmp(threads):
             if lists:
                 progress.stage("finding lists", ITERATIONS, "rounds")
-                centroids = _k_means(sample, lists, seed, progress)
+                centroids = _k_means(sample, lists, seed, progress, spherical=projection is None)
                 builder._add_centroids(centroids)
             if not index.is_trained:
                 index.train(sample[:_CODE_SAMPLE])
@@ -232,22 +260,34 @@ class AnnBuilder:
     @classmethod
     def open_trained(cls, path: Path, *, threads: int = 1) -> Self:
         """Go on after training."""
-        return cls(_read(path, 0), threads)
+        return cls(*_read(path, 0), threads)
 
-    def add(self, block: Vectors) -> None:
-        """Further vectors; they get the next ids. What a graph becomes depends on the blocks, lists do not."""
+    def project(self, block: Vectors) -> Vectors:
+        """What is stored of these vectors: all of them, or what a projection leaves."""
+        stored = self._index.d if self.projection is None else len(self.projection.matrix)
+        rows = _rows(block, stored)
+        return rows if self.projection is None else self.projection.all(rows)
+
+    def add(self, block: Vectors) -> Vectors:
+        """Further vectors, projected here; they get the next ids.
+
+        What a graph becomes depends on the blocks, lists do not. The answer is what `project` makes of the block.
+        """
+        stored = self.project(block)
         if len(block):
             with _openmp(_threads_to_add(self._index, self._threads)):
-                self._index.add(_rows(block, self._index.d))
+                self._index.add(stored)
+        return stored
 
     def write(self, path: Path) -> None:
         """Write the index, whole or not at all."""
+        whole = self._index if self.projection is None else _behind(self.projection, self._index)
         with write_aside(path) as file:
-            faiss.write_index(self._index, _untyped.PyCallbackIOWriter(file.write))
+            faiss.write_index(whole, _untyped.PyCallbackIOWriter(file.write))
 
     def index(self) -> AnnIndex:
         """What was added so far, to be searched without writing it."""
-        return AnnIndex(self._index)
+        return AnnIndex(self._index, self.projection)
 
 
 def _threads_to_add(index: Any, threads: int) -> int:
@@ -255,19 +295,19 @@ def _threads_to_add(index: Any, threads: int) -> int:
     return 1 if isinstance(index, faiss.IndexHNSW) else threads
 
 
-def _k_means(sample: Vectors, lists: int, seed: int, progress: Progress) -> Vectors:
-    """Centroids of unit length; round by round, so that progress is seen and the work can be stopped."""
+def _k_means(sample: Vectors, lists: int, seed: int, progress: Progress, *, spherical: bool) -> Vectors:
+    """Centroids, of unit length if spherical; round by round, so that progress is seen and the work can be stopped."""
     wanted = POINTS_A_LIST * lists
     if len(sample) > wanted:
         sample = sample[np.sort(np.random.default_rng(seed).permutation(len(sample))[:wanted])]
     settings = faiss.ClusteringParameters()
-    settings.niter, settings.seed, settings.spherical = 1, seed, True
+    settings.niter, settings.seed, settings.spherical = 1, seed, spherical
     settings.min_points_per_centroid, settings.max_points_per_centroid = 1, POINTS_A_LIST
     centroids = np.empty(0, np.float32)
     for _ in range(ITERATIONS):
         clustering = faiss.Clustering(sample.shape[1], lists, settings)
         faiss.copy_array_to_vector(centroids, clustering.centroids)  # none in the first round: points are drawn
-        clustering.train(sample, faiss.IndexFlatIP(sample.shape[1]))
+        clustering.train(sample, (faiss.IndexFlatIP if spherical else faiss.IndexFlatL2)(sample.shape[1]))
         centroids = faiss.vector_to_array(clustering.centroids)
         progress.advance(1)
     return centroids.reshape(lists, -1)
@@ -279,17 +319,18 @@ def _k_means(sample: Vectors, lists: int, seed: int, progress: Progress) -> Vect
 class AnnIndex:
     """An index that can be searched, by several threads at once; what a search is to do comes with the call."""
 
-    def __init__(self, index: Any) -> None:
-        self._index = index
+    def __init__(self, index: Any, projection: Projection | None = None) -> None:
+        self._index, self.projection = index, projection
         self.kind: Kind = _KINDS[type(index).__name__]
         self.size, self.lists = int(index.ntotal), _lists_of(index)
-        self.dimensions = int(index.d)  # as stored: a multiple of eight
+        self.dimensions = int(index.d) if projection is None else len(projection.matrix)  # a multiple of eight
+        self._kept_parameters = dict[int, Any]()  # by the number of lists: to make them takes longer than to use them
         self._one_path = self.lists > 0 and isinstance(faiss.downcast_index(index.quantizer), faiss.IndexFlat)
 
     @classmethod
     def open(cls, path: Path, *, mapped: bool = True) -> Self:
         """Open a file that a builder has written; mapped, its vectors are read when they are looked at."""
-        return cls(_read(path, _mapping_flags(path) if mapped else 0))
+        return cls(*_read(path, _mapping_flags(path) if mapped else 0))
 
     @property
     def is_exact(self) -> bool:
@@ -308,11 +349,14 @@ class AnnIndex:
     ) -> tuple[Ids, Vectors]:
         """Ids and similarities (queries, depth), best first; where there are no more, −1 and −∞.
 
+        Behind a projection, the similarities are reckoned from distances and as rough as the codes.
         `effort` is how many lists are searched, or how broad the walk in a graph is; exact indexes and plain codes have
         no use for it. Without `threads`, there are as many as `set_threads` was told. The answer for a query is the
         same, to the last bit, in any batch and on any number of threads; of equals, any may be left out.
         """
         queries = _rows(queries, self.dimensions)
+        if self.projection is not None:
+            queries = self.projection.each(queries)
         ids = np.full((len(queries), depth), -1, np.int64)
         similarities = np.full((len(queries), depth), -np.inf, np.float32)
         found = min(depth, self.size)
@@ -320,8 +364,14 @@ class AnnIndex:
             with _openmp(threads or _threads.count):
                 near, where = self._index.search(queries, found, params=self._parameters(effort))
             ids[:, :found] = where
+            near = near if self.projection is None else 1 - near / 2
             similarities[:, :found] = np.where(where < 0, -np.inf, near)
         return ids, similarities
+
+    def projected(self, queries: Vectors) -> Vectors:
+        """Queries as they are compared with what a projection has left of the stored vectors."""
+        assert self.projection is not None
+        return self.projection.each(_rows(queries, self.dimensions))
 
     def _parameters(self, effort: int) -> Any:
         if self.kind == "flat":
@@ -331,7 +381,10 @@ class AnnIndex:
         if self.kind == "codes":
             return None
         lists = min(max(1, effort), self.lists)
-        return _untyped.SearchParametersIVF(nprobe=lists, quantizer_params=_ONE_PATH if self._one_path else None)
+        if lists not in self._kept_parameters:
+            within = _ONE_PATH if self._one_path else None
+            self._kept_parameters[lists] = _untyped.SearchParametersIVF(nprobe=lists, quantizer_params=within)
+        return self._kept_parameters[lists]
 
 
 def nearest(queries: Vectors, vectors: Vectors, k: int, *, threads: int | None = None) -> tuple[Ids, Vectors]:
@@ -387,22 +440,48 @@ def _rows(vectors: Vectors, stored: int) -> Vectors:
 
 
 def _mapping_flags(path: Path) -> int:
-    """How FAISS maps a file: of IVF indexes (whose four letters begin with Iw) the lists, of others the codes."""
+    """How FAISS maps a file: of IVF indexes (whose four letters begin with Iw) the lists, of others the codes.
+
+    Behind a projection (Ix) there are lists too.
+    """
     try:
         with path.open("rb") as file:
-            is_ivf = file.read(2) == b"Iw"
+            is_ivf = file.read(2) in (b"Iw", b"Ix")
     except FileNotFoundError as error:
         raise Corrupt(f"{path} is missing", remedy="build the index again") from error
     return int(faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY if is_ivf else faiss.IO_FLAG_MMAP_IFC)
 
 
-def _read(path: Path, flags: int) -> Any:
-    """An index of ours out of a file, or Corrupt."""
+def _behind(projection: Projection, index: Any) -> Any:
+    """An index that FAISS itself would search through the same projection."""
+    linear = _untyped.LinearTransform(*projection.matrix.shape, True)
+    faiss.copy_array_to_vector(np.ascontiguousarray(projection.matrix.T).ravel(), linear.A)
+    faiss.copy_array_to_vector(projection.shift, linear.b)
+    linear.is_trained = True
+    return faiss.IndexPreTransform(linear, index)
+
+
+def _taken_apart(index: Any) -> tuple[Any, Projection]:
+    """The opposite: what lies behind a projection, and the projection, or RuntimeError."""
+    linear = faiss.downcast_VectorTransform(index.chain.at(0)) if index.chain.size() == 1 else None
+    if not isinstance(linear, faiss.LinearTransform) or not (linear.have_bias and linear.is_trained):
+        raise RuntimeError("its vectors are transformed by something else than one projection")
+    matrix = faiss.vector_to_array(linear.A).reshape(linear.d_out, linear.d_in).T
+    inner: Any = faiss.downcast_index(index.index)
+    inner.referenced_objects = [index]  # else it goes when the outer one does; to own it itself crashes this FAISS
+    return inner, Projection(np.ascontiguousarray(matrix), faiss.vector_to_array(linear.b))
+
+
+def _read(path: Path, flags: int) -> tuple[Any, Projection | None]:
+    """An index of ours out of a file, and the projection before it, or Corrupt."""
+    projection = None
     try:
         index: Any = faiss.read_index(str(path), flags)
+        if isinstance(index, faiss.IndexPreTransform):
+            index, projection = _taken_apart(index)
     except (RuntimeError, MemoryError) as error:
         raise Corrupt(f"{path} is no index: {_reason(error)}", remedy="build the index again") from error
-    if (why := _objection(index)) is not None:
+    if (why := _objection(index, projected=projection is not None)) is not None:
         raise Corrupt(f"{path} is no index of ours: {why}", remedy="build the index again")
     if isinstance(index, faiss.IndexIVF):
         lists: Any = _untyped.downcast_InvertedLists(index.invlists)
@@ -410,4 +489,4 @@ def _read(path: Path, flags: int) -> Any:
             raise Corrupt(f"{path}: the lists do not hold {index.ntotal:,} vectors", remedy="build the index again")
         if isinstance(lists, faiss.OnDiskInvertedLists):
             lists.prefetch_nthread = 0  # else FAISS starts up to 32 threads a search that read every list beforehand
-    return index
+    return index, projection

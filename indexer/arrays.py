@@ -205,6 +205,15 @@ def _mapped_texts(path: Path, column: str) -> list[pa.StringArray]:
 _FEW: Final = 64  # rows that are quicker taken one by one
 
 
+def _raw(batch: pa.StringArray) -> tuple[memoryview, memoryview] | None:
+    """Where each text of a batch ends, and the bytes of all, as they lie in the file; None where some are null."""
+    if batch.null_count:
+        return None
+    _, ends, content = batch.buffers()
+    first = batch.offset
+    return memoryview(ends).cast("i")[first : first + len(batch) + 1], memoryview(content or b"")
+
+
 class TextColumn:
     """The texts of one column by their row numbers; several threads may read at once."""
 
@@ -212,6 +221,7 @@ class TextColumn:
         self.path = path
         self._batches = batches
         self._rows = sum(map(len, batches))
+        self._raw = [_raw(batch) for batch in batches]
 
     @classmethod
     def open(cls, path: Path, column: str = "text") -> Self:
@@ -225,12 +235,12 @@ class TextColumn:
         """The texts of these rows, in this order; a row may be asked for several times."""
         if not len(rows):
             return []
+        if len(rows) <= _FEW:
+            return [self._one(row) for row in rows.tolist()]
         order = np.argsort(rows, kind="stable")
         ordered = rows[order]
-        if ordered[0] < 0 or ordered[-1] >= self._rows:
-            raise IndexError(f"{self.path} has {self._rows:,} rows; row {ordered[0]:,} or {ordered[-1]:,} is not there")
-        if len(rows) <= _FEW:
-            return [self._batches[row // ROWS_A_BATCH][row % ROWS_A_BATCH].as_py() for row in rows.tolist()]
+        self._require(int(ordered[0]))
+        self._require(int(ordered[-1]))
         numbers, places = np.divmod(ordered, ROWS_A_BATCH)
         firsts = np.flatnonzero(np.diff(numbers, prepend=-1))  # where the rows of a further batch begin
         pieces = (
@@ -242,3 +252,16 @@ class TextColumn:
         asked[order] = texts
         found: list[str | None] = asked.tolist()
         return found
+
+    def _one(self, row: int) -> str | None:
+        self._require(row)
+        batch, at = row // ROWS_A_BATCH, row % ROWS_A_BATCH
+        if (raw := self._raw[batch]) is None:
+            one: str | None = self._batches[batch][at].as_py()
+            return one
+        ends, content = raw
+        return str(content[ends[at] : ends[at + 1]], "utf-8")
+
+    def _require(self, row: int) -> None:
+        if not 0 <= row < self._rows:
+            raise IndexError(f"{self.path} has {self._rows:,} rows; row {row:,} is not there")

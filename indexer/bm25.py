@@ -204,6 +204,9 @@ class Bm25Index:
         def fill(first: int, last: int) -> None:
             search_postings(self.postings, queries, first, last, documents, scores)
 
+        if threads == 1:
+            fill(0, count)
+            return documents, scores
         # Some queries take ten times as long as others: more pieces than threads.
         cuts = np.linspace(0, count, min(count, 4 * threads) + 1).astype(np.int64).tolist()
         with ThreadPoolExecutor(threads) as pool:

@@ -7,16 +7,10 @@ negative ones.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
-from numba.extending import intrinsic
-from numba.np.arrayobj import make_array
 from numpy.typing import NDArray
 
-from core.kernels import compiled
+from core.kernels import compiled, fetch_ahead
 
 COLUMNS_A_MARK = 16  # two cache lines of sums
 COLUMNS_A_STEP = 8 * COLUMNS_A_MARK  # eight marks are looked at together; sums have a multiple of so many
@@ -129,8 +123,8 @@ def _gather(
     last = len(places) - 1
     for k in range(len(places)):
         first, after = _surroundings(places[min(k + _PLACES_AHEAD, last)])
-        _fetch_ahead(packed, first)
-        _fetch_ahead(packed, after - _ONE)
+        fetch_ahead(packed, first)
+        fetch_ahead(packed, after - _ONE)
         first, after = _surroundings(places[k])
         to_weight = np.uint64(len(weights) // 2) - (places[k] >> _PLACE_SHIFT)
         for near in range(first, after):
@@ -145,24 +139,6 @@ def _surroundings(place: np.uint64) -> tuple[np.uint64, np.uint64]:
     """What stands around a place, itself included: the first word of it, and the first after it."""
     at = place >> _PLACE_SHIFT
     return at - (place >> _REACH_BITS & _REACH), at + (place & _REACH) + _ONE
-
-
-def _prefetch(_context: Any, array: Any, index: Any) -> Any:
-    """Ask for a number that will be read soon: waiting for rare words' surroundings was half of the time."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = make_array(signature.args[0])(context, builder, arguments[0]).data  # type: ignore[no-untyped-call]
-        address = builder.gep(data, [arguments[1]])
-        flag = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag])
-        fetch = builder.module.declare_intrinsic("llvm.prefetch", [address.type], kind)
-        builder.call(fetch, [address, flag(0), flag(3), flag(1)])  # to read, to keep in all caches, data
-        return context.get_dummy_value()
-
-    return types.void(array, index), generate
-
-
-_fetch_ahead: Any = intrinsic(_prefetch)
 
 
 @compiled

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import numpy as np
 
@@ -28,6 +30,23 @@ from indexer.segments import EXTRA_WORDS, Segment, open_segment
 from indexer.sentence_vectors import WordWeights
 from indexer.tokenizers import kept_tokenizer
 from indexer.vocabulary import Vocabulary
+
+_LEAST_AT_ONCE: Final = 8  # test pairs that are worth a thread of their own
+_MOST_AT_ONCE: Final = 250  # so that one part's texts are read while another is looked for
+
+
+def _borders(pairs: int, threads: int) -> list[int]:
+    """Where parts of test pairs begin, and the end.
+
+    The first ones are of different lengths, so that not all threads come at once to the work for which there is only
+    one lock, Python's.
+    """
+    size = max(_LEAST_AT_ONCE, min(_MOST_AT_ONCE, -(-pairs // threads)))
+    borders = [0]
+    while borders[-1] < pairs:
+        started = len(borders) if pairs > threads * size else threads
+        borders.append(min(pairs, borders[-1] + max(_LEAST_AT_ONCE, size * min(started, threads) // threads)))
+    return borders
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -132,11 +151,20 @@ class ReferenceIndex:
     def search(self, pairs: Sequence[TestPair], settings: SearchSettings | None = None) -> list[Retrieved]:
         """The references of each test pair, in the order given; equal test pairs get equal references, in any batch."""
         settings = settings or SearchSettings()
+        if self.threads == 1 or len(pairs) < 2 * _LEAST_AT_ONCE or self.sources.encoder is not None:
+            return self._found(pairs, settings, self.threads)  # an encoder has threads of its own
+        borders = _borders(len(pairs), self.threads)
+        with ThreadPoolExecutor(self.threads) as pool:
+            parts = pool.map(lambda part: self._found(pairs[slice(*part)], settings, 1), pairwise(borders))
+            return list(chain.from_iterable(parts))
+
+    def _found(self, pairs: Sequence[TestPair], settings: SearchSettings, threads: int) -> list[Retrieved]:
+        """Some test pairs from text to references; nothing but FAISS and BM25 takes several threads here."""
         if not pairs:
             return []
         queries = prepare(pairs, self.vocabulary)
-        likeness = self.likeness(pairs, queries, settings)
-        found = find(self.segments, likeness, queries, settings, self.logs, self.threads)
+        likeness = self.likeness(pairs, queries, settings, threads)
+        found = find(self.segments, likeness, queries, settings, self.logs)
         references = references_of(self.segments, found, self.logs, f"{self.name}@{self.version}")
         return [
             Retrieved(
@@ -160,14 +188,16 @@ class ReferenceIndex:
                 return
             given, wanted = len(found), min(MOST, 4 * wanted)
 
-    def likeness(self, pairs: Sequence[TestPair], queries: Queries, settings: SearchSettings) -> Likeness:
+    def likeness(
+        self, pairs: Sequence[TestPair], queries: Queries, settings: SearchSettings, threads: int = 1
+    ) -> Likeness:
         """The way of comparing that a mode stands for, for these test pairs."""
         if settings.is_bm25:
-            return Bm25Likeness.of(self.segments[0], queries, dialog=settings.is_dialog, threads=self.threads)
+            return Bm25Likeness.of(self.segments[0], queries, dialog=settings.is_dialog, threads=threads)
         if self.sources.weights is not None:
-            return WordVectorLikeness.of(self.sources.weights, queries, dialog=settings.is_dialog, threads=self.threads)
+            return WordVectorLikeness.of(self.sources.weights, queries, dialog=settings.is_dialog, threads=threads)
         assert self.sources.encoder is not None
-        return EncoderLikeness.of(self.sources.encoder, [pair.utterance or "" for pair in pairs], self.threads)
+        return EncoderLikeness.of(self.sources.encoder, [pair.utterance or "" for pair in pairs], threads)
 
 
 def _why_not(queries: Queries, query: int, settings: SearchSettings) -> str:

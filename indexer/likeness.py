@@ -1,23 +1,23 @@
 """How alike a test pair and a stored one are, in each of the modes: candidates quickly, their similarity exactly.
 
-The candidates come from FAISS or from BM25's postings. Their similarity is computed again in double precision from
-what the index has stored of their texts, in an order of summation that nothing changes, and rounded to a millionth.
+The candidates come from FAISS or from BM25's postings; where FAISS's codes are coarse, it is asked for more, and those
+that a closer look finds the better ones are the candidates. Their similarity is computed again in double precision
+from what the index has stored of their texts, in an order of summation that nothing changes, and rounded to a
+millionth.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.encoders import Encoder
 from core.errors import Usage
-from core.kernels import compiled, compiled_with
+from core.kernels import compiled, compiled_with, fetch_ahead
 from indexer.exact_vectors import stored_similarity
 from indexer.queries import Queries
 from indexer.ranking import MILLION, NO_LEVEL, Rows
@@ -26,8 +26,11 @@ from indexer.sentence_vectors import WordWeights, query_vectors, row_similarity
 
 Levels = NDArray[np.int64]
 
-QUICK_ABOVE: Final = 128  # candidates; of more, the better ones are found in single precision first
-_KEPT_OF: Final = 8  # so many looked at, one is kept, but half of QUICK_ABOVE at least
+CANDIDATES: Final = 32  # for 15 references; nothing is lost among so many by what chooses them of 512
+_LOOKED_AT: Final = 2  # of coarse codes, so many are looked at for each candidate, and the segment's depth at least
+_ROWS_AHEAD: Final = 12
+_LINE: Final = 64  # bytes that memory gives at once
+COARSE: Final = 64  # a depth above this says that codes are coarse
 
 
 class Likeness(Protocol):
@@ -43,8 +46,8 @@ class Likeness(Protocol):
         """Which queries have something to compare."""
         ...
 
-    def candidates(self, segment: Segment, which: Rows, depth: int, effort: int) -> Rows:
-        """Utterances (queries, depth) that may be the most similar, −1 where there are no more."""
+    def candidates(self, segment: Segment, which: Rows, count: int, effort: int) -> Rows:
+        """Utterances (queries, count or more) that may be the most similar, −1 where there are no more."""
         ...
 
     def utterances(self, segment: Segment, which: Rows, rows: Rows) -> Levels:
@@ -80,28 +83,18 @@ class WordVectorLikeness:
             able = able & known
         return cls(weights=weights, vectors=vectors, gold_vectors=golds, able=able, threads=threads)
 
-    def candidates(self, segment: Segment, which: Rows, depth: int, effort: int) -> Rows:
-        """FAISS's."""
-        return _from_faiss(segment, self.vectors[which], depth, effort)
+    def candidates(self, segment: Segment, which: Rows, count: int, effort: int) -> Rows:
+        """FAISS's; where its codes are coarse, the better ones by bytes or by words."""
+        vectors = self.vectors[which].astype(np.float32)
+        if segment.quick is not None or segment.lengths is None:
+            return _from_faiss(segment, vectors, count, effort, self.threads)
+        rows = _looked_up(segment, vectors, count, effort, self.threads)
+        given = (self.weights, *segment.words(responses=False), segment.lengths)
+        return _best_of(rows, _by_words(*given, vectors, rows), count)
 
     def utterances(self, segment: Segment, which: Rows, rows: Rows) -> Levels:
-        """Vectors made again out of the stored words; of many candidates, the better ones' by a quick look."""
-        given, lengths = (self.weights, *segment.words(responses=False)), segment.lengths
-        if lengths is None or rows.shape[1] <= QUICK_ABOVE:
-            return in_pieces(
-                self.threads, len(which), lambda some: _vector_levels(*given, self.vectors[which[some]], rows[some])
-            )
-
-        def better(some: slice) -> Levels:
-            vectors = self.vectors[which[some]]
-            quick = _quick_similarities(*given, lengths, vectors.astype(np.float32), rows[some])
-            kept = max(QUICK_ABOVE // 2, rows.shape[1] // _KEPT_OF)
-            worse = np.argpartition(-quick, kept, axis=1)[:, kept:]
-            chosen = rows[some].copy()
-            np.put_along_axis(chosen, worse, -1, axis=1)
-            return _vector_levels(*given, vectors, chosen)
-
-        return in_pieces(self.threads, len(which), better)
+        """Vectors made again out of the stored words."""
+        return _vector_levels(self.weights, *segment.words(responses=False), self.vectors[which], rows)
 
     def listed(self, segment: Segment, which: Rows, start: Rows, rows: Rows, *, golds: bool) -> Levels:
         """The same for a list of utterances or responses."""
@@ -125,18 +118,16 @@ class EncoderLikeness:
         able = np.asarray(np.isfinite(vectors).all(axis=1))
         return cls(vectors=np.where(able[:, None], vectors, 0.0), able=able, threads=threads)
 
-    def candidates(self, segment: Segment, which: Rows, depth: int, effort: int) -> Rows:
-        """FAISS's."""
-        return _from_faiss(segment, self.vectors[which], depth, effort)
+    def candidates(self, segment: Segment, which: Rows, count: int, effort: int) -> Rows:
+        """FAISS's; where its codes are coarse, the better ones by bytes."""
+        return _from_faiss(segment, self.vectors[which].astype(np.float32), count, effort, self.threads)
 
     def utterances(self, segment: Segment, which: Rows, rows: Rows) -> Levels:
         """Stored vectors."""
         exact = segment.exact
         if exact is None:
             return np.full(rows.shape, NO_LEVEL)
-        return in_pieces(
-            self.threads, len(which), lambda some: _stored_levels(exact, self.vectors[which[some]], rows[some])
-        )
+        return _stored_levels(exact, self.vectors[which], rows)
 
     def listed(self, segment: Segment, which: Rows, start: Rows, rows: Rows, *, golds: bool) -> Levels:
         """Utterances alone: vectors of responses are not kept, and take too long to make on the spot."""
@@ -152,12 +143,69 @@ class EncoderLikeness:
         return self.utterances(segment, which, table)[places]
 
 
-def _from_faiss(segment: Segment, vectors: NDArray[np.float64], depth: int, effort: int) -> Rows:
+def _looked_up(segment: Segment, vectors: NDArray[np.float32], count: int, effort: int, threads: int) -> Rows:
+    """As many utterances as FAISS must name so that the best `count` are among them."""
+    depth = max(segment.info.depth, count * (_LOOKED_AT if segment.info.depth > COARSE else 1))
+    depth = min(depth, max(count, segment.utterance_count))
     if segment.ann is None:
         return np.full((len(vectors), depth), -1, np.int64)
-    found, _ = segment.ann.search(vectors.astype(np.float32), depth, effort)
+    found, _ = segment.ann.search(vectors, depth, effort, threads=threads)
     rows: Rows = np.where(found >= 0, segment.vector_rows[np.maximum(found, 0)], -1).astype(np.int64)
     return rows
+
+
+def _from_faiss(segment: Segment, vectors: NDArray[np.float32], count: int, effort: int, threads: int) -> Rows:
+    rows, quick = _looked_up(segment, vectors, count, effort, threads), segment.quick
+    if quick is None:
+        return rows
+    assert segment.ann is not None
+    wanted = segment.ann.projected(vectors) * quick.steps
+    return _best_of(rows, _by_bytes(quick.rows, quick.bases, wanted, rows), count)
+
+
+@compiled
+def _best_of(rows: Rows, similarities: NDArray[np.float32], count: int) -> Rows:
+    """The `count` most similar of each query's rows, those that are none last; of equals, those that came first."""
+    if rows.shape[1] <= count:
+        return rows
+    best = np.full((rows.shape[0], count), -1, np.int64)
+    for query in range(rows.shape[0]):
+        least = -np.partition(-similarities[query], count - 1)[count - 1]
+        above = 0
+        for place in range(rows.shape[1]):
+            above += similarities[query, place] > least
+        equals, used = count - above, 0
+        for place in range(rows.shape[1]):
+            if rows[query, place] < 0 or similarities[query, place] < least:
+                continue
+            if similarities[query, place] == least:
+                if equals == 0:
+                    continue
+                equals -= 1
+            best[query, used] = rows[query, place]
+            used += 1
+    return best
+
+
+@compiled_with(fastmath={"reassoc", "contract"})
+def _by_bytes(
+    stored: NDArray[np.int8], bases: NDArray[np.float32], wanted: NDArray[np.float32], rows: Rows
+) -> NDArray[np.float32]:
+    """Products with vectors of a byte a component; what a step stands for is in `wanted` already."""
+    similarities = np.full(rows.shape, np.float32(-np.inf))
+    flat, width = stored.reshape(-1), stored.shape[1]
+    for query in range(rows.shape[0]):
+        for place in range(rows.shape[1]):
+            row, ahead = rows[query, place], min(place + _ROWS_AHEAD, rows.shape[1] - 1)
+            fetch_ahead(bases, rows[query, ahead])
+            for component in range(0, width, _LINE):
+                fetch_ahead(flat, rows[query, ahead] * width + component)
+            if row >= 0:
+                total = np.float32(0.0)
+                for component in range(width):
+                    total += np.float32(stored[row, component]) * wanted[query, component]
+                similarities[query, place] = bases[row] + total
+    return similarities
 
 
 @compiled
@@ -170,10 +218,20 @@ def _vector_levels(
 ) -> Levels:
     levels = np.full(rows.shape, NO_LEVEL)
     scratch = np.empty(vectors.shape[1], np.float64)
+    matrix, width = weights.matrix.reshape(-1), weights.matrix.shape[1]
     for query in range(rows.shape[0]):
+        for place in range(rows.shape[1]):
+            fetch_ahead(token_start, rows[query, place])
+        for place in range(rows.shape[1]):
+            fetch_ahead(tokens, token_start[max(0, rows[query, place])])
         for place in range(rows.shape[1]):
             row = rows[query, place]
             if row >= 0:
+                ahead = max(0, rows[query, min(place + 1, rows.shape[1] - 1)])
+                for at in range(token_start[ahead], token_start[ahead + 1]):
+                    if tokens[at] < weights.scale.size:
+                        for component in range(0, width, _LINE // 4):
+                            fetch_ahead(matrix, tokens[at] * width + component)
                 begin, end = token_start[row], token_start[row + 1]
                 similarity = row_similarity(weights, tokens, begin, end, vectors[query], scratch)
                 levels[query, place] = np.int64(np.rint(similarity * MILLION))
@@ -181,7 +239,7 @@ def _vector_levels(
 
 
 @compiled_with(fastmath={"reassoc", "contract"})
-def _quick_similarities(
+def _by_words(
     weights: WordWeights,
     tokens: NDArray[np.int32],
     token_start: Rows,
@@ -193,7 +251,7 @@ def _quick_similarities(
 
     It is off by a few millionths at most, so what it ranks below others by more than that is below them.
     """
-    similarities = np.full(rows.shape, np.float32(-2.0))
+    similarities = np.full(rows.shape, np.float32(-np.inf))
     known_for, product = np.zeros(weights.scale.size, np.int32), np.empty(weights.scale.size, np.float32)
     for query in range(rows.shape[0]):
         unknown = np.float32(0.0)
@@ -248,26 +306,3 @@ def _stored_levels(matrix: NDArray[np.float32], vectors: NDArray[np.float64], ro
                 similarity = stored_similarity(matrix, rows[query, place], vectors[query])
                 levels[query, place] = np.int64(np.rint(similarity * MILLION))
     return levels
-
-
-# Threads
-
-Piece = TypeVar("Piece")
-_LEAST: Final = 64  # queries that are worth a thread of their own
-
-
-def in_pieces(threads: int, queries: int, work: Callable[[slice], Levels]) -> Levels:
-    """Rows of levels, some queries a thread."""
-    return np.concatenate(list(pieces(threads, queries, work)))
-
-
-def pieces(threads: int, queries: int, work: Callable[[slice], Piece]) -> Iterator[Piece]:
-    """The work on some queries at a time, in order; compiled loops let go of Python's lock."""
-    count = max(1, min(threads, queries // _LEAST))
-    borders = [queries * place // count for place in range(count + 1)]
-    slices = [slice(first, last) for first, last in itertools.pairwise(borders)]
-    if count == 1:
-        yield work(slices[0])
-        return
-    with ThreadPoolExecutor(count) as pool:
-        yield from pool.map(work, slices)

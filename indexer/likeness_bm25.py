@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from core.errors import Usage
 from core.kernels import compiled
 from indexer.bm25 import Bm25Queries, bm25_row_score, brute_force, self_scores, some_queries
-from indexer.likeness import Levels, in_pieces
+from indexer.likeness import Levels
 from indexer.queries import Queries
 from indexer.ranking import MILLION, NO_LEVEL, Rows
 from indexer.segments import Segment
@@ -57,17 +57,11 @@ class Bm25Likeness:
         words = some_queries(self.words, which)
         if segment.bm25 is not None:
             return segment.bm25.search(words, depth, self.threads)[0]
-        given = segment.words(responses=False)
-        return in_pieces(
-            self.threads, len(which), lambda some: _best_of_all(words, some.start, some.stop, *given, depth)
-        )
+        return _best_of_all(words, *segment.words(responses=False), depth)
 
     def utterances(self, segment: Segment, which: Rows, rows: Rows) -> Levels:
         """Each score anew, in double precision."""
-        given = segment.words(responses=False)
-        return in_pieces(
-            self.threads, len(which), lambda some: _levels(self.words, self.scale, which[some], *given, rows[some])
-        )
+        return _levels(self.words, self.scale, which, *segment.words(responses=False), rows)
 
     def listed(self, segment: Segment, which: Rows, start: Rows, rows: Rows, *, golds: bool) -> Levels:
         """The same for a list of utterances; or of responses, with the statistics of responses."""
@@ -76,16 +70,14 @@ class Bm25Likeness:
 
 
 @compiled
-def _best_of_all(
-    words: Bm25Queries, first: int, last: int, tokens: NDArray[np.int32], token_start: Rows, depth: int
-) -> Rows:
+def _best_of_all(words: Bm25Queries, tokens: NDArray[np.int32], token_start: Rows, depth: int) -> Rows:
     """The rows with the highest scores above 0, best first, then by row."""
-    best = np.full((last - first, depth), -1, np.int64)
-    for query in range(first, last):
+    best = np.full((len(words.start) - 1, depth), -1, np.int64)
+    for query in range(len(best)):
         scores = brute_force(words, query, tokens, token_start)
         rows = np.flatnonzero(scores > 0)
         order = np.argsort(-scores[rows], kind="mergesort")[:depth]
-        best[query - first, : len(order)] = rows[order]
+        best[query, : len(order)] = rows[order]
     return best
 
 

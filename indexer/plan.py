@@ -7,6 +7,7 @@ dimensions factorised from its co-occurrences, not GloVe's; the build measures i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, exp, log, log2, sqrt
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 from core.errors import Usage
 from indexer.ann import ITERATIONS, POINTS_A_LIST, AnnBuilder, AnnKind, nearest
 
+_LEFT: Final = 0.64  # of the components: 128 of 200, which held .994 of the variance
+_LEAST_COMPONENTS, _MOST_COMPONENTS = 16, 256
 EXACT_BELOW: Final = 100_000  # rows: comparing a query with so many takes about 3 ms
 
 
@@ -140,6 +143,7 @@ def _amount(size: int) -> str:
 def _option(kind: AnnKind, demand: Demand, limits: Limits, calibration: Calibration) -> Option:
     code, effort = _code_of(kind.factory), _effort(kind, limits.recall)
     vectors = demand.rows * kind.row_bytes + kind.lists * kind.list_bytes
+    vectors += demand.rows * (kind.components + 4 * bool(kind.components))  # a byte each, for a closer look, and a base
     tables = _table_bytes(demand)
     return Option(
         factory=kind.factory,
@@ -157,18 +161,33 @@ def _option(kind: AnnKind, demand: Demand, limits: Limits, calibration: Calibrat
 
 
 def _factories(demand: Demand, calibration: Calibration) -> list[str]:
-    """Flat where that is fast; else lists, with the finest codes first."""
+    """Flat where that is fast; else lists, with the quickest codes first, and then from fine to coarse."""
     lists = _lists(demand, calibration)
     coded = [f"IVF{lists},{code}" for code in ("SQfp16", "SQ8", "RaBitQfs")] if lists >= _FEWEST_LISTS else []
+    if coded and (projected := _projected(lists, demand.dimensions)):
+        coded.insert(0, projected)
     return ["Flat", *coded] if demand.rows < EXACT_BELOW else [*coded, "Flat"]
+
+
+def _projected(lists: int, dimensions: int) -> str | None:
+    """Lists with four bits for every two of the components that a projection leaves; None where there are too few."""
+    components = 8 * min(_MOST_COMPONENTS // 8, round(_LEFT * dimensions / 8))
+    return f"PCAR{components},IVF{lists},PQ{components // 2}x4fs" if components >= _LEAST_COMPONENTS else None
 
 
 def _lists(demand: Demand, calibration: Calibration) -> int:
     """The power of two nearest to 4·√rows, unless training lacks vectors for so many, or takes hours."""
     if demand.rows < POINTS_A_LIST:
         return 0
+
+    def _seconds_for(lists: int) -> float:
+        return _list_products(lists, demand.rows, demand.dimensions) * calibration.product
+
     lists = min(1 << round(log2(4 * sqrt(demand.rows))), 1 << int(log2(demand.rows / POINTS_A_LIST)))
-    while lists // 2 >= sqrt(demand.rows) and _list_products(lists, demand) * calibration.product > _LONGEST_BUILD:
+    while (
+        lists // 2 >= sqrt(demand.rows)
+        and _list_products(lists, demand.rows, demand.dimensions) * calibration.product > _LONGEST_BUILD
+    ):
         lists //= 2
     return lists
 
@@ -192,7 +211,8 @@ class _Code(NamedTuple):
 
     like: str  # in the calibration
     kept: float  # of the right results in the lists searched, the share among the candidates …
-    depth: int  # … when so many are ranked again for 15
+    depth: int  # … when so many are looked at again for 15
+    beside: float = 10e-9  # seconds for a vector in a list, beside its components
 
 
 # Measured at 100 k, 300 k and 1 M rows, with 16 to 128 lists searched. Bytes lose a twentieth among 15 candidates and
@@ -201,6 +221,7 @@ _CODES: Final = {
     "Flat": _Code("Flat", 1.0, 64),
     "SQfp16": _Code("SQfp16", 1.0, 64),
     "SQ8": _Code("SQ8", 1.0, 64),
+    "PQfs": _Code("PQfs", 0.997, 512, 0.0),
     "RaBitQfs": _Code("RaBitQfs", 0.997, 512),
     "RaBitQ": _Code("RaBitQfs", 0.997, 512),  # slower, and nothing is gained by it
 }
@@ -217,6 +238,8 @@ _BROADEST: Final = 4_096
 
 
 def _code_of(factory: str) -> _Code:
+    if re.fullmatch(r"PCAR.*,PQ\d+x4fs", factory):
+        return _CODES["PQfs"]
     code = "Flat" if factory.startswith("HNSW") and "," not in factory else factory.rsplit(",", 1)[-1]
     return _CODES.get(code, _OTHER_CODE)
 
@@ -300,8 +323,8 @@ def _adding_in_one_piece(rows: int, row_bytes: int, vector: int) -> int:
 
 # Of a vector in a list, beside its components: its id, the heap, and that it is not in the cache. At 100 k to 1 M rows,
 # half precision took 26 to 29 ns a vector where the calibration's loop takes 15, bytes 36 to 40 where it takes 26, bits
-# 19 to 23 where it takes 14. A flat index far larger than the cache takes longer: 400 k rows 18 ms, 11 expected.
-_BESIDE_COMPONENTS: Final = 10e-9
+# 19 to 23 where it takes 14; four bits for two components took 4 at 2 M. A flat index far larger than the cache takes
+# longer: 400 k rows 18 ms, 11 expected.
 _LENGTH_OF_A_SEARCHED_LIST: Final = 1.9  # times the mean: that of a vector's own list was 1.88 at 300 k, 1.93 at 1 M
 _WALK: Final = 4e-6  # a step in a graph of 32 links: 0.27 ms for 64 at 1 M rows
 _LINK: Final = 600e-6  # linking a vector to such a graph on one thread: reckoned from 290 s for 1 M on two
@@ -325,11 +348,19 @@ class Calibration:
         multiply = _least(3, lambda: nearest(queries, centroids, 1, threads=threads))
         return cls(
             product=multiply / (len(queries) * centroids.size),
-            compare={code: _compare_seconds(factory, vectors) for code, factory in _TO_COMPARE.items()},
+            compare={code: _compare_seconds(factory, vectors) for code, factory in _to_compare(dimensions).items()},
         )
 
 
-_TO_COMPARE: Final = {"Flat": "Flat", "SQfp16": "SQfp16", "SQ8": "SQ8", "RaBitQfs": "IVF1,RaBitQfs"}
+def _to_compare(dimensions: int) -> dict[str, str]:
+    """A small index of each code, by its name in the calibration."""
+    return {
+        "Flat": "Flat",
+        "SQfp16": "SQfp16",
+        "SQ8": "SQ8",
+        "RaBitQfs": "IVF1,RaBitQfs",
+        "PQfs": _projected(1, dimensions) or "IVF1,RaBitQfs",
+    }
 
 
 def _compare_seconds(factory: str, vectors: NDArray[np.float32]) -> float:
@@ -352,22 +383,30 @@ def _least(times: int, work: Callable[[], object]) -> float:
 
 def _latency(kind: AnnKind, effort: int, demand: Demand, calibration: Calibration) -> float:
     """Seconds for a single query, without ranking its candidates again."""
-    compare = demand.dimensions * calibration.compare[_code_of(kind.factory).like] + _BESIDE_COMPONENTS
+    code = _code_of(kind.factory)
+    compare = demand.dimensions * calibration.compare[code.like] + code.beside
     if kind.kind == "hnsw":
         return effort * _WALK
     if kind.kind != "ivf":
         return demand.rows * compare
     searched = min(1.0, _LENGTH_OF_A_SEARCHED_LIST * effort / kind.lists) * demand.rows
-    return kind.lists * demand.dimensions * calibration.compare["Flat"] + searched * compare
+    return kind.lists * _stored(kind, demand) * calibration.compare["Flat"] + searched * compare
 
 
 def _build_seconds(kind: AnnKind, demand: Demand, calibration: Calibration) -> float:
     """Finding the lists, a list for every vector, and its code."""
     if kind.kind == "hnsw":
         return demand.rows * _LINK
-    return _list_products(kind.lists, demand) * calibration.product + demand.rows * demand.dimensions * _ENCODE
+    products = _list_products(kind.lists, demand.rows, _stored(kind, demand))
+    projecting = demand.rows * demand.dimensions * kind.components
+    return (products + projecting) * calibration.product + demand.rows * demand.dimensions * _ENCODE
 
 
-def _list_products(lists: int, demand: Demand) -> float:
+def _stored(kind: AnnKind, demand: Demand) -> int:
+    """The components of a stored vector."""
+    return kind.components or demand.dimensions
+
+
+def _list_products(lists: int, rows: int, components: int) -> float:
     """Multiplications: every vector of the sample with every centroid in each round, then every vector once."""
-    return (ITERATIONS * POINTS_A_LIST * lists + demand.rows) * float(lists) * demand.dimensions
+    return (ITERATIONS * POINTS_A_LIST * lists + rows) * float(lists) * components

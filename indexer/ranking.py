@@ -187,9 +187,7 @@ def _judge(
 
 @compiled
 def _room(events: Events, used: int) -> Events:
-    """The same events with space for one more at least."""
-    if used < len(events.level):
-        return events
+    """The same events with space for more than twice as many."""
     size = 2 * used + 64
     level, utterance = np.empty(size, np.int64), np.empty(size, np.int64)
     pair, occurrence = np.empty(size, np.int64), np.empty(size, np.int64)
@@ -229,8 +227,7 @@ def _knows(events: Events, begin: int, end: int, key: int) -> bool:
 @compiled
 def _put(
     events: Events, at: int, segment: SegmentTables, level: int, utterance: int, pair: int, occurrence: int, reason: int
-) -> Events:
-    events = _room(events, at)
+) -> None:
     events.level[at] = level
     events.response_sha[at] = segment.response_sha[pair]
     events.utterance_sha[at] = segment.utterance_sha[utterance]
@@ -239,7 +236,6 @@ def _put(
     events.pair[at] = pair
     events.occurrence[at] = occurrence
     events.reason[at] = reason
-    return events
 
 
 @compiled
@@ -262,6 +258,13 @@ def _in_order(response_sha: Keys, utterance_sha: Keys) -> Rows:
 @compiled
 def _settle(events: Events, begin: int, group: int, used: int, found: int, k: int) -> tuple[Events, int, int]:
     """Put the pairs of one level, `group` to `used`, in order, and keep them up to the k-th reference."""
+    if used == group + 1:  # mostly
+        if events.reason[group] == 0:
+            if _knows(events, begin, group, events.response_key[group]):
+                events.reason[group] = _DUPLICATE
+            else:
+                found += 1
+        return events, used, found
     order = _in_order(events.response_sha[group:used], events.utterance_sha[group:used])
     utterance, pair = events.utterance[group:used][order], events.pair[group:used][order]
     occurrence, reason = events.occurrence[group:used][order], events.reason[group:used][order]
@@ -320,7 +323,9 @@ def events_of_utterances(
                 fresh = 0
                 for pair in range(segment.pair_start[utterance], segment.pair_start[utterance + 1]):
                     reason, occurrence = _judge(segment, queries, rules, query, utterance, pair)
-                    events = _put(events, used, segment, level, utterance, pair, occurrence, reason)
+                    if used == len(events.level):
+                        events = _room(events, used)
+                    _put(events, used, segment, level, utterance, pair, occurrence, reason)
                     if reason == 0 and not _knows(events, begin, group, segment.response_key[pair]):
                         fresh += 1
                     used += 1
@@ -360,7 +365,9 @@ def events_of_pairs(
                 if len(segment.superseded) and segment.superseded[utterance]:
                     continue
                 reason, occurrence = _judge(segment, queries, rules, query, utterance, pair)
-                events = _put(events, used, segment, level, utterance, pair, occurrence, reason)
+                if used == len(events.level):
+                    events = _room(events, used)
+                _put(events, used, segment, level, utterance, pair, occurrence, reason)
                 used += 1
             events, used, found = _settle(events, begin, group, used, found, k)
         events.start[row + 1] = used

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.ann import nearest
-from indexer.likeness import Levels, Likeness
+from indexer.likeness import CANDIDATES, Levels, Likeness
 from indexer.ranking import NO_LEVEL, Rows
 from indexer.segments import Segment
 
@@ -77,7 +77,7 @@ def measure(
         likeness,
         which,
         [
-            likeness.candidates(segment, which, min(segment.info.depth + 1, max(1, segment.utterance_count)), effort)
+            likeness.candidates(segment, which, min(CANDIDATES + 1, max(1, segment.utterance_count)), effort)
             for segment, effort in zip(segments, efforts, strict=True)
         ],
         truth,

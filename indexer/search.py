@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.records import Origin, Reference
-from indexer.likeness import Likeness, pieces
+from indexer.likeness import CANDIDATES, Likeness
 from indexer.queries import Queries, SearchSettings
 from indexer.ranking import (
     MILLION,
@@ -26,7 +26,7 @@ from indexer.ranking import (
 )
 from indexer.segments import Segment
 
-_FOR: Final = 15  # references that a segment's depth is meant for
+_FOR: Final = 15  # references that so many candidates are meant for
 _DEEPER: Final = 4  # each round looks at so many times the candidates of the one before
 _DEEPEST: Final = 4_096  # of an approximate index, whose next candidates are a matter of chance anyway
 _DIALOG_DEPTH: Final = 1_000
@@ -53,13 +53,13 @@ class Found(NamedTuple):
     events: Events
 
 
-def first_depth(settings: SearchSettings, segment: Segment) -> int:
-    """How many candidate utterances of a segment are looked at, at first."""
+def first_depth(settings: SearchSettings) -> int:
+    """How many candidate utterances of a segment are compared exactly, at first."""
     if settings.depth is not None:
         return settings.depth
     if settings.is_dialog:
         return _DIALOG_DEPTH
-    return max(segment.info.depth, -(-segment.info.depth * settings.k // _FOR))
+    return max(CANDIDATES, -(-CANDIDATES * settings.k // _FOR))
 
 
 def find(
@@ -68,10 +68,9 @@ def find(
     queries: Queries,
     settings: SearchSettings,
     logs: Sequence[str],
-    threads: int,
 ) -> Found:
     """The best k pairs for each query over all segments."""
-    search = _Search(likeness, queries, settings, settings.rules(logs), threads)
+    search = _Search(likeness, queries, settings, settings.rules(logs))
     which = np.flatnonzero(likeness.able)
     if settings.is_dialog:
         return merged(search.of_pairs(segments, which), len(queries), settings.k)
@@ -81,11 +80,9 @@ def find(
 class _Search:
     """One likeness, one set of queries: the events of one segment after the other."""
 
-    def __init__(
-        self, likeness: Likeness, queries: Queries, settings: SearchSettings, rules: Rules, threads: int
-    ) -> None:
+    def __init__(self, likeness: Likeness, queries: Queries, settings: SearchSettings, rules: Rules) -> None:
         self._likeness, self._queries, self._settings = likeness, queries, settings
-        self._rules, self._threads = rules, threads
+        self._rules = rules
 
     def events(self, segment: Segment, which: Rows) -> list[tuple[Rows, Events]]:
         """Events of some queries each; every query is in one of them."""
@@ -100,7 +97,7 @@ class _Search:
         complete = self._settings.is_bm25 or ann is None or ann.is_exact
         most_effort = segment.info.effort if complete or ann is None else max(ann.efforts(), default=1)
         limit = segment.utterance_count if complete else min(_DEEPEST, segment.utterance_count)
-        depth, effort = first_depth(self._settings, segment), segment.info.effort
+        depth, effort = first_depth(self._settings), segment.info.effort
         while len(which):
             depth = max(1, min(depth, limit))
             rows = self._likeness.candidates(segment, which, depth, effort)
@@ -117,15 +114,7 @@ class _Search:
     def _walked(self, segment: Segment, which: Rows, rows: Rows) -> tuple[Events, NDArray[np.bool_]]:
         levels = self._likeness.utterances(segment, which, rows)
         given = (segment.tables, self._queries.tables, self._rules)
-        margin, k = self._likeness.margin, self._settings.k
-        walked = list(
-            pieces(
-                self._threads,
-                len(which),
-                lambda some: events_of_utterances(*given, which[some], rows[some], levels[some], margin, k),
-            )
-        )
-        return _joined([events for events, _ in walked]), np.concatenate([settled for _, settled in walked])
+        return events_of_utterances(*given, which, rows, levels, self._likeness.margin, self._settings.k)
 
     def of_pairs(self, segments: Sequence[Segment], which: Rows) -> list[list[tuple[Rows, Events]]]:
         """All responses of the candidates, compared with the gold: sim(u) · (α · sim(r) + (1 − α) · ε)."""
@@ -133,7 +122,7 @@ class _Search:
         for first in range(0, len(which), _AT_ONCE):
             some = which[first : first + _AT_ONCE]
             tables = [self._utterances_in(segment, some) for segment in segments]
-            least = _least_of_the_best(tables, first_depth(self._settings, segments[0]))
+            least = _least_of_the_best(tables, first_depth(self._settings))
             for number, (segment, (rows, levels)) in enumerate(zip(segments, tables, strict=True)):
                 better = np.where(levels >= least, levels, NO_LEVEL)
                 parts[number].append((some, self._pair_events(segment, some, rows, better)))
@@ -141,7 +130,7 @@ class _Search:
 
     def _utterances_in(self, segment: Segment, which: Rows) -> tuple[Rows, Rows]:
         """The candidates of one segment and their levels: somewhat more than are wanted of all segments together."""
-        wanted = first_depth(self._settings, segment)
+        wanted = first_depth(self._settings)
         depth = wanted + wanted // 8 + _SPARE
         while True:
             depth = max(1, min(depth, segment.utterance_count))
@@ -208,6 +197,10 @@ def merged(segments: Sequence[Sequence[tuple[Rows, Events]]], queries: int, k: i
         nothing = np.empty(0, np.int64)
         parts = [(0, nothing, _EMPTY)]
     events = _joined([part for _, _, part in parts])
+    if len(parts) == 1 and len(parts[0][1]) == queries:
+        places = np.arange(events.start[-1])
+        chosen, excluded = first_k(events.start, events.response_key, events.reason, places, k, len(Reason))
+        return Found(chosen, excluded, np.full(len(places), parts[0][0]), events)
     query = np.repeat(np.concatenate([which for _, which, _ in parts]), np.diff(events.start))
     segment = np.repeat([number for number, _, _ in parts], [part.start[-1] for _, _, part in parts]).astype(np.int64)
     if len(parts) == 1:

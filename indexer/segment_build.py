@@ -6,6 +6,7 @@ Everything is done in blocks of utterances; what a block needs is forgotten befo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -21,6 +22,7 @@ from indexer.ann import AnnBuilder
 from indexer.arrays import ROWS_A_BATCH, NpyWriter, map_array, text_batches
 from indexer.bm25 import Bm25Settings, build_bm25
 from indexer.exact_vectors import encode_utterances
+from indexer.projection import Projection, as_bytes, byte_steps
 from indexer.recall import ExactSearch
 from indexer.segments import (
     BM25,
@@ -28,6 +30,9 @@ from indexer.segments import (
     EXTRA_WORDS,
     LENGTHS,
     PAIRS,
+    QUICK,
+    QUICK_BASES,
+    QUICK_STEPS,
     RESPONSE_TOKEN_START,
     RESPONSE_TOKENS,
     UTTERANCE_TOKEN_START,
@@ -177,6 +182,9 @@ def train(
     builder = AnnBuilder.train(
         factory, vectors.dimensions, sample[known], seed=seed, threads=threads, progress=progress
     )
+    if builder.projection is not None:
+        with NpyWriter(folder / QUICK_STEPS, np.float32) as steps:
+            steps.append(byte_steps(builder.project(sample[known])))
     builder.write_trained(folder / TRAINED)
     return {"training_rows": int(known.sum())}
 
@@ -186,11 +194,13 @@ def add(
 ) -> Mapping[str, int]:
     """Add all vectors; while a block is at hand, the check's exact search looks at it too."""
     builder, with_vector = AnnBuilder.open_trained(folder / TRAINED, threads=threads), 0
-    with NpyWriter(folder / VECTOR_ROWS, np.int32) as vector_rows:
+    with NpyWriter(folder / VECTOR_ROWS, np.int32) as vector_rows, _quick_writer(folder, builder) as quick:
         for first, block, known in vectors.blocks():
             here = np.flatnonzero(known)
             some = np.ascontiguousarray(block[here])
-            builder.add(some)
+            stored = builder.add(some)
+            if quick is not None:
+                quick.append(stored, known)
             if exact is not None:
                 exact.look_at(first + here, some)
             vector_rows.append((first + here).astype(np.int32))
@@ -199,6 +209,33 @@ def add(
     if with_vector:
         builder.write(folder / VECTORS)
     return {"with_vector": with_vector}
+
+
+class _QuickWriter:
+    """Writes a byte a component of what a projection leaves, a row for every utterance, zeros where there is none."""
+
+    def __init__(self, rows: NpyWriter, bases: NpyWriter, steps: Vectors, projection: Projection) -> None:
+        self._rows, self._bases, self._steps, self._projection = rows, bases, steps, projection
+
+    def append(self, stored: Vectors, known: Known) -> None:
+        """The rows of one block."""
+        rows, bases = np.zeros((len(known), stored.shape[1]), np.int8), np.zeros(len(known), np.float32)
+        rows[known], bases[known] = as_bytes(stored, self._steps), self._projection.bases(stored)
+        self._rows.append(rows)
+        self._bases.append(bases)
+
+
+@contextmanager
+def _quick_writer(folder: Path, builder: AnnBuilder) -> Iterator[_QuickWriter | None]:
+    projection = builder.projection
+    if projection is None:
+        yield None
+        return
+    with (
+        NpyWriter(folder / QUICK, np.int8, width=projection.components) as rows,
+        NpyWriter(folder / QUICK_BASES, np.float32) as bases,
+    ):
+        yield _QuickWriter(rows, bases, map_array(folder / QUICK_STEPS, np.float32), projection)
 
 
 def add_bm25(folder: Path, words: int, settings: Bm25Settings, progress: Progress) -> Mapping[str, Any]:

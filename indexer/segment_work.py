@@ -15,14 +15,14 @@ from core.errors import BadInput
 from core.progress import Progress
 from indexer.arrays import NpyWriter, map_array
 from indexer.bm25 import Bm25Settings
-from indexer.likeness import QUICK_ABOVE
+from indexer.likeness import COARSE
 from indexer.manifest import RecallCheck, SegmentInfo
 from indexer.material import Material
 from indexer.plan import Demand, Limits, choose, options
 from indexer.ranking import Rows
 from indexer.recall import AT, ExactSearch, Measured, Truth, measure
 from indexer.segment_build import TRAINED, add, add_bm25, code_texts, encode, measure_lengths, train
-from indexer.segments import EXTRA_WORDS, UTTERANCE_TOKENS, Segment, open_segment
+from indexer.segments import EXTRA_WORDS, QUICK, UTTERANCE_TOKENS, Segment, open_segment
 from indexer.stages import Stages
 from indexer.table import Erased, build_table
 from indexer.table_sql import Keys
@@ -79,7 +79,7 @@ def make_segment(work: SegmentWork, engine: Engine) -> SegmentInfo:
     added = stages.run("vectors", lambda: _vectors(work, rows))
     (work.path / TRAINED).unlink(missing_ok=True)
     weights = material.weights
-    if weights is not None and plan["depth"] > QUICK_ABOVE:
+    if weights is not None and plan["depth"] > COARSE and not (work.path / QUICK).exists():
         stages.run("lengths", lambda: measure_lengths(work.path, weights))
     if work.bm25 is not None:
         settings = work.bm25

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +27,23 @@ EXTRA_WORDS: Final = "extra_words.npy"
 VECTOR_ROWS: Final = "vector_rows.npy"
 VECTORS: Final = "vectors.faiss"
 LENGTHS: Final = "lengths.npy"  # of utterances' sums of words, where codes are so coarse that many are ranked again
+QUICK: Final = "quick.npy"  # a byte a component of what a projection has left, for the same
+QUICK_BASES: Final = "quick_bases.npy"  # what is added to a product with such a row
+QUICK_STEPS: Final = "quick_steps.npy"  # what a step of such a byte stands for
 EXACT: Final = "vectors.npy"  # of an encoder, whose vectors cannot be computed again out of words
 BM25: Final = "bm25"
 SUPERSEDED: Final = "superseded-{}.npy"  # beside the segments, one for each that has lost utterances
 
 _NONE_SUPERSEDED: Final = np.zeros(0, np.bool_)
 _NONE_SUPERSEDED.flags.writeable = False  # as mapped arrays are: loops are compiled for one kind
+
+
+class QuickRows(NamedTuple):
+    """Utterances' vectors, (utterances, components), a byte a component: enough to tell which to compare exactly."""
+
+    rows: NDArray[np.int8]
+    bases: NDArray[np.float32]
+    steps: NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,6 +58,7 @@ class Segment:
     ann: AnnIndex | None  # None where no utterance has a vector
     exact: NDArray[np.float32] | None
     lengths: NDArray[np.float32] | None
+    quick: QuickRows | None
     bm25: Bm25Index | None  # of the main segment alone
     utterances: TextColumn
     responses: TextColumn
@@ -74,21 +86,38 @@ def open_segment(version: Path, number: int, info: SegmentInfo) -> Segment:
     tokens = map_array(folder / UTTERANCE_TOKENS, np.int32)
     _require_agreement(folder, tables, token_start, tokens)
     exact, lengths, bm25 = folder / EXACT, folder / LENGTHS, folder / BM25
+    ann = AnnIndex.open(folder / VECTORS) if (folder / VECTORS).exists() else None
     return Segment(
         info=info,
         tables=tables,
         utterance_tokens=tokens,
         utterance_token_start=token_start,
         vector_rows=map_array(folder / VECTOR_ROWS, np.int32),
-        ann=AnnIndex.open(folder / VECTORS) if (folder / VECTORS).exists() else None,
+        ann=ann,
         exact=map_array(exact, np.float32) if exact.exists() else None,
         lengths=map_array(lengths, np.float32) if lengths.exists() else None,
+        quick=_quick_rows(folder, ann, len(tables.utterance_key)),
         bm25=Bm25Index.open(bm25) if bm25.exists() else None,
         utterances=TextColumn.open(folder / UTTERANCES, "text"),
         responses=TextColumn.open(folder / PAIRS, "text"),
         dialogues=TextColumn.open(folder / OCCURRENCES, "dialogue"),
         positions=TextColumn.open(folder / OCCURRENCES, "position"),
     )
+
+
+def _quick_rows(folder: Path, ann: AnnIndex | None, utterances: int) -> QuickRows | None:
+    if ann is None or ann.projection is None:
+        return None
+    rows = map_array(folder / QUICK, np.int8)
+    bases, steps = (map_array(folder / name, np.float32) for name in (QUICK_BASES, QUICK_STEPS))
+    shape = (utterances, ann.projection.components)
+    if rows.shape != shape or bases.shape != shape[:1] or steps.shape != shape[1:]:
+        raise Corrupt(
+            f"{folder / QUICK}: {shape} were expected; {rows.shape}, {len(bases)} bases and {len(steps)} steps were "
+            "found",
+            remedy="restore it from a backup, or build the index again",
+        )
+    return QuickRows(rows, bases, steps)
 
 
 def _require_agreement(folder: Path, tables: SegmentTables, token_start: Rows, tokens: NDArray[np.int32]) -> None:

@@ -87,7 +87,7 @@ class Splitter:
 
     def _by_tokenizer(self, column: Any, plain: NDArray[np.bool_], lowered: Bytes) -> tuple[Bytes, Elsewhere]:
         """Tokenize the texts that are not plain, and put the bytes of their tokens behind those of the others."""
-        texts = column.filter(pa.array(~plain)).to_pylist()
+        texts = [] if plain.all() else column.filter(pa.array(~plain)).to_pylist()
         if not texts:
             return lowered, Elsewhere(np.zeros(0, np.int64), np.zeros(1, np.int64))
         lists = self.tokenizer.tokenize_batch(texts)

@@ -18,7 +18,8 @@ from indexer import ann
 from indexer.ann import AnnBuilder, AnnIndex, AnnKind, exact_top, nearest, set_threads
 
 CODE_ERROR = {"Flat": 1e-6, "SQfp16": 1e-3, "SQ8": 0.01}
-KINDS = ["Flat", "SQ8", "IVF32,Flat", "IVF32,SQfp16", "IVF32,SQ8", "IVF32,RaBitQfs"]
+PROJECTED = "PCAR16,IVF32,PQ8x4fs"
+KINDS = ["Flat", "SQ8", "IVF32,Flat", "IVF32,SQfp16", "IVF32,SQ8", "IVF32,RaBitQfs", PROJECTED]
 GRAPHS = ["HNSW16", "HNSW16,SQ8", "IVF32_HNSW16,SQ8"]
 
 
@@ -105,7 +106,7 @@ def test_the_number_of_threads_holds_in_every_python_thread():
 
 
 @pytest.mark.parametrize("dimensions", [32, 45])
-@pytest.mark.parametrize("factory", [factory for factory in KINDS if "RaBitQfs" not in factory])
+@pytest.mark.parametrize("factory", [factory for factory in KINDS if not factory.endswith("fs")])
 def test_all_lists_together_hold_what_brute_force_finds_up_to_the_error_of_codes(factory, dimensions):
     vectors, queries = unit_rows(3_000, dimensions), unit_rows(40, dimensions, seed=1)
     exact = queries.astype(np.float64) @ vectors.astype(np.float64).T
@@ -131,6 +132,30 @@ def test_of_bits_many_candidates_hold_what_brute_force_finds():
     assert (np.diff(similarities, axis=1) <= 0).all()
     found = [len(set(row) & set(wanted)) for row, wanted in zip(ids.tolist(), wanted_ids.tolist(), strict=True)]
     assert sum(found) >= 0.97 * 15 * 40
+
+
+def test_behind_a_projection_many_candidates_hold_what_brute_force_finds():
+    vectors, queries = unit_rows(3_000, 204), unit_rows(40, 204, seed=1)
+    index = built("PCAR136,IVF32,PQ68x4fs", vectors).index()
+    ids, similarities = index.search(queries, 500, 32)
+    wanted_ids, _ = brute_force(queries, vectors, 15)
+    true = np.einsum("qd,qcd->qc", queries, vectors[ids])
+    roughly = [np.corrcoef(one, other)[0, 1] for one, other in zip(similarities, true, strict=True)]
+    assert min(roughly) > 0.9
+    assert (np.diff(similarities, axis=1) <= 0).all()
+    found = [len(set(row) & set(wanted)) for row, wanted in zip(ids.tolist(), wanted_ids.tolist(), strict=True)]
+    assert sum(found) >= 0.97 * 15 * 40
+
+
+def test_behind_a_projection_faiss_itself_finds_nearly_the_same_in_the_file(tmp_path):
+    vectors, queries = unit_rows(3_000, 40), unit_rows(50, 40, seed=1)
+    built("PCAR24,IVF32,PQ12x4fs", vectors).write(tmp_path / "v")
+    theirs = faiss.read_index(str(tmp_path / "v"))
+    faiss.extract_index_ivf(theirs).nprobe = 8
+    ids, _ = AnnIndex.open(tmp_path / "v").search(queries, 100, 8)
+    _, wanted = theirs.search(queries, 100)
+    shared = [len(set(row) & set(other)) for row, other in zip(ids.tolist(), wanted.tolist(), strict=True)]
+    assert np.mean(shared) > 99
 
 
 def test_a_graph_finds_nearly_all_of_what_brute_force_finds():
@@ -263,7 +288,7 @@ def test_training_is_quiet_and_tells_how_far_it_is(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("factory", ["Flat", "SQ8", "IVF32,SQfp16", "IVF32,RaBitQfs", "HNSW16"])
+@pytest.mark.parametrize("factory", ["Flat", "SQ8", "IVF32,SQfp16", "IVF32,RaBitQfs", PROJECTED, "HNSW16"])
 def test_a_build_goes_on_after_training_and_writes_the_same_bytes(tmp_path, factory):
     vectors = unit_rows(1_500, 20)
     builder = AnnBuilder.train(factory, 20, vectors, seed=3)
@@ -278,7 +303,7 @@ def test_a_build_goes_on_after_training_and_writes_the_same_bytes(tmp_path, fact
     assert AnnIndex.open(tmp_path / "a").size == 1_500
 
 
-@pytest.mark.parametrize("factory", ["IVF32,SQ8", "HNSW16"])
+@pytest.mark.parametrize("factory", ["IVF32,SQ8", PROJECTED, "HNSW16"])
 def test_a_build_is_the_same_on_any_number_of_threads_and_lists_in_any_blocks(tmp_path, factory):
     vectors = unit_rows(3_000, 32)
     for name, threads, block in (("a", 1, 3_000), ("b", 2, 3_000), ("c", 2, 170)):
@@ -322,6 +347,7 @@ def test_too_few_vectors_to_train_on_are_refused_with_the_number_needed():
         ("IVF4096,SQfp16", 10**6, 262_144),
         ("IVF64,Flat", 10**6, 65_536),
         ("IVF4096,SQ8", 100_000, 100_000),
+        ("PCAR128,IVF4096,PQ64x4fs", 10**6, 262_144),
     ],
 )
 def test_how_large_a_sample_should_be(factory, rows, wanted):
@@ -339,7 +365,12 @@ def test_how_large_a_sample_should_be(factory, rows, wanted):
         ("IVF0,SQ8", "names no kind"),
         ("HNSW0", "names no kind"),
         ("IVF64,PQ7", "should be a multiple of the number of subquantizers"),
-        ("IVF64,PQ8", "found less than RaBitQ"),
+        ("IVF64,PQ8", "finds less than RaBitQ of the same size, unless a projection comes first"),
+        ("PCAR16,IVF64,SQ8", "behind a projection, only lists with codes such as PQ64x4fs were tried"),
+        ("PCAR16,Flat", "behind a projection"),
+        ("PCAR12,IVF64,PQ6x4fs", "leaves 12 components of 16"),
+        ("PCAR24,IVF64,PQ12x4fs", "leaves 24 components of 16"),
+        ("PCAR0,IVF64,PQ8x4fs", "names no kind"),
         ("PCA8,IVF64,SQ8", "transformed first"),
         ("OPQ8,IVF64,PQ8", "transformed first"),
         ("RR16,Flat", "transformed first"),
@@ -380,7 +411,7 @@ def test_a_mapped_index_answers_as_one_that_was_read(tmp_path, factory):
     assert (tmp_path / "v").read_bytes() == before
 
 
-@pytest.mark.parametrize("factory", ["Flat", "SQ8", "IVF32,SQfp16", "IVF32,RaBitQfs", "HNSW16"])
+@pytest.mark.parametrize("factory", ["Flat", "SQ8", "IVF32,SQfp16", "IVF32,RaBitQfs", PROJECTED, "HNSW16"])
 def test_a_damaged_file_is_corrupt_by_name(tmp_path, factory):
     path = tmp_path / "v"
     built(factory, unit_rows(1_500, 16)).write(path)
@@ -404,7 +435,7 @@ def test_an_index_of_another_kind_is_corrupt(tmp_path):
     for number, index in enumerate((faiss.IndexFlatL2(8), faiss.index_factory(8, "PCA4,Flat"))):
         path = tmp_path / f"{number}"
         faiss.write_index(index, str(path))
-        with pytest.raises(Corrupt, match="no index of ours"):
+        with pytest.raises(Corrupt, match="no index"):
             AnnIndex.open(path)
 
 

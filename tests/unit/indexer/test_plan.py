@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import Usage
-from indexer.ann import AnnBuilder, AnnIndex
+from indexer.ann import AnnBuilder, AnnIndex, AnnKind
 from indexer.plan import Calibration, Demand, Limits, choose, options
 
 # One core that multiplies 10¹⁰ times a second and compares a component in 0.1 ns
-EVEN = Calibration(product=1e-10, compare=dict.fromkeys(("Flat", "SQfp16", "SQ8", "RaBitQfs"), 1e-10))
+EVEN = Calibration(product=1e-10, compare=dict.fromkeys(("Flat", "SQfp16", "SQ8", "RaBitQfs", "PQfs"), 1e-10))
+QUICKEST = "PCAR128,IVF4096,PQ64x4fs"
 MILLION = Demand(rows=1_000_000, dimensions=200)
 DEMANDS = st.builds(
     Demand,
@@ -44,6 +45,7 @@ def test_the_memory_of_a_million_is_codes_ids_and_centroids():
     ways = listed(MILLION)
     lists, table = 4_096 * (4 * 200 + 24), 8 * 1_024
     assert {name: way.memory for name, way in ways.items()} == {
+        QUICKEST: 1_000_000 * (32 + 8 + 128 + 4) + 4_096 * (4 * 128 + 24 + 16 * 32) + table,
         "IVF4096,SQfp16": 1_000_000 * (400 + 8) + lists + table,
         "IVF4096,SQ8": 1_000_000 * (200 + 8) + lists + table,
         "IVF4096,RaBitQfs": 1_000_000 * (25 + 8 + 8) + lists + 4096 * 16 * 33 + table,
@@ -97,6 +99,25 @@ def test_time_is_rounds_over_the_sample_then_every_vector_with_every_centroid():
     assert listed(MILLION)["Flat"].latency_ms == pytest.approx(1e3 * 1_000_000 * (200 * 1e-10 + 10e-9))
 
 
+def test_what_a_projection_leaves_is_what_is_multiplied():
+    way = listed(MILLION)[QUICKEST]
+    products = (10 * 64 * 4_096 + 1_000_000) * 4_096 * 128 + 1_000_000 * 200 * 128
+    assert way.build_seconds == pytest.approx(products * 1e-10 + 1_000_000 * 200 * 8e-9)
+    searched = 1.9 * way.effort / 4_096 * 1_000_000
+    assert way.latency_ms == pytest.approx(1e3 * (4_096 * 128 * 1e-10 + searched * 200 * 1e-10))
+    names = {
+        dimensions: options(replace(MILLION, dimensions=dimensions), calibration=EVEN)[0].factory
+        for dimensions in (16, 25, 100, 300, 768)
+    }
+    assert names == {
+        16: "IVF4096,SQfp16",
+        25: "PCAR16,IVF4096,PQ8x4fs",
+        100: "PCAR64,IVF4096,PQ32x4fs",
+        300: "PCAR192,IVF4096,PQ96x4fs",
+        768: "PCAR256,IVF4096,PQ128x4fs",
+    }
+
+
 def test_effort_meets_the_recall_that_was_measured():
     for rows in (100_000, 300_000, 1_000_000):
         way = chosen(replace(MILLION, rows=rows))
@@ -120,11 +141,11 @@ def test_sixteen_million_take_what_was_reckoned_for_them():
         (1, "Flat", 1),
         (63, "Flat", 1),
         (1_023, "Flat", 1),
-        (1_024, "Flat", 4),
-        (99_999, "Flat", 4),
-        (100_000, "IVF1024,SQfp16", 4),
-        (300_000, "IVF2048,SQfp16", 4),
-        (1_000_000, "IVF4096,SQfp16", 4),
+        (1_024, "Flat", 5),
+        (99_999, "Flat", 5),
+        (100_000, "PCAR128,IVF1024,PQ64x4fs", 5),
+        (300_000, "PCAR128,IVF2048,PQ64x4fs", 5),
+        (1_000_000, "PCAR128,IVF4096,PQ64x4fs", 5),
     ],
 )
 def test_few_vectors_are_compared_exactly_and_many_in_lists(rows, first, number):
@@ -134,16 +155,18 @@ def test_few_vectors_are_compared_exactly_and_many_in_lists(rows, first, number)
 
 
 def test_lists_are_fewer_where_vectors_are_few_or_training_would_take_hours():
-    assert list(listed(replace(MILLION, rows=5_000))) == ["Flat", "IVF64,SQfp16", "IVF64,SQ8", "IVF64,RaBitQfs"]
+    few = ["Flat", "PCAR128,IVF64,PQ64x4fs", "IVF64,SQfp16", "IVF64,SQ8", "IVF64,RaBitQfs"]
+    assert list(listed(replace(MILLION, rows=5_000))) == few
     slow = replace(EVEN, product=1e-8)
-    for way in options(replace(MILLION, rows=4_000_000), calibration=slow)[:3]:
-        assert way.factory.startswith("IVF2048,")  # 8,192 would take 42 hours; the square root is 2,000
+    for way in options(replace(MILLION, rows=4_000_000), calibration=slow)[:4]:
+        assert "IVF2048," in way.factory  # 8,192 would take 42 hours; the square root is 2,000
 
 
-def test_bytes_are_taken_when_memory_asks_for_them_and_bits_when_it_asks_again():
-    assert chosen(MILLION).factory == "IVF4096,SQfp16"
-    assert chosen(MILLION, memory=500 * 10**6).factory == "IVF4096,SQfp16"
-    assert chosen(MILLION, memory=300 * 10**6).factory == "IVF4096,SQ8"
+def test_the_quickest_is_taken_unless_recall_asks_for_finer_codes_or_memory_for_coarser_ones():
+    assert chosen(MILLION).factory == QUICKEST
+    assert chosen(MILLION, memory=200 * 10**6).factory == QUICKEST
+    assert chosen(MILLION, recall=0.998).factory == "IVF4096,SQfp16"
+    assert chosen(MILLION, recall=0.998, memory=300 * 10**6).factory == "IVF4096,SQ8"
     bits = chosen(MILLION, memory=50 * 10**6)
     assert (bits.factory, bits.depth) == ("IVF4096,RaBitQfs", 512)
     assert chosen(MILLION, recall=1.0).expected_recall == 1.0
@@ -157,6 +180,7 @@ def test_the_index_that_the_user_names_is_the_only_one_and_its_recall_is_the_use
     assert 16 < graph.effort < 128
     assert graph.memory == pytest.approx(1_000_000 * 1_072, rel=0.02)
     assert chosen(MILLION, factory="SQ8").effort == 1
+    assert chosen(MILLION, factory="PCAR64,IVF256,PQ32x4fs").memory < chosen(MILLION).memory
     with pytest.raises(Usage, match="'PCA64,Flat' cannot be used here"):
         chosen(MILLION, factory="PCA64,Flat")
     with pytest.raises(Usage, match=r"the nearest, Flat, takes 762\.95 MiB of memory where 1 KiB are allowed"):
@@ -188,7 +212,7 @@ def test_limits_that_nothing_keeps_are_mistakes(limits):
 
 
 def test_a_plan_is_written_as_json():
-    assert json.loads(json.dumps(asdict(chosen(MILLION))))["factory"] == "IVF4096,SQfp16"
+    assert json.loads(json.dumps(asdict(chosen(MILLION))))["factory"] == QUICKEST
     assert Limits(**json.loads(json.dumps(asdict(Limits(recall=0.9))))) == Limits(recall=0.9)
 
 
@@ -240,8 +264,11 @@ def test_vectors_take_what_was_planned_and_are_found_as_expected(tmp_path):
         builder = AnnBuilder.train(factory, 100, vectors)
         builder.add(vectors)
         builder.write(tmp_path / "v")
-        of_no_words = 8 * 1_024
-        assert (tmp_path / "v").stat().st_size == pytest.approx(way.memory - of_no_words, rel=0.02)
+        of_no_words, components = 8 * 1_024, AnnKind.of(factory, 100).components
+        of_bytes = len(vectors) * (components + 4) if components else 0  # in a file of their own
+        assert (tmp_path / "v").stat().st_size == pytest.approx(
+            way.memory - of_no_words - of_bytes, rel=0.02, abs=40_000
+        )
         ids, _ = AnnIndex.open(tmp_path / "v").search(queries, way.depth, way.effort)
         products = queries @ vectors.T
         least = np.sort(products, axis=1)[:, -15] - 1e-6
@@ -254,6 +281,6 @@ def test_calibration_measures_this_machine_and_leaves_the_threads_as_they_were()
     before = faiss.omp_get_max_threads()
     measured = Calibration.measure(2, 50)
     assert faiss.omp_get_max_threads() == before
-    assert set(measured.compare) == {"Flat", "SQfp16", "SQ8", "RaBitQfs"}
+    assert set(measured.compare) == {"Flat", "SQfp16", "SQ8", "RaBitQfs", "PQfs"}
     assert all(0 < seconds < 1e-6 for seconds in (measured.product, *measured.compare.values()))
     assert options(replace(MILLION, rows=5_000, dimensions=50))[0].build_seconds > 0
