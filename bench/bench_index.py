@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -194,9 +194,11 @@ def _bare_calls(places: Places, name: str, factory: str) -> float:
     faiss.omp_set_num_threads(THREADS)
     target = places.cache / "bare.faiss"
     began = time.perf_counter()
-    bare = faiss.index_factory(vectors.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
-    if isinstance(bare, faiss.IndexIVF):
-        bare.cp.niter, bare.cp.max_points_per_centroid = ann.ITERATIONS, ann.POINTS_A_LIST
+    metric = faiss.METRIC_L2 if factory.startswith("PCA") else faiss.METRIC_INNER_PRODUCT
+    bare = faiss.index_factory(vectors.shape[1], factory, metric)
+    if "IVF" in factory:
+        lists = faiss.extract_index_ivf(bare)
+        lists.cp.niter, lists.cp.max_points_per_centroid = ann.ITERATIONS, ann.POINTS_A_LIST
     bare.train(sample)
     bare.add(vectors)
     faiss.write_index(bare, str(target))
@@ -226,17 +228,18 @@ def bench_search(places: Places, runs: int) -> None:
     exact_single = [timed(lambda row=row: flat.search(queries[row : row + 1], 15), 1)[0][0] for row in range(20)]
     exact_batch = timed(lambda: flat.search(queries, 15), runs)[0]
     flat.reset()  # its memory is wanted
-    for name, factory in ((LOG, None), (f"{LOG}-bits", "IVF4096,RaBitQfs")):
+    kinds = {"default": None, "half": "IVF4096,SQfp16", "bits": "IVF4096,RaBitQfs"}
+    for kind, factory in kinds.items():
+        name = f"{LOG}-{kind}" if factory else LOG
         the_index(places, name=name, factory=factory)
-        found[name] = _measured(places, name, runs, median_of(exact_single), median_of(exact_batch))
+        found[kind] = _measured(places, name, runs, median_of(exact_single), median_of(exact_batch))
     write_result(
         "index_search",
         {
             "threads": THREADS,
             "exact_single_ms": round(1000 * median_of(exact_single), 1),
             "exact_batch_a_second": round(len(pairs) / median_of(exact_batch)),
-            "default": found[LOG],
-            "bits": found[f"{LOG}-bits"],
+            **found,
         },
         PACKAGES,
     )
@@ -266,6 +269,9 @@ def _measured(places: Places, name: str, runs: int, exact_single: float, exact_b
             for row in range(300)
         ]
         alone_batch = timed(lambda: segment.ann.search(queries, depth, info.effort), 2 * runs)[0]
+        one = replace(index, threads=1)
+        one_batch = timed(lambda: one.search(pairs, settings), 2 * runs)[0]
+        one_alone = timed(lambda: segment.ann.search(queries, depth, info.effort, threads=1), 2 * runs)[0]
         return {
             "utterances": info.utterances,
             "factory": info.factory,
@@ -281,6 +287,7 @@ def _measured(places: Places, name: str, runs: int, exact_single: float, exact_b
             "batch_a_second_faiss_alone": round(len(pairs) / median_of(alone_batch)),
             "batch_ratio": round(exact_batch / median_of(batch), 1),
             "on_top_of_faiss": round(median_of(batch) / median_of(alone_batch) - 1, 3),
+            "on_top_of_faiss_with_one_thread": round(median_of(one_batch) / median_of(one_alone) - 1, 3),
             "planned_memory_mb": round(index.manifest.plan["memory"] / 1e6),
             "held_memory_mb": round((opened[0] - before[0]) / 1e6),
             "held_anonymous_mb": round((opened[1] - before[1]) / 1e6),

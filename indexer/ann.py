@@ -103,6 +103,11 @@ class AnnKind:
     row_bytes: int  # of a vector: its code, its id and its links
     list_bytes: int  # of a list, beside the vectors in it: its centroid, place and length, half a block of fast scan
 
+    @property
+    def looked_at_bytes(self) -> int:
+        """What is kept of an utterance beside FAISS's file: a byte for each component that is left, and a base."""
+        return self.components + 4 if self.components else 0
+
     @classmethod
     def of(cls, factory: str, dimensions: int) -> Self:
         """The kind of this name, or Usage."""

@@ -143,7 +143,7 @@ def _amount(size: int) -> str:
 def _option(kind: AnnKind, demand: Demand, limits: Limits, calibration: Calibration) -> Option:
     code, effort = _code_of(kind.factory), _effort(kind, limits.recall)
     vectors = demand.rows * kind.row_bytes + kind.lists * kind.list_bytes
-    vectors += demand.rows * (kind.components + 4 * bool(kind.components))  # a byte each, for a closer look, and a base
+    vectors += demand.rows * kind.looked_at_bytes
     tables = _table_bytes(demand)
     return Option(
         factory=kind.factory,

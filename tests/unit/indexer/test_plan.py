@@ -264,8 +264,7 @@ def test_vectors_take_what_was_planned_and_are_found_as_expected(tmp_path):
         builder = AnnBuilder.train(factory, 100, vectors)
         builder.add(vectors)
         builder.write(tmp_path / "v")
-        of_no_words, components = 8 * 1_024, AnnKind.of(factory, 100).components
-        of_bytes = len(vectors) * (components + 4) if components else 0  # in a file of their own
+        of_no_words, of_bytes = 8 * 1_024, len(vectors) * AnnKind.of(factory, 100).looked_at_bytes  # in another file
         assert (tmp_path / "v").stat().st_size == pytest.approx(
             way.memory - of_no_words - of_bytes, rel=0.02, abs=40_000
         )

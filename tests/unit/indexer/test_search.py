@@ -252,7 +252,17 @@ def test_two_threads_find_what_one_finds(world, tests, expected):
             assert index.search(tests, how) == alone
 
 
-@pytest.mark.parametrize(("factory", "effort"), [("IVF4,SQfp16", 4), ("IVF4,SQ8", 4), ("SQ8", 1), ("HNSW32", 4_096)])
+@pytest.mark.parametrize(
+    ("factory", "effort"),
+    [
+        ("IVF4,SQfp16", 4),
+        ("IVF4,SQ8", 4),
+        ("IVF4,RaBitQfs", 4),
+        ("PCAR8,IVF4,PQ4x4fs", 4),
+        ("SQ8", 1),
+        ("HNSW32", 4_096),
+    ],
+)
 def test_an_approximate_index_searched_all_through_finds_what_a_flat_one_finds(world, tests, expected, factory, effort):
     """Every list, every code, a graph as wide as the index: what the candidates lose, ranking them again restores."""
     with built(world.places, factory.lower().replace(",", "-"), factory=factory, threads=2) as index:
@@ -262,7 +272,7 @@ def test_an_approximate_index_searched_all_through_finds_what_a_flat_one_finds(w
             assert found == [answer_of(one) for one in flat]
 
 
-@pytest.mark.parametrize(("factory", "effort"), [("IVF4,SQfp16", 1), ("HNSW32", 16)])
+@pytest.mark.parametrize(("factory", "effort"), [("IVF4,SQfp16", 1), ("PCAR8,IVF4,PQ4x4fs", 1), ("HNSW32", 16)])
 def test_an_approximate_index_searches_further_where_references_are_lacking(world, tests, factory, effort):
     """As long as there are fewer than k of them: in the end, all are found."""
     how = SearchSettings(k=1_000)
