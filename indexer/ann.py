@@ -359,24 +359,28 @@ class AnnIndex:
         no use for it. Without `threads`, there are as many as `set_threads` was told. The answer for a query is the
         same, to the last bit, in any batch and on any number of threads; of equals, any may be left out.
         """
-        queries = _rows(queries, self.dimensions)
-        if self.projection is not None:
-            queries = self.projection.each(queries)
+        return self.search_projected(self.projected(queries), depth, effort, threads=threads)
+
+    def search_projected(
+        self, queries: Vectors, depth: int, effort: int = 1, *, threads: int | None = None
+    ) -> tuple[Ids, Vectors]:
+        """The same for what `projected` has made of queries."""
+        found = min(depth, self.size) if len(queries) else 0
         ids = np.full((len(queries), depth), -1, np.int64)
         similarities = np.full((len(queries), depth), -np.inf, np.float32)
-        found = min(depth, self.size)
-        if len(queries) and found:
+        if found:
             with _openmp(threads or _threads.count):
                 near, where = self._index.search(queries, found, params=self._parameters(effort))
-            ids[:, :found] = where
-            near = near if self.projection is None else 1 - near / 2
-            similarities[:, :found] = np.where(where < 0, -np.inf, near)
+            if self.projection is not None:
+                near = 1 - near / 2
+            ids[:, :found], similarities[:, :found] = where, near
+            similarities[ids < 0] = -np.inf
         return ids, similarities
 
     def projected(self, queries: Vectors) -> Vectors:
-        """Queries as they are compared with what a projection has left of the stored vectors."""
-        assert self.projection is not None
-        return self.projection.each(_rows(queries, self.dimensions))
+        """Queries as they are compared with what is stored, which a projection may have left of vectors."""
+        rows = _rows(queries, self.dimensions)
+        return rows if self.projection is None else self.projection.each(rows)
 
     def _parameters(self, effort: int) -> Any:
         if self.kind == "flat":

@@ -236,6 +236,8 @@ class TextColumn:
         if not len(rows):
             return []
         if len(rows) <= _FEW:
+            self._require(int(rows.min()))
+            self._require(int(rows.max()))
             return [self._one(row) for row in rows.tolist()]
         order = np.argsort(rows, kind="stable")
         ordered = rows[order]
@@ -254,7 +256,6 @@ class TextColumn:
         return found
 
     def _one(self, row: int) -> str | None:
-        self._require(row)
         batch, at = row // ROWS_A_BATCH, row % ROWS_A_BATCH
         if (raw := self._raw[batch]) is None:
             one: str | None = self._batches[batch][at].as_py()

@@ -88,7 +88,7 @@ class WordVectorLikeness:
         vectors = self.vectors[which].astype(np.float32)
         if segment.quick is not None or segment.lengths is None:
             return _from_faiss(segment, vectors, count, effort, self.threads)
-        rows = _looked_up(segment, vectors, count, effort, self.threads)
+        rows, _ = _looked_up(segment, vectors, count, effort, self.threads)
         given = (self.weights, *segment.words(responses=False), segment.lengths)
         return _best_of(rows, _by_words(*given, vectors, rows), count)
 
@@ -143,23 +143,25 @@ class EncoderLikeness:
         return self.utterances(segment, which, table)[places]
 
 
-def _looked_up(segment: Segment, vectors: NDArray[np.float32], count: int, effort: int, threads: int) -> Rows:
-    """As many utterances as FAISS must name so that the best `count` are among them."""
+def _looked_up(
+    segment: Segment, vectors: NDArray[np.float32], count: int, effort: int, threads: int
+) -> tuple[Rows, NDArray[np.float32]]:
+    """As many utterances as FAISS must name so that the best `count` are among them, and the queries projected."""
     depth = max(segment.info.depth, count * (_LOOKED_AT if segment.info.depth > COARSE else 1))
     depth = min(depth, max(count, segment.utterance_count))
     if segment.ann is None:
-        return np.full((len(vectors), depth), -1, np.int64)
-    found, _ = segment.ann.search(vectors, depth, effort, threads=threads)
+        return np.full((len(vectors), depth), -1, np.int64), vectors
+    projected = segment.ann.projected(vectors)
+    found, _ = segment.ann.search_projected(projected, depth, effort, threads=threads)
     rows: Rows = np.where(found >= 0, segment.vector_rows[np.maximum(found, 0)], -1).astype(np.int64)
-    return rows
+    return rows, projected
 
 
 def _from_faiss(segment: Segment, vectors: NDArray[np.float32], count: int, effort: int, threads: int) -> Rows:
-    rows, quick = _looked_up(segment, vectors, count, effort, threads), segment.quick
+    (rows, projected), quick = _looked_up(segment, vectors, count, effort, threads), segment.quick
     if quick is None:
         return rows
-    assert segment.ann is not None
-    wanted = segment.ann.projected(vectors) * quick.steps
+    wanted = projected * quick.steps
     return _best_of(rows, _by_bytes(quick.rows, quick.bases, wanted, rows), count)
 
 

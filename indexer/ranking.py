@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from core.kernels import compiled
+from core.kernels import compiled, fetch_ahead
 
 Rows = NDArray[np.int64]
 Keys = NDArray[np.uint64]
@@ -38,6 +38,7 @@ class Reason(IntEnum):
     DUPLICATE = 10  # its text is among the references already
 
 
+_FETCHED: Final = 20  # candidates whose responses are asked for beforehand
 _TEST_PAIR: Final = int(Reason.TEST_PAIR)
 _GOLD: Final = int(Reason.GOLD)
 _NEAR_GOLD: Final = int(Reason.NEAR_GOLD)
@@ -289,6 +290,26 @@ def _settle(events: Events, begin: int, group: int, used: int, found: int, k: in
 
 
 @compiled
+def _fetch_all(segment: SegmentTables, candidates: Rows) -> None:
+    """Ask for what walking down some utterances will read, which lies all over the tables."""
+    for utterance in candidates:
+        fetch_ahead(segment.pair_start, utterance)
+        fetch_ahead(segment.utterance_key, utterance)
+        fetch_ahead(segment.utterance_sha, utterance)
+    for utterance in candidates:
+        pair = segment.pair_start[max(0, utterance)]
+        fetch_ahead(segment.response_key, pair)
+        fetch_ahead(segment.response_sha, pair)
+        fetch_ahead(segment.occurrence_start, pair)
+        fetch_ahead(segment.response_token_start, pair)
+    for utterance in candidates:
+        pair = segment.pair_start[max(0, utterance)]
+        fetch_ahead(segment.occurrence_dialogue, segment.occurrence_start[pair])
+        fetch_ahead(segment.occurrence_log, segment.occurrence_start[pair])
+        fetch_ahead(segment.response_tokens, segment.response_token_start[pair])
+
+
+@compiled
 def events_of_utterances(
     segment: SegmentTables,
     queries: QueryTables,
@@ -309,6 +330,7 @@ def events_of_utterances(
     for row in range(len(which)):
         query, begin, found = which[row], used, 0
         order = np.argsort(-levels[row], kind="mergesort")
+        _fetch_all(segment, candidates[row][order[:_FETCHED]])
         some = 0
         while some < len(order) and levels[row, order[some]] != NO_LEVEL:
             some += 1

@@ -212,6 +212,7 @@ def merged(segments: Sequence[Sequence[tuple[Rows, Events]]], queries: int, k: i
     return Found(chosen, excluded, segment, events)
 
 
+_NAMES: Final = [reason.name.lower() for reason in Reason]
 _NONE: Final = np.empty(0, np.int64)
 _NO_KEYS: Final = np.empty(0, np.uint64)
 _EMPTY: Final = Events(
@@ -276,5 +277,5 @@ def _records(
 
 def excluded_of(found: Found, query: int) -> Mapping[str, int]:
     """How many pairs that would have come before the last reference were excluded, by reason."""
-    counts = found.excluded[query]
-    return {reason.name.lower(): int(counts[reason]) for reason in Reason if counts[reason]}
+    counts = found.excluded[query].tolist()
+    return {_NAMES[reason]: count for reason, count in enumerate(counts) if count}

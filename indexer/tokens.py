@@ -72,8 +72,11 @@ class Splitter:
 
     def split(self, texts: pa.StringArray | pa.LargeStringArray | Sequence[str]) -> Tokens:
         """Give the tokens of texts in order; a null is refused, a lone surrogate counts as U+FFFD."""
-        column = _column(texts)
-        raw, bounds = _content(column)
+        if len(texts) <= _FEW and not isinstance(texts, pa.Array) and None not in texts:
+            column, (raw, bounds) = texts, _encoded(texts)
+        else:
+            column = _column(texts)
+            raw, bounds = _content(column)
         plain = np.zeros(len(column), np.bool_)
         lowered = np.empty(raw.size if isinstance(self.tokenizer, WordTokenizer) else 0, np.uint8)
         room = survey(raw, bounds, lowered, plain) if lowered.size else 0
@@ -87,10 +90,9 @@ class Splitter:
 
     def _by_tokenizer(self, column: Any, plain: NDArray[np.bool_], lowered: Bytes) -> tuple[Bytes, Elsewhere]:
         """Tokenize the texts that are not plain, and put the bytes of their tokens behind those of the others."""
-        texts = [] if plain.all() else column.filter(pa.array(~plain)).to_pylist()
-        if not texts:
+        if plain.all():
             return lowered, Elsewhere(np.zeros(0, np.int64), np.zeros(1, np.int64))
-        lists = self.tokenizer.tokenize_batch(texts)
+        lists = self.tokenizer.tokenize_batch(_column(column).filter(pa.array(~plain)).to_pylist())
         content, bounds = _content(pa.array(itertools.chain.from_iterable(lists), pa.large_string()))
         counts = np.fromiter(map(len, lists), np.int64, len(lists))
         return np.concatenate([lowered, content]), Elsewhere(counts, bounds + lowered.size)
@@ -111,6 +113,21 @@ def _column(texts: pa.StringArray | pa.LargeStringArray | Sequence[str]) -> Any:
         place = column.is_null().index(True).as_py()
         raise BadInput(f"text {place} of {len(column)} is null", remedy='leave it out, or give ""')
     return column
+
+
+_FEW: Final = 8  # texts that are laid out sooner than Arrow is asked
+
+
+def _encoded(texts: Sequence[str]) -> tuple[Bytes, Places]:
+    """What `_content` gives of so many texts as an Arrow array."""
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    if any(b"\xed" in one for one in encoded):  # where surrogates begin, among others
+        return _content(_column(texts))
+    bounds = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum([len(one) for one in encoded], out=bounds[1:])
+    content = np.frombuffer(b"".join(encoded), np.uint8)
+    content.flags.writeable = False
+    return content, bounds
 
 
 def _content(column: Any) -> tuple[Bytes, Places]:
