@@ -19,6 +19,7 @@ from core.errors import CheckFailed, Corrupt, SourceChanged
 from core.files import is_held, make_folder, remove_tree, unique
 from core.log_store import now
 from core.progress import Progress
+from core.stages import MARK, Stages, hash_of_inputs
 from core.version import VERSION
 from core.versions import Writer
 from indexer.ann import AnnKind
@@ -27,7 +28,6 @@ from indexer.material import Material, ordered
 from indexer.order import IndexOrder
 from indexer.places import Places
 from indexer.segment_work import SegmentWork, make_segment, measure_recall
-from indexer.stages import MARK, Stages, hash_of_inputs
 from indexer.table import Erased
 from indexer.tokenizers import keep_tokenizer
 

@@ -13,6 +13,7 @@ import numpy as np
 from core.engine import Engine
 from core.errors import BadInput
 from core.progress import Progress
+from core.stages import Stages
 from indexer.arrays import NpyWriter, map_array
 from indexer.bm25 import Bm25Settings
 from indexer.likeness import COARSE
@@ -23,7 +24,6 @@ from indexer.ranking import Rows
 from indexer.recall import AT, ExactSearch, Measured, Truth, measure
 from indexer.segment_build import TRAINED, add, add_bm25, code_texts, encode, measure_lengths, train
 from indexer.segments import EXTRA_WORDS, QUICK, UTTERANCE_TOKENS, Segment, open_segment
-from indexer.stages import Stages
 from indexer.table import Erased, build_table
 from indexer.table_sql import Keys
 from indexer.vocabulary import Vocabulary

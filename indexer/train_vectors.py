@@ -15,6 +15,7 @@ from core.errors import BadInput, Usage
 from core.files import make_folder, read_json, remove_tree, require_name, write_aside
 from core.log_store import StoredLog, now
 from core.progress import Progress
+from core.stages import Stages, hash_of_inputs
 from core.text import Tokenizer, get_tokenizer
 from core.versions import Writer
 from core.word_vectors import MANIFEST, WordVectors, open_word_vectors
@@ -22,7 +23,6 @@ from indexer.arrays import NpyWriter, map_array
 from indexer.cooccurrence import Cooccurrences, CooccurrenceSettings, count_cooccurrences
 from indexer.glove import GloveSettings, OnEpoch, train_glove
 from indexer.places import Places
-from indexer.stages import Stages, hash_of_inputs
 from indexer.tokenizers import keep_tokenizer, suiting
 from indexer.tokens import Splitter, WordCounts, WordTable
 

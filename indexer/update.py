@@ -24,6 +24,7 @@ from core.files import make_folder, read_json, sync_folder
 from core.holding import Held
 from core.log_store import StoredLog, now
 from core.progress import Progress
+from core.stages import Stages
 from indexer.arrays import NpyWriter, map_array
 from indexer.bm25 import Bm25Settings
 from indexer.build import (
@@ -43,7 +44,6 @@ from indexer.places import Places
 from indexer.plan import Limits
 from indexer.segment_work import CHECK_QUERIES, SegmentWork, make_segment, measure_recall
 from indexer.segments import EXTRA_WORDS, SUPERSEDED
-from indexer.stages import Stages
 from indexer.table import ChangedKeys, changed_keys, erased_key
 from indexer.table_sql import Keys
 from indexer.tokenizers import FOLDER as TOKENIZER_FOLDER

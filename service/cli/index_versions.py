@@ -1,4 +1,4 @@
-"""`refaug index update|delete|compact|publish|rollback|gc`: keeping an index current, and its versions."""
+"""`refaug index update|delete|compact|publish|rollback|gc|remove`: keeping an index current, and its versions."""
 
 from __future__ import annotations
 
@@ -172,3 +172,21 @@ def gc_command(
         print_line(
             f"index {name}: {counted(len(removed), 'version')} removed{': ' if removed else ''}{', '.join(removed)}"
         )
+
+
+def remove_command(
+    context: typer.Context,
+    name: NameArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Yes, the whole index.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove an index with all its versions, whether its logs are still there or not; refused while it is read."""
+    from service.retrieval import places_of  # noqa: PLC0415  compiles
+
+    if not yes:
+        raise Usage(f"this removes index {name} with all its versions", remedy="say --yes")
+    removed = places_of(context.obj).indexes.delete(name)
+    if as_json:
+        print_json({"index": name, "removed": removed})
+    else:
+        print_line(f"index {name} removed: {counted(len(removed), 'version')}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from core.errors import Corrupt, Usage
+from core.errors import Conflict, Corrupt, Usage
 from core.files import read_json
 from service.cli.common import (
     JsonFlag,
@@ -304,3 +304,29 @@ def gc_command(
     else:
         listed = f": {', '.join(removed)}" if removed else ""
         print_line(f"vectors {name}: {counted(len(removed), 'version')} removed{listed}")
+
+
+@app.command("remove")
+def remove_command(
+    context: typer.Context,
+    name: NameArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Yes, all versions.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove word vectors with all their versions; refused while they are read, or an index needs one of them."""
+    from service.retrieval import places_of, vectors_in_use  # noqa: PLC0415  compiles
+
+    if not yes:
+        raise Usage(f"this removes vectors {name} with all their versions", remedy="say --yes")
+    places = places_of(context.obj)
+    needed = vectors_in_use(places)
+    for version in places.vectors.versions(name):
+        if read_json(places.vectors.folder(name, version) / "manifest.json").get("sha256") in needed:
+            raise Conflict(
+                f"an index was built with vectors {name}@{version}", remedy="remove that index first, or build it anew"
+            )
+    removed = places.vectors.delete(name)
+    if as_json:
+        print_json({"vectors": name, "removed": removed})
+    else:
+        print_line(f"vectors {name} removed: {counted(len(removed), 'version')}")

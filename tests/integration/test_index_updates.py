@@ -368,6 +368,24 @@ def test_what_is_deleted_is_masked_at_once_and_the_rest_is_the_same_file(indexed
     assert said == "nothing of what was named is in index chat; it will stay out from now on\n"
 
 
+def test_an_index_whose_log_is_gone_can_be_removed(indexed):
+    assert indexed.home("log", "delete", "chat", "--whole", "--yes").code == 0
+    refused = indexed.home("index", "remove", "chat", "--json")
+    assert (refused.code, refused.error["message"]) == (2, "this removes index chat with all its versions")
+    versions = indexed.places.indexes.versions("chat")
+    assert indexed.run("index", "remove", "chat", "--yes") == {"index": "chat", "removed": versions}
+    assert not (indexed.home.path / "indexes/chat").exists()
+    again = indexed.home("index", "remove", "chat", "--yes", "--json")
+    assert (again.code, again.error["code"]) == (3, "not_found")
+
+
+def test_an_index_that_is_read_is_not_removed(indexed):
+    with indexed.places.indexes.open("chat"):
+        refused = indexed.home("index", "remove", "chat", "--yes", "--json")
+    assert (refused.code, refused.error["code"]) == (4, "conflict")
+    assert found(indexed)
+
+
 def test_an_exported_version_does_not_bring_back_what_was_deleted_since(indexed):
     file, chosen = indexed.home.path / "chat.tar.zst", indexed.world.alive[0]
     indexed.run("export", "index", "chat", file)

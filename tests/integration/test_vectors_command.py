@@ -391,6 +391,17 @@ def test_vectors_that_an_index_needs_are_not_removed(logged):
     assert [one[1] for one in listed(logged)] == [first.partition(".")[2], "3"]
 
 
+def test_vectors_are_removed_whole_unless_an_index_needs_them(logged):
+    versions = [train(logged).json["version"].partition("@")[2] or train(logged).json["version"]]
+    assert logged("index", "build", "chat", "--check-queries", "0").code == 0
+    refused = logged("vectors", "remove", "chat", "--yes", "--json")
+    assert (refused.code, refused.error["code"]) == (4, "conflict")
+    assert logged("vectors", "remove", "chat", "--json").code == 2
+    assert logged("index", "remove", "chat", "--yes").code == 0
+    assert logged("vectors", "remove", "chat", "--yes", "--json").json["removed"] == versions
+    assert logged("vectors", "remove", "chat", "--yes", "--json").code == 3
+
+
 def damaged(home, what):
     """Damage the only version of `glove` in some way; the file that should be named."""
     folder = next(path for path in (home.path / "vectors/glove").iterdir() if path.is_dir())
