@@ -17,6 +17,7 @@ COPY README.md LICENSE ./
 COPY core core
 COPY indexer indexer
 COPY metrics metrics
+COPY rater rater
 COPY service service
 RUN /opt/refaug/bin/pip install --no-cache-dir --constraint requirements.lock setuptools \
     && /opt/refaug/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \

@@ -1,5 +1,5 @@
 # make demo     from nothing to the first real work: install, make the demo log, ingest it, train word vectors on it,
-#               plan, build and search an index of it, score the demo test file
+#               plan, build and search an index of it, train a rater, score the demo test file
 # make test     all tests        make check   format, lint, types, imports, docs
 # make bench    benchmarks       make faults  the long fault tests      make clean   remove what make made
 #
@@ -22,7 +22,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	touch $@
 
 demo: $(VENV)/.installed
-	$(BIN)/refaug demo-log --output $(DEMO)/demo-log.jsonl --items-output $(DEMO)/demo-items.jsonl
+	$(BIN)/refaug demo-log --noise 0.03 --output $(DEMO)/demo-log.jsonl --items-output $(DEMO)/demo-items.jsonl
 	$(BIN)/refaug ingest $(DEMO)/demo-log.jsonl --log demo --language en
 	$(BIN)/refaug log stats demo
 	$(BIN)/refaug log sample demo --count 5
@@ -31,8 +31,11 @@ demo: $(VENV)/.installed
 	$(BIN)/refaug index plan demo
 	$(BIN)/refaug index build demo
 	$(BIN)/refaug index search demo "Where can I buy a ticket for the bus?" -k 5
-	$(BIN)/refaug score $(DEMO)/demo-items.jsonl --metric bleu --metric rouge-l --metric chrf --baseline generic --percent
-	$(BIN)/refaug meta $(DEMO)/demo-items.jsonl --metric bleu --metric rouge-l --metric chrf
+	$(BIN)/refaug rater train demo --preset small --epochs 5 --max-tokens 64
+	$(BIN)/refaug refs $(DEMO)/demo-items.jsonl --index demo --rater demo > $(DEMO)/weighted-items.jsonl
+	$(BIN)/refaug score $(DEMO)/demo-items.jsonl --index demo --rater demo --metric upsilon-bleu --metric bleu --baseline generic --percent
+	@echo "simulated ratings: this shows that the chain runs, not that a metric is good"
+	$(BIN)/refaug meta $(DEMO)/weighted-items.jsonl --metric upsilon-bleu --metric bleu --metric chrf
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile

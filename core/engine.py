@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from core.errors import Conflict, RefaugError, StorageFull
-from core.files import hold, make_folder, remove_tree
+from core.files import hold, is_held, make_folder, remove_tree, unique
 
 # What the process holds beside DuckDB's own limit: Python, Arrow, and what the limit does not count (measured).
 _BESIDE: Final = 192 << 20
@@ -119,6 +119,14 @@ class Engine:
             if error is not None:
                 raise error
             return answer  # type: ignore[return-value]
+
+
+def scratch_in(cache: Path) -> Path:
+    """A folder for an engine; those of processes that are gone are removed."""
+    for left in cache.glob("engine-*"):
+        if (left / IN_USE).exists() and not is_held(left / IN_USE):
+            remove_tree(left)
+    return cache / f"engine-{unique()}"
 
 
 @contextmanager

@@ -43,11 +43,13 @@ class TokenizerTraining:
     """How a vocabulary is trained; stored in its manifest.
 
     `vocab_size` pieces are learned, the `user_symbols` (never split, whatever surrounds them) among them; pad and unk
-    come on top. `character_coverage` is the share of characters that get a piece of their own; None leaves it to the
-    `language`: 0.9995 for Japanese and Chinese, whose rarest characters are many, and all characters elsewhere.
+    come on top; with `at_most`, texts that give fewer pieces are no mistake. `character_coverage` is the share of
+    characters that get a piece of their own; None leaves it to the `language`: 0.9995 for Japanese and Chinese, whose
+    rarest characters are many, and all characters elsewhere.
     """
 
     vocab_size: int = 16_000
+    at_most: bool = False  # fewer pieces, where the texts give no more
     sample: int = 2_000_000
     seed: int = 1
     character_coverage: float | None = None
@@ -197,6 +199,7 @@ def _train(library: ModuleType, sentences: Iterator[str], settings: TokenizerTra
             model_writer=model,
             model_type="unigram",
             vocab_size=settings.vocab_size + _OUTSIDE_VOCABULARY,
+            hard_vocab_limit=not settings.at_most,
             character_coverage=settings.effective_coverage,
             user_defined_symbols=list(settings.user_symbols),
             pad_id=0,

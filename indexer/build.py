@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from core.artefacts import describe_files, require_files
-from core.engine import IN_USE, Engine
+from core.engine import Engine, scratch_in
 from core.errors import CheckFailed, Corrupt, SourceChanged
-from core.files import is_held, make_folder, remove_tree, unique
+from core.files import make_folder
 from core.log_store import now
 from core.progress import Progress
 from core.stages import MARK, Stages, hash_of_inputs
@@ -130,7 +130,7 @@ def _main_segment(
         progress=progress,
     )
     make_folder(stages.folder / MAIN)
-    with Engine(scratch(places), memory=order.memory, threads=order.threads) as engine:
+    with Engine(scratch_in(places.cache), memory=order.memory, threads=order.threads) as engine:
         info = make_segment(work, engine)
     efforts, check = measure_recall(stages, (info,), work)
     return replace(info, effort=efforts[0]), check
@@ -208,14 +208,6 @@ def newest(places: Places, name: str, progress: Progress) -> IndexManifest | Non
 def erased_of(keys: ErasedKeys) -> Erased:
     """What a table leaves out."""
     return Erased(pairs=frozenset(keys.pairs), dialogues=frozenset(keys.dialogues), speakers=frozenset(keys.speakers))
-
-
-def scratch(places: Places) -> Path:
-    """A folder for the log engine; those of processes that are gone are removed."""
-    for left in places.cache.glob("engine-*"):
-        if (left / IN_USE).exists() and not is_held(left / IN_USE):
-            remove_tree(left)
-    return places.cache / f"engine-{unique()}"
 
 
 def software() -> Mapping[str, str]:

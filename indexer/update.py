@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.artefacts import require_files
-from core.engine import Engine
+from core.engine import Engine, scratch_in
 from core.errors import Conflict, Corrupt, NotFound
 from core.files import make_folder, read_json, sync_folder
 from core.holding import Held
@@ -34,7 +34,6 @@ from indexer.build import (
     erasures_after,
     finish,
     require_unchanged,
-    scratch,
     software,
 )
 from indexer.manifest import MANIFEST, ErasedKeys, IndexManifest, SegmentInfo
@@ -83,7 +82,7 @@ def update_index(
         require_files(base.folder, {"files": before.files})  # most of them become part of the new version
         erased = _union(before.erased, erase)
         with of_version(places, before, base.folder, threads) as material:
-            with Engine(scratch(places), memory=memory, threads=threads) as engine:
+            with Engine(scratch_in(places.cache), memory=memory, threads=threads) as engine:
                 progress.stage("comparing with the logs")
                 changes = changed_keys(engine, material.logs, erased_of(erased), _alive(before, base.folder))
                 if not len(changes.changed) and not len(changes.gone) and erased == before.erased:

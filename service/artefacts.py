@@ -10,5 +10,6 @@ def stored(settings: Settings) -> dict[str, Versions]:
     """Every kind, by the name that manifests and commands use."""
     return {
         "index": Versions(settings.indexes, "index"),
+        "rater": Versions(settings.raters, "rater"),
         "vectors": Versions(settings.vectors, "vectors"),
     }

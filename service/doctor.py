@@ -26,7 +26,7 @@ from core.versions import DELETED, IMPORTING, Versions
 from service.artefacts import stored
 from service.settings import Settings
 
-PACKAGES: Final = ("core", "indexer", "metrics", "service")  # the top-level names that must be ours
+PACKAGES: Final = ("core", "indexer", "metrics", "rater", "service")  # the top-level names that must be ours
 _LIBRARIES: Final = (
     "pyarrow",
     "duckdb",

@@ -52,7 +52,8 @@ def evaluate(
 ) -> Evaluation:
     """Score every system of a test file under every metric.
 
-    `provenance` and `details` go into the signatures as they are: what retrieval and rating have to say.
+    `provenance` and `details` go into the signatures of metrics that look at weighted references, as they are: what
+    retrieval and rating have to say.
     """
     settings, progress = settings or ScoreSettings(), progress or Silent()
     good, bad = split(items)
@@ -64,7 +65,8 @@ def evaluate(
         progress.stage(f"score {metric.name}", sum(len(item.replies) for item in good), "replies")
         found = _ScoredSystems.of(metric, good, systems, progress)
         nothing += [why] if (why := found.why_nothing()) else []
-        signature = Signature.of(found.metric, provenance, details)
+        found_for_it = metric.info.uses is Uses.WEIGHTED
+        signature = Signature.of(found.metric, *((provenance, details) if found_for_it else ()))
         scores.append(_metric_scores(found, settings, signature))
     if len(nothing) == len(metrics):
         raise BadInput(nothing[0])

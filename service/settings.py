@@ -38,6 +38,11 @@ class Settings:
         return self.home / "indexes"
 
     @property
+    def raters(self) -> Path:
+        """The folder of the raters."""
+        return self.home / "raters"
+
+    @property
     def cache(self) -> Path:
         """The folder of what can be made again."""
         return self.home / "cache"

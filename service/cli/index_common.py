@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from core.errors import Usage
 from service.cli.common import print_facts, print_json
 
 if TYPE_CHECKING:
@@ -94,3 +96,14 @@ def facts_of(manifest: IndexManifest) -> dict[str, Any]:
         "bytes": sum(facts["size"] for facts in manifest.files.values()),
         "build_seconds": round(sum(manifest.seconds.values()), 1),
     }
+
+
+def moment(option: str, text: str | None) -> datetime | None:
+    """A time as it is typed; without a zone it is UTC."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise Usage(f"{option} {text!r} is no time", remedy="for example 2026-11-20 or 2026-11-20T08:30:00Z") from error
+    return found if found.tzinfo else datetime.fromisoformat(f"{found.isoformat()}+00:00")

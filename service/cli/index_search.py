@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,11 +16,7 @@ from service.cli.common import (
     print_line,
     print_table,
 )
-from service.cli.index_common import (
-    ModeOption,
-    SpecArgument,
-    ThreadsOption,
-)
+from service.cli.index_common import ModeOption, SpecArgument, ThreadsOption, moment
 
 if TYPE_CHECKING:
     from indexer.search import Retrieved
@@ -59,8 +54,8 @@ def search_command(
         k=k,
         mode=mode,  # type: ignore[arg-type]
         depth=depth,
-        after=_moment("--after", after),
-        before=_moment("--before", before),
+        after=moment("--after", after),
+        before=moment("--before", before),
         exclude_logs=tuple(exclude_log or ()),
     )
     blocked = tuple(exclude_dialogue or ())
@@ -91,16 +86,6 @@ def _batches(items: Any, size: int = 1_000) -> Any:
             batch = []
     if batch:
         yield batch
-
-
-def _moment(option: str, text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise Usage(f"{option} {text!r} is no time", remedy="for example 2026-11-20 or 2026-11-20T08:30:00Z") from error
-    return moment if moment.tzinfo else datetime.fromisoformat(f"{moment.isoformat()}+00:00")
 
 
 def _found(name: str, retrieved: Retrieved) -> dict[str, Any]:

@@ -28,6 +28,8 @@ from service.cli import (
     meta,
     metrics,
     probe,
+    rater,
+    refs,
     score,
     tokenizer,
     transfer,
@@ -61,6 +63,8 @@ index.app.command("publish")(index_versions.publish_command)
 index.app.command("rollback")(index_versions.rollback_command)
 index.app.command("gc")(index_versions.gc_command)
 index.app.command("remove")(index_versions.remove_command)
+app.add_typer(rater.app, name="rater")
+app.command("refs")(refs.refs_command)
 app.command("score")(score.score_command)
 app.add_typer(meta.app, name="meta")
 meta.app.command("probe")(probe.probe_command)

@@ -24,7 +24,24 @@ from service.cli.common import (
     print_line,
     print_table,
 )
+from service.cli.index_common import ModeOption, ThreadsOption
 from service.cli.progress import shown_progress
+from service.cli.references import (
+    AfterOption,
+    Asked,
+    BeforeOption,
+    CalibratedFlag,
+    CombineOption,
+    CountOption,
+    ExcludeLogOption,
+    GoldOption,
+    IndexOption,
+    Made,
+    ParrotOption,
+    RaterOption,
+    WeightsOption,
+    augmented,
+)
 
 if TYPE_CHECKING:
     from metrics.base import Metric
@@ -102,14 +119,28 @@ def score_command(
         typer.Option("--explain", help="With --json: n-grams credited to which reference; scores without each one."),
     ] = False,
     percent: Annotated[bool, typer.Option("--percent", help="Scores in [0, 1] times 100.")] = False,
+    index: IndexOption = None,
+    rater: RaterOption = None,
+    k: CountOption = 15,
+    mode: ModeOption = "embedding-utterance",
+    gold: GoldOption = "one",
+    parrot: ParrotOption = "rated",
+    reference_weights: WeightsOption = "rated",
+    combine: CombineOption = "first",
+    calibrated: CalibratedFlag = False,
+    exclude_log: ExcludeLogOption = None,
+    after: AfterOption = None,
+    before: BeforeOption = None,
+    threads: ThreadsOption = None,
     strict: StrictFlag = False,
     as_tsv: Annotated[bool, typer.Option("--tsv", help="Print rows separated by tabs.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Score the replies of one or several systems against their references.
 
-    ITEMS is JSONL (docs/items.md); or give line-aligned files with --replies and --references. What cannot be scored is
-    listed and counted, and the rest is scored.
+    ITEMS is JSONL (docs/items.md); or give line-aligned files with --replies and --references. With --index, further
+    references are found in it first, and weighed by --rater. What cannot be scored is listed and counted, and the rest
+    is scored.
     """
     if as_json and as_tsv:
         raise Usage("--json and --tsv at once", remedy="one of the two")
@@ -124,12 +155,29 @@ def score_command(
     settings = ScoreSettings(
         draws=draws, confidence=confidence, seed=seed, baseline=baseline, explain=explain, parts=as_json
     )
+    asked = Asked(
+        k=k,
+        mode=mode,
+        gold=gold,
+        parrot=parrot,
+        weights=reference_weights,
+        combine=combine,
+        calibrated=calibrated,
+        exclude_log=tuple(exclude_log or ()),
+        after=after,
+        before=before,
+    )
+    if index is None and rater is not None:
+        raise Usage("--rater without --index", remedy="--index NAME: a rater weighs the references that are found")
     with shown_progress(quiet=context.obj.quiet) as progress:
         listed = list(items_from(items, replies or [], references or [], weights or [], progress))
+        made = Made({}, {})
+        if index is not None:
+            listed, made = augmented(context.obj, listed, index, rater, asked.settings(), threads, progress)
         chosen = metrics_of(metric or [default_metric(listed)], language)
         for one in chosen if percent else []:
             require_share(one)
-        found = evaluate(listed, chosen, settings, progress=progress)
+        found = evaluate(listed, chosen, settings, provenance=made.by, details=made.details, progress=progress)
         report_problems(found.bad_items, found.warnings, progress)
     found = in_percent(found) if percent else found
     if as_json:

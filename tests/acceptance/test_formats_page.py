@@ -51,15 +51,15 @@ def test_the_readme_shows_the_demo_log_as_it_is(
     monkeypatch.chdir(tmp_path)
     printed = {}
     for name, command in {
-        "log": "demo-log --output demo-log.jsonl --items-output demo-items.jsonl",
+        "log": "demo-log --noise 0.03 --output demo-log.jsonl --items-output demo-items.jsonl",
         "ingest": "ingest demo-log.jsonl --log demo --language en",
         "sample": "log sample demo --count 5",
         "shared": "log shared demo --count 3",
     }.items():
         assert cli.main(["--home", str(tmp_path / "home"), *command.split()]) == 0
         printed[name] = capfd.readouterr().out
-    assert "20,000 dialogues, 59,174 pairs" in readme
+    assert "20,000 dialogues, 62,798 pairs" in readme
     assert "20,000 dialogues" in printed["log"]
-    assert "59,174 pairs added" in printed["ingest"]
+    assert "62,798 pairs added" in printed["ingest"]
     assert printed["sample"].startswith(shown["sample"])
     assert printed["shared"].startswith(shown["shared"])

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-_COMMANDS = "ingest|log|tokenizer|demo-log|vectors|index|export|import|score|meta|diagnose|metrics|doctor"
+_COMMANDS = "ingest|log|tokenizer|demo-log|vectors|index|rater|refs|export|import|score|meta|diagnose|metrics|doctor"
 _INDENTED = re.compile(r"^(?: {4}.*\n)+", re.MULTILINE)
 
 

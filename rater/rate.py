@@ -1,0 +1,206 @@
+"""Rating candidates: a published rater, its cache of texts that were read, and every way to combine its two answers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final, Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from core.errors import Usage
+from core.text import SentencePieceTokenizer
+from rater.model import POSITIVE, BiGRURater
+
+Combine = Literal["first", "first-literal", "max", "confident", "mean"]
+Calibration = Literal["raw", "cal"]
+COMBINES: Final[tuple[str, ...]] = get_args(Combine)
+CACHE_BYTES: Final = 256 << 20
+_ENTRY: Final = 600
+_READ_AT_ONCE: Final = 256  # texts of like length
+_JUDGED_AT_ONCE: Final = 4_096  # triplets
+
+Probabilities = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A text to be rated, and the utterance that it answered; None where it has none of its own."""
+
+    text: str
+    utterance: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToRate:
+    """A test pair with its golds, and what is to be rated against it."""
+
+    utterance: str
+    golds: tuple[str, ...]
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatingSettings:
+    """How P(positive) of the two triplets becomes a rating."""
+
+    combine: Combine = "first"
+    calibration: Calibration = "raw"
+
+    def __post_init__(self) -> None:
+        if self.combine not in COMBINES:
+            raise Usage(f"combine={self.combine!r} is not known", remedy=f"one of: {', '.join(COMBINES)}")
+        if self.calibration not in ("raw", "cal"):
+            raise Usage(f"cal={self.calibration!r} is not known", remedy="one of: raw, cal")
+
+    @property
+    def needs_second(self) -> bool:
+        """Whether the triplet seen from the candidate's side counts."""
+        return not self.combine.startswith("first")
+
+
+def combined(first: Probabilities, second: Probabilities | None, combine: Combine) -> Probabilities:
+    """Ratings in [−1, 1] of P(positive) of [U1, R1, R2] and of [U2, R2, R1], as DESIGN names the ways."""
+    if combine == "first":
+        return 2 * first - 1
+    if combine == "first-literal":
+        return np.where(first >= 0.5, first, -(1 - first))
+    assert second is not None
+    if combine == "max":
+        return 2 * np.maximum(first, second) - 1
+    if combine == "mean":
+        return first + second - 1
+    return 2 * np.where(np.abs(first - 0.5) >= np.abs(second - 0.5), first, second) - 1
+
+
+class Rater:
+    """A network with its tokenizer and temperature; it may be asked from several threads.
+
+    The same candidate gets the same rating within 1e-5 whatever else is asked at once.
+    """
+
+    def __init__(
+        self,
+        model: BiGRURater,
+        tokenizer: SentencePieceTokenizer,
+        *,
+        temperature: float = 1.0,
+        spec: str = "",
+        threads: int = 1,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        self.model, self.tokenizer, self.temperature, self.spec = model.eval(), tokenizer, temperature, spec
+        self._threads = threads
+        self._read = _Cache(cache_bytes)
+        self._lock = Lock()
+
+    def rate(self, asked: Sequence[ToRate], settings: RatingSettings | None = None) -> list[list[float]]:
+        """The ratings of each test pair's candidates, in the order given; against several golds, their mean."""
+        settings = settings or RatingSettings()
+        if not asked:
+            return []
+        counts = [len(one.candidates) * len(one.golds) for one in asked]
+        first, second = self.probabilities(asked, second=settings.needs_second, calibration=settings.calibration)
+        ratings = combined(first, second, settings.combine)
+        found = list[list[float]]()
+        for one, own in zip(asked, np.split(ratings, np.cumsum(counts)[:-1]), strict=True):
+            by_gold = own.reshape(len(one.golds), len(one.candidates))
+            found.append(by_gold.mean(axis=0).tolist() if len(one.golds) else [])
+        return found
+
+    def probabilities(
+        self, asked: Sequence[ToRate], *, second: bool = True, calibration: Calibration = "raw"
+    ) -> tuple[Probabilities, Probabilities | None]:
+        """P(positive) of both triplets, test pair after test pair, gold after gold, candidate after candidate."""
+        triplets = list[tuple[str, str, str]]()
+        turned = list[tuple[str, str, str]]()
+        for one in asked:
+            if one.candidates and not one.golds:
+                raise Usage("a test pair without a gold cannot be rated against", remedy="give it a reference")
+            for gold in one.golds:
+                for candidate in one.candidates:
+                    triplets.append((one.utterance, gold, candidate.text))
+                    if second:
+                        own = one.utterance if candidate.utterance is None else candidate.utterance
+                        turned.append((own, candidate.text, gold))
+        likely = self._likely([*triplets, *turned], calibration)
+        return likely[: len(triplets)], likely[len(triplets) :] if second else None
+
+    def _likely(self, triplets: Sequence[tuple[str, str, str]], calibration: Calibration) -> Probabilities:
+        if not triplets:
+            return np.empty(0)
+        places = dict[str, int]()
+        rows = np.array([[places.setdefault(text, len(places)) for text in triplet] for triplet in triplets])
+        temperature = self.temperature if calibration == "cal" else 1.0
+        with self._lock, torch.inference_mode():
+            torch.set_num_threads(self._threads)
+            vectors = self._vectors(list(places))
+            likely = [
+                torch.softmax(self._judged(vectors, rows[at : at + _JUDGED_AT_ONCE]).double() / temperature, dim=1)
+                for at in range(0, len(rows), _JUDGED_AT_ONCE)
+            ]
+        return torch.cat(likely)[:, POSITIVE].numpy()
+
+    def _judged(self, vectors: Tensor, rows: NDArray[np.int64]) -> Tensor:
+        return self.model.judge(*(vectors[torch.from_numpy(rows[:, place])] for place in range(rows.shape[1])))
+
+    def _vectors(self, texts: Sequence[str]) -> Tensor:
+        """What the network has read of each text, (texts, 2 * hidden): now, or before."""
+        vectors = torch.empty(len(texts), 2 * self.model.config.hidden)
+        new = list[int]()
+        for place, text in enumerate(texts):
+            kept = self._read.get(text)
+            if kept is None:
+                new.append(place)
+            else:
+                vectors[place] = kept
+        coded = self.tokenizer.encode_ids_batch([texts[place] for place in new])
+        order = sorted(range(len(new)), key=lambda at: -len(coded[at]))
+        for begin in range(0, len(order), _READ_AT_ONCE):
+            some = order[begin : begin + _READ_AT_ONCE]
+            read = self.model.read(*self._padded([coded[at] for at in some]))
+            for at, vector in zip(some, read, strict=True):
+                vectors[new[at]] = vector
+                self._read.put(texts[new[at]], vector.clone())
+        return vectors
+
+    def _padded(self, coded: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """Piece ids (texts, time), the longest text first, and lengths; an empty text is one unknown piece."""
+        cut = [list(ids[: self.model.config.max_tokens]) or [self.tokenizer.unk_id] for ids in coded]
+        lengths = torch.tensor([len(ids) for ids in cut])
+        tokens = torch.zeros(len(cut), int(lengths.max()), dtype=torch.int64)
+        for row, ids in enumerate(cut):
+            tokens[row, : len(ids)] = torch.tensor(ids)
+        return tokens, lengths
+
+
+class _Cache:
+    """The texts that were asked for last, in at most so many bytes."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._kept, self._held = most, OrderedDict[str, Tensor](), 0
+
+    def get(self, text: str) -> Tensor | None:
+        """What is known of a text, which becomes the newest."""
+        found = self._kept.get(text)
+        if found is not None:
+            self._kept.move_to_end(text)
+        return found
+
+    def put(self, text: str, vector: Tensor) -> None:
+        """Keep this; the oldest goes where there is no room."""
+        if text not in self._kept:
+            self._held += _bytes_of(text, vector)
+        self._kept[text] = vector
+        while self._held > self._most:
+            self._held -= _bytes_of(*self._kept.popitem(last=False))
+
+
+def _bytes_of(text: str, vector: Tensor) -> int:
+    """Roughly what an entry holds: its numbers, its text, and the objects around them."""
+    return 4 * vector.numel() + 4 * len(text) + _ENTRY

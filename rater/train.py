@@ -1,0 +1,324 @@
+"""Training: one loop over seeded batches, kept on disk so that a stopped run ends as one that was not stopped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from core.errors import CheckFailed, Corrupt, Usage
+from core.files import make_folder, read_json, storage_errors, sync_file, write_json
+from core.progress import Progress
+from rater.examples import Batch, Examples
+from rater.model import POSITIVE, BiGRURater
+
+_STATE: Final = "state.json"
+_BEST: Final = "best.safetensors"
+_SLOTS: Final = ("a", "b")  # written in turn: the state names the one that is whole
+_VALIDATION_EPOCH: Final = 0  # its examples are the same after every epoch
+_REMEDY: Final = "remove the folder, and train anew"
+_SMOOTHING: Final = 0.98  # of the loss that is shown while it runs
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How a network is trained; with the defaults as in the paper, but for patience."""
+
+    epochs: int = 15
+    learning_rate: float = 1e-3
+    patience: int = 3  # epochs without a lower validation loss, after which it ends
+    accumulate: int = 1  # batches to a step
+    seed: int = 1  # of the first weights; examples have one of their own
+    save_every: int = 500  # steps, beside the end of every epoch
+    device: str = "cpu"  # or cuda, there in bfloat16 where it is offered
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if min(self.epochs, self.patience, self.accumulate, self.save_every, self.threads) < 1:
+            raise Usage("epochs, patience, accumulated batches, steps between saves and threads are 1 or more")
+        if not 0 < self.learning_rate < 1:
+            raise Usage(f"a learning rate of {self.learning_rate}", remedy="such as 0.001")
+        if self.device not in ("cpu", "cuda"):
+            raise Usage(f"device {self.device!r} is not known", remedy="cpu or cuda")
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise Usage("there is no CUDA device here, or this torch was built without CUDA", remedy="--device cpu")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochFigures:
+    """What one epoch came to."""
+
+    epoch: int  # from 1 on
+    train_loss: float
+    validation_loss: float
+    validation_accuracy: float  # by the triplet that is the surer of itself, as in the released code
+    auc: float  # of P(positive) of [U1, R1, R2]
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """The network with the least validation loss, and how it came about."""
+
+    model: BiGRURater
+    best_epoch: int
+    epochs: tuple[EpochFigures, ...]
+
+
+class Now(NamedTuple):
+    """Where a running training is."""
+
+    epoch: int
+    step: int  # batches of this epoch that are done
+    steps: int
+    loss: float  # a running mean
+    accuracy: float  # the same
+    examples_a_second: float
+
+
+@dataclass
+class _State:
+    """What is written down, beside weights and Adam's sums."""
+
+    epoch: int = 0  # that is going on, from 0
+    step: int = 0  # batches of it that are done
+    loss_sum: float = 0.0
+    bad_epochs: int = 0
+    best_epoch: int = -1
+    best_loss: float = math.inf
+    seconds: float = 0.0
+    slot: str = ""
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+OnNow = Callable[[Now], None]
+OnEpoch = Callable[[EpochFigures], None]
+
+
+def train(
+    model: BiGRURater,
+    examples: Examples,
+    validation: Examples,
+    config: TrainConfig,
+    folder: Path,
+    progress: Progress,
+    on_now: OnNow = lambda _now: None,
+    on_epoch: OnEpoch = lambda _figures: None,
+) -> Trained:
+    """Train until the validation loss has not fallen for a while; what `folder` has from a stopped run is gone on with.
+
+    The model comes with its first weights, and is changed.
+    """
+    torch.set_num_threads(config.threads)
+    make_folder(folder)
+    model.to(config.device)
+    adam = torch.optim.Adam(model.parameters(), lr=config.learning_rate)
+    state = _resumed(folder, model, adam, config.device)
+    while state.epoch < config.epochs and state.bad_epochs < config.patience:
+        _run_epoch(model, adam, examples, config, state, folder, progress, on_now)
+        figures = _measured(model, validation, config, state, examples.batch_count())
+        if not math.isfinite(figures.validation_loss):
+            raise CheckFailed(
+                f"the validation loss is {figures.validation_loss} after epoch {state.epoch + 1}; what was learnt "
+                "before is kept, nothing is published",
+                remedy="train again with a lower --learning-rate",
+            )
+        state.history.append(asdict(figures))
+        if figures.validation_loss < state.best_loss:
+            state.best_loss, state.best_epoch, state.bad_epochs = figures.validation_loss, state.epoch, 0
+            _save_tensors(folder / _BEST, model.state_dict())
+        else:
+            state.bad_epochs += 1
+        state.epoch, state.step, state.loss_sum, state.seconds = state.epoch + 1, 0, 0.0, 0.0
+        _save(folder, model, adam, state)
+        on_epoch(figures)
+    model.load_state_dict(_loaded(folder / _BEST, config.device))
+    model.to("cpu").eval()
+    return Trained(
+        model=model,
+        best_epoch=state.best_epoch + 1,
+        epochs=tuple(EpochFigures(**figures) for figures in state.history),
+    )
+
+
+def _run_epoch(
+    model: BiGRURater,
+    adam: torch.optim.Adam,
+    examples: Examples,
+    config: TrainConfig,
+    state: _State,
+    folder: Path,
+    progress: Progress,
+    on_now: OnNow,
+) -> None:
+    steps = examples.batch_count()
+    progress.stage(f"epoch {state.epoch + 1} of {config.epochs}", examples.of_an_epoch, "examples")
+    began, resumed_at, seen = perf_counter(), state.seconds, 0
+    shown_loss, shown_accuracy, since_saved = math.nan, math.nan, 0
+    model.train()
+    adam.zero_grad(set_to_none=True)
+    for batch in examples.batches(state.epoch + 1, skip=state.step):
+        logits, labels = _logits(model, batch, config.device)
+        loss = nn.functional.cross_entropy(logits, labels)
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            raise CheckFailed(
+                f"the loss is {value} in batch {state.step + 1} of epoch {state.epoch + 1}; what was learnt before "
+                "is kept, nothing is published",
+                remedy="train again with a lower --learning-rate",
+            )
+        of_this_step = min(config.accumulate, steps - state.step // config.accumulate * config.accumulate)
+        (loss / of_this_step).backward()  # type: ignore[no-untyped-call]
+        state.step += 1
+        if state.step % config.accumulate == 0 or state.step == steps:
+            adam.step()
+            adam.zero_grad(set_to_none=True)
+        state.loss_sum += value
+        right = float((logits.argmax(dim=1) == labels).float().mean())
+        shown_loss = _smooth(shown_loss, value)
+        shown_accuracy = _smooth(shown_accuracy, right)
+        examples_here = len(batch.labels) // 2
+        seen += examples_here
+        state.seconds = resumed_at + perf_counter() - began
+        progress.advance(examples_here)
+        on_now(Now(state.epoch + 1, state.step, steps, shown_loss, shown_accuracy, seen / (perf_counter() - began)))
+        since_saved += 1
+        if since_saved >= config.save_every and state.step % config.accumulate == 0 and state.step < steps:
+            _save(folder, model, adam, state)
+            since_saved = 0
+
+
+def _smooth(shown: float, value: float) -> float:
+    return value if math.isnan(shown) else _SMOOTHING * shown + (1 - _SMOOTHING) * value
+
+
+def _logits(model: BiGRURater, batch: Batch, device: str) -> tuple[Tensor, Tensor]:
+    """Logits of a batch's triplets in single precision, and their labels."""
+    tokens, triplets = torch.from_numpy(batch.tokens).to(device), torch.from_numpy(batch.triplets).to(device)
+    labels = torch.from_numpy(batch.labels).to(device)
+    in_halves = device == "cuda" and torch.cuda.is_bf16_supported()
+    with torch.autocast(device, dtype=torch.bfloat16, enabled=in_halves):
+        logits = model(tokens, torch.from_numpy(batch.lengths), triplets)
+    return logits.float(), labels
+
+
+# Validation
+
+
+class Answers(NamedTuple):
+    """P(positive) of both triplets of examples, and whether they are positive."""
+
+    first: NDArray[np.float64]
+    second: NDArray[np.float64]
+    positive: NDArray[np.bool_]
+    loss: float
+
+
+def answers(model: BiGRURater, examples: Examples, device: str = "cpu", epoch: int = _VALIDATION_EPOCH) -> Answers:
+    """What the network says to the examples of an epoch, in the order of its batches."""
+    model.eval()
+    first, second, positive, losses = [], [], [], 0.0
+    with torch.inference_mode():
+        for batch in examples.batches(epoch):
+            logits, labels = _logits(model, batch, device)
+            losses += float(nn.functional.cross_entropy(logits, labels, reduction="sum"))
+            likely = torch.softmax(logits.double(), dim=1)[:, POSITIVE].cpu().numpy()
+            half = len(likely) // 2
+            first.append(likely[:half])
+            second.append(likely[half:])
+            positive.append(batch.labels[:half] == POSITIVE)
+    one, other, right = np.concatenate(first), np.concatenate(second), np.concatenate(positive)
+    return Answers(one, other, right, losses / (2 * len(right)))
+
+
+def _measured(model: BiGRURater, validation: Examples, config: TrainConfig, state: _State, steps: int) -> EpochFigures:
+    found = answers(model, validation, config.device)
+    return EpochFigures(
+        epoch=state.epoch + 1,
+        train_loss=state.loss_sum / steps,
+        validation_loss=found.loss,
+        validation_accuracy=accuracy(found),
+        auc=auc(found.first, found.positive),
+        seconds=round(state.seconds, 3),
+    )
+
+
+def accuracy(found: Answers) -> float:
+    """The share of examples that the surer of the two triplets gets right."""
+    surer = np.where(np.abs(found.first - 0.5) >= np.abs(found.second - 0.5), found.first, found.second)
+    return float(((surer > 0.5) == found.positive).mean())
+
+
+def auc(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
+    """The chance that a positive is scored above a negative, ties counted half; nan without one of either."""
+    order = np.argsort(scores, kind="stable")
+    _, starts, counts = np.unique(scores[order], return_index=True, return_counts=True)
+    ranks = np.empty(len(scores))
+    ranks[order] = np.repeat(starts + (counts + 1) / 2, counts)
+    several, others = int(positive.sum()), int((~positive).sum())
+    if not several or not others:
+        return math.nan
+    return float((ranks[positive].sum() - several * (several + 1) / 2) / (several * others))
+
+
+# On disk
+
+
+def _save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    aside = path.with_name(f".{path.name}.new")
+    with storage_errors(path):
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, aside)
+        sync_file(aside)
+        aside.replace(path)
+
+
+def _save(folder: Path, model: BiGRURater, adam: torch.optim.Adam, state: _State) -> None:
+    """Into the slot that the state does not name; then the state."""
+    slot = _SLOTS[1] if state.slot == _SLOTS[0] else _SLOTS[0]
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    for parameter, sums in adam.state.items():
+        tensors |= {f"adam.{names[id(parameter)]}.{key}": torch.as_tensor(value) for key, value in sums.items()}
+    _save_tensors(folder / f"{slot}.safetensors", tensors)
+    state.slot = slot
+    write_json(folder / _STATE, {**asdict(state), "best_loss": _finite(state.best_loss)})
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _resumed(folder: Path, model: BiGRURater, adam: torch.optim.Adam, device: str) -> _State:
+    """The state of a stopped run, its weights in the model and its sums in Adam; or a fresh one."""
+    if not (folder / _STATE).exists():
+        return _State()
+    found: dict[str, Any] = read_json(folder / _STATE)
+    try:
+        state = _State(**{**found, "best_loss": math.inf if found["best_loss"] is None else found["best_loss"]})
+        tensors = _loaded(folder / f"{state.slot}.safetensors", device)
+        model.load_state_dict({name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model.")})
+        for name, parameter in model.named_parameters():
+            sums = {key: tensors[f"adam.{name}.{key}"] for key in ("step", "exp_avg", "exp_avg_sq")}
+            adam.state[parameter] = {**sums, "step": sums["step"].cpu()}
+    except (KeyError, TypeError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise Corrupt(f"{folder} does not hold a state of this training: {reason}", remedy=_REMEDY) from error
+    return state
+
+
+def _loaded(path: Path, device: str) -> dict[str, Tensor]:
+    try:
+        tensors: dict[str, Tensor] = load_file(path, device=device)
+    except (SafetensorError, OSError) as error:
+        raise Corrupt(f"{path} cannot be read: {error}", remedy=_REMEDY) from error
+    return tensors

@@ -1,0 +1,218 @@
+"""Retrieve, rate, weigh: test pairs in, the same with weighted references out; no HTTP here, and no printing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from core.errors import Usage
+from core.items import BadItem
+from core.progress import Progress, Silent
+from core.records import Item, Origin, Reference, TestPair
+from indexer.index import ReferenceIndex
+from indexer.queries import SearchSettings
+from indexer.search import Retrieved
+from rater.rate import Candidate, Rater, RatingSettings, ToRate
+
+Asked = Literal["one", "rated"]
+_AT_ONCE: Final = 200  # test pairs: what is held in memory at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugmentSettings:
+    """How references are found, rated and weighed; all of it goes into signatures."""
+
+    search: SearchSettings = field(default_factory=SearchSettings)
+    rating: RatingSettings = field(default_factory=RatingSettings)
+    gold: Asked = "one"  # or what the rater gives it
+    parrot: float | Literal["rated", "off"] = "rated"  # the utterance itself as a reference
+    weights: Asked = "rated"  # "one" asks no rater for the retrieved
+
+    def __post_init__(self) -> None:
+        if self.gold not in ("one", "rated"):
+            raise Usage(f"gold={self.gold!r} is not known", remedy="one or rated")
+        if self.weights not in ("one", "rated"):
+            raise Usage(f"weights={self.weights!r} is not known", remedy="one or rated")
+        if isinstance(self.parrot, str) and self.parrot not in ("rated", "off"):
+            raise Usage(f"parrot={self.parrot!r} is not known", remedy="rated, off, or a number from -1 to 1")
+        if not isinstance(self.parrot, str) and not -1 <= self.parrot <= 1:
+            raise Usage(f"a parrot of weight {self.parrot} is out of range", remedy="from -1 to 1")
+
+    @property
+    def needs_rater(self) -> bool:
+        """Whether anything is rated."""
+        return "rated" in (self.gold, self.parrot, self.weights)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Augmented:
+    """An item with its weighted references, what was excluded on the way, and why nothing was found."""
+
+    item: Item
+    excluded: Mapping[str, int]
+    note: str = ""
+
+
+def augment(
+    items: Iterable[Item | BadItem],
+    index: ReferenceIndex,
+    rater: Rater | None,
+    settings: AugmentSettings,
+    progress: Progress | None = None,
+) -> Iterator[Augmented | BadItem]:
+    """Every item with further references, in the order given; what came as retrieved or parrot is found anew.
+
+    An item without an utterance, or without a gold where one is needed, keeps the references that it came with.
+    """
+    if settings.needs_rater and rater is None:
+        raise Usage("something is to be rated, and there is no rater", remedy="give one, or weights of one")
+    progress = progress or Silent()
+    progress.stage("references", None, "items")
+    for batch in _batches(items):
+        good = [one for one in batch if isinstance(one, Item)]
+        found = iter(_augmented(good, index, rater, settings))
+        for one in batch:
+            yield next(found) if isinstance(one, Item) else one
+        progress.advance(len(batch))
+
+
+def _batches(items: Iterable[Item | BadItem]) -> Iterator[list[Item | BadItem]]:
+    batch = list[Item | BadItem]()
+    for item in items:
+        batch.append(item)
+        if len(batch) == _AT_ONCE:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _augmented(
+    items: Sequence[Item], index: ReferenceIndex, rater: Rater | None, settings: AugmentSettings
+) -> list[Augmented]:
+    found = index.search([item.pair for item in items], settings.search)
+    pairs = [_with_references(item.pair, one, settings) for item, one in zip(items, found, strict=True)]
+    if rater is not None and settings.needs_rater:
+        pairs = _rated(pairs, rater, settings)
+    return [
+        Augmented(item=replace(item, pair=pair), excluded=one.excluded, note=one.note)
+        for item, pair, one in zip(items, pairs, found, strict=True)
+    ]
+
+
+def _with_references(pair: TestPair, found: Retrieved, settings: AugmentSettings) -> TestPair:
+    """Golds and what people supplied first, then the parrot, then what was found; weighted where no rater is asked."""
+    own = tuple(one for one in pair.references if one.is_own)
+    parrot = list[Reference]()
+    if settings.parrot != "off" and pair.utterance is not None and pair.utterance.strip():
+        weight = None if settings.parrot == "rated" else float(settings.parrot)
+        parrot.append(Reference(text=pair.utterance, source=Origin.PARROT, weight=weight))
+    weight = 1.0 if settings.weights == "one" else None
+    retrieved = [replace(one, weight=weight) for one in found.references]
+    return replace(pair, references=(*own, *parrot, *retrieved))
+
+
+def _rated(pairs: Sequence[TestPair], rater: Rater, settings: AugmentSettings) -> list[TestPair]:
+    """With ratings, and weights out of them, wherever the settings ask for them and there is a gold to rate against."""
+    golds = [
+        tuple(one.text for one in pair.references if one.source is Origin.GOLD and one.text.strip()) for pair in pairs
+    ]
+    rateable = [number for number, pair in enumerate(pairs) if pair.utterance and golds[number]]
+    places = [
+        [place for place, one in enumerate(pair.references) if _is_rated(one, settings)] if pair.utterance else []
+        for pair in pairs
+    ]
+    asked = [
+        ToRate(
+            utterance=pairs[number].utterance or "",
+            golds=golds[number],
+            candidates=tuple(_candidate(pairs[number].references[place]) for place in places[number]),
+        )
+        for number in rateable
+    ]
+    rated = list(pairs)
+    for number, ratings in zip(rateable, rater.rate(asked, settings.rating), strict=True):
+        references = list(pairs[number].references)
+        for place, rating in zip(places[number], ratings, strict=True):
+            references[place] = replace(references[place], rating=rating, weight=rating)
+        rated[number] = replace(pairs[number], references=tuple(references))
+    return rated
+
+
+def _is_rated(reference: Reference, settings: AugmentSettings) -> bool:
+    if reference.source is Origin.GOLD:
+        return settings.gold == "rated"
+    if reference.source is Origin.PARROT:
+        return settings.parrot == "rated"
+    return reference.source is Origin.RETRIEVED and settings.weights == "rated"
+
+
+def _candidate(reference: Reference) -> Candidate:
+    return Candidate(text=reference.text, utterance=reference.more.get("utterance"))
+
+
+# What made them
+
+
+def provenance(index: ReferenceIndex, rater: Rater | None, settings: AugmentSettings) -> dict[str, str]:
+    """What both forms of a signature say of retrieval and rating."""
+    said = {
+        "k": str(settings.search.k),
+        "mode": settings.search.mode,
+        "gold": settings.gold,
+        "parrot": settings.parrot if isinstance(settings.parrot, str) else f"{settings.parrot:g}",
+        "weights": settings.weights,
+    }
+    if rater is not None and settings.needs_rater:
+        said |= {"combine": settings.rating.combine, "cal": settings.rating.calibration}
+    said["index"] = index.spec
+    if rater is not None and settings.needs_rater:
+        said["rater"] = rater.spec
+    return said
+
+
+def provenance_details(index: ReferenceIndex, settings: AugmentSettings) -> dict[str, str]:
+    """What the full form has beside that."""
+    manifest, search = index.manifest, settings.search
+    said: dict[str, Any] = {
+        "vectors": f"{manifest.vectors.name}#{manifest.vectors.sha256[:12]}",
+        "norm-words": "yes" if manifest.sentence.norm_words else "no",
+        "oov": manifest.sentence.oov,
+        "weighting": manifest.sentence.weighting,
+        "index-tok": manifest.tokenizer,
+        "depth": search.depth or "auto",
+        "near": f"{search.near:g}",
+        "near-tokens": search.near_tokens,
+        "after": search.after.isoformat() if search.after else "",
+        "before": search.before.isoformat() if search.before else "",
+        "exclude-logs": ",".join(search.exclude_logs),
+    }
+    if search.is_dialog:
+        said |= {"alpha": f"{search.alpha:g}", "epsilon": f"{search.epsilon:g}"}
+    return {key: str(value) for key, value in said.items() if value != ""}
+
+
+def as_json(item: Item) -> dict[str, Any]:
+    """An item as a line of a test file, with all that is known of its references."""
+    pair = item.pair
+    return {
+        "id": pair.id,
+        **({"turns": list(pair.turns)} if len(pair.turns) > 1 else {"utterance": pair.utterance} if pair.turns else {}),
+        "references": [_reference_json(one) for one in pair.references],
+        **({"replies": dict(item.replies)} if item.replies else {}),
+        **({"ratings": {name: list(given) for name, given in item.ratings.items()}} if item.ratings else {}),
+        **({"dialogue": pair.dialogue} if pair.dialogue is not None else {}),
+        **({"time": pair.time.isoformat()} if pair.time is not None else {}),
+        **({"exclude": list(pair.exclude)} if pair.exclude else {}),
+    }
+
+
+def _reference_json(one: Reference) -> dict[str, Any]:
+    known = {"weight": one.weight, "similarity": one.similarity, "rating": one.rating}
+    return {
+        "text": one.text,
+        "source": one.source.value,
+        **{name: value for name, value in known.items() if value is not None},
+        **one.more,
+    }

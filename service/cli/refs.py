@@ -1,0 +1,83 @@
+"""`refaug refs`: weighted references for a test file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.errors import Usage
+from core.items import BadItem, read_items
+from service.cli.common import file_or_stdin, print_json_line
+from service.cli.index_common import ModeOption, ThreadsOption
+from service.cli.progress import shown_progress
+from service.cli.references import (
+    AfterOption,
+    Asked,
+    BeforeOption,
+    CalibratedFlag,
+    CombineOption,
+    CountOption,
+    ExcludeLogOption,
+    GoldOption,
+    IndexOption,
+    ParrotOption,
+    RaterOption,
+    WeightsOption,
+    opened,
+)
+from service.cli.score import StrictFlag, report_problems, require_all
+
+
+def refs_command(
+    context: typer.Context,
+    items: Annotated[Path, typer.Argument(help="A test file; - for JSONL from stdin.")],
+    index: IndexOption = None,
+    rater: RaterOption = None,
+    k: CountOption = 15,
+    mode: ModeOption = "embedding-utterance",
+    gold: GoldOption = "one",
+    parrot: ParrotOption = "rated",
+    weights: WeightsOption = "rated",
+    combine: CombineOption = "first",
+    calibrated: CalibratedFlag = False,
+    exclude_log: ExcludeLogOption = None,
+    after: AfterOption = None,
+    before: BeforeOption = None,
+    threads: ThreadsOption = None,
+    strict: StrictFlag = False,
+) -> None:
+    """Weighted references for every item of a test file, as a test file again, with where each comes from."""
+    from service.augment import as_json, augment  # noqa: PLC0415
+
+    if index is None:
+        raise Usage("no index is named", remedy="--index NAME: refaug index list")
+    settings = Asked(
+        k=k,
+        mode=mode,
+        gold=gold,
+        parrot=parrot,
+        weights=weights,
+        combine=combine,
+        calibrated=calibrated,
+        exclude_log=tuple(exclude_log or ()),
+        after=after,
+        before=before,
+    ).settings()
+    bad = list[BadItem]()
+    with (
+        shown_progress(quiet=context.obj.quiet) as progress,
+        file_or_stdin(items) as path,
+        opened(context.obj, index, rater, settings, threads) as (found, weigher),
+    ):
+        for one in augment(read_items(path), found, weigher, settings, progress):
+            if isinstance(one, BadItem):
+                bad.append(one)
+                continue
+            line = as_json(one.item)
+            line |= {"excluded": dict(one.excluded)} if one.excluded else {}
+            line |= {"note": one.note} if one.note else {}
+            print_json_line(line)
+        report_problems(bad, (), progress)
+    require_all(bad, strict=strict)

@@ -1,0 +1,58 @@
+"""The page about raters does what it shows, and its tables are those of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from acceptance.examples import ROOT, run, whole
+
+from rater.making import PRESETS
+from rater.mining import LEAST_UTTERANCES
+from rater.model import RaterConfig
+from rater.rate import COMBINES
+from rater.train import TrainConfig
+
+PAGE = ROOT / "docs" / "raters.md"
+
+
+def rows(start: str) -> list[list[str]]:
+    """The body of the first table after some text of the page."""
+    found = re.search(r"^\|[^\n]*\|\n\|[-| ]+\|\n((?:\|[^\n]*\|\n)*)", PAGE.read_text("utf-8").split(start, 1)[1], re.M)
+    assert found is not None
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in found[1].splitlines()]
+
+
+def test_every_example_of_the_page_gives_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(whole(PAGE), tmp_path, monkeypatch, capfd)
+
+
+def test_the_presets_are_those_of_the_code() -> None:
+    layers = RaterConfig().layers
+    shown = {row[0].strip("`"): tuple(row[1:6]) for row in rows("## The network")}
+    assert shown == {
+        name: (
+            str(one.embedding),
+            f"{one.hidden} each way",
+            f"{layers} × {one.width}",
+            f"{one.pieces:,}",
+            f"{one.batch:,}",
+        )
+        for name, one in PRESETS.items()
+    }
+
+
+def test_the_ways_to_combine_are_those_of_the_code() -> None:
+    assert [row[0].strip("`") for row in rows("<!-- combines -->")] == list(COMBINES)
+
+
+def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
+    text = PAGE.read_text("utf-8")
+    defaults = TrainConfig()
+    assert f"Below {LEAST_UTTERANCES} such utterances" in text
+    assert f"at most {defaults.epochs} epochs" in text
+    assert f"written every {defaults.save_every} batches" in text
+    assert f"{RaterConfig().max_tokens} pieces of a text" in text

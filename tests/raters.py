@@ -1,0 +1,95 @@
+"""Tiny corpora and networks for tests of the rater: texts of drawn piece ids; those that belong share a topic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from core.progress import Silent
+from rater.examples import Corpus, Examples, ExampleSettings
+from rater.model import BiGRURater, RaterConfig
+from rater.train import OnEpoch, OnNow, TrainConfig, Trained, train
+
+FIRST_PIECE = 2  # after pad and unk
+TOPICS = 6  # the first pieces; every text of an utterance and its responses holds the utterance's
+
+
+def tiny_corpus(
+    seed: int = 1, utterances: int = 120, responses: int = 3, words: int = 24, *, related: bool = True
+) -> Corpus:
+    """So many utterances with so many responses each, of 2 to 6 of `words` different pieces.
+
+    With `related=False` the responses of all utterances are dealt out anew, so that nothing can be learnt.
+    """
+    rng = np.random.default_rng(seed)
+    topics = rng.integers(0, TOPICS, utterances)
+    texts = [[_text(topic, words, rng) for _ in range(1 + responses)] for topic in topics.tolist()]
+    if not related:
+        dealt = rng.permutation(utterances * responses)
+        pool = [text for own in texts for text in own[1:]]
+        texts = [
+            [own[0], *(pool[at] for at in dealt[place * responses : (place + 1) * responses])]
+            for place, own in enumerate(texts)
+        ]
+    return corpus_of(texts, names=rng.integers(0, 2**63, utterances).tolist())
+
+
+def _text(topic: int, words: int, rng: np.random.Generator) -> list[int]:
+    pieces = [FIRST_PIECE + TOPICS + piece for piece in rng.integers(0, words - TOPICS, rng.integers(1, 6)).tolist()]
+    return [*pieces[:1], FIRST_PIECE + topic, *pieces[1:]]
+
+
+def corpus_of(texts: list[list[list[int]]], names: list[int] | None = None) -> Corpus:
+    """The corpus of these texts: each utterance's pieces, and after them those of its responses."""
+    flat = [text for own in texts for text in own]
+    return Corpus(
+        pieces=np.array([piece for text in flat for piece in text], np.uint16),
+        start=np.cumsum([0, *map(len, flat)], dtype=np.int64),
+        first=np.cumsum([0, *map(len, texts)], dtype=np.int64),
+        names=np.array(range(len(texts)) if names is None else names, np.uint64),
+    )
+
+
+def tiny_model(
+    vocabulary: int = FIRST_PIECE + 24,
+    *,
+    embedding: int = 8,
+    hidden: int = 8,
+    width: int = 16,
+    layers: int = 2,
+    max_tokens: int = 16,
+    seed: int = 1,
+) -> BiGRURater:
+    """A network of such sizes with drawn weights."""
+    torch.manual_seed(seed)
+    return BiGRURater(
+        RaterConfig(
+            vocabulary=vocabulary,
+            embedding=embedding,
+            hidden=hidden,
+            width=width,
+            layers=layers,
+            max_tokens=max_tokens,
+        )
+    )
+
+
+def tiny_examples(corpus: Corpus | None = None, **given: Any) -> tuple[Examples, Examples]:
+    """Training and validation examples, of a corpus of 80 utterances unless another is given."""
+    settings = ExampleSettings(**{"batch": 40, "validation_share": 0.3, **given})
+    corpus = corpus or tiny_corpus(utterances=80)
+    return Examples(corpus, "train", settings, 16), Examples(corpus, "validation", settings, 16)
+
+
+def tiny_training(
+    folder: Path,
+    on_now: OnNow = lambda _now: None,
+    on_epoch: OnEpoch = lambda _figures: None,
+    **config: Any,
+) -> Trained:
+    """Train a tiny network on them, always from the same first weights, saved after every other batch."""
+    asked = TrainConfig(**{"epochs": 3, "learning_rate": 0.01, "save_every": 2, **config})
+    return train(tiny_model(), *tiny_examples(), asked, folder, Silent(), on_now, on_epoch)
