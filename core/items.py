@@ -30,6 +30,8 @@ FIELDS: Final = (
     "dialogue",
     "time",
     "exclude",
+    "excluded",  # this and the note are what `refaug refs` adds
+    "note",
 )
 _REFERENCE_NUMBERS: Final = {"weight": (-1.0, 1.0), "rating": (-1.0, 1.0), "similarity": (-math.inf, math.inf)}
 _READ: Final = frozenset({"text", "source", "weight", "similarity", "rating", "ratings", "scale"})
@@ -308,6 +310,35 @@ def _scale(value: object, at: str) -> tuple[float, float]:
     if low >= high:
         raise _Wrong(at, f"its lowest rating, {low:g}, is not below its highest, {high:g}")
     return low, high
+
+
+# ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def item_json(item: Item) -> dict[str, Any]:
+    """An item as a line of a test file, with all that is known of its references."""
+    pair = item.pair
+    return {
+        "id": pair.id,
+        **({"turns": list(pair.turns)} if len(pair.turns) > 1 else {"utterance": pair.utterance} if pair.turns else {}),
+        "references": [reference_json(one) for one in pair.references],
+        **({"replies": dict(item.replies)} if item.replies else {}),
+        **({"ratings": {name: list(given) for name, given in item.ratings.items()}} if item.ratings else {}),
+        **({"dialogue": pair.dialogue} if pair.dialogue is not None else {}),
+        **({"time": pair.time.isoformat()} if pair.time is not None else {}),
+        **({"exclude": list(pair.exclude)} if pair.exclude else {}),
+    }
+
+
+def reference_json(one: Reference) -> dict[str, Any]:
+    """A reference as it stands in such a line."""
+    known = {"weight": one.weight, "similarity": one.similarity, "rating": one.rating}
+    return {
+        "text": one.text,
+        "source": one.source.value,
+        **{name: value for name, value in known.items() if value is not None},
+        **one.more,
+    }
 
 
 # ── line-aligned files ────────────────────────────────────────────────────────────────────────────────────────────

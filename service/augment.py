@@ -95,15 +95,19 @@ def _augmented(
     pairs = [_with_references(item.pair, one, settings) for item, one in zip(items, found, strict=True)]
     if rater is not None and settings.needs_rater:
         pairs = _rated(pairs, rater, settings)
-    return [
-        Augmented(item=replace(item, pair=pair), excluded=one.excluded, note=one.note)
-        for item, pair, one in zip(items, pairs, found, strict=True)
-    ]
+    return [_finished(item, pair, one) for item, pair, one in zip(items, pairs, found, strict=True)]
+
+
+def _finished(item: Item, pair: TestPair, found: Retrieved) -> Augmented:
+    """Without what should have been rated and could not be: a reference without a weight would spoil the item."""
+    kept = tuple(one for one in pair.references if one.is_own or one.weight is not None)
+    note = found.note or ("no_gold" if len(kept) < len(pair.references) else "")
+    return Augmented(item=replace(item, pair=replace(pair, references=kept)), excluded=found.excluded, note=note)
 
 
 def _with_references(pair: TestPair, found: Retrieved, settings: AugmentSettings) -> TestPair:
     """Golds and what people supplied first, then the parrot, then what was found; weighted where no rater is asked."""
-    own = tuple(one for one in pair.references if one.is_own)
+    own = tuple(_unrated(one) for one in pair.references if one.is_own)
     parrot = list[Reference]()
     if settings.parrot != "off" and pair.utterance is not None and pair.utterance.strip():
         weight = None if settings.parrot == "rated" else float(settings.parrot)
@@ -113,16 +117,18 @@ def _with_references(pair: TestPair, found: Retrieved, settings: AugmentSettings
     return replace(pair, references=(*own, *parrot, *retrieved))
 
 
+def _unrated(own: Reference) -> Reference:
+    """A gold without what an earlier run had the rater say of it; what people supplied as it is."""
+    return replace(own, weight=None, rating=None) if own.source is Origin.GOLD else own
+
+
 def _rated(pairs: Sequence[TestPair], rater: Rater, settings: AugmentSettings) -> list[TestPair]:
     """With ratings, and weights out of them, wherever the settings ask for them and there is a gold to rate against."""
     golds = [
         tuple(one.text for one in pair.references if one.source is Origin.GOLD and one.text.strip()) for pair in pairs
     ]
-    rateable = [number for number, pair in enumerate(pairs) if pair.utterance and golds[number]]
-    places = [
-        [place for place, one in enumerate(pair.references) if _is_rated(one, settings)] if pair.utterance else []
-        for pair in pairs
-    ]
+    rateable = [number for number, pair in enumerate(pairs) if (pair.utterance or "").strip() and golds[number]]
+    places = [[place for place, one in enumerate(pair.references) if _is_rated(one, settings)] for pair in pairs]
     asked = [
         ToRate(
             utterance=pairs[number].utterance or "",
@@ -161,7 +167,7 @@ def provenance(index: ReferenceIndex, rater: Rater | None, settings: AugmentSett
         "k": str(settings.search.k),
         "mode": settings.search.mode,
         "gold": settings.gold,
-        "parrot": settings.parrot if isinstance(settings.parrot, str) else f"{settings.parrot:g}",
+        "parrot": settings.parrot if isinstance(settings.parrot, str) else _digits(settings.parrot),
         "weights": settings.weights,
     }
     if rater is not None and settings.needs_rater:
@@ -170,6 +176,11 @@ def provenance(index: ReferenceIndex, rater: Rater | None, settings: AugmentSett
     if rater is not None and settings.needs_rater:
         said["rater"] = rater.spec
     return said
+
+
+def _digits(number: float) -> str:
+    """As many as tell it from every other number, and no more."""
+    return repr(float(number)).removesuffix(".0")
 
 
 def provenance_details(index: ReferenceIndex, settings: AugmentSettings) -> dict[str, str]:
@@ -182,37 +193,12 @@ def provenance_details(index: ReferenceIndex, settings: AugmentSettings) -> dict
         "weighting": manifest.sentence.weighting,
         "index-tok": manifest.tokenizer,
         "depth": search.depth or "auto",
-        "near": f"{search.near:g}",
+        "near": _digits(search.near),
         "near-tokens": search.near_tokens,
         "after": search.after.isoformat() if search.after else "",
         "before": search.before.isoformat() if search.before else "",
         "exclude-logs": ",".join(search.exclude_logs),
     }
     if search.is_dialog:
-        said |= {"alpha": f"{search.alpha:g}", "epsilon": f"{search.epsilon:g}"}
+        said |= {"alpha": _digits(search.alpha), "epsilon": _digits(search.epsilon)}
     return {key: str(value) for key, value in said.items() if value != ""}
-
-
-def as_json(item: Item) -> dict[str, Any]:
-    """An item as a line of a test file, with all that is known of its references."""
-    pair = item.pair
-    return {
-        "id": pair.id,
-        **({"turns": list(pair.turns)} if len(pair.turns) > 1 else {"utterance": pair.utterance} if pair.turns else {}),
-        "references": [_reference_json(one) for one in pair.references],
-        **({"replies": dict(item.replies)} if item.replies else {}),
-        **({"ratings": {name: list(given) for name, given in item.ratings.items()}} if item.ratings else {}),
-        **({"dialogue": pair.dialogue} if pair.dialogue is not None else {}),
-        **({"time": pair.time.isoformat()} if pair.time is not None else {}),
-        **({"exclude": list(pair.exclude)} if pair.exclude else {}),
-    }
-
-
-def _reference_json(one: Reference) -> dict[str, Any]:
-    known = {"weight": one.weight, "similarity": one.similarity, "rating": one.rating}
-    return {
-        "text": one.text,
-        "source": one.source.value,
-        **{name: value for name, value in known.items() if value is not None},
-        **one.more,
-    }

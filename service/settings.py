@@ -43,6 +43,11 @@ class Settings:
         return self.home / "raters"
 
     @property
+    def reference_sets(self) -> Path:
+        """The folder of the frozen reference sets."""
+        return self.home / "reference-sets"
+
+    @property
     def cache(self) -> Path:
         """The folder of what can be made again."""
         return self.home / "cache"

@@ -159,6 +159,14 @@ def shown(value: object) -> str:
     return str(value)
 
 
+def print_published(kind: str, name: str, version: str, *, as_json: bool) -> None:
+    """Which version a name stands for from now on."""
+    if as_json:
+        print_json({kind: name, "published": version})
+    else:
+        print_line(f"{kind} {name}@{version} {'are' if kind == 'vectors' else 'is'} published")
+
+
 def counted(number: int, noun: str) -> str:
     """`1 pair`, `2 pairs`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

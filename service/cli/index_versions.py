@@ -17,6 +17,7 @@ from service.cli.common import (
     parse_size,
     print_json,
     print_line,
+    print_published,
 )
 from service.cli.index_common import (
     NameArgument,
@@ -131,7 +132,7 @@ def compact_command(
     print_built(built, as_json=as_json)
 
 
-def publish_command(context: typer.Context, index: SpecArgument) -> None:
+def publish_command(context: typer.Context, index: SpecArgument, as_json: JsonFlag = False) -> None:
     """Let a version serve: one that was built without publishing, or an older one."""
     from indexer.update import publish_version  # noqa: PLC0415  compiles
     from service.retrieval import places_of  # noqa: PLC0415
@@ -140,20 +141,21 @@ def publish_command(context: typer.Context, index: SpecArgument) -> None:
     if not at:
         raise Usage(f"{index!r} names no version", remedy="give NAME@VERSION: refaug index list")
     publish_version(places_of(context.obj), name, version)
-    print_line(f"index {name}@{version} is published")
+    print_published("index", name, version, as_json=as_json)
 
 
 def rollback_command(
     context: typer.Context,
     name: NameArgument,
     to: Annotated[str | None, typer.Option(help="The version to go back to.", metavar="VERSION")] = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Let the version before the published one serve again."""
     from indexer.update import rollback  # noqa: PLC0415  compiles
     from service.retrieval import places_of  # noqa: PLC0415
 
     version = rollback(places_of(context.obj), name, to)
-    print_line(f"index {name}@{version} is published")
+    print_published("index", name, version, as_json=as_json)
 
 
 def gc_command(

@@ -31,6 +31,7 @@ from service.cli import (
     rater,
     refs,
     score,
+    sets,
     tokenizer,
     transfer,
     vectors,
@@ -39,7 +40,9 @@ from service.cli.common import ReaderGone, report_error
 from service.settings import Settings
 
 _TYPER_INTERRUPTED: Final = 130
-_BEGIN_ANEW: Final = frozenset({"score", "meta", "diagnose"})  # commands that keep nothing of what they have done
+_BEGIN_ANEW: Final = frozenset(
+    {"score", "meta", "diagnose", "refs", "sets"}
+)  # they keep nothing of what they have done
 _REPORT: Final = "this is a fault of ours: please report it with the lines above"
 
 app = typer.Typer(
@@ -64,6 +67,7 @@ index.app.command("rollback")(index_versions.rollback_command)
 index.app.command("gc")(index_versions.gc_command)
 index.app.command("remove")(index_versions.remove_command)
 app.add_typer(rater.app, name="rater")
+app.add_typer(sets.app, name="sets")
 app.command("refs")(refs.refs_command)
 app.command("score")(score.score_command)
 app.add_typer(meta.app, name="meta")

@@ -18,6 +18,7 @@ from service.cli.common import (
     print_facts,
     print_json,
     print_line,
+    print_published,
     print_table,
 )
 from service.cli.progress import ShownProgress, shown_progress
@@ -265,7 +266,7 @@ def rate_command(
 
 
 @app.command("publish")
-def publish_command(context: typer.Context, rater: SpecArgument) -> None:
+def publish_command(context: typer.Context, rater: SpecArgument, as_json: JsonFlag = False) -> None:
     """Let a name stand for this version."""
     from service.artefacts import stored  # noqa: PLC0415
 
@@ -273,7 +274,7 @@ def publish_command(context: typer.Context, rater: SpecArgument) -> None:
     if not at:
         raise Usage(f"{rater!r} names no version", remedy="give NAME@VERSION: refaug rater list")
     stored(context.obj)["rater"].publish(name, version)
-    print_line(f"rater {name}@{version} is published")
+    print_published("rater", name, version, as_json=as_json)
 
 
 @app.command("rollback")
@@ -281,12 +282,13 @@ def rollback_command(
     context: typer.Context,
     name: NameArgument,
     to: Annotated[str | None, typer.Option(help="The version to go back to.", metavar="VERSION")] = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Let the name stand for the version before again."""
     from service.artefacts import stored  # noqa: PLC0415
 
     version = stored(context.obj)["rater"].rollback(name, to)
-    print_line(f"rater {name}@{version} is published")
+    print_published("rater", name, version, as_json=as_json)
 
 
 @app.command("gc")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from core.errors import Usage
-from core.items import BadItem, read_items
+from core.items import BadItem, item_json, read_items
 from service.cli.common import file_or_stdin, print_json_line
 from service.cli.index_common import ModeOption, ThreadsOption
 from service.cli.progress import shown_progress
@@ -49,7 +49,7 @@ def refs_command(
     strict: StrictFlag = False,
 ) -> None:
     """Weighted references for every item of a test file, as a test file again, with where each comes from."""
-    from service.augment import as_json, augment  # noqa: PLC0415
+    from service.augment import augment  # noqa: PLC0415
 
     if index is None:
         raise Usage("no index is named", remedy="--index NAME: refaug index list")
@@ -71,13 +71,15 @@ def refs_command(
         file_or_stdin(items) as path,
         opened(context.obj, index, rater, settings, threads) as (found, weigher),
     ):
-        for one in augment(read_items(path), found, weigher, settings, progress):
+        for one in augment(
+            read_items(path, called="stdin" if str(items) == "-" else str(items)), found, weigher, settings, progress
+        ):
             if isinstance(one, BadItem):
                 bad.append(one)
                 continue
-            line = as_json(one.item)
+            line = item_json(one.item)
             line |= {"excluded": dict(one.excluded)} if one.excluded else {}
             line |= {"note": one.note} if one.note else {}
             print_json_line(line)
-        report_problems(bad, (), progress)
+        report_problems(bad, (), progress, rest="")
     require_all(bad, strict=strict)

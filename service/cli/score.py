@@ -183,9 +183,9 @@ def score_command(
     if as_json:
         print_json(found.as_json())
     elif as_tsv:
-        _print_tsv(found, level or LevelChoice.CORPUS)
+        print_tsv(found, level or LevelChoice.CORPUS)
     else:
-        _print_tables(found, level or LevelChoice.CORPUS)
+        print_tables(found, level or LevelChoice.CORPUS)
     require_all(found.bad_items, strict=strict)
 
 
@@ -259,12 +259,14 @@ def metrics_of(specifications: Sequence[str], language: str | None) -> list[Metr
 # ── what goes out ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def report_problems(bad: Sequence[BadItem], warnings: Sequence[str], progress: Progress) -> None:
+def report_problems(
+    bad: Sequence[BadItem], warnings: Sequence[str], progress: Progress, *, rest: str = "; --json lists all"
+) -> None:
     """The first bad items, how many more, and what one should know about the rest."""
     for one in bad[:_SHOWN_PROBLEMS]:
         progress.warn(str(one))
     if len(bad) > _SHOWN_PROBLEMS:
-        progress.warn(f"and {counted(len(bad) - _SHOWN_PROBLEMS, 'more bad item')}; --json lists all")
+        progress.warn(f"and {counted(len(bad) - _SHOWN_PROBLEMS, 'more bad item')}{rest}")
     for warning in warnings:
         progress.warn(warning)
 
@@ -274,7 +276,7 @@ def require_all(bad: Sequence[BadItem], *, strict: bool) -> None:
     if strict and bad:
         raise BadInput(
             f"{counted(len(bad), 'item')} could not be used: {bad[0]}",
-            remedy="mend or remove it; without --strict the others are scored",
+            remedy="mend or remove it; without --strict the others are done all the same",
         )
 
 
@@ -288,7 +290,8 @@ def span(bounds: Sequence[float] | None, scale: float = 1.0) -> str:
     return "-" if bounds is None else f"[{number(bounds[0], scale)}, {number(bounds[1], scale)}]"
 
 
-def _print_tables(found: Evaluation, level: LevelChoice) -> None:
+def print_tables(found: Evaluation, level: LevelChoice) -> None:
+    """A table for each metric, and how the intervals were drawn."""
     for one in found.scores:
         if level is LevelChoice.REPLY:
             rows = [
@@ -349,7 +352,8 @@ def _comparison_table(one: MetricScores) -> tuple[tuple[str, ...], list[Sequence
     return ("system", "difference", "interval", "p bootstrap", "p randomisation", "replies"), rows
 
 
-def _print_tsv(found: Evaluation, level: LevelChoice) -> None:
+def print_tsv(found: Evaluation, level: LevelChoice) -> None:
+    """Rows for other programs, with the signature in each."""
     if level is LevelChoice.REPLY:
         print_cells("metric", "system", "item", "score", "problem", "signature")
     else:

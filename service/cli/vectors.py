@@ -18,6 +18,7 @@ from service.cli.common import (
     print_facts,
     print_json,
     print_line,
+    print_published,
     print_table,
 )
 from service.cli.progress import shown_progress
@@ -258,7 +259,7 @@ def write_command(
 
 
 @app.command("publish")
-def publish_command(context: typer.Context, vectors: SpecArgument) -> None:
+def publish_command(context: typer.Context, vectors: SpecArgument, as_json: JsonFlag = False) -> None:
     """Let a name stand for this version: one that was made without publishing, or another one."""
     from service.retrieval import places_of  # noqa: PLC0415  compiles
 
@@ -266,7 +267,7 @@ def publish_command(context: typer.Context, vectors: SpecArgument) -> None:
     if not at:
         raise Usage(f"{vectors!r} names no version", remedy="give NAME@VERSION: refaug vectors list")
     places_of(context.obj).vectors.publish(name, version)
-    print_line(f"vectors {name}@{version} are published")
+    print_published("vectors", name, version, as_json=as_json)
 
 
 @app.command("rollback")
@@ -274,12 +275,13 @@ def rollback_command(
     context: typer.Context,
     name: NameArgument,
     to: Annotated[str | None, typer.Option(help="The version to go back to.", metavar="VERSION")] = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Let the name stand for the version before again; indexes keep the vectors that they were built with."""
     from service.retrieval import places_of  # noqa: PLC0415  compiles
 
     version = places_of(context.obj).vectors.rollback(name, to)
-    print_line(f"vectors {name}@{version} are published")
+    print_published("vectors", name, version, as_json=as_json)
 
 
 @app.command("gc")

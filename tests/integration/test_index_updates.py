@@ -379,6 +379,16 @@ def test_an_index_whose_log_is_gone_can_be_removed(indexed):
     assert (again.code, again.error["code"]) == (3, "not_found")
 
 
+def test_publishing_and_rolling_back_say_as_json_which_version_serves(indexed):
+    first = indexed.places.indexes.current("chat")
+    indexed.build("chat", "--again")
+    second = indexed.places.indexes.current("chat")
+    assert second != first
+    assert indexed.run("index", "rollback", "chat") == {"index": "chat", "published": first}
+    assert indexed.run("index", "publish", f"chat@{second}") == {"index": "chat", "published": second}
+    assert indexed.places.indexes.current("chat") == second
+
+
 def test_an_index_that_is_read_is_not_removed(indexed):
     with indexed.places.indexes.open("chat"):
         refused = indexed.home("index", "remove", "chat", "--yes", "--json")

@@ -1,0 +1,46 @@
+"""The page about frozen sets does what it shows, and its tables are those of the code."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from acceptance.examples import ROOT, run, whole
+
+from service.cases import ENOUGH
+from service.reference_sets import FORMAT_VERSION, KIND, LEAST_PREFIX, Derivation, Purpose, SetManifest
+
+PAGE = ROOT / "docs" / "sets.md"
+TEXT = PAGE.read_text("utf-8")
+
+
+def first_cells(heading: str) -> list[str]:
+    """The names in the first column of the table under a heading."""
+    found = re.search(rf"^## {heading}$.*?^\|[^\n]*\|\n\|[-| ]+\|\n((?:\|[^\n]*\|\n)*)", TEXT, re.M | re.S)
+    assert found is not None
+    return [name for line in found[1].splitlines() for name in re.findall(r"`([^`]+)`", line.split("|")[1])]
+
+
+def test_every_example_of_the_page_gives_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(whole(PAGE), tmp_path, monkeypatch, capfd)
+
+
+def test_the_page_has_every_key_of_the_manifest() -> None:
+    assert sorted(first_cells("On disk")) == sorted(field.name for field in fields(SetManifest))
+
+
+def test_the_page_has_everything_that_can_be_derived() -> None:
+    options = {"weights": "--reference-weights", "parrot": "--parrot", "gold": "--gold", "k": "-k"}
+    assert first_cells("Other weights") == [options[field.name] for field in fields(Derivation)]
+
+
+def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
+    assert (LEAST_PREFIX, ENOUGH) == (6, 3)
+    assert "the first six characters are enough" in TEXT
+    assert "fewer than three references beside the gold" in TEXT
+    assert f"`{KIND}`, {FORMAT_VERSION} |" in TEXT
+    assert all(f"`{one}`" in TEXT for one in Purpose)

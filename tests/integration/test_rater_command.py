@@ -1,0 +1,459 @@
+"""`refaug rater …`: trained to the same bits however often it is stopped, kept in versions, asked by hand."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import torch
+from integration.conftest import ROOT, Driver, Home, Result
+
+from core import ingest as ingesting
+from core.artefacts import MANIFEST, verify_files
+from core.files import read_json
+from core.ingest import IngestOrder
+from core.progress import Silent
+from core.versions import Versions
+from rater.mining import LEAST_UTTERANCES
+from service.cli.main import main
+
+SMALL = ("--preset", "small", "--epochs", "2", "--threads", "1", "--max-tokens", "12", "--positives", "250")
+TRAIN = ("rater", "train", "chat", *SMALL)
+RATE = ("where do you buy your tea", "at the market", "in the old shop", "the bus was late", "")
+THINGS = ("tea", "soup", "bread", "milk", "a lamp", "the paper", "a map", "flowers", "shoes", "a bell")
+PLACES = ("market", "harbour", "old shop", "station", "corner", "mill", "library", "bridge")
+ASKS = ("where do you buy {}", "who sells you {}", "where would you get {}", "how did you find {}")
+WHEN = ("today", "on sundays", "in winter", "at night", "now", "after work")
+ANSWERS = ("at the {}", "near the {} i think", "my aunt gets it by the {}", "never at the {}")
+LEFT = ("cache", "raters")
+
+
+def talk(path: Path, utterances: int, seed: int = 1) -> Path:
+    """So many utterances, each answered three times in dialogues of their own."""
+    rng = random.Random(seed)
+    asked = [f"{ask.format(thing)} {when}" for ask, thing, when in product(ASKS, THINGS, WHEN)][:utterances]
+    said = [answer.format(place) for answer, place in product(ANSWERS, PLACES)]
+    rows = [(text, answer) for text in asked for answer in rng.sample(said, 3)]
+    lines = [orjson.dumps({"id": str(number), "turns": row}) for number, row in enumerate(rows)]
+    path.write_bytes(b"\n".join(lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def with_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a log that is long enough, and one that is not."""
+    folder = tmp_path_factory.mktemp("with-logs")
+    for name, utterances in (("chat", 240), ("short", 20)):
+        order = IngestOrder(sources=(str(talk(folder / f"{name}.jsonl", utterances)),), log=name)
+        ingesting.ingest(order, folder / "home/logs", Silent())
+    return folder / "home"
+
+
+@pytest.fixture(scope="module")
+def with_rater(with_logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with a rater, trained without an interruption."""
+    home = tmp_path_factory.mktemp("with-rater") / "home"
+    shutil.copytree(with_logs, home)
+    assert main(["--home", str(home), "--quiet", *TRAIN]) == 0
+    return home
+
+
+@pytest.fixture
+def logged(home: Home, with_logs: Path) -> Home:
+    shutil.copytree(with_logs, home.path)
+    return home
+
+
+@pytest.fixture
+def trained(home: Home, with_rater: Path) -> Home:
+    shutil.copytree(with_rater, home.path)
+    return home
+
+
+def version_folder(home: Path, name: str = "chat", number: int = 1) -> Path:
+    (found,) = (home / "raters" / name).glob(f"*.{number}")
+    return found
+
+
+def weights(home: Path, name: str = "chat", number: int = 1) -> bytes:
+    return (version_folder(home, name, number) / "weights.safetensors").read_bytes()
+
+
+def listed(home: Home) -> list[tuple[str, str, bool]]:
+    rows = home("rater", "list", "--json").json["raters"]
+    return [(row["name"], row["version"].partition(".")[2], row["published"]) for row in rows]
+
+
+def ratings(home: Home, *more: str, rater: str = "chat") -> list[float]:
+    result = home("rater", "rate", rater, *RATE, *more, "--json")
+    assert result.code == 0, result.err
+    found: list[float] = result.json["ratings"]
+    return found
+
+
+def in_cache(home: Home) -> list[str]:
+    return [path.name for path in sorted((home.path / "cache").glob("*"))]
+
+
+# ── training ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_was_trained_is_told_and_shown(trained: Home) -> None:
+    shown = trained("rater", "show", "chat", "--json").json
+    report, details = shown["report"], shown["details"]
+    assert (shown["name"], shown["version"].partition(".")[2], shown["kind"]) == ("chat", "1", "rater")
+    assert shown["config"] == {
+        "vocabulary": report["tokenizer"]["pieces"],
+        "embedding": 64,
+        "hidden": 64,
+        "width": 128,
+        "layers": 5,
+        "max_tokens": 12,
+    }
+    assert report["mined"] == {"utterances": 240, "positive_pairs": 240 * 3, "seconds": report["mined"]["seconds"]}
+    of = report["examples"]
+    assert of["train"]["utterances"] + of["validation"]["utterances"] == 240
+    assert [one["positive"] for one in of.values()] == [3 * one["utterances"] for one in of.values()]
+    assert of["train"]["an_epoch"] == 2 * 250
+    losses = [one["validation_loss"] for one in report["epochs"]]
+    assert report["validation_loss"] == min(losses)
+    assert report["best_epoch"] == 1 + losses.index(min(losses))
+    assert details["logs"] == {"chat": [part.sha256 for part in trained.open().manifest.parts]}
+    people = [" ".join(line.split()) for line in trained("rater", "show", "chat").out.splitlines()]
+    assert f"auc_good_vs_wrong {report['auc_good_vs_wrong']:.4f}" in people
+    assert "shared_utterances 240" in people
+    (row,) = trained("rater", "list", "--json").json["raters"]
+    assert row == {
+        "name": "chat",
+        "version": shown["version"],
+        "published": True,
+        "hidden": 64,
+        "auc_good_vs_wrong": round(report["auc_good_vs_wrong"], 4),
+        "id": shown["id"][:12],
+    }
+    assert in_cache(trained) == []
+
+
+def test_the_same_command_again_does_nothing_and_another_seed_another_version(trained: Home, with_rater: Path) -> None:
+    before = trained("rater", "show", "chat", "--json").json
+    again = trained(*TRAIN, "--json").json
+    assert (again["new"], again["published"], again["id"]) == (False, True, before["id"])
+    assert (again["version"], again["report"]) == (before["version"], before["report"])
+    assert listed(trained) == [("chat", "1", True)]
+    assert "--again trains it anew" in trained(*TRAIN).out
+    other = trained(*TRAIN, "--seed", "2", "--json").json
+    assert (other["new"], other["published"], other["version"].partition(".")[2]) == (True, True, "2")
+    assert other["id"] != before["id"]
+    assert weights(trained.path, number=2) != weights(trained.path)
+    unpublished = trained(*TRAIN, "--again", "--no-publish", "--json").json
+    assert (unpublished["new"], unpublished["published"], unpublished["id"]) == (True, False, before["id"])
+    assert weights(trained.path, number=3) == weights(with_rater)
+    assert listed(trained) == [("chat", "1", False), ("chat", "2", True), ("chat", "3", False)]
+
+    # what there is now is published, taken back and removed
+    day = other["version"].partition(".")[0]
+    first, second = (ratings(trained, rater=f"chat@{day}.{number}") for number in (1, 2))
+    assert ratings(trained) == second != first
+    assert trained("rater", "rollback", "chat").out == f"rater chat@{day}.1 is published\n"
+    assert ratings(trained) == first
+    none = trained("rater", "rollback", "chat")
+    assert (none.code, f"no version older than its published one, {day}.1" in none.err) == (4, True)
+    assert trained("rater", "publish", f"chat@{day}.3").out == f"rater chat@{day}.3 is published\n"
+    assert trained("rater", "rollback", "chat", "--to", f"{day}.1").code == 0
+    removed = trained("rater", "gc", "chat", "--keep", "1", "--json").json
+    assert removed == {"rater": "chat", "removed": [f"{day}.2"]}
+    assert listed(trained) == [("chat", "1", True), ("chat", "3", False)]
+    assert trained("rater", "gc", "chat", "--keep", "0").out == f"rater chat: 1 version removed: {day}.3\n"
+    assert ratings(trained) == first
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("train", "nowhere"), 3, "no log 'nowhere'"),
+        (("train", "chat", "chat", "--name", "x"), 2, "each named once"),
+        (("train", "chat", "--name", "../up"), 2, "'../up' is no name"),
+        (("train", "chat", "--preset", "huge"), 2, "there is no preset 'huge'"),
+        (("train", "chat", "--learning-rate", "0"), 2, "a learning rate of 0"),
+        (("train", "chat", "--learning-rate", "nan"), 2, "a learning rate of nan"),
+        (("train", "chat", "--device", "abacus"), 2, "device 'abacus'"),
+        (("train", "chat", "--validation-share", "1.5"), 2, "1.5"),
+        (("train", "chat", "--epochs", "0"), 2, "--epochs"),
+        (("train", "chat", "--memory", "much"), 2, "'much' is not a size"),
+        (("resume", "chat"), 3, "no training of rater 'chat' was stopped"),
+        (("resume", "../up"), 2, "'../up' is no name"),
+        (("show", "chat"), 3, "no rater 'chat'"),
+        (("show", "../logs"), 2, "'../logs' is no name"),
+        (("rate", "chat", "a", "b", "c"), 3, "no rater 'chat'"),
+        (("rate", "chat@yesterday", "a", "b", "c"), 3, "no rater 'chat'"),
+        (("rate", "chat", "a", "b", "c", "--combine", "median"), 2, "combine='median'"),
+        (("publish", "chat"), 2, "'chat' names no version"),
+        (("publish", "chat@2020-01-01.1"), 3, "no rater 'chat'"),
+        (("rollback", "chat"), 3, "no rater 'chat'"),
+        (("gc", "chat"), 3, "no rater 'chat'"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_leaves_nothing_behind(
+    logged: Home, arguments: tuple[str, ...], code: int, told: str
+) -> None:
+    before = sorted(logged.path.rglob("*"))
+    result = logged("rater", *arguments)
+    assert (result.code, told in result.err) == (code, True), result.err
+    assert [path for path in sorted(logged.path.rglob("*")) if path.name not in LEFT] == before
+
+
+def test_too_few_shared_utterances_are_told_with_those_that_are_needed(logged: Home) -> None:
+    result = logged("rater", "train", "short", *SMALL, "--json")
+    assert (result.code, result.error["code"]) == (3, "bad_input")
+    message = result.error["message"]
+    assert message.startswith("20 utterances of 4 words or more have several different responses in short")
+    assert f"at least {LEAST_UTTERANCES} are needed" in message
+    assert "--min-words" in result.error["remedy"]
+    assert listed(logged) == []
+    long = logged(*TRAIN, "--min-words", "7", "--json")
+    assert (long.code, "of 7 words or more" in long.error["message"]) == (3, True)
+
+
+def test_nothing_is_published_where_nobody_wants_it(logged: Home) -> None:
+    made = logged(*TRAIN, "--epochs", "1", "--name", "mine", "--no-publish", "--json").json
+    assert (made["name"], made["published"], made["new"]) == ("mine", False, True)
+    assert listed(logged) == [("mine", "1", False)]
+    assert logged("rater", "show", "mine").code == 4
+    assert logged("rater", "show", f"mine@{made['version']}").code == 0
+
+
+def test_two_trainings_of_one_name_do_not_mix(logged: Home) -> None:
+    with Versions(logged.path / "raters", "rater").writing("chat", "training rater chat"):
+        busy = logged(*TRAIN, "--json")
+    assert (busy.code, busy.error["code"]) == (4, "locked")
+    assert f"training rater chat, process {os.getpid()}" in busy.error["message"]
+
+
+# ── stopping ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def stopping(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Press Ctrl-C, so to speak, at the n-th step of Adam."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    step = torch.optim.Adam.step
+
+    def at(number: int) -> None:
+        taken = 0
+
+        def counted(self: torch.optim.Adam, *given: Any, **named: Any) -> Any:
+            nonlocal taken
+            taken += 1
+            if taken == number:
+                signal.raise_signal(signal.SIGINT)
+            return step(self, *given, **named)
+
+        monkeypatch.setattr(torch.optim.Adam, "step", counted)
+
+    yield at
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(("moment", "how"), [(1, "the same command"), (6, "the same command"), (6, "resume")])
+def test_ctrl_c_keeps_what_is_done_and_the_bits_are_the_same(
+    logged: Home, with_rater: Path, stopping: Any, moment: int, how: str
+) -> None:
+    stopping(moment)  # an epoch has four batches
+    stopped = logged(*TRAIN, "--json")
+    assert (stopped.code, stopped.error["code"]) == (5, "interrupted")
+    assert "goes on" in stopped.error["remedy"]
+    assert listed(logged) == []
+    (left,) = in_cache(logged)
+    assert left.startswith("rater-chat-")
+    result = logged("rater", "resume", "chat") if how == "resume" else logged(*TRAIN)
+    assert result.code == 0, result.err
+    epochs = [line.partition(":")[0] for line in result.err.splitlines() if line.startswith("epoch ") and "AUC" in line]
+    assert epochs == [f"epoch {number}" for number in range(1 + moment // 5, 3)]
+    assert weights(logged.path) == weights(with_rater)
+    assert (version_folder(logged.path) / "tokenizer.model").read_bytes() == (
+        version_folder(with_rater) / "tokenizer.model"
+    ).read_bytes()
+    assert (
+        read_json(version_folder(logged.path) / MANIFEST)["id"]
+        == read_json(version_folder(with_rater) / MANIFEST)["id"]
+    )
+    assert listed(logged) == [("chat", "1", True)]
+    assert in_cache(logged) == []
+    assert logged("rater", "resume", "chat").code == 3
+
+
+def test_other_settings_do_not_go_on_from_what_a_stopped_training_left(
+    logged: Home, with_rater: Path, stopping: Any
+) -> None:
+    stopping(6)
+    assert logged(*TRAIN, "--seed", "5").code == 5
+    assert logged(*TRAIN).code == 0
+    assert weights(logged.path) == weights(with_rater)
+    assert in_cache(logged) == []
+
+
+# ── killing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+# All that is loaded late is loaded once, and not in every process.
+PROGRAM = """if True:
+    import rater.making, rater.rate, service.cli.rater, torch
+    from core.engine import Engine
+    import faults
+
+    weight = torch.nn.Parameter(torch.ones(1))
+    torch.optim.Adam([weight]).step()
+    faults.serve()
+"""
+
+
+class WarmDriver(Driver):
+    """tests/faults.py as a process that has loaded torch."""
+
+    def __init__(self) -> None:
+        path = os.pathsep.join((str(ROOT), str(ROOT / "tests")))
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        )
+
+
+@pytest.fixture(scope="module")
+def killer() -> Iterator[WarmDriver]:
+    running = WarmDriver()
+    yield running
+    running.close()
+
+
+def require_whole(home: Path) -> list[str]:
+    """Every version there is has every byte that its manifest says; their numbers."""
+    manifests = sorted((home / "raters/chat").glob(f"*/{MANIFEST}"))
+    for manifest in manifests:
+        verify_files(manifest.parent, read_json(manifest))
+    return [manifest.parent.name.partition(".")[2] for manifest in manifests]
+
+
+def test_a_kill_leaves_the_published_rater_answering_and_the_same_command_finishes(
+    trained: Home, home_at: Any, killer: WarmDriver, tmp_path: Path
+) -> None:
+    command = ("--quiet", *TRAIN, "--seed", "7")
+    clean = home_at(tmp_path / "clean")
+    shutil.copytree(trained.path, clean.path)
+    code, seen = killer("--home", clean.path, *command)
+    assert code == 0
+    answers = [ratings(trained), ratings(clean)]
+    assert answers[0] != answers[1]
+    moments = [(kind, number) for kind in sorted(seen) for number in range(1, seen[kind] + 1)]
+    for at, (kind, number) in enumerate(random.Random(1).sample(moments, 3)):
+        home = home_at(tmp_path / f"killed-{at}")
+        shutil.copytree(trained.path, home.path)
+        assert killer("--home", home.path, *command, kind=kind, number=number)[0] == -signal.SIGKILL
+        require_whole(home.path)
+        (published,) = (version for _, version, is_published in listed(home) if is_published)
+        assert ratings(home) == answers[published != "1"], (kind, number)
+        assert home(*command).code == 0
+        newest = require_whole(home.path)[-1]
+        assert weights(home.path, number=int(newest)) == weights(clean.path, number=2), (kind, number)
+        assert listed(home)[-1] == ("chat", newest, True)
+        assert not any(name.startswith("rater-") for name in in_cache(home))
+
+
+# ── rating ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_texts_are_rated_by_hand(trained: Home) -> None:
+    result = trained("rater", "rate", "chat", *RATE, "--json").json
+    assert result["rater"] == f"chat@{version_folder(trained.path).name}#" + str(
+        trained("rater", "show", "chat", "--json").json["id"][:12]
+    )
+    assert (result["combine"], len(result["ratings"])) == ("first", 3)
+    assert all(-1 <= one <= 1 for one in result["ratings"])
+    people = trained("rater", "rate", "chat", *RATE).out
+    for one in result["ratings"]:
+        assert f"{one:+.4f}" in people
+    assert ratings(trained, "--to", "something else that was asked") == result["ratings"]  # U2 is not asked
+    mean, other = ratings(trained, "--combine", "mean"), ratings(trained, "--combine", "mean", "--to", "a shop")
+    assert mean != other
+    temperature = trained("rater", "show", "chat", "--json").json["temperature"]
+    odds = [torch.tensor((1 + one) / 2, dtype=torch.float64).logit() / temperature for one in result["ratings"]]
+    assert ratings(trained, "--calibrated") == pytest.approx([2 * float(one.sigmoid()) - 1 for one in odds], abs=1e-6)
+    alone = trained("rater", "rate", "chat", *RATE[:3], "--json").json["ratings"]
+    assert alone == pytest.approx(result["ratings"][:1], abs=1e-5)
+
+
+def test_a_rater_that_was_taken_to_another_home_gives_the_same_ratings(
+    trained: Home, home_at: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "chat.tar.zst"
+    assert trained("export", "rater", "chat", file, "--json").code == 0
+    other = home_at(tmp_path / "other")
+    imported = other("import", file, "--json")
+    assert imported.code == 0, imported.err
+    assert (imported.json["kind"], imported.json["name"], imported.json["published"]) == ("rater", "chat", True)
+    assert listed(other) == [("chat", "1", True)]
+    for more in ((), ("--combine", "mean"), ("--calibrated",)):
+        assert ratings(other, *more) == ratings(trained, *more)
+    assert weights(other.path) == weights(trained.path)
+
+
+def test_the_help_of_export_names_raters(home: Home) -> None:
+    assert "rater" in home("export", "--help").out
+
+
+# ── damage ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def damaged(home: Home, what: str) -> Path:
+    """Damage the only version in some way; the file that should be named."""
+    folder = version_folder(home.path)
+    path = folder / ("weights.safetensors" if what == "other bytes" else what.partition(" ")[0])
+    if what.endswith("shortened"):
+        path.write_bytes(path.read_bytes()[:-100])
+    elif what.endswith("missing"):
+        path.unlink()
+    elif what == "other bytes":
+        path.write_bytes(b"\xff" * path.stat().st_size)
+    else:
+        path.write_bytes(b"{")
+    return path
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "weights.safetensors shortened",
+        "weights.safetensors missing",
+        "other bytes",
+        "tokenizer.model shortened",
+        "report.json missing",
+        "manifest.json no JSON",
+    ],
+)
+def test_a_damaged_rater_is_named_with_its_file(trained: Home, what: str) -> None:
+    path = damaged(trained, what)
+    result: Result = trained("rater", "rate", "chat", *RATE, "--json")
+    assert (result.code, result.error["code"]) == (3, "corrupt"), result.err
+    assert str(path) in result.error["message"]
+
+
+def test_a_damaged_version_does_not_hide_the_others_from_the_list(trained: Home) -> None:
+    shutil.copytree(trained.path / "raters/chat", trained.path / "raters/other")
+    path = damaged(trained, "manifest.json no JSON")
+    result = trained("rater", "list", "--json")
+    assert result.code == 0, result.err
+    rows = {row["name"]: row for row in result.json["raters"]}
+    assert rows["other"]["hidden"] == 64
+    assert str(path) in rows["chat"]["id"]

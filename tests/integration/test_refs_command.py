@@ -1,0 +1,366 @@
+"""`refaug refs`, and `refaug score` with an index: the same references, weights and scores by either way."""
+
+from __future__ import annotations
+
+import io
+import random
+import shutil
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from integration.conftest import Home
+from integration.test_rater_command import SMALL, talk
+
+from core.items import read_items
+from core.records import Item, Origin
+from metrics.signature import Signature
+from service.cli.main import main
+
+ONE = ("--threads", "1")
+BOTH = ("--index", "chat", "--rater", "chat", *ONE)
+UNRATED = ("--index", "chat", "--parrot", "off", "--reference-weights", "one", *ONE)
+NO_INTERVALS = ("--draws", "0", "--json")
+SOURCES = {"gold": 0, "supplied": 0, "parrot": 1, "retrieved": 2}
+WORDS = ("at", "near", "the", "market", "mill", "i", "think", "it")
+ASKED = (
+    "where do you buy tea in autumn",
+    "who sells you bread at noon",
+    "where would you get shoes tomorrow",
+    "how did you find a map in winter",
+    "who sells you a lamp on mondays",
+    "where do you buy milk now",
+)
+
+
+@pytest.fixture(scope="module")
+def with_all(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a log, an index and a rater."""
+    folder = tmp_path_factory.mktemp("with-all")
+    for command in (
+        ("ingest", talk(folder / "chat.jsonl", 240), "--log", "chat"),
+        ("vectors", "train", "chat", "--dimensions", "8", "--epochs", "2", "--min-count", "1", *ONE),
+        ("index", "build", "chat", "--check-queries", "0", *ONE),
+        ("rater", "train", "chat", *SMALL),
+    ):
+        assert main(["--home", str(folder / "home"), "--quiet", *map(str, command)]) == 0
+    return folder / "home"
+
+
+@pytest.fixture
+def ready(home: Home, with_all: Path) -> Home:
+    shutil.copytree(with_all, home.path)
+    return home
+
+
+def items_of(count: int = 12) -> list[dict[str, Any]]:
+    """One or two golds, some with a supplied reference, two systems."""
+    rng = random.Random(1)
+    said = ["at the market", "near the mill i think", "never at the bridge", "my aunt gets it by the station"]
+    rows = []
+    for number in range(count):
+        references: list[Any] = rng.sample(said, 1 + number % 2)
+        if number % 3 == 0:
+            references.append({"text": "i would not know", "weight": -0.5})
+        replies = {"a": rng.choice(said), "b": " ".join(rng.choices(WORDS, k=5))}
+        rows.append({"id": f"i{number}", "utterance": ASKED[number % 6], "references": references, "replies": replies})
+    return rows
+
+
+def written(path: Path, rows: list[Any]) -> Path:
+    path.write_bytes(b"".join((row if isinstance(row, bytes) else orjson.dumps(row)) + b"\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def items(tmp_path: Path) -> Path:
+    return written(tmp_path / "items.jsonl", items_of())
+
+
+def rows_of(out: str) -> list[dict[str, Any]]:
+    return [orjson.loads(line) for line in out.splitlines()]
+
+
+def scored(home: Home, *arguments: Any) -> list[dict[str, Any]]:
+    result = home("score", *arguments, *NO_INTERVALS)
+    assert result.code == 0, result.err
+    found: list[dict[str, Any]] = result.json["scores"]
+    return found
+
+
+def signature_of(score: dict[str, Any]) -> Signature:
+    return Signature.parse(score["signature_full"])
+
+
+# ── references ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_item_is_a_line_with_its_references_in_order_and_where_they_come_from(ready: Home, items: Path) -> None:
+    result = ready("refs", items, *BOTH, "-k", "4")
+    assert result.code == 0, result.err
+    rows, given = rows_of(result.out), items_of()
+    assert [row["id"] for row in rows] == [row["id"] for row in given]
+    for row, before in zip(rows, given, strict=True):
+        assert (row["utterance"], row["replies"]) == (before["utterance"], before["replies"])
+        found = row["references"]
+        places = [SOURCES[one["source"]] for one in found]
+        assert places == sorted(places)
+        own = [one if isinstance(one, str) else one["text"] for one in before["references"]]
+        assert [one["text"] for one, place in zip(found, places, strict=True) if place == 0] == own
+        parrot, *retrieved = found[len(own) :]
+        assert (parrot["text"], parrot["weight"]) == (row["utterance"], parrot["rating"])
+        assert [one["rank"] for one in retrieved] == [1, 2, 3, 4]
+        assert [one["log"] for one in retrieved] == ["chat"] * 4
+        assert all(one["pair"].startswith("chat/") and one["utterance"] for one in retrieved)
+        similarities = [one["similarity"] for one in retrieved]
+        assert similarities == sorted(similarities, reverse=True)
+        for one in (parrot, *retrieved):
+            assert -1 <= one["rating"] == one["weight"] <= 1
+        assert {one.get("weight") for one in found if one["source"] == "supplied"} <= {-0.5}
+        assert not any("weight" in one for one in found if one["source"] == "gold")
+
+
+def test_ratings_are_those_of_the_rater_asked_by_hand(ready: Home, tmp_path: Path) -> None:
+    row = {"id": "one", "utterance": ASKED[0], "references": ["at the market"]}
+    options = ("--combine", "mean", "--calibrated")
+    (found,) = rows_of(ready("refs", written(tmp_path / "one.jsonl", [row]), *BOTH, *options).out)
+    assert len(found["references"]) == 2 + 15
+    for one in found["references"][1:]:
+        to = ("--to", one["utterance"]) if "utterance" in one else ()
+        asked = ready("rater", "rate", "chat", ASKED[0], "at the market", one["text"], *to, *options, "--json")
+        assert [one["rating"]] == pytest.approx(asked.json["ratings"], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (*BOTH,),
+        (*BOTH, "-k", "3", "--gold", "rated", "--combine", "max"),
+        (*BOTH, "--mode", "bm25-dialog", "--parrot", "-0.25", "--calibrated"),
+        (*BOTH, "--parrot", "off", "--combine", "mean"),
+        (*BOTH, "--reference-weights", "one"),
+        (*UNRATED, "-k", "5"),
+        ("--index", "chat", "--parrot", "0.75", "--reference-weights", "one", *ONE),
+    ],
+)
+def test_what_refs_prints_scores_as_score_does_with_the_index(
+    ready: Home, items: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    result = ready("refs", items, *options)
+    assert result.code == 0, result.err
+    file = tmp_path / "refs.jsonl"
+    file.write_text(result.out)
+    assert all(isinstance(one, Item) for one in read_items(file))
+    (there,) = scored(ready, file, "-m", "upsilon-bleu")
+    (here,) = scored(ready, items, *options, "-m", "upsilon-bleu")
+    (chosen,) = scored(ready, items, *options)  # without -m: what the references were made for
+    assert here["systems"] == there["systems"] == chosen["systems"]
+    assert here["references"] == there["references"]
+    assert list(here["systems"]) == ["a", "b"]
+    for system in here["systems"].values():
+        assert all(reply["score"] is not None for reply in system["replies"])
+
+
+def test_score_reads_what_refs_prints_without_a_word_about_its_fields(ready: Home, items: Path, tmp_path: Path) -> None:
+    row = {"id": "first", "references": ["at the mill"], "replies": {"a": "at the mill"}}  # will have a note
+    every = written(tmp_path / "every.jsonl", [row, *items_of()])
+    result = ready("refs", every, *UNRATED)
+    assert "note" in rows_of(result.out)[0]
+    (tmp_path / "refs.jsonl").write_text(result.out)
+    assert "is not used" not in ready("score", tmp_path / "refs.jsonl", *NO_INTERVALS).err
+
+
+def test_what_is_excluded_is_counted_and_a_log_can_be_left_out(ready: Home, tmp_path: Path) -> None:
+    row = {"id": "one", "utterance": ASKED[0], "references": ["at the market"], "replies": {"a": "at the mill"}}
+    one = written(tmp_path / "one.jsonl", [row])
+    (found,) = rows_of(ready("refs", one, *UNRATED, "-k", "100").out)
+    texts = [each["text"] for each in found["references"]]
+    assert Counter(texts).most_common(1)[0][1] == 1
+    assert all(count > 0 for count in found["excluded"].values())
+    (none,) = rows_of(ready("refs", one, *UNRATED, "--exclude-log", "chat").out)
+    assert [each["source"] for each in none["references"]] == ["gold"]
+    unknown = ready("refs", one, *UNRATED, "--exclude-log", "other")
+    assert (unknown.code, "no log 'other'" in unknown.err) == (2, True)
+
+
+def test_an_item_without_utterance_or_gold_keeps_its_own_and_is_noted(ready: Home, tmp_path: Path) -> None:
+    supplied = {"text": "by the mill", "weight": 0.5}
+    rows = [
+        {"id": "no utterance", "references": ["at the mill"], "replies": {"a": "at the mill"}},
+        {"id": "no gold", "utterance": ASKED[1], "references": [supplied], "replies": {"a": "at the mill"}},
+        *items_of(2),
+    ]
+    file = written(tmp_path / "items.jsonl", rows)
+    found = rows_of(ready("refs", file, *BOTH).out)
+    assert [len(row["references"]) for row in found[:2]] == [1, 1]
+    assert ["note" in row for row in found] == [True, True, False, False]
+    (score,) = scored(ready, file, *BOTH, "-m", "upsilon-bleu")
+    assert [reply["score"] is None for reply in score["systems"]["a"]["replies"]] == [False] * 4
+
+
+# ── signatures ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_signature_says_what_found_and_weighed_the_references_and_only_where_they_count(
+    ready: Home, items: Path
+) -> None:
+    weighted, plain, several = scored(
+        ready, items, *BOTH, "-k", "7", "--combine", "max", "-m", "upsilon-bleu", "-m", "bleu", "-m", "multi-bleu"
+    )
+    settings = dict(signature_of(weighted).settings)
+    added = {key: settings[key] for key in list(settings)[-9:]}
+    index, rater = (ready(kind, "show", "chat", "--json").json for kind in ("index", "rater"))
+    assert list(added.items()) == [
+        ("k", "7"),
+        ("mode", "embedding-utterance"),
+        ("gold", "one"),
+        ("parrot", "rated"),
+        ("weights", "rated"),
+        ("combine", "max"),
+        ("cal", "raw"),
+        ("index", f"chat@{index['version']}#{index['id'][:12]}"),
+        ("rater", f"chat@{rater['version']}#{rater['id'][:12]}"),
+    ]
+    assert {"vectors", "norm-words", "oov", "index-tok", "depth", "near", "near-tokens"} <= set(
+        signature_of(weighted).details
+    )
+    for other in (plain, several):
+        of_other = signature_of(other)
+        assert set(of_other.settings).isdisjoint(added)
+        assert set(of_other.details).isdisjoint(signature_of(weighted).details.keys() - {"tokenizer"})
+    alone = scored(ready, items, "-m", "bleu")[0]
+    assert (alone["signature"], alone["systems"]) == (plain["signature"], plain["systems"])
+
+
+def test_every_option_changes_the_signature(ready: Home, items: Path) -> None:
+    options = [
+        (),
+        ("-k", "3"),
+        ("--mode", "bm25-utterance"),
+        ("--gold", "rated"),
+        ("--parrot", "off"),
+        ("--parrot", "0.5"),
+        ("--reference-weights", "one"),
+        ("--combine", "mean"),
+        ("--calibrated",),
+        ("--exclude-log", "chat"),
+        ("--after", "2020-01-01"),
+        ("--before", "2020-01-01"),
+    ]
+    found = [scored(ready, items, *BOTH, *option, "-m", "upsilon-bleu")[0] for option in options]
+    assert len({one["signature"] for one in found}) == len(options)
+    assert len({one["signature_full"] for one in found}) == len(options)
+    bare = signature_of(scored(ready, items, *UNRATED)[0]).settings
+    assert (bare["parrot"], bare["weights"]) == ("off", "one")
+    assert {"rater", "combine", "cal"}.isdisjoint(bare)
+
+
+# ── refusals ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "told"),
+    [
+        (("--index", "chat"), 2, "no rater is named"),
+        (("--index", "chat", "--parrot", "off"), 2, "no rater is named"),
+        (("--index", "chat", "--reference-weights", "one"), 2, "no rater is named"),
+        ((*UNRATED, "--gold", "rated"), 2, "no rater is named"),
+        (("--rater", "chat"), 2, "index"),
+        ((*BOTH, "--gold", "two"), 2, "gold='two'"),
+        ((*BOTH, "--parrot", "on"), 2, "parrot='on'"),
+        ((*BOTH, "--parrot", "nan"), 2, "nan"),
+        ((*BOTH, "--parrot", "2"), 2, "2"),
+        ((*BOTH, "--reference-weights", "off"), 2, "weights='off'"),
+        ((*BOTH, "--combine", "median"), 2, "combine='median'"),
+        ((*BOTH, "--mode", "by-heart"), 2, "by-heart"),
+        ((*BOTH, "-k", "0"), 2, "-k"),
+        ((*BOTH, "--after", "soon"), 2, "soon"),
+        (("--index", "other", "--rater", "chat"), 3, "no index 'other'"),
+        (("--index", "chat", "--rater", "other"), 3, "no rater 'other'"),
+        (("--index", "chat", "--rater", "chat@2020-01-01.1"), 3, "no rater 'chat@2020-01-01.1'"),
+    ],
+)
+@pytest.mark.parametrize("command", ["refs", "score"])
+def test_what_cannot_be_meant_is_refused_before_anything_is_printed(
+    ready: Home, items: Path, command: str, options: tuple[str, ...], code: int, told: str
+) -> None:
+    result = ready(command, items, *options)
+    assert (result.code, told in result.err, result.out) == (code, True, ""), result.err
+
+
+# ── bad items, stdin ─────────────────────────────────────────────────────────────────────────────────────────────
+
+BAD = [b"{", {"id": "nameless", "references": [{"weight": 1}]}, {"id": "i0", "references": ["again"]}]
+
+
+def test_bad_items_are_reported_and_the_others_done(ready: Home, tmp_path: Path) -> None:
+    first, *rest = items_of(5)
+    file = written(tmp_path / "some.jsonl", [first, *BAD, *rest])
+    result = ready("refs", file, *UNRATED)
+    assert result.code == 0
+    assert [row["id"] for row in rows_of(result.out)] == [f"i{number}" for number in range(5)]
+    for line, what in ((2, ""), (3, "references[0]"), (4, "'i0' was used in line 1")):
+        assert f"{file}, line {line}" in result.err
+        assert what in result.err
+    strict = ready("refs", file, *UNRATED, "--strict")
+    assert (strict.code, strict.out) == (3, result.out)
+    assert "3 items could not be used" in strict.err
+
+
+def test_of_many_bad_items_the_first_are_shown_and_nothing_that_refs_has_not(ready: Home, tmp_path: Path) -> None:
+    file = written(tmp_path / "some.jsonl", [*items_of(2), *[b"{"] * 9])
+    err = ready("refs", file, *UNRATED).err
+    assert "and 4 more bad items" in err
+    assert "--json" not in err  # an option of score
+
+
+@pytest.fixture
+def from_stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+    return lambda data: monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+def test_items_come_from_stdin_too(ready: Home, items: Path, from_stdin: Callable[[bytes], None]) -> None:
+    wanted = ready("refs", items, *BOTH, "-k", "2")
+    from_stdin(items.read_bytes())
+    found = ready("refs", "-", *BOTH, "-k", "2")
+    assert (found.code, found.out) == (0, wanted.out)
+    assert rows_of(found.out)
+
+
+def test_a_bad_item_from_stdin_is_said_to_be_from_there(ready: Home, from_stdin: Callable[[bytes], None]) -> None:
+    from_stdin(b'{"id": "x"\n')
+    result = ready("refs", "-", *UNRATED)
+    assert "stdin, line 1" in result.err
+    assert "refaug-stdin-" not in result.err  # where it was put aside
+
+
+class Pressed(io.BytesIO):
+    """Ctrl-C comes while this is read."""
+
+    def read(self, _size: int | None = -1, /) -> bytes:
+        signal.raise_signal(signal.SIGINT)
+        return b""
+
+
+def test_ctrl_c_does_not_promise_that_refs_goes_on(ready: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Pressed()))
+    result = ready("refs", "-", *UNRATED)
+    signal.signal(signal.SIGINT, before)
+    assert (result.code, result.out) == (5, "")
+    assert "nothing was kept: run it again" in result.err
+
+
+def test_what_came_as_found_is_found_anew(ready: Home, items: Path, tmp_path: Path) -> None:
+    once = ready("refs", items, *BOTH, "-k", "5").out
+    (tmp_path / "once.jsonl").write_text(once)
+    assert ready("refs", tmp_path / "once.jsonl", *BOTH, "-k", "5").out == once
+    fewer = rows_of(ready("refs", tmp_path / "once.jsonl", *UNRATED, "-k", "2").out)
+    for row in fewer:
+        counts = Counter(one["source"] for one in row["references"])
+        assert (counts[Origin.PARROT], counts[Origin.RETRIEVED]) == (0, 2)

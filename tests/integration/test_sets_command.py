@@ -1,0 +1,301 @@
+"""`refaug sets …` as users type it: with an index and a rater, without them, after they are gone, and when killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+from indexes import build, home_of, pairs_of
+from integration.conftest import ROOT
+from raters import tiny_model
+
+from core.text import open_sentencepiece
+from core.tokenizer_training import TokenizerTraining, train_sentencepiece
+from rater.checkpoint import save_rater
+from service.artefacts import stored
+from service.cli.sets import PurposeChoice
+from service.reference_sets import Purpose
+from service.settings import Settings
+
+WORDS = ["we", "you", "they", "go", "eat", "drink", "tea", "milk", "home", "today", "never", "often"]
+TEXTS = sorted({" ".join(random.Random(number).choices(WORDS, k=1 + number % 6)) for number in range(300)})
+QUIET = ("--draws", "0", "--json")
+
+
+def write(path, items):
+    path.write_text("".join(json.dumps(item, ensure_ascii=False) + "\n" for item in items), "utf-8")
+    return path
+
+
+def an_item(number):
+    rng = random.Random(f"item {number}")
+    return {
+        "id": f"d{number}",
+        "utterance": rng.choice(TEXTS),
+        "references": [rng.choice(TEXTS)],
+        "replies": {"old": rng.choice(TEXTS), "new": rng.choice(TEXTS)},
+    }
+
+
+ITEMS = [an_item(number) for number in range(12)]
+WEIGHTED = [
+    {
+        **item,
+        "references": [
+            *item["references"],
+            {"text": item["utterance"], "source": "parrot", "weight": -0.5, "rating": -0.5},
+            {"text": TEXTS[number], "source": "retrieved", "weight": 0.5, "rating": 0.5, "similarity": 0.9},
+            {"text": TEXTS[-number], "source": "retrieved", "weight": 1, "rating": 1, "pair": f"chat/d{number}#1"},
+        ],
+    }
+    for number, item in enumerate(ITEMS)
+]
+
+
+@pytest.fixture
+def weighted(tmp_path):
+    return write(tmp_path / "weighted.jsonl", WEIGHTED)
+
+
+@pytest.fixture
+def items(tmp_path):
+    return write(tmp_path / "items.jsonl", ITEMS)
+
+
+@pytest.fixture
+def with_tools(home, tmp_path):
+    """The home has an index and a rater called chat."""
+    rng = random.Random(1)
+    pairs = pairs_of(*((rng.choice(TEXTS), rng.choice(TEXTS)) for _ in range(200)))
+    build(home_of(home.path, pairs, {word: [rng.gauss(0, 1) for _ in range(8)] for word in WORDS}))
+    train_sentencepiece(TEXTS, tmp_path / "tiny.model", TokenizerTraining(vocab_size=60, at_most=True))
+    tokenizer = open_sentencepiece(tmp_path / "tiny.model")
+    model = tiny_model(tokenizer.vocab_size)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.5)  # until it has opinions
+    raters = stored(Settings(home=home.path))["rater"]
+    folder = tmp_path / "rater"
+    save_rater(folder, model, tokenizer, temperature=1.0, languages=["en"], report={}, details={"logs": {}})
+    raters.publish("chat", raters.add("chat", folder))
+    return home
+
+
+def made(result):
+    assert result.code == 0, result.err
+    return result.json
+
+
+def freeze(home, path, *more):
+    return made(home("sets", "freeze", path, "--purpose", "test", *more, "--json"))
+
+
+# ── with an index and a rater ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_set_scores_as_the_index_did_when_index_and_rater_are_gone(with_tools, items, tmp_path) -> None:
+    home, tools = with_tools, ("--index", "chat", "--rater", "chat", "-k", "4", "--threads", "1")
+    frozen = freeze(home, items, *tools)
+    direct = made(home("score", items, *tools, "-m", "upsilon-bleu", *QUIET))
+    listed = home("refs", items, *tools)
+    given = freeze(home, write(tmp_path / "refs.jsonl", map(json.loads, listed.out.splitlines())))
+    assert given["content"] == frozen["content"]
+    assert (given["provenance"], given["how"]) == ({}, {"freeze": {"references": "given"}})
+    assert given["id"] != frozen["id"]
+    said = frozen["provenance"]
+    assert said["k"] == "4"
+    assert said["index"].startswith("chat@")
+    assert said["rater"].startswith("chat@")
+    assert (frozen["items"], frozen["details"]["oov"]) == (12, "skip")
+
+    for name in ("indexes", "raters", "logs", "vectors"):
+        shutil.rmtree(home.path / name)
+    shuffled = write(tmp_path / "shuffled.jsonl", random.Random(2).sample(ITEMS, len(ITEMS)))
+    command = [
+        "import sys; from service.cli.main import main",
+        f"arguments = ['sets', 'score', {frozen['id']!r}, {str(shuffled)!r}, *{QUIET!r}]",
+        f"code = main(['--home', {str(home.path)!r}, *arguments])",
+        "print(*{'torch', 'faiss', 'rater', 'indexer'} & set(sys.modules), file=sys.stderr)",
+        "sys.exit(code)",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(command)],
+        check=True, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.stderr.splitlines()[-1] == ""
+    found = json.loads(done.stdout)
+    assert found["set"] == frozen["id"]
+    assert (found["data"], found["evidence"]) == (direct["data"], direct["evidence"])
+    one, other = found["scores"][0], direct["scores"][0]
+    assert (one["systems"], one["references"]) == (other["systems"], other["references"])
+    assert (
+        one["signature"]
+        == other["signature"].split("|full:")[0] + f"|set:{frozen['id']}|full:" + (one["signature"].split("|full:")[1])
+    )
+    assert found == made(home("sets", "score", frozen["id"][:6], items, *QUIET))
+
+
+def test_what_is_derived_is_what_the_index_would_have_been_asked_for(with_tools, items) -> None:
+    home, tools = with_tools, ("--index", "chat", "--rater", "chat", "--threads", "1")
+    parent = freeze(home, items, *tools, "-k", "4", "--gold", "rated")
+    changes = ("--reference-weights", "one", "--parrot", "0.25", "-k", "2", "--gold", "one")
+    derived = made(home("sets", "derive", parent["id"], *changes, "--json"))
+    asked = freeze(home, items, "--index", "chat", "--threads", "1", *changes)
+    found = [made(home("sets", "score", one["id"], items, "-m", "upsilon-bleu", *QUIET)) for one in (derived, asked)]
+    assert found[0]["scores"][0]["systems"] == found[1]["scores"][0]["systems"]
+    assert found[0]["scores"][0]["references"] == found[1]["scores"][0]["references"]
+    assert found[0]["scores"][0]["signature"] != found[1]["scores"][0]["signature"]
+    kept = ("k", "gold", "parrot", "weights", "index", "mode")
+    assert [derived["provenance"][name] for name in kept] == [asked["provenance"][name] for name in kept]
+    assert derived["parent"] == parent["id"]
+
+
+def test_a_set_cannot_be_frozen_without_what_it_is_asked_for(with_tools, items) -> None:
+    home = with_tools
+    for arguments, code, told in [
+        (("--purpose", "test", "--index", "chat"), 2, "no rater is named"),
+        (("--purpose", "test", "--rater", "chat"), 2, "--rater without --index"),
+        (("--purpose", "exam"), 2, "exam"),
+        ((), 2, "purpose"),
+        (("--purpose", "test", "--index", "gone", "--reference-weights", "one", "--parrot", "off"), 3, "gone"),
+    ]:
+        result = home("sets", "freeze", items, *arguments, "--json")
+        assert (result.code, told in result.err) == (code, True), result.err
+    assert home("sets", "list", "--json").json == []
+
+
+# ── without them ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_sets_are_listed_shown_verified_and_withdrawn(home, weighted) -> None:
+    first = freeze(home, weighted)
+    again = freeze(home, weighted)
+    assert (first["new"], again["new"], again["id"]) == (True, False, first["id"])
+    other = made(home("sets", "derive", first["id"], "--parrot", "off", "--json"))
+    rows = home("sets", "list", "--json").json
+    assert [row["id"] for row in rows] == sorted([first["id"], other["id"]])
+    assert {row["id"]: (row["items"], row["references"], row["parent"]) for row in rows} == {
+        first["id"]: (12, 48, None),
+        other["id"]: (12, 36, first["id"]),
+    }
+    shown = made(home("sets", "show", first["id"][:8], "--json"))
+    assert [one["references"] for one in shown["evidence"]["weights"]] == [0, 0, 12, 0, 0, 0, 0, 12, 0, 12]
+    assert (shown["evidence"]["thin"], shown["evidence"]["sources"]["parrot"]) == (12, 12)
+    text = home("sets", "show", first["id"]).out
+    assert "12 of 12 items" in text
+    assert "+0.8  +1.0          12" in text
+    assert home("sets", "verify", first["id"]).out == (
+        f"set {first['id']}: 12 items, 48 references, as the manifest says\n"
+    )
+
+    withdrawn = home("sets", "withdraw", first["id"], "--reason", "erased text", "--instead", other["id"][:7])
+    assert withdrawn.out == f"set {first['id']} is withdrawn; instead: {other['id']}\n"
+    for command in (("score", first["id"], weighted), ("verify", first["id"]), ("derive", first["id"], "-k", "1")):
+        refused = home("sets", *command, "--json")
+        assert (refused.code, refused.error["code"]) == (4, "conflict")
+        assert "erased text" in refused.error["message"]
+        assert other["id"] in refused.error["remedy"]
+    assert made(home("sets", "show", first["id"], "--json"))["withdrawn"]["instead"] == other["id"]
+    assert "withdrawn: erased text" in home("sets", "list").out
+    assert home("sets", "freeze", weighted, "--purpose", "test").code == 4
+
+
+def test_a_damaged_set_is_listed_as_such_and_hides_no_other(home, weighted) -> None:
+    first = freeze(home, weighted)
+    other = made(home("sets", "derive", first["id"], "-k", "1", "--json"))
+    path = home.path / "reference-sets" / f"{first['id']}.jsonl.zst"
+    path.write_bytes(path.read_bytes()[:90])
+    notes = {row["id"]: row["note"] for row in home("sets", "list", "--json").json}
+    assert notes[other["id"]] == ""
+    assert notes[first["id"]].startswith("corrupt: ")
+    for command in (("verify",), ("show",), ("score",)):
+        result = home("sets", *command, first["id"], *((weighted,) if command == ("score",) else ()), "--json")
+        assert (result.code, result.error["code"]) == (3, "corrupt")
+
+
+def test_bad_items_and_unknown_ids_are_told_with_file_and_line(home, tmp_path, weighted) -> None:
+    unweighted = {"id": "x", "references": ["hi", {"text": "oh", "source": "retrieved"}]}
+    mixed = tmp_path / "mixed.jsonl"
+    mixed.write_text("\n".join(["not JSON", "", json.dumps(unweighted), *map(json.dumps, WEIGHTED)]), "utf-8")
+    result = home("sets", "freeze", mixed, "--purpose", "test", "--strict", "--json")
+    assert (result.code, result.error["code"]) == (3, "bad_input")
+    assert home("sets", "list", "--json").json == []
+    result = home("sets", "freeze", mixed, "--purpose", "test")
+    assert result.code == 0
+    assert f"warning: {mixed}, line 1: not JSON" in result.err
+    assert f"warning: {mixed}, line 3, item x, references[1]: a retrieved one that nobody has weighted" in result.err
+    name = freeze(home, weighted)["id"]
+    assert name in result.out
+
+    replies = tmp_path / "replies.jsonl"
+    lines = [{"id": "d3", "replies": {"a": "tea"}}, {"id": "who", "replies": {"a": "tea"}}, {"replies": {"a": "tea"}}]
+    replies.write_text("\n\n".join(map(json.dumps, lines)), "utf-8")
+    found = made(home("sets", "score", name, replies, *QUIET))
+    assert [(one["file"], one["line"], one["id"]) for one in found["problems"]] == [
+        (str(replies), 3, "who"),
+        (str(replies), 5, "line-5"),
+    ]
+    assert found["scores"][0]["systems"]["a"]["unscored_by_reason"] == {"no_reply": 11}
+    assert home("sets", "score", name, replies, "--strict", "--draws", "0").code == 3
+    table = tmp_path / "replies.tsv"
+    table.write_text("id\treply:a\nwho\ttea\nd3\ttea\n", "utf-8")
+    again = made(home("sets", "score", name, table, *QUIET))
+    assert [(one["line"], one["id"]) for one in again["problems"]] == [(2, "who")]
+    assert again["scores"] == found["scores"]
+
+
+def test_scores_are_printed_in_every_form(home, weighted) -> None:
+    name = freeze(home, weighted)["id"]
+    whole = made(home("sets", "score", name, weighted, "-m", "upsilon-bleu", "-m", "bleu", "--json"))
+    assert [one["metric"] for one in whole["scores"]] == ["upsilon-bleu", "bleu"]
+    rows = [line.split("\t") for line in home("sets", "score", name, weighted, "--tsv").out.splitlines()]
+    assert [row[1:3] for row in rows[1:]] == [
+        [system, repr(one["corpus"])] for system, one in whole["scores"][0]["systems"].items()
+    ]
+    table = home("sets", "score", name, weighted, "--level", "reply", "--baseline", "old").out
+    assert f"|set:{name}|" in table
+    assert "against old" in table
+    for wrong in (("--tsv", "--json"), ("--json", "--level", "reply"), ("--explain",), ("-m", "ter", "--percent")):
+        assert home("sets", "score", name, weighted, *wrong).code == 2
+    assert home("sets", "score", "../items", weighted).code == 2
+    assert home("sets", "score", "0123456", weighted).code == 3
+    assert home("sets", "derive", name).code == 2
+    assert home("sets", "derive", name, "--gold", "rated").code == 2
+
+
+def test_the_purposes_of_the_command_are_those_of_the_sets() -> None:
+    assert [one.value for one in PurposeChoice] == [one.value for one in Purpose]
+
+
+# ── killed ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_kill_at_any_moment_leaves_no_set_or_the_whole_one(home_at, tmp_path, weighted, driver) -> None:
+    command = ("sets", "freeze", weighted, "--purpose", "test", "--json")
+    code, seen, _ = driver.answer("--home", tmp_path / "calm", *command)
+    assert code == 0
+    events = [(kind, number) for kind in ("fsync", "replace", "unlink") for number in range(1, seen.get(kind, 0) + 1)]
+    assert len(events) >= 4
+    wanted = freeze(home_at(tmp_path / "calm"), weighted)["id"]
+    outcomes = []
+    for kind, number in events:
+        home = home_at(tmp_path / f"{kind}-{number}")
+        code, _, _ = driver.answer("--home", home.path, *command, kind=kind, number=number)
+        assert code == -9
+        listed = [row["id"] for row in home("sets", "list", "--json").json]
+        outcomes.append(listed)
+        assert listed in ([], [wanted])
+        if listed:
+            assert home("sets", "verify", wanted).code == 0
+        assert freeze(home, weighted)["id"] == wanted
+        assert home("sets", "verify", wanted).code == 0
+        left = {path.name for path in (home.path / "reference-sets").iterdir()}
+        assert left == {".lock", f"{wanted}.jsonl.zst"}
+    assert [] in outcomes
+    assert [wanted] in outcomes
