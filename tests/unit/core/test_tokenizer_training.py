@@ -84,6 +84,7 @@ def test_the_manifest_says_how_the_model_was_made(tmp_path: Path) -> None:
         "seed": 7,
         "settings": {
             "vocab_size": 100,
+            "at_most": False,
             "sample": 800,
             "seed": 7,
             "character_coverage": 0.9995,
@@ -140,6 +141,8 @@ def test_too_large_a_vocabulary_is_refused_with_the_largest_possible_one(tmp_pat
     assert list(tmp_path.iterdir()) == []
     trained = train_sentencepiece(texts, tmp_path / "x.model", TokenizerTraining(vocab_size=possible))
     assert trained.vocab_size == possible + 2
+    at_most = train_sentencepiece(texts, tmp_path / "y.model", TokenizerTraining(vocab_size=50_000, at_most=True))
+    assert 100 < at_most.vocab_size <= possible + 2
 
 
 def test_too_small_a_vocabulary_is_refused_with_what_the_characters_need(tmp_path: Path) -> None:

@@ -307,8 +307,13 @@ def test_the_data_hash_names_the_golds_and_not_the_replies() -> None:
     assert data_hash([item("d1", ["another"], {}), *ITEMS[1:]]) != first
 
 
-def test_what_retrieval_says_is_in_the_signatures() -> None:
-    found = evaluate(ITEMS, [build("bleu")], QUICK, provenance={"k": "15"}, details={"depth": "1000"}).scores[0]
+def test_what_retrieval_says_is_in_the_signatures_of_what_looks_at_it() -> None:
+    items = [item("d1", ["we open at nine", {"text": "at ten", "weight": 0.5}], {"a": "open at nine"})]
+    metrics = [build("upsilon-bleu"), build("bleu"), build("multi-bleu")]
+    found, *others = evaluate(items, metrics, QUICK, provenance={"k": "15"}, details={"depth": "1000"}).scores
+    for other in others:
+        assert "k:15" not in other.signature.short
+        assert "depth" not in other.signature.full
     assert "|tok:word|k:15|full:" in found.signature.short
     assert "|depth.:1000|" in found.signature.full
     assert "depth" not in found.signature.short

@@ -1,0 +1,238 @@
+"""How quick the rater is beside the plain way: padded as it comes, every text read in every triplet.
+
+    python bench/bench_rater.py                 both parts
+    python bench/bench_rater.py training        steps at the paper's size, the same examples and first weights
+    python bench/bench_rater.py rating          1,000 test pairs, 17 candidates each, with empty and with warm cache
+
+Results go to bench/results/rater_<part>.json. Texts are those of `logs/small_en.jsonl.gz` of `--data`; without it
+nothing is measured. The plain way is that of the first published code in our own words: single precision, batches
+padded to their longest text and read with the padding, features put together in a Python loop. Its weights are ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from common import ROOT, median, write_result
+from torch import Tensor, nn
+
+from core.engine import Engine
+from core.log_store import StoredLog
+from core.pairs import SharedSettings
+from core.progress import Silent
+from core.text import open_sentencepiece
+from core.tokenizer_training import TokenizerTraining, train_sentencepiece
+from rater.examples import Corpus, Examples, ExampleSettings, Quadruples
+from rater.mining import code, mine, open_corpus, shared_rows, turns_of
+from rater.model import BiGRURater, RaterConfig
+from rater.rate import Candidate, Rater, ToRate
+from rater.train import _logits
+
+PACKAGES = ("refaug", "torch", "numpy", "sentencepiece")
+THREADS = len(os.sched_getaffinity(0))
+CANDIDATES = 17
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds, and what came of it."""
+    began = time.perf_counter()
+    result = work()
+    return time.perf_counter() - began, result
+
+
+# ── the plain way ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def plain_vectors(model: BiGRURater, texts: Sequence[Sequence[int]]) -> Tensor:
+    """As they come, filled up with zeros to the longest, which are read as well."""
+    longest = max(len(ids) for ids in texts)
+    tokens = torch.tensor([[*ids, *[0] * (longest - len(ids))] for ids in texts])
+    _, last = model.reader(model.embedding(tokens))
+    return torch.cat([last[0], last[1]], dim=1)
+
+
+def plain_logits(model: BiGRURater, first: Tensor, second: Tensor, third: Tensor) -> Tensor:
+    """Features row by row."""
+    rows = [torch.cat([first[row], second[row], third[row]]) for row in range(len(first))]
+    state = torch.stack(rows)
+    for layer in model.hidden:
+        state = torch.relu(layer(state))
+    logits: Tensor = model.last(state)
+    return logits
+
+
+# ── training ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def bench_training(folder: Path, config: RaterConfig, steps: int, batch: int) -> None:
+    """The same batches, the same first weights, Adam with the same rate."""
+    corpus = open_corpus(folder)
+    examples = Examples(corpus, "train", ExampleSettings(batch=batch), config.max_tokens)
+    drawn = [some for some, _ in zip(examples.drawn(1), range(steps), strict=False)]
+    losses: dict[str, list[float]] = {}
+    seconds: dict[str, list[float]] = {}
+    for name, step in (("plain", _plain_step), ("ours", _our_step)):
+        torch.manual_seed(1)
+        model = BiGRURater(config)
+        adam = torch.optim.Adam(model.parameters(), lr=1e-3)
+        losses[name], seconds[name] = [], []
+        for some in drawn:
+            taken, loss = timed(
+                lambda some=some, model=model, adam=adam, step=step: step(model, adam, examples, corpus, some)
+            )
+            seconds[name].append(taken)
+            losses[name].append(loss)
+    count = len(drawn[0].positive)
+    write_result(
+        "rater_training",
+        {
+            "preset": "paper",
+            "precision": "fp32",
+            "threads": THREADS,
+            "examples_a_batch": count,
+            "steps": steps,
+            "seconds_a_step": {name: round(median(every[1:]), 3) for name, every in seconds.items()},
+            "examples_a_second": {name: round(count / median(every[1:]), 1) for name, every in seconds.items()},
+            "ratio": round(median(seconds["plain"][1:]) / median(seconds["ours"][1:]), 2),
+            "losses": {name: [round(one, 5) for one in every] for name, every in losses.items()},
+        },
+        PACKAGES,
+    )
+
+
+def _our_step(model: BiGRURater, adam: Any, examples: Examples, _corpus: Corpus, some: Quadruples) -> float:
+    logits, labels = _logits(model, examples.batch(some), "cpu")
+    return _stepped(adam, logits, labels)
+
+
+def _plain_step(model: BiGRURater, adam: Any, _examples: Examples, corpus: Corpus, some: Quadruples) -> float:
+    most = model.config.max_tokens
+    begins, ends = corpus.start[:-1], corpus.start[1:]
+    columns = [
+        plain_vectors(model, [corpus.pieces[begins[t] : ends[t]][:most].tolist() or [1] for t in texts])
+        for texts in some.texts.T.tolist()
+    ]
+    utterance, response, other_utterance, other = columns
+    logits = torch.cat(
+        [plain_logits(model, utterance, response, other), plain_logits(model, other_utterance, other, response)]
+    )
+    return _stepped(adam, logits, torch.from_numpy(np.tile(some.positive.astype(np.int64), 2)))
+
+
+def _stepped(adam: Any, logits: Tensor, labels: Tensor) -> float:
+    loss = nn.functional.cross_entropy(logits, labels)
+    adam.zero_grad(set_to_none=True)
+    loss.backward()
+    adam.step()
+    return float(loss.detach())
+
+
+# ── rating ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def bench_rating(folder: Path, tokenizer: Any, config: RaterConfig, pairs: int, plain_pairs: int) -> None:
+    """Texts of the log, dealt out at random; the plain way on some test pairs, and multiplied up."""
+    texts = [text for row in shared_rows(folder) for text in (row["utterance"], *row["responses"])]
+    np.random.default_rng(1).shuffle(texts)
+    fresh = iter(texts)
+    candidates = [tuple(Candidate(text=next(fresh)) for _ in range(CANDIDATES)) for _ in range(pairs)]
+    first, second = (
+        [ToRate(utterance=next(fresh), golds=(next(fresh),), candidates=some) for some in candidates] for _ in range(2)
+    )
+    torch.manual_seed(1)
+    model = BiGRURater(config)
+    rater = Rater(model, tokenizer, threads=THREADS, cache_bytes=1 << 30)
+    rater.rate(first[:2])
+    rater = Rater(model, tokenizer, threads=THREADS, cache_bytes=1 << 30)
+    cold, _ = timed(lambda: rater.rate(first))
+    warm, _ = timed(lambda: rater.rate(second))
+    with torch.inference_mode():
+        plain = [timed(lambda one=one: _plainly_rated(model, tokenizer, one))[0] for one in first[:plain_pairs]]
+    whole = float(np.mean(plain)) * pairs
+    write_result(
+        "rater_rating",
+        {
+            "preset": "paper",
+            "precision": "fp32",
+            "threads": THREADS,
+            "test_pairs": pairs,
+            "candidates": CANDIDATES,
+            "seconds": {"cold": round(cold, 2), "warm": round(warm, 2), "plain_extrapolated": round(whole, 1)},
+            "plain_pairs_timed": plain_pairs,
+            "ratio_cold": round(whole / cold, 1),
+            "ratio_warm": round(whole / warm, 1),
+        },
+        PACKAGES,
+    )
+
+
+def _plainly_rated(model: BiGRURater, tokenizer: Any, asked: ToRate) -> list[float]:
+    most = model.config.max_tokens
+
+    def vectors(texts: Sequence[str]) -> Tensor:
+        return plain_vectors(model, [ids[:most] or [1] for ids in tokenizer.encode_ids_batch(list(texts))])
+
+    count = len(asked.candidates)
+    logits = plain_logits(
+        model,
+        vectors([asked.utterance] * count),
+        vectors([asked.golds[0]] * count),
+        vectors([one.text for one in asked.candidates]),
+    )
+    return (2 * torch.softmax(logits, dim=1)[:, 1] - 1).tolist()
+
+
+# ── what both need ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def prepared(data: Path, folder: Path, config: RaterConfig) -> Any:
+    """The shared utterances of a log of real dialogues in the folder, and a tokenizer trained on the log."""
+    source = data / "logs" / "small_en.jsonl.gz"
+    if not source.exists():
+        print(f"skipped: {source} is not there; give the folder with --data")
+        return None
+    refaug = [str(ROOT / ".venv" / "bin" / "refaug"), "--quiet", "--home", str(folder)]
+    subprocess.run([*refaug, "ingest", str(source), "--log", "small", "--language", "en"], check=True)
+    logs = [StoredLog.open(folder / "logs", "small")]
+    with Engine(folder / "scratch", memory=1 << 30, threads=THREADS) as engine:
+        mine(engine, logs, SharedSettings(), folder, Silent())
+    settings = TokenizerTraining(vocab_size=config.vocabulary - 2, at_most=True, sample=100_000)
+    train_sentencepiece(turns_of(logs, Silent()), folder / "tokenizer.model", settings)
+    tokenizer = open_sentencepiece(folder / "tokenizer.model")
+    code(tokenizer, folder, config.max_tokens, Silent())
+    return tokenizer
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("part", nargs="?", choices=("training", "rating"))
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--pairs", type=int, default=1_000)
+    parser.add_argument("--plain-pairs", type=int, default=30)
+    given = parser.parse_args()
+    torch.set_num_threads(THREADS)
+    config = RaterConfig()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        tokenizer = prepared(given.data, folder, config)
+        if tokenizer is None:
+            return
+        if given.part in (None, "training"):
+            bench_training(folder, config, given.steps, given.batch)
+        if given.part in (None, "rating"):
+            bench_rating(folder, tokenizer, config, given.pairs, given.plain_pairs)
+
+
+if __name__ == "__main__":
+    main()
