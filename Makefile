@@ -59,6 +59,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python bench/bench_metrics.py
 	$(BIN)/python bench/bench_glove.py
 	$(BIN)/python bench/bench_index.py
+	$(BIN)/python bench/bench_rater.py
 
 faults: $(VENV)/.installed
 	$(BIN)/python -m pytest -m faults
