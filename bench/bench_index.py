@@ -2,7 +2,8 @@
 
     python bench/bench_index.py                 all parts but `large`
     python bench/bench_index.py text            texts to unit sentence vectors, beside gensim's loop
-    python bench/bench_index.py build           a build end to end, beside training, adding and writing alone
+    python bench/bench_index.py build           a build end to end, beside training, adding and writing alone; of
+                                                another kind with --index
     python bench/bench_index.py search          searching at a recall of .98, beside exact search and FAISS alone
     python bench/bench_index.py dialog          what the dialog modes lose by looking at some candidates only
     python bench/bench_index.py large           16 million vectors: plan, recall, memory while serving
@@ -169,19 +170,19 @@ def bench_text(places: Places, runs: int, count: int = 100_000) -> None:
 # ── building ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def bench_build(places: Places, runs: int) -> None:
+def bench_build(places: Places, runs: int, factory: str | None = None) -> None:
     """Everything from the log to the published version, beside the bare calls on vectors that are there already."""
     ours, bare, manifests = list[float](), list[float](), []
     for number in range(runs):
         name = f"bench-{number}"
         began = time.perf_counter()
-        manifests.append(build_index(places, order(name), Silent()).manifest)
+        manifests.append(build_index(places, order(name, factory), Silent()).manifest)
         ours.append(time.perf_counter() - began)
         bare.append(_bare_calls(places, name, manifests[-1].segments[0].factory))
         places.indexes.delete(name)
     info = manifests[-1].segments[0]
     write_result(
-        "index_build",
+        "index_build_named" if factory else "index_build",
         {
             "utterances": info.utterances,
             "pairs": info.pairs,
@@ -498,7 +499,7 @@ def main() -> None:
     parser.add_argument("--home", type=Path, default=ROOT / "refaug-data" / "bench")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--rows", type=int, default=16_000_000, help="of `large`")
-    parser.add_argument("--index", default=None, help="of `large`: the kind of index, by FAISS's name")
+    parser.add_argument("--index", default=None, help="of `large` and `build`: the kind of index, by FAISS's name")
     parser.add_argument("--effort", type=int, default=1)
     given = parser.parse_args()
     if given.part == "serve-large":
@@ -509,6 +510,8 @@ def main() -> None:
         return
     if given.part == "large":
         bench_large(places, given.rows, given.index)
+    elif given.part == "build":
+        bench_build(places, given.runs, given.index)
     elif given.part:
         PARTS[given.part](places, given.runs)
     else:
