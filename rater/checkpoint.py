@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
 from core.artefacts import MANIFEST, content_id, describe_files, require_files, require_format
 from core.errors import Corrupt, Usage
-from core.files import make_folder, read_json, storage_errors, sync_file, write_aside, write_json
+from core.files import make_folder, read_json, write_aside, write_json
 from core.text import SentencePieceTokenizer, open_sentencepiece
 from core.version import VERSION
 from rater.model import BiGRURater, RaterConfig
 from rater.rate import CACHE_BYTES, Rater
+from rater.tensors import read_tensors, write_tensors
 
 KIND: Final = "rater"
 FORMAT_VERSION: Final = 1
@@ -54,10 +53,7 @@ def save_rater(
 ) -> str:
     """Write all of it; the answer is the rater's id. `beside` are files that are in the folder already."""
     make_folder(folder)
-    with storage_errors(folder):
-        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-        save_file(weights, folder / WEIGHTS)
-        sync_file(folder / WEIGHTS)
+    write_tensors(folder / WEIGHTS, model.state_dict())
     with write_aside(folder / TOKENIZER) as file:
         file.write(tokenizer.path.read_bytes())
     write_json(folder / REPORT, dict(report))
@@ -116,11 +112,12 @@ def open_rater(folder: Path, *, spec: str = "", threads: int = 1, cache_bytes: i
             f"{folder / TOKENIZER} is {tokenizer.sha256[:12]}; the rater was trained with {stored.tokenizer[:12]}",
             remedy=_REMEDY,
         )
+    tensors = read_tensors(folder / WEIGHTS, remedy=_REMEDY)
     try:
         with torch.device("meta"):  # nothing is drawn, only to be replaced
             model = BiGRURater(stored.config)
-        model.load_state_dict(load_file(folder / WEIGHTS), assign=True)
-    except (SafetensorError, RuntimeError) as error:
+        model.load_state_dict(tensors, assign=True)
+    except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise Corrupt(f"{folder / WEIGHTS} does not hold this rater's weights: {reason}", remedy=_REMEDY) from error
     return Rater(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -12,15 +12,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from core.errors import CheckFailed, Corrupt, Usage
-from core.files import make_folder, read_json, storage_errors, sync_file, write_json
+from core.files import make_folder, read_json, write_json
 from core.progress import Progress
 from rater.examples import Batch, Examples
 from rater.model import POSITIVE, BiGRURater
+from rater.tensors import read_tensors, write_tensors
 
 _STATE: Final = "state.json"
 _BEST: Final = "best.safetensors"
@@ -136,13 +135,13 @@ def train(
         state.history.append(asdict(figures))
         if figures.validation_loss < state.best_loss:
             state.best_loss, state.best_epoch, state.bad_epochs = figures.validation_loss, state.epoch, 0
-            _save_tensors(folder / _BEST, model.state_dict())
+            write_tensors(folder / _BEST, model.state_dict())
         else:
             state.bad_epochs += 1
         state.epoch, state.step, state.loss_sum, state.seconds = state.epoch + 1, 0, 0.0, 0.0
         _save(folder, model, adam, state)
         on_epoch(figures)
-    model.load_state_dict(_loaded(folder / _BEST, config.device))
+    model.load_state_dict(read_tensors(folder / _BEST, config.device, remedy=_REMEDY))
     model.to("cpu").eval()
     return Trained(
         model=model,
@@ -274,14 +273,6 @@ def auc(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
 # On disk
 
 
-def _save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    aside = path.with_name(f".{path.name}.new")
-    with storage_errors(path):
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, aside)
-        sync_file(aside)
-        aside.replace(path)
-
-
 def _save(folder: Path, model: BiGRURater, adam: torch.optim.Adam, state: _State) -> None:
     """Into the slot that the state does not name; then the state."""
     slot = _SLOTS[1] if state.slot == _SLOTS[0] else _SLOTS[0]
@@ -289,7 +280,7 @@ def _save(folder: Path, model: BiGRURater, adam: torch.optim.Adam, state: _State
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     for parameter, sums in adam.state.items():
         tensors |= {f"adam.{names[id(parameter)]}.{key}": torch.as_tensor(value) for key, value in sums.items()}
-    _save_tensors(folder / f"{slot}.safetensors", tensors)
+    write_tensors(folder / f"{slot}.safetensors", tensors)
     state.slot = slot
     write_json(folder / _STATE, {**asdict(state), "best_loss": _finite(state.best_loss)})
 
@@ -305,7 +296,7 @@ def _resumed(folder: Path, model: BiGRURater, adam: torch.optim.Adam, device: st
     found: dict[str, Any] = read_json(folder / _STATE)
     try:
         state = _State(**{**found, "best_loss": math.inf if found["best_loss"] is None else found["best_loss"]})
-        tensors = _loaded(folder / f"{state.slot}.safetensors", device)
+        tensors = read_tensors(folder / f"{state.slot}.safetensors", device, remedy=_REMEDY)
         model.load_state_dict({name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model.")})
         for name, parameter in model.named_parameters():
             sums = {key: tensors[f"adam.{name}.{key}"] for key in ("step", "exp_avg", "exp_avg_sq")}
@@ -314,11 +305,3 @@ def _resumed(folder: Path, model: BiGRURater, adam: torch.optim.Adam, device: st
         reason = " ".join(str(error).split())
         raise Corrupt(f"{folder} does not hold a state of this training: {reason}", remedy=_REMEDY) from error
     return state
-
-
-def _loaded(path: Path, device: str) -> dict[str, Tensor]:
-    try:
-        tensors: dict[str, Tensor] = load_file(path, device=device)
-    except (SafetensorError, OSError) as error:
-        raise Corrupt(f"{path} cannot be read: {error}", remedy=_REMEDY) from error
-    return tensors

@@ -225,7 +225,7 @@ def test_weights_that_are_no_weights_are_refused(folder: Path, damage: str) -> N
         del data[-100:]
     (folder / WEIGHTS).write_bytes(data)
     described_anew(folder)
-    assert refusal(folder).message.startswith(f"{folder / WEIGHTS} does not hold this rater's weights: ")
+    assert refusal(folder).message.startswith(f"{folder / WEIGHTS} cannot be read: ")
 
 
 def test_another_tokenizer_in_its_place_is_refused(
