@@ -54,6 +54,7 @@ class SharedSettings:
     min_responses: int = 2
     max_responses: int = 5
     seed: int = 1
+    too_short: bool = False  # take the utterances that are too short instead of the others
 
     def __post_init__(self) -> None:
         """Two different responses are what makes an utterance shared."""
@@ -115,10 +116,11 @@ def _numbered_rows(parts: Sequence[Path]) -> str:
 def _choose(engine: Engine, rows: str, settings: SharedSettings) -> None:
     """The table `chosen`: one row a response that is taken, with the rows that hold the texts to show."""
     word = r"[^\s]*[\p{L}\p{N}][^\s]*"
-    eligible = (
-        f"SELECT * FROM ({rows}) WHERE len(replace(utterance, ' ', '')) >= {int(settings.min_chars)} "
+    is_long = (
+        f"len(replace(utterance, ' ', '')) >= {int(settings.min_chars)} "
         f"AND len(regexp_extract_all(utterance, '{word}')) >= {int(settings.min_words)}"
     )
+    eligible = f"SELECT * FROM ({rows}) WHERE {'NOT ' if settings.too_short else ''}({is_long})"
     seed = int(settings.seed)
     for step in (
         f"CREATE OR REPLACE TABLE answer AS SELECT utterance_key, response_key, "

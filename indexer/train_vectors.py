@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,43 +104,62 @@ def train_vectors(
             Stages.of(places.cache, f"vectors-{order.name}", inputs).drop()  # what a kill has left of clearing up
             return there
         stages = Stages.of(places.cache, f"vectors-{order.name}", inputs)
-        texts = _Texts(logs, tokenizer)
-        counted = stages.run("words", lambda: _count_words(stages.folder, texts, order, progress))
-        words = (stages.folder / _WORDS).read_bytes().decode().split("\n")[:-1]
-        table = WordTable.of(words)
-        seen = stages.run(
-            "co-occurrences", lambda: _count_neighbours(stages.folder, texts, table, len(words), order, progress)
-        )
-        trained = train_glove(
-            Cooccurrences.open(stages.folder), order.glove, stages.folder / "training", progress, on_epoch
-        )
-        details = {
-            "made": "trained",
-            "at": now(),
-            "inputs": made_of,
-            "tokenizer": tokenizer.name,
-            "tokenizer_version": tokenizer.version,
-            "logs": {log.manifest.name: [part.sha256 for part in log.manifest.parts] for log in logs},
-            "min_count": order.min_count,
-            "max_words": order.max_words,
-            "cooccurrence": {**asdict(order.cooccurrence), "entries": seen["entries"]},
-            "glove": asdict(order.glove),
-            "losses": trained.losses,
-            "distinct_words": counted["distinct"],
-            "coverage": seen["coverage"],
-            "seconds": stages.seconds,
-        }
-        vectors = WordVectors(
-            words=words,
-            matrix=trained.matrix,
-            counts=map_array(stages.folder / _COUNTS, np.int64),
-            stem=order.name,
-        )
+        learnt = learn_vectors(stages, logs, tokenizer, order, progress, on_epoch)
+        details = {**learnt.details, "at": now(), "inputs": made_of}
         folder = stages.folder / "version"
         remove_tree(folder)
-        stored = _store(writer, vectors, folder, details, tokenizer, publish=order.publish)
+        stored = _store(writer, learnt.vectors, folder, details, tokenizer, publish=order.publish)
         stages.drop()
     return stored
+
+
+class Learnt(NamedTuple):
+    """Vectors as they were trained, and how that came about."""
+
+    vectors: WordVectors  # in files of the stages' folder
+    details: Mapping[str, Any]
+
+
+def learn_vectors(
+    stages: Stages,
+    logs: Sequence[StoredLog],
+    tokenizer: Tokenizer,
+    order: VectorsOrder,
+    progress: Progress,
+    on_epoch: OnEpoch = lambda _epoch, _loss: None,
+) -> Learnt:
+    """Count words and their neighbours, and train, in a folder of its own; what is finished there is not done again."""
+    texts = _Texts(logs, tokenizer)
+    counted = stages.run("words", lambda: _count_words(stages.folder, texts, order, progress))
+    words = (stages.folder / _WORDS).read_bytes().decode().split("\n")[:-1]
+    table = WordTable.of(words)
+    seen = stages.run(
+        "co-occurrences", lambda: _count_neighbours(stages.folder, texts, table, len(words), order, progress)
+    )
+    trained = train_glove(
+        Cooccurrences.open(stages.folder), order.glove, stages.folder / "training", progress, on_epoch
+    )
+    vectors = WordVectors(
+        words=words,
+        matrix=trained.matrix,
+        counts=map_array(stages.folder / _COUNTS, np.int64),
+        stem=order.name,
+    )
+    details = {
+        "made": "trained",
+        "tokenizer": tokenizer.name,
+        "tokenizer_version": tokenizer.version,
+        "logs": {log.manifest.name: [part.sha256 for part in log.manifest.parts] for log in logs},
+        "min_count": order.min_count,
+        "max_words": order.max_words,
+        "cooccurrence": {**asdict(order.cooccurrence), "entries": seen["entries"]},
+        "glove": asdict(order.glove),
+        "losses": trained.losses,
+        "distinct_words": counted["distinct"],
+        "coverage": seen["coverage"],
+        "seconds": stages.seconds,
+    }
+    return Learnt(vectors, details)
 
 
 def _inputs(order: VectorsOrder, logs: Sequence[StoredLog], tokenizer: Tokenizer) -> Mapping[str, Any]:

@@ -43,6 +43,7 @@ class References:
     texts: tuple[str, ...]
     weights: tuple[float, ...]
     gold: int = 0
+    utterance: str | None = None  # what they answer; only where a metric looks at it
 
     @classmethod
     def unweighted(cls, texts: Sequence[str]) -> References:
@@ -52,7 +53,8 @@ class References:
     def kept(self, places: Sequence[int]) -> References:
         """Those in these places; the gold is still the gold, unless it is not among them."""
         gold = places.index(self.gold) if self.gold in places else -1
-        return References(tuple(self.texts[at] for at in places), tuple(self.weights[at] for at in places), gold)
+        texts, weights = tuple(self.texts[at] for at in places), tuple(self.weights[at] for at in places)
+        return References(texts, weights, gold, self.utterance)
 
     def without(self, texts: Collection[str]) -> References:
         """All that are none of these texts."""
@@ -70,6 +72,7 @@ class Problem:
 NO_REFERENCE = Problem("no_reference", "none of its references has any tokens")
 NO_POSITIVE_WEIGHT = Problem("no_positive_weight", "none of its references has a positive weight")
 NO_GOLD = Problem("no_gold", "it has no gold reference, which this metric needs")
+NO_UTTERANCE = Problem("no_utterance", "it has no utterance, which this metric needs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +128,10 @@ class Metric(ABC):
         """
         del references
         return self
+
+    def remarks(self) -> tuple[str, ...]:
+        """What makes the scores given so far mean something else than one may think."""
+        return ()
 
     @property
     def name(self) -> str:

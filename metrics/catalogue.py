@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
+from typing import Final
 
 from core.errors import Usage
 from metrics.parameters import Choice, Number, Parameter, Smoothing, Text
@@ -18,6 +19,7 @@ class Uses(StrEnum):
     """Which of an item's references a metric looks at, and with what weights."""
 
     GOLD = "gold"  # the first gold
+    GOLDS = "golds"  # all golds and the utterance that they answer; nothing that people gave a weight, it may be bad
     OWN = "own"  # all that came with the item, every weight 1
     RATED = "rated"  # the golds at 1, and those that people gave a weight
     WEIGHTED = "weighted"  # all with their weights: golds, parrot, retrieved, supplied
@@ -28,6 +30,9 @@ class Corpus(StrEnum):
 
     SUMS = "sums"  # from added statistics: it is not the mean of the reply scores
     MEAN = "mean"  # the mean of the reply scores
+
+
+A_RATER: Final = "a rater"  # what a metric needs that is bound to one before it can score anything
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +66,11 @@ class MetricInfo:
     def is_share(self) -> bool:
         """Whether scores are in [0, 1], so that they can be shown in per cent."""
         return (self.low, self.high) == (0, 1)
+
+    @property
+    def needs_rater(self) -> bool:
+        """Whether a rater has to be named for it."""
+        return A_RATER in self.needs
 
     @property
     def direction(self) -> str:
@@ -390,6 +400,33 @@ _PLAIN = (
         module="metrics.encoder_metrics",
         needs=("an ONNX encoder",),
         upsilon=True,
+    ),
+    MetricInfo(
+        name="rater",
+        summary="how well a rater thinks that the reply would do, given the utterance and the golds",
+        uses=Uses.GOLDS,
+        low=-1,
+        high=1,
+        parameters=(
+            Choice(name="target", default="reply", choices=("reply",), help="what is rated"),
+            Choice(
+                name="combine",
+                default="first",
+                choices=("first", "first-literal", "max", "confident", "mean"),
+                help="how the rater's two answers become a rating (docs/raters.md)",
+            ),
+            Choice(name="cal", default="raw", choices=("raw", "cal"), help="cal: with the rater's temperature"),
+            Choice(
+                name="refs",
+                default="golds",
+                choices=("golds", "gold"),
+                help="golds: the mean of the ratings against each gold; gold: against the first gold alone",
+            ),
+        ),
+        corpus=Corpus.MEAN,
+        paper="Tsuta, Yoshinaga and Toyoda 2020: the rater of uBLEU, asked about the reply itself",
+        module="metrics.model_scores",
+        needs=(A_RATER, "the utterance"),
     ),
 )
 

@@ -16,6 +16,7 @@ from core.errors import Corrupt, Usage
 from core.files import make_folder, read_json, write_aside, write_json
 from core.text import SentencePieceTokenizer, open_sentencepiece
 from core.version import VERSION
+from rater.coverage import Coverage
 from rater.model import BiGRURater, RaterConfig
 from rater.rate import CACHE_BYTES, Rater
 from rater.tensors import read_tensors, write_tensors
@@ -37,6 +38,7 @@ class StoredRater:
     tokenizer: str
     temperature: float
     languages: tuple[str, ...]
+    coverage: Coverage  # of the texts it was trained on
     details: Mapping[str, Any]
 
 
@@ -47,6 +49,7 @@ def save_rater(
     *,
     temperature: float,
     languages: Sequence[str],
+    coverage: Coverage | None = None,
     report: Mapping[str, Any],
     details: Mapping[str, Any],
     beside: Sequence[str] = (),
@@ -69,6 +72,7 @@ def save_rater(
             **settings,
             "tokenizer": tokenizer.sha256,
             "languages": list(languages),
+            "coverage": (coverage or Coverage()).written(),
             "files": files,
             "refaug": VERSION,
             "software": {"torch": torch.__version__, "python": platform.python_version()},
@@ -90,6 +94,7 @@ def read_manifest(folder: Path) -> StoredRater:
             tokenizer=str(manifest["tokenizer"]),
             temperature=_temperature(manifest["temperature"]),
             languages=tuple(manifest["languages"]),
+            coverage=Coverage.read(manifest.get("coverage")),
             details=dict(manifest["details"]),
         )
     except (KeyError, TypeError, ValueError, Usage) as error:
@@ -124,6 +129,8 @@ def open_rater(folder: Path, *, spec: str = "", threads: int = 1, cache_bytes: i
         model,
         tokenizer,
         temperature=stored.temperature,
+        languages=stored.languages,
+        usual=stored.coverage,
         spec=spec,
         threads=threads,
         cache_bytes=cache_bytes,

@@ -4,6 +4,9 @@ A positive example is two different responses to one utterance. A negative one i
 the first of one positive example, the second of another one of the same batch. So every text is as frequent, and stands
 as often in each place, among negatives as among positives, and nothing but whether the two belong together tells them
 apart.
+
+Where hard negatives are asked for, the second pair of a negative is another one, found by the words of the first: see
+`rater.hard`. Then a text may stand among negatives more often than among positives.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import hashlib
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +23,8 @@ from numpy.typing import NDArray
 from core.errors import BadInput, Usage
 
 Texts = NDArray[np.int64]
-Split = Literal["train", "validation"]
+Split = Literal["train", "validation", "all"]
+Negatives = Literal["random", "hard", "mixed"]
 
 LEAST_LIMIT: Final = 20  # positive examples, so that there are different utterances among them
 _CHUNK: Final = 64  # batches that are cut out of examples sorted by length
@@ -35,8 +39,11 @@ class ExampleSettings:
     validation_share: float = 0.05  # of the utterances
     limit: int | None = None  # positive examples of an epoch, drawn anew each time; None: all
     seed: int = 1
+    negatives: Negatives = "random"  # "mixed" has a hard one, where there is one, in every other example
 
     def __post_init__(self) -> None:
+        if self.negatives not in get_args(Negatives):
+            raise Usage(f"negatives {self.negatives!r}", remedy=f"one of: {', '.join(get_args(Negatives))}")
         if self.batch < 1:
             raise Usage(f"batches of {self.batch} examples", remedy="at least 1")
         if self.limit is not None and self.limit < LEAST_LIMIT:
@@ -55,6 +62,13 @@ class Batch(NamedTuple):
     lengths: NDArray[np.int64]
     triplets: NDArray[np.int64]  # (2 * examples, 3), rows of tokens
     labels: NDArray[np.int64]  # (2 * examples,)
+
+
+class Partners(NamedTuple):
+    """Hard negatives to draw from, and how often one is taken where there is one."""
+
+    responses: Texts  # (texts, most partners), -1 where there is none, which comes last
+    share: float
 
 
 class Quadruples(NamedTuple):
@@ -84,9 +98,15 @@ class Corpus:
 
     def of_split(self, split: Split, settings: ExampleSettings) -> NDArray[np.int64]:
         """The utterances of a split: the same utterance is always in the same one, whatever else is in the log."""
-        drawn = np.array([_drawn(int(name), settings.seed) for name in self.names.tolist()])
+        if split == "all":
+            return np.arange(self.utterances)
+        drawn = np.array([drawn_share(int(name), settings.seed) for name in self.names.tolist()])
         wanted = drawn < settings.validation_share
         return np.flatnonzero(wanted if split == "validation" else ~wanted)
+
+    def answered(self, responses: Texts) -> Texts:
+        """The utterances, as texts, that these texts are responses to."""
+        return self.first[np.searchsorted(self.first, responses, side="right") - 1]
 
     def positives(self, utterances: NDArray[np.int64]) -> Texts:
         """All pairs of responses, (examples, 3): utterance, response, response, as texts."""
@@ -99,7 +119,8 @@ class Corpus:
         return np.concatenate(found) if found else np.empty((0, 3), np.int64)
 
 
-def _drawn(name: int, seed: int) -> float:
+def drawn_share(name: int, seed: int) -> float:
+    """From 0 to 1, by the hash of a normalised utterance: below the validation share it is not trained on."""
     digest = hashlib.blake2b(name.to_bytes(8, "little"), key=str(seed).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") / 2**64
 
@@ -118,6 +139,17 @@ def quadruples(positives: Texts, rng: np.random.Generator) -> Quadruples:
     apart = np.concatenate([first, second[following]], axis=1)
     order = rng.permutation(2 * count)
     return Quadruples(np.concatenate([together, apart])[order], (np.arange(2 * count) < count)[order])
+
+
+def with_hard(corpus: Corpus, some: Quadruples, partners: Partners, rng: np.random.Generator) -> Quadruples:
+    """The same examples, but for the second pair of a negative: a drawn hard one of its first pair, if there is one."""
+    found = partners.responses[some.texts[:, 1]]
+    choices = (found >= 0).sum(axis=1)
+    chosen = found[np.arange(len(found)), rng.integers(0, np.maximum(choices, 1))]
+    taken = ~some.positive & (choices > 0) & (rng.random(len(found)) < partners.share)
+    texts = some.texts.copy()
+    texts[taken, 2], texts[taken, 3] = corpus.answered(chosen[taken]), chosen[taken]
+    return some._replace(texts=texts)
 
 
 def _elsewhere(utterances: Texts, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -157,12 +189,29 @@ class Examples:
 
     The positive examples of an utterance stand together, and a batch's negatives are made of its own texts: most of the
     time goes into reading texts, and so each is read once for many examples.
+
+    Without `hard`, the partners of each text, negatives are random ones whatever the settings say. With `all_hard`
+    those positive examples are left out that have a response without a partner.
     """
 
-    def __init__(self, corpus: Corpus, split: Split, settings: ExampleSettings, max_tokens: int) -> None:
+    def __init__(
+        self,
+        corpus: Corpus,
+        split: Split,
+        settings: ExampleSettings,
+        max_tokens: int,
+        hard: Texts | None = None,
+        *,
+        all_hard: bool = False,
+    ) -> None:
         self._corpus, self._settings, self._max_tokens = corpus, settings, max_tokens
         self.utterances = corpus.of_split(split, settings)
         self._positives = corpus.positives(self.utterances)
+        self._partners: Partners | None = None
+        if hard is not None and settings.negatives != "random":
+            self._partners = Partners(hard, 1.0 if settings.negatives == "hard" else 0.5)
+        if hard is not None and all_hard:
+            self._positives = self._positives[(hard[self._positives[:, 1:], 0] >= 0).all(axis=1)]
         self._lengths = np.minimum(np.diff(corpus.start), max_tokens)
         self._largest = _largest(self._positives[:, 0])
 
@@ -182,6 +231,11 @@ class Examples:
         return max(1, self.of_an_epoch // 2 // self._half)
 
     @property
+    def has_negatives(self) -> bool:
+        """Whether there are different utterances enough for as many negatives as positives."""
+        return 0 < 2 * self._largest <= self.positive_count
+
+    @property
     def _half(self) -> int:
         """Positive examples of a batch: so many at least that no utterance has more than half of them."""
         return max(1, self._settings.batch // 2, 2 * self._largest)
@@ -195,7 +249,9 @@ class Examples:
         """The same, as texts."""
         for place, positives in enumerate(self._cut(number)):
             if place >= skip:
-                yield quadruples(positives, np.random.default_rng([self._settings.seed, number, 1 + place]))
+                rng = np.random.default_rng([self._settings.seed, number, 1 + place])
+                some = quadruples(positives, rng)
+                yield some if self._partners is None else with_hard(self._corpus, some, self._partners, rng)
 
     def _cut(self, number: int) -> list[Texts]:
         """The positive examples of each batch; what is left over goes into the last ones."""

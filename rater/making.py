@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, get_args
 
 import numpy as np
-import torch
 
 from core.artefacts import MANIFEST
 from core.engine import Engine, scratch_in
 from core.errors import BadInput, NotFound, Usage
-from core.files import read_json, remove_tree, require_name, write_json
+from core.files import make_folder, read_json, remove_tree, require_name, write_aside, write_json
 from core.log_store import StoredLog, now
 from core.pairs import SharedSettings
 from core.progress import Progress
 from core.stages import Stages, hash_of_inputs
-from core.text import open_sentencepiece
+from core.text import SentencePieceTokenizer, open_sentencepiece
 from core.tokenizer_training import TokenizerTraining, train_sentencepiece
 from core.versions import Versions
 from rater.checkpoint import TOKENIZER, save_rater
-from rater.examples import Examples, ExampleSettings
-from rater.figures import calibration_error, fitted_temperature, reliability, with_temperature
-from rater.mining import code, mine, open_corpus, turns_of
-from rater.model import BiGRURater, RaterConfig
-from rater.train import OnEpoch, OnNow, TrainConfig, Trained, answers, auc, train
+from rater.coverage import Coverage
+from rater.embeddings import LearnVectors, Start, VectorsWanted, first_model, write_embeddings
+from rater.examples import Corpus, Examples, ExampleSettings, Split
+from rater.hard import Hard, HardSettings, hard_partners
+from rater.mining import code, mine, open_corpus, turns_of, write_shared
+from rater.model import BiGRURater, Features, RaterConfig
+from rater.report import of_hard, of_short, report_of, statistics_of
+from rater.train import OnEpoch, OnNow, TrainConfig, train
+
+Illustrate = Callable[[Mapping[str, Any]], Mapping[str, bytes]]
 
 _ORDER: Final = "order.json"
+_EMBEDDINGS: Final = "embeddings.npy"
+_SHORT: Final = "short"  # utterances, which nothing is trained on
+_MOST_SHORT: Final = 2_000
 _SENTENCES: Final = 200_000  # turns that the tokenizer is trained on: 550 MiB while it is
 
 
@@ -52,6 +59,7 @@ class RaterOrder:
     training: TrainConfig = field(default_factory=TrainConfig)
     shared: SharedSettings | None = None  # None: what suits the logs' language
     pieces: int = 16_000  # of the tokenizer; pad and unk come on top
+    start: Start = "random"  # of the embeddings: drawn, or vectors of the pieces that were learnt from the same logs
     memory: int = 2 << 30
     publish: bool = True
 
@@ -59,6 +67,14 @@ class RaterOrder:
         require_name("rater", self.name)
         if not self.logs or len(set(self.logs)) < len(self.logs):
             raise Usage("a rater is trained on one log or more, each named once", remedy="refaug log list")
+        if self.start not in get_args(Start):
+            raise Usage(f"embeddings that start {self.start!r}", remedy=f"one of: {', '.join(get_args(Start))}")
+        if self.examples.negatives != "random" and self.start != "vectors":
+            raise Usage(
+                f"{self.examples.negatives} negatives are found by vectors of the pieces, and there are none where "
+                f"embeddings start {self.start}",
+                remedy="--embeddings vectors, or --negatives random",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +86,12 @@ class Preset:
     width: int
     batch: int
     pieces: int = 16_000
+    start: Start = "vectors"
+    features: Features = "products"
 
 
 PRESETS: Final[Mapping[str, Preset]] = {
-    "paper": Preset(embedding=512, hidden=512, width=1024, batch=1_000),
+    "paper": Preset(embedding=512, hidden=512, width=1024, batch=1_000, start="random", features="texts"),
     "base": Preset(embedding=128, hidden=128, width=256, batch=256),
     "small": Preset(embedding=64, hidden=64, width=128, batch=128, pieces=2_000),
 }
@@ -98,15 +116,18 @@ def train_rater(
     on_now: OnNow = lambda _now: None,
     on_epoch: OnEpoch = lambda _figures: None,
     *,
+    learn_vectors: LearnVectors | None = None,
+    illustrate: Illustrate = lambda _report: {},
     again: bool = False,
 ) -> MadeRater:
     """Mine, learn a vocabulary, train, measure, publish; an interrupted run goes on where it stopped.
 
-    Nothing is done where the published rater was made of exactly this, unless it is to be done `again`.
+    `learn_vectors` is what embeddings start from where the order asks for that; `illustrate` gives files to lie beside
+    the report. Nothing is done where the published
+    rater was made of exactly this, unless it is to be done `again`.
     """
-    logs = [StoredLog.open(places.logs, name) for name in sorted(order.logs)]
-    languages = sorted({str(one.settings.get("language") or "en") for log in logs for one in log.manifest.ingests})
-    shared = order.shared or SharedSettings.for_language(languages[0], seed=order.examples.seed)
+    ground = ground_of(places.logs, order)
+    logs, languages, shared = ground
     inputs = _inputs(order, logs, languages, shared)
     with places.raters.writing(order.name, f"training rater {order.name}") as writer:
         made_of = hash_of_inputs(inputs)
@@ -115,18 +136,20 @@ def train_rater(
         stages = Stages.of(places.cache, f"rater-{order.name}", inputs)
         folder = stages.folder
         write_json(folder / _ORDER, asdict(order))
-        with Engine(scratch_in(places.cache), memory=order.memory, threads=order.training.threads) as engine:
-            mined = stages.run("shared", lambda: mine(engine, logs, shared, folder, progress))
-        vocabulary = stages.run("tokenizer", lambda: _tokenizer(logs, languages, order, folder, progress))
-        tokenizer = open_sentencepiece(folder / TOKENIZER)
+        tokenizer = prepare(ground, order, stages, places.cache, learn_vectors, progress)
+        short, coded = stages.facts("short"), stages.facts("pieces")
         config = replace(order.model, vocabulary=tokenizer.vocab_size)
-        coded = stages.run("pieces", lambda: code(tokenizer, folder, config.max_tokens, progress))
         corpus = open_corpus(folder)
-        splits = {name: Examples(corpus, name, order.examples, config.max_tokens) for name in ("train", "validation")}
+        with_hard = order.examples.negatives != "random"
+        hard = hard_of(corpus, "train", order, folder, progress) if with_hard else None
+        partners = hard.partners if hard is not None else None
+        splits = {
+            "train": Examples(corpus, "train", order.examples, config.max_tokens, partners),
+            "validation": Examples(corpus, "validation", order.examples, config.max_tokens),
+        }
         _require_both(splits)
-        torch.manual_seed(order.training.seed)
         trained = train(
-            BiGRURater(config),
+            first_model(config, order.training.seed, None if order.start == "random" else folder / _EMBEDDINGS),
             splits["train"],
             splits["validation"],
             order.training,
@@ -136,7 +159,20 @@ def train_rater(
             on_epoch,
         )
         progress.stage("measuring")
-        report = _report(trained, splits, mined, vocabulary, coded)
+        report = {
+            "examples": {name: statistics_of(corpus, one) for name, one in splits.items()},
+            "mined": stages.facts("shared"),
+            "tokenizer": stages.facts("tokenizer"),
+            "texts": coded,
+            "embeddings": stages.facts("embeddings"),
+            "negatives": {
+                "kind": order.examples.negatives,
+                "without_partner": hard.without_partner if hard is not None else None,
+            },
+            **report_of(trained, splits["validation"]),
+            "hard": _measured_on_hard(trained.model, corpus, order, folder, progress),
+            "short": of_short(trained.model, order.examples, folder / _SHORT, short),
+        }
         details = {
             "at": now(),
             "inputs": made_of,
@@ -148,14 +184,21 @@ def train_rater(
         }
         version_folder = folder / "version"
         remove_tree(version_folder)
+        make_folder(version_folder)
+        pictures = illustrate(report)
+        for file, content in pictures.items():
+            with write_aside(version_folder / file) as written:
+                written.write(content)
         name = save_rater(
             version_folder,
             trained.model,
             tokenizer,
             temperature=report["temperature"],
             languages=languages,
+            coverage=Coverage.read(coded["coverage"]),
             report=report,
             details=details,
+            beside=list(pictures),
         )
         version = writer.add(version_folder)
         if order.publish:
@@ -164,12 +207,72 @@ def train_rater(
     return MadeRater(name=order.name, version=version, id=name, published=order.publish, report=report)
 
 
+class Ground(NamedTuple):
+    """What a rater is made from: logs, their languages, and which of their utterances count."""
+
+    logs: tuple[StoredLog, ...]
+    languages: tuple[str, ...]
+    shared: SharedSettings
+
+
+def ground_of(logs: Path, order: RaterOrder) -> Ground:
+    """The logs of an order, opened."""
+    opened = tuple(StoredLog.open(logs, name) for name in sorted(order.logs))
+    languages = sorted({str(one.settings.get("language") or "en") for log in opened for one in log.manifest.ingests})
+    shared = order.shared or SharedSettings.for_language(languages[0], seed=order.examples.seed)
+    return Ground(opened, tuple(languages), shared)
+
+
+def prepare(
+    ground: Ground,
+    order: RaterOrder,
+    stages: Stages,
+    cache: Path,
+    learn_vectors: LearnVectors | None,
+    progress: Progress,
+    *,
+    with_short: bool = True,
+) -> SentencePieceTokenizer:
+    """All before the first batch: shared utterances as pieces, their tokenizer, what embeddings start from."""
+    (logs, languages, shared), folder = ground, stages.folder
+    with Engine(scratch_in(cache), memory=order.memory, threads=order.training.threads) as engine:
+        stages.run("shared", lambda: mine(engine, logs, shared, folder, progress))
+        if with_short:
+            stages.run("short", lambda: _mine_short(engine, logs, shared, folder / _SHORT, progress))
+    stages.run("tokenizer", lambda: _tokenizer(logs, languages, order, folder, progress))
+    tokenizer = open_sentencepiece(folder / TOKENIZER)
+    stages.run("pieces", lambda: code(tokenizer, folder, order.model.max_tokens, progress))
+    if with_short and stages.facts("short")["utterances"]:
+        stages.run("short pieces", lambda: code(tokenizer, folder / _SHORT, order.model.max_tokens, progress))
+    stages.run("embeddings", lambda: _embeddings(logs, tokenizer, order, learn_vectors, folder, progress))
+    return tokenizer
+
+
+def hard_of(corpus: Corpus, split: Split, order: RaterOrder, folder: Path, progress: Progress) -> Hard:
+    """The hard negatives of one side, out of that side alone: utterances are compared by what embeddings start from."""
+    embeddings = np.load(folder / _EMBEDDINGS, allow_pickle=False)
+    settings = HardSettings(seed=order.examples.seed)
+    return hard_partners(corpus, corpus.of_split(split, order.examples), embeddings, settings, progress)
+
+
+def _measured_on_hard(
+    model: BiGRURater, corpus: Corpus, order: RaterOrder, folder: Path, progress: Progress
+) -> Mapping[str, Any] | None:
+    """How the rater does on hard negatives; None where there is nothing to find them by, or are too few."""
+    if order.start == "random":
+        return None
+    return of_hard(model, corpus, order.examples, hard_of(corpus, "validation", order, folder, progress))
+
+
 def resume_rater(
     places: RaterPlaces,
     name: str,
     progress: Progress,
     on_now: OnNow = lambda _now: None,
     on_epoch: OnEpoch = lambda _figures: None,
+    *,
+    learn_vectors: LearnVectors | None = None,
+    illustrate: Illustrate = lambda _report: {},
 ) -> MadeRater:
     """Go on with a training that was stopped, as it was ordered; the newest, if there are several."""
     require_name("rater", name)
@@ -177,7 +280,9 @@ def resume_rater(
     if not orders:
         raise NotFound(f"no training of rater {name!r} was stopped", remedy=f"refaug rater train LOG --name {name}")
     order = _order_of(read_json(orders[-1]))
-    return train_rater(places, order, progress, on_now, on_epoch, again=True)
+    return train_rater(
+        places, order, progress, on_now, on_epoch, learn_vectors=learn_vectors, illustrate=illustrate, again=True
+    )
 
 
 def _order_of(written: Mapping[str, Any]) -> RaterOrder:
@@ -207,6 +312,7 @@ def _inputs(
         "examples": asdict(order.examples),
         "training": training,
         "pieces": order.pieces,
+        "start": order.start,
     }
 
 
@@ -234,6 +340,28 @@ def _tokenizer(
     return {"pieces": made.vocab_size, "sha256": made.sha256, "sentences": made.sentences_used}
 
 
+def _embeddings(
+    logs: Sequence[StoredLog],
+    tokenizer: SentencePieceTokenizer,
+    order: RaterOrder,
+    learn: LearnVectors | None,
+    folder: Path,
+    progress: Progress,
+) -> Mapping[str, Any]:
+    """Write what the embeddings start from, if it is not drawn."""
+    if order.start == "random":
+        return {"start": order.start}
+    if learn is None:
+        raise Usage("nobody is there to learn the vectors that embeddings are to start from", remedy="start=random")
+    wanted = VectorsWanted(
+        dimensions=order.model.embedding,
+        seed=order.training.seed,
+        threads=order.training.threads,
+        memory=order.memory,
+    )
+    return {"start": order.start, **write_embeddings(folder / _EMBEDDINGS, logs, tokenizer, wanted, learn, progress)}
+
+
 def _require_both(splits: Mapping[str, Examples]) -> None:
     for name, examples in splits.items():
         if examples.positive_count < 2:
@@ -243,43 +371,9 @@ def _require_both(splits: Mapping[str, Examples]) -> None:
             )
 
 
-def _report(
-    trained: Trained,
-    splits: Mapping[str, Examples],
-    mined: Mapping[str, Any],
-    vocabulary: Mapping[str, Any],
-    coded: Mapping[str, Any],
-) -> dict[str, Any]:
-    """What is known of the rater, all on utterances that it was not trained on."""
-    found = answers(trained.model, splits["validation"])
-    temperature = fitted_temperature(
-        np.concatenate([found.first, found.second]), np.concatenate([found.positive, found.positive])
-    )
-    cooler = with_temperature(found.first, temperature)
-    best = trained.epochs[trained.best_epoch - 1]
-    return {
-        "examples": {
-            name: {"utterances": len(one.utterances), "positive": one.positive_count, "an_epoch": one.of_an_epoch}
-            for name, one in splits.items()
-        },
-        "mined": dict(mined),
-        "tokenizer": dict(vocabulary),
-        "texts": dict(coded),
-        "parameters": trained.model.parameter_count,
-        "best_epoch": trained.best_epoch,
-        "epochs": [asdict(one) for one in trained.epochs],
-        "validation_loss": best.validation_loss,
-        "validation_accuracy": best.validation_accuracy,
-        "auc_good_vs_wrong": auc(found.first, found.positive),
-        "temperature": temperature,
-        "calibration": {
-            "raw": {
-                "error": calibration_error(found.first, found.positive),
-                "bins": [asdict(one) for one in reliability(found.first, found.positive)],
-            },
-            "cal": {
-                "error": calibration_error(cooler, found.positive),
-                "bins": [asdict(one) for one in reliability(cooler, found.positive)],
-            },
-        },
-    }
+def _mine_short(
+    engine: Engine, logs: Sequence[StoredLog], shared: SharedSettings, folder: Path, progress: Progress
+) -> Mapping[str, Any]:
+    """Write some of the utterances that are too short to be trained on: the rater is asked for them all the same."""
+    make_folder(folder)
+    return write_shared(engine, logs, replace(shared, too_short=True), folder, progress, most=_MOST_SHORT)

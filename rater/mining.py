@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from core.log_store import StoredLog
 from core.pairs import SharedSettings, shared_utterances, text_key
 from core.progress import Progress
 from core.text import SentencePieceTokenizer, normalise
+from rater.coverage import Coverage
 from rater.examples import Corpus
 
 SHARED: Final = "shared.arrow"
@@ -28,22 +30,37 @@ LEAST_UTTERANCES: Final = 200  # below, nothing can be learnt that holds for oth
 def mine(
     engine: Engine, logs: Sequence[StoredLog], settings: SharedSettings, folder: Path, progress: Progress
 ) -> Mapping[str, Any]:
-    """Write the utterances that got several responses in these logs; what was found."""
+    """Write the utterances that got several responses in these logs; what was found, if it is enough."""
     progress.stage("finding shared utterances", None, "utterances")
+    found = write_shared(engine, logs, settings, folder, progress)
+    if found["utterances"] < LEAST_UTTERANCES:
+        raise BadInput(
+            f"{found['utterances']:,} utterances of {settings.min_words} words or more have several different "
+            f"responses in {', '.join(log.manifest.name for log in logs)}; at least {LEAST_UTTERANCES} are needed",
+            remedy="give more logs, best ones in which many answer the same (reply trees), or a lower --min-words",
+        )
+    return found
+
+
+def write_shared(
+    engine: Engine,
+    logs: Sequence[StoredLog],
+    settings: SharedSettings,
+    folder: Path,
+    progress: Progress,
+    *,
+    most: int | None = None,
+) -> dict[str, int]:
+    """The same, however many are found; at most so many."""
     found, pairs, path = 0, 0, folder / SHARED
+    shared = shared_utterances(engine, [one for log in logs for one in log.paths], settings)
     with storage_errors(path), pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, _SCHEMA) as writer:
-        for batch in _batched(shared_utterances(engine, [one for log in logs for one in log.paths], settings)):
+        for batch in _batched(islice(shared, most)):
             writer.write_batch(pa.RecordBatch.from_pylist(batch, schema=_SCHEMA))
             found += len(batch)
             pairs += sum(len(row["responses"]) * (len(row["responses"]) - 1) // 2 for row in batch)
             progress.advance(len(batch))
     sync_file(path)
-    if found < LEAST_UTTERANCES:
-        raise BadInput(
-            f"{found:,} utterances of {settings.min_words} words or more have several different responses in "
-            f"{', '.join(log.manifest.name for log in logs)}; at least {LEAST_UTTERANCES} are needed",
-            remedy="give more logs, best ones in which many answer the same (reply trees), or a lower --min-words",
-        )
     return {"utterances": found, "positive_pairs": pairs}
 
 
@@ -71,16 +88,16 @@ def code(tokenizer: SentencePieceTokenizer, folder: Path, max_tokens: int, progr
     if tokenizer.vocab_size > np.iinfo(np.uint16).max:
         raise BadInput(f"{tokenizer.path} has {tokenizer.vocab_size:,} pieces", remedy="at most 65,535")
     pieces, lengths, counts, names = list[np.ndarray](), list[int](), list[int](), list[int]()
-    unknown = cut = 0
+    coverage, cut = Coverage(), 0
     with pa.memory_map(str(folder / SHARED)) as file, pa.ipc.open_file(file) as reader:
         progress.stage("reading pieces", sum(reader.get_batch(at).num_rows for at in range(reader.num_record_batches)))
         for at in range(reader.num_record_batches):
             rows = reader.get_batch(at).to_pylist()
             texts = [text for row in rows for text in (row["utterance"], *row["responses"])]
             coded = tokenizer.encode_ids_batch(texts)
+            coverage += Coverage.of_pieces(tokenizer, texts, coded)
             cut += sum(len(one) > max_tokens for one in coded)
             coded = [one[:max_tokens] for one in coded]
-            unknown += sum(one.count(tokenizer.unk_id) for one in coded)
             pieces.append(np.fromiter((piece for one in coded for piece in one), np.uint16))
             lengths += map(len, coded)
             counts += [1 + len(row["responses"]) for row in rows]
@@ -96,7 +113,7 @@ def code(tokenizer: SentencePieceTokenizer, folder: Path, max_tokens: int, progr
         with storage_errors(folder / name):
             np.save(folder / f"{name}.npy", array, allow_pickle=False)
             sync_file(folder / f"{name}.npy")
-    return {"texts": len(lengths), "pieces": len(arrays["pieces"]), "unknown_pieces": unknown, "cut": cut}
+    return {"texts": len(lengths), "pieces": len(arrays["pieces"]), "cut": cut, "coverage": coverage.written()}
 
 
 def open_corpus(folder: Path) -> Corpus:

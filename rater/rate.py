@@ -15,6 +15,7 @@ from torch import Tensor
 
 from core.errors import Usage
 from core.text import SentencePieceTokenizer
+from rater.coverage import Coverage, unfamiliar
 from rater.model import POSITIVE, BiGRURater
 
 Combine = Literal["first", "first-literal", "max", "confident", "mean"]
@@ -90,11 +91,14 @@ class Rater:
         tokenizer: SentencePieceTokenizer,
         *,
         temperature: float = 1.0,
+        languages: Sequence[str] = (),
+        usual: Coverage | None = None,
         spec: str = "",
         threads: int = 1,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
         self.model, self.tokenizer, self.temperature, self.spec = model.eval(), tokenizer, temperature, spec
+        self.languages, self._usual = tuple(languages), usual or Coverage()
         self._threads = threads
         self._read = _Cache(cache_bytes)
         self._lock = Lock()
@@ -112,6 +116,14 @@ class Rater:
             by_gold = own.reshape(len(one.golds), len(one.candidates))
             found.append(by_gold.mean(axis=0).tolist() if len(one.golds) else [])
         return found
+
+    def coverage(self, texts: Sequence[str]) -> Coverage:
+        """How texts are cut into pieces; to be added up, and then judged by `unfamiliar`."""
+        return Coverage.of(self.tokenizer, texts)
+
+    def unfamiliar(self, found: Coverage) -> str | None:
+        """Why ratings of texts like these mean little; None where nothing speaks against them."""
+        return unfamiliar(found, self._usual, self.languages)
 
     def probabilities(
         self, asked: Sequence[ToRate], *, second: bool = True, calibration: Calibration = "raw"

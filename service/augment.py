@@ -13,6 +13,7 @@ from core.records import Item, Origin, Reference, TestPair
 from indexer.index import ReferenceIndex
 from indexer.queries import SearchSettings
 from indexer.search import Retrieved
+from rater.coverage import Coverage
 from rater.rate import Candidate, Rater, RatingSettings, ToRate
 
 Asked = Literal["one", "rated"]
@@ -63,18 +64,30 @@ def augment(
 ) -> Iterator[Augmented | BadItem]:
     """Every item with further references, in the order given; what came as retrieved or parrot is found anew.
 
-    An item without an utterance, or without a gold where one is needed, keeps the references that it came with.
+    An item without an utterance, or without a gold where one is needed, keeps the references that it came with. Test
+    pairs in a language that the rater does not know are warned of at the end.
     """
     if settings.needs_rater and rater is None:
         raise Usage("something is to be rated, and there is no rater", remedy="give one, or weights of one")
     progress = progress or Silent()
     progress.stage("references", None, "items")
+    coverage = Coverage()
     for batch in _batches(items):
         good = [one for one in batch if isinstance(one, Item)]
+        if rater is not None and settings.needs_rater:
+            coverage += rater.coverage([text for one in good for text in _own_texts(one)])
         found = iter(_augmented(good, index, rater, settings))
         for one in batch:
             yield next(found) if isinstance(one, Item) else one
         progress.advance(len(batch))
+    if rater is not None and (told := rater.unfamiliar(coverage)) is not None:
+        progress.warn(told)
+
+
+def _own_texts(item: Item) -> list[str]:
+    """What the rater is given of the test pair itself."""
+    golds = [one.text for one in item.pair.references if one.source is Origin.GOLD]
+    return [item.pair.utterance or "", *golds]
 
 
 def _batches(items: Iterable[Item | BadItem]) -> Iterator[list[Item | BadItem]]:
@@ -155,7 +168,9 @@ def _is_rated(reference: Reference, settings: AugmentSettings) -> bool:
 
 
 def _candidate(reference: Reference) -> Candidate:
-    return Candidate(text=reference.text, utterance=reference.more.get("utterance"))
+    """With the utterance that it answered, where it was found; a gold answers the test utterance."""
+    own = reference.more.get("utterance") if reference.source is Origin.RETRIEVED else None
+    return Candidate(text=reference.text, utterance=own if isinstance(own, str) else None)
 
 
 # What made them

@@ -15,7 +15,7 @@ from core.errors import BadInput
 from core.items import BadItem
 from core.progress import Progress
 from core.records import Item, Origin, Reference
-from metrics.base import NO_GOLD, Floats, Level, Metric, Prepared, Problem, References
+from metrics.base import NO_GOLD, NO_UTTERANCE, Floats, Level, Metric, Prepared, Problem, References
 from metrics.catalogue import Uses
 
 _BATCH: Final = 2_000  # replies between two looks at the clock: progress, and the chance to stop
@@ -51,12 +51,15 @@ def systems_of(items: Sequence[Item]) -> list[str]:
 # ── which references a metric looks at ────────────────────────────────────────────────────────────────────────────
 
 
-def references_of(references: Sequence[Reference], uses: Uses) -> References | Problem:
+def references_of(references: Sequence[Reference], uses: Uses, utterance: str | None = None) -> References | Problem:
     """The item's references as the metric wants them, with their weights, or why that cannot be had.
 
-    Empty ones are left out: in test files they stand for references that are not there.
+    Empty ones are left out: in test files they stand for references that are not there. The utterance is handed on to
+    metrics that look at it alone, so that nothing else depends on it.
     """
     references = [one for one in references if one.text.strip()]
+    if uses is Uses.GOLDS:
+        return _golds_of(references, utterance)
     gold = next((place for place, one in enumerate(references) if one.source is Origin.GOLD), -1)
     if uses is Uses.GOLD:
         return References((references[gold].text,), (1.0,)) if gold >= 0 else NO_GOLD
@@ -66,6 +69,15 @@ def references_of(references: Sequence[Reference], uses: Uses) -> References | P
         return NO_WEIGHT
     place = next((number for number, one in enumerate(kept) if one.source is Origin.GOLD), -1)
     return References(tuple(one.text for one in kept), tuple(one for one in weights if one is not None), place)
+
+
+def _golds_of(references: Sequence[Reference], utterance: str | None) -> References | Problem:
+    golds = tuple(one.text for one in references if one.source is Origin.GOLD)
+    if not golds:
+        return NO_GOLD
+    if utterance is None or not utterance.strip():
+        return NO_UTTERANCE
+    return References(golds, (1.0,) * len(golds), utterance=utterance)
 
 
 def _weight(reference: Reference, uses: Uses) -> float | None:
@@ -105,12 +117,20 @@ def evidence_of(item: Item) -> dict[str, Any]:
 
 
 def references_hash(items: Sequence[Item], chosen: Sequence[References | Problem]) -> str:
-    """Names the references that a metric looked at, with their weights: `data` names the golds alone."""
+    """Names the references that a metric looked at, with their weights: `data` names the golds alone.
+
+    The utterance is among them where the metric looked at that.
+    """
     digest = hashlib.sha256()
     for item, one in zip(items, chosen, strict=True):
-        known = [one.texts, one.weights, one.gold] if isinstance(one, References) else [one.code]
-        digest.update(orjson.dumps([item.id, *known], option=orjson.OPT_APPEND_NEWLINE))
+        digest.update(orjson.dumps([item.id, *_looked_at(one)], option=orjson.OPT_APPEND_NEWLINE))
     return digest.hexdigest()[:12]
+
+
+def _looked_at(one: References | Problem) -> list[Any]:
+    if isinstance(one, Problem):
+        return [one.code]
+    return [one.texts, one.weights, one.gold, *([] if one.utterance is None else [one.utterance])]
 
 
 def data_hash(items: Iterable[Item]) -> str:

@@ -78,7 +78,13 @@ def evaluate(
         items=len(good),
         evidence=evidence,
         bad_items=tuple(bad),
-        warnings=(*nothing, *_warnings(good, systems), *_weights_ignored(good, metrics), *_thin(evidence)),
+        warnings=(
+            *nothing,
+            *_warnings(good, systems, metrics),
+            *_weights_ignored(good, metrics),
+            *_thin(evidence),
+            *dict.fromkeys(remark for one in scores for remark in one.metric.remarks()),
+        ),
         settings=settings,
     )
 
@@ -91,14 +97,15 @@ def require_baseline(baseline: str | None, systems: Sequence[str]) -> None:
         raise Usage(f"{baseline} is the only system", remedy="a comparison needs a second one")
 
 
-def _warnings(items: Sequence[Item], systems: Sequence[str]) -> Iterator[str]:
+def _warnings(items: Sequence[Item], systems: Sequence[str], metrics: Sequence[Metric]) -> Iterator[str]:
     """What makes a score mean something else than one may think."""
     missing = {system: sum(1 for item in items if system not in item.replies) for system in systems}
     if lacking := [f"{system} ({count:,})" for system, count in missing.items() if count]:
         yield f"replies are missing (of {len(items):,}): {_listed(lacking)}; the scores are over those there are"
     empty = {system: sum(1 for item in items if not item.replies.get(system, "-").strip()) for system in systems}
     if silent := [f"{system} ({count:,})" for system, count in empty.items() if count]:
-        yield f"empty replies, which score 0 or nothing at all: {_listed(silent)}"
+        least = "0, by a rater -1," if any(metric.info.needs_rater for metric in metrics) else "0"
+        yield f"empty replies, which score {least} or nothing at all: {_listed(silent)}"
     if blank := sum(1 for item in items for one in item.pair.references if not one.text.strip()):
         yield f"empty references, which are left out: {blank:,}"
 
@@ -140,7 +147,7 @@ class _ScoredSystems:
     @classmethod
     def of(cls, metric: Metric, items: Sequence[Item], systems: Sequence[str], progress: Progress) -> _ScoredSystems:
         """Score them; a reply that is not there is a row without a score."""
-        chosen = [references_of(item.pair.references, metric.info.uses) for item in items]
+        chosen = [references_of(item.pair.references, metric.info.uses, item.pair.utterance) for item in items]
         metric = metric.for_set([one for one in chosen if isinstance(one, References)])
         cases = [
             _case(item.replies.get(system), references)

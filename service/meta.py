@@ -65,7 +65,10 @@ def agreement(
         sets=tuple(results),
         mean=mean,
         settings=settings,
-        warnings=tuple(warning for one in results for warning in _warnings(one, settings)),
+        warnings=(
+            *(warning for one in results for warning in _warnings(one, settings)),
+            *dict.fromkeys(remark for one in metrics for remark in one.metric.remarks()),
+        ),
     )
 
 

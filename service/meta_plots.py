@@ -1,4 +1,4 @@
-"""The plots of the report of `refaug meta`: the one place where matplotlib is used.
+"""The plots of the report of `refaug meta`.
 
 Equal results give equal bytes: points are jittered with the seed of the result, and the settings are always the same.
 """
@@ -6,15 +6,12 @@ Equal results give equal bytes: points are jittered with the seed of the result,
 from __future__ import annotations
 
 import functools
-import io
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final
+from typing import Final
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -25,49 +22,18 @@ from core.text import harmless
 from metrics.resampling import Floats
 from service.meta_records import AgreementRow, MeanRow, MetaResult, RowKind, SetResult
 from service.meta_text import fixed, minus, row_label, slug
+from service.plotting import BLUE, FONT, GREEN, GREY, ORANGE, SKY, Plot, as_plot, new_figure, our_look
 
-# Okabe & Ito (2008): eight colours that most colour-blind people tell apart
-_BLUE, _SKY, _ORANGE, _GREEN, _GREY = "#0072B2", "#56B4E9", "#E69F00", "#009E73", "#7F7F7F"
-_FONT: Final = "DejaVu Sans"  # comes with matplotlib
-_LOOK: Final[dict[Any, Any]] = {
-    "font.family": [_FONT],
-    "font.size": 9.0,
-    "figure.titlesize": 9.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "grid.color": "#E3E3E3",
-    "text.parse_math": False,  # a dollar in a name is a dollar
-}
-_DPI: Final = 150
 _MISSING_SIGN: Final = "□"
 _MOST_SYSTEMS: Final = 60  # on one axis
 _LABEL_WIDTH: Final = 30  # of a line, in letters of common width
 _THICK: Final = 0.19  # inches: of bars and boxes
-_FLIERS: Final = {"marker": ".", "markersize": 3, "markerfacecolor": _GREY, "markeredgecolor": "none", "alpha": 0.5}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plot:
-    """A drawn plot: the file, what it shows in words, and its size on a screen."""
-
-    file: str
-    png: bytes
-    caption: str
-    width: int
-    height: int
+_FLIERS: Final = {"marker": ".", "markersize": 3, "markerfacecolor": GREY, "markeredgecolor": "none", "alpha": 0.5}
 
 
 def plots(result: MetaResult) -> list[list[Plot]]:
-    """The plots of every set, and those of the mean.
-
-    matplotlib's settings are global: they are those of its authors here, whatever a user's own file says, and what
-    they were afterwards.
-    """
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update(_LOOK)
+    """The plots of every set, and those of the mean."""
+    with our_look():
         found = [list(_plots_of_set(number, one, result)) for number, one in enumerate(result.sets, start=1)]
         if result.mean is not None:
             found.append([_bars("mean-correlation.png", result.mean.rows, "mean over sets", (None, None))])
@@ -79,10 +45,7 @@ def _drawn(file: str, caption: str, figure: Figure, names: Mapping[str, str]) ->
     unknown = [f"{what}: {harmless(name)}" for what, name in names.items() if _drawable(name) != harmless(name)]
     if unknown:
         caption += f". Names with signs that the plot shows as {_MISSING_SIGN}: {'; '.join(unknown)}"
-    target = io.BytesIO()
-    figure.savefig(target, format="png", dpi=_DPI, metadata={"Software": None})
-    width, height = (round(inches * 96) for inches in figure.get_size_inches())
-    return Plot(file=file, png=target.getvalue(), caption=caption, width=width, height=height)
+    return as_plot(file, caption, figure)
 
 
 def _plots_of_set(number: int, found: SetResult, result: MetaResult) -> Iterator[Plot]:
@@ -106,12 +69,6 @@ def _stepped_up(half: float | None) -> float | None:
     return None if half is None or half <= -1 else 2 * half / (1 + half)
 
 
-def _figure(width: float, height: float) -> tuple[Figure, Axes]:
-    """A figure of its own (inches): nothing is kept in lists of open figures."""
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.add_subplot()
-
-
 def _bars(
     file: str, rows: Sequence[AgreementRow | MeanRow], name: str, people: tuple[float | None, float | None]
 ) -> Plot:
@@ -125,8 +82,8 @@ def _bars(
     if human is not None:
         low, high = people
         if low is not None and high is not None:
-            axes.axvspan(low, high, color=_GREEN, alpha=0.18, linewidth=0)
-        axes.axvline(human, color=_GREEN, linewidth=1.6, label=f"people with people, {fixed(human, 2)}")
+            axes.axvspan(low, high, color=GREEN, alpha=0.18, linewidth=0)
+        axes.axvline(human, color=GREEN, linewidth=1.6, label=f"people with people, {fixed(human, 2)}")
         figure.legend(loc="outside lower center", frameon=False)
     figure.suptitle(f"Spearman with the mean rating, {_short(name)}")
     caption = f"Spearman of each metric with the mean rating and its interval, {harmless(name)}"
@@ -142,7 +99,7 @@ def _bar(axes: Axes, place: float, row: AgreementRow | MeanRow) -> None:
     _beside(axes, place, "–" if one.value is None else minus(fixed(one.value, 2)))
     if one.value is None:
         return
-    colour = _GREY if row.kind is RowKind.LENGTH else _SKY if row.is_baseline else _BLUE
+    colour = GREY if row.kind is RowKind.LENGTH else SKY if row.is_baseline else BLUE
     axes.barh(place, one.value, height=_THICK, color=colour)
     if one.low is not None and one.high is not None:
         axes.plot([one.low, one.high], [place, place], color="black", linewidth=1.2, marker="|", markersize=6)
@@ -153,7 +110,7 @@ def _lines_of(width: float, labels: Sequence[str]) -> tuple[Figure, Axes, list[f
     heights = [0.12 + 0.16 * (label.count("\n") + 1) for label in labels]
     ends = list(accumulate(heights))
     places = [end - height / 2 for end, height in zip(ends, heights, strict=True)]
-    figure, axes = _figure(width, 1.2 + ends[-1])
+    figure, axes = new_figure(width, 1.2 + ends[-1])
     axes.set_yticks(places, labels)
     axes.set_ylim(ends[-1] + 0.04, -0.04)
     axes.grid(visible=False, axis="y")
@@ -167,11 +124,11 @@ def _beside(axes: Axes, place: float, text: str) -> None:
 
 def _scatter(file: str, row: AgreementRow, values: Floats, found: SetResult, result: MetaResult) -> Plot:
     """Scores over mean ratings; ratings are few and points would lie on each other, so these are jittered."""
-    figure, axes = _figure(4.6, 3.7)
+    figure, axes = new_figure(4.6, 3.7)
     ratings = found.points.ratings
     jittered = ratings + np.random.default_rng(result.settings.seed).uniform(-1, 1, len(ratings)) * _jitter(ratings)
     opacity = float(np.clip(12 / math.sqrt(len(ratings)), 0.12, 0.75))
-    axes.scatter(jittered, values, s=12, color=_BLUE, alpha=opacity, linewidths=0)
+    axes.scatter(jittered, values, s=12, color=BLUE, alpha=opacity, linewidths=0)
     axes.set_xlabel("mean rating (jittered)")
     axes.set_ylabel("tokens of the reply" if row.kind is RowKind.LENGTH else _short(row.name) + _direction(row))
     figure.suptitle(f"{_wrapped(row.name, 52)}\n{_in_title(row)}, {_short(found.name)}")
@@ -211,7 +168,7 @@ def _distributions(file: str, row: AgreementRow, values: Floats, found: SetResul
         half = _MOST_SYSTEMS // 2
         ranked = [*ranked[:half], *ranked[-half:]]
     figure, axes, places = _lines_of(4.6, [_wrapped(name, 22) for name in ranked])
-    axes.text(1.02, 1, "rating", transform=axes.transAxes, va="bottom", color=_GREY)
+    axes.text(1.02, 1, "rating", transform=axes.transAxes, va="bottom", color=GREY)
     for place, name in zip(places, ranked, strict=True):
         _beside(axes, place, minus(fixed(means[name], 2)))
     axes.boxplot(
@@ -222,9 +179,9 @@ def _distributions(file: str, row: AgreementRow, values: Floats, found: SetResul
         patch_artist=True,
         showmeans=True,
         manage_ticks=False,
-        boxprops={"facecolor": _SKY, "edgecolor": _BLUE},
+        boxprops={"facecolor": SKY, "edgecolor": BLUE},
         medianprops={"color": "black"},
-        meanprops={"marker": "D", "markersize": 4, "markerfacecolor": _ORANGE, "markeredgecolor": "black"},
+        meanprops={"marker": "D", "markersize": 4, "markerfacecolor": ORANGE, "markeredgecolor": "black"},
         flierprops=_FLIERS,
     )
     axes.set_xlabel("tokens of the reply" if row.kind is RowKind.LENGTH else _short(row.name) + _direction(row))
@@ -239,7 +196,7 @@ def _distributions(file: str, row: AgreementRow, values: Floats, found: SetResul
 @functools.cache
 def _widths() -> Mapping[int, float]:
     """The code points that the font can draw, with their widths in letters of common width."""
-    font = FT2Font(findfont(FontProperties(family=_FONT)))
+    font = FT2Font(findfont(FontProperties(family=FONT)))
     font.set_size(100, 72)
     common = font.load_char(ord("e")).linearHoriAdvance
     return {code: font.load_char(code).linearHoriAdvance / common for code in font.get_charmap()}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import Usage
-from core.files import make_folder, write_aside
+from core.files import make_folder
 from service.meta_csv import as_csv
 from service.meta_latex import as_latex
 from service.meta_records import MetaResult
@@ -29,12 +29,13 @@ def write_report(result: MetaResult, folder: Path) -> list[Path]:
     require_folder(folder)
     from service.meta_page import page  # noqa: PLC0415  matplotlib is slow to import
     from service.meta_plots import plots  # noqa: PLC0415
+    from service.pages import write_file  # noqa: PLC0415
 
     drawn = plots(result)
     content = page(result, drawn)
     make_folder(folder)
-    written = [_write(folder / plot.file, plot.png) for of_section in drawn for plot in of_section]
-    return [_write(folder / PAGE, content.encode()), *written]
+    written = [write_file(folder / plot.file, plot.png) for of_section in drawn for plot in of_section]
+    return [write_file(folder / PAGE, content.encode()), *written]
 
 
 def require_folder(folder: Path) -> None:
@@ -42,9 +43,3 @@ def require_folder(folder: Path) -> None:
     there = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
     if not there.is_dir():
         raise Usage(f"{there} is not a folder", remedy="name another folder for the report, or move what is there")
-
-
-def _write(path: Path, content: bytes) -> Path:
-    with write_aside(path) as file:
-        file.write(content)
-    return path

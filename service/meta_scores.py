@@ -7,12 +7,14 @@ been spared the hard ones; but a metric without a single score is left out itsel
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from core.errors import BadInput
@@ -94,15 +96,24 @@ def score_set(taken: TakenSet, metrics: Sequence[ComparedMetric], progress: Prog
         left_out=len(candidates) - len(rows),
         removed=sum(taken.rows[row].removed for row in candidates),
         golds=_gold_rows(taken, scores, used),
-        data=data_hash(taken.items, rows, points.by_annotator),
+        data=_data(taken, rows, points, metrics),
     )
+
+
+def _data(taken: TakenSet, rows: Sequence[Row], points: Points, metrics: Sequence[ComparedMetric]) -> str:
+    """Names the rows; their utterances are part of it where one of the metrics looks at them."""
+    named = data_hash(taken.items, rows, points.by_annotator)
+    if not any(one.metric.info.uses is Uses.GOLDS for one in metrics):
+        return named
+    utterances = [taken.items[row.item].pair.utterance for row in rows]
+    return hashlib.sha256(orjson.dumps([named, utterances])).hexdigest()[:12]
 
 
 def _scores(taken: TakenSet, metric: Metric, progress: Progress) -> _Scores:
     uses = metric.info.uses
-    found = [references_of(item.pair.references, uses) for item in taken.items]
+    found = [references_of(item.pair.references, uses, item.pair.utterance) for item in taken.items]
     bound = metric.for_set([one for one in found if not isinstance(one, Problem)])
-    scored = score_cases(bound, _cases(taken.rows, uses), progress)
+    scored = score_cases(bound, _cases(taken, uses), progress)
     values = scored.values(bound)
     silent = [row for row in np.flatnonzero(~np.isfinite(values)).tolist() if row not in scored.problems]
     problems = {**scored.problems, **dict.fromkeys(silent, bound.undefined())}
@@ -111,14 +122,15 @@ def _scores(taken: TakenSet, metric: Metric, progress: Progress) -> _Scores:
     )
 
 
-def _cases(rows: Sequence[Row], uses: Uses) -> list[Case | Problem]:
+def _cases(taken: TakenSet, uses: Uses) -> list[Case | Problem]:
     """What each row is scored against; rows of an item that lost no reference share the object."""
-    found = dict[int, References | Problem]()
+    found = dict[tuple[int, int], References | Problem]()
     cases = list[Case | Problem]()
-    for row in rows:
-        if id(row.references) not in found:
-            found[id(row.references)] = references_of(row.references, uses)
-        references = found[id(row.references)]
+    for row in taken.rows:
+        known = (row.item, id(row.references))
+        if known not in found:
+            found[known] = references_of(row.references, uses, taken.items[row.item].pair.utterance)
+        references = found[known]
         cases.append(references if isinstance(references, Problem) else Case(row.reply, references))
     return cases
 

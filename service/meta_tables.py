@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from metrics.correlation import Correlation
@@ -22,20 +21,9 @@ from service.meta_text import (
     reasons,
     row_label,
 )
+from service.pages import Table
 
 _LISTED_ITEMS: Final = 100  # unreadable items that the page names one by one
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """A table of plain text, the first column of which names its rows; `notes` say why something is missing."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    notes: Sequence[str] = ()
-    text: bool = False  # whether cells are sentences rather than figures
-    apart: frozenset[int] = frozenset()  # rows with a line above
 
 
 def _r(value: float | None) -> str:

@@ -355,7 +355,7 @@ def _metric_probes(
     settings: ProbeSettings,
     progress: Progress,
 ) -> MetricProbes:
-    chosen = [references_of(item.pair.references, metric.info.uses) for item in items]
+    chosen = [references_of(item.pair.references, metric.info.uses, item.pair.utterance) for item in items]
     metric = metric.for_set([one for one in chosen if not isinstance(one, Problem)])  # whatever the probes say
     cases = [
         _case(reply, references) for row in replies.values() for reply, references in zip(row, chosen, strict=True)

@@ -649,7 +649,15 @@ def score(
     settings: ScoreSettings | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Scores of what `join` gave; signatures say which set, and what made its references."""
+    """Scores of what `join` gave; signatures say which set, and what made its references.
+
+    A metric that asks a rater is refused, bound to one or not: scores against a set outlive all raters.
+    """
+    if asking := next((metric.name for metric in metrics if metric.info.needs_rater), None):
+        raise Usage(
+            f"{asking} asks a rater, and scores against a frozen set ask nobody",
+            remedy="refaug score ITEMS --metric rater --rater NAME, on the items that were frozen",
+        )
     manifest = stored.manifest
     return evaluate(
         joined, metrics, settings, provenance=manifest.signed(), details=manifest.details, progress=progress

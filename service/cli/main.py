@@ -40,9 +40,8 @@ from service.cli.common import ReaderGone, report_error
 from service.settings import Settings
 
 _TYPER_INTERRUPTED: Final = 130
-_BEGIN_ANEW: Final = frozenset(
-    {"score", "meta", "diagnose", "refs", "sets"}
-)  # they keep nothing of what they have done
+# they keep nothing of what they have done
+_BEGIN_ANEW: Final = frozenset({"score", "meta", "diagnose", "refs", "sets", "report", "evaluate"})
 _REPORT: Final = "this is a fault of ours: please report it with the lines above"
 
 app = typer.Typer(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,16 +17,20 @@ from core.items import BadItem
 from core.progress import Progress
 from core.records import Item
 from service.cli.common import JsonFlag, print_json, print_line
+from service.cli.index_common import ThreadsOption
 from service.cli.progress import shown_progress
 from service.cli.score import (
     LanguageOption,
     SeedOption,
     StrictFlag,
+    asking_rater,
     items_from,
     metrics_of,
+    rater_wanted,
     report_problems,
     require_all,
 )
+from service.settings import Settings
 
 if TYPE_CHECKING:
     from service.meta_records import ComparedMetric, MetaResult, MetaSettings
@@ -94,6 +99,9 @@ _Baseline = Annotated[
     str | None,
     typer.Option(help="The metric that every other is compared with; without it, the first.", metavar="SPEC"),
 ]
+RaterOption = Annotated[
+    str | None, typer.Option("--rater", help="Rater that the metric rater asks: name or name@version.", metavar="NAME")
+]
 _Rows = Annotated[
     RowsWanted,
     typer.Option(
@@ -118,12 +126,14 @@ def meta_command(
     items: _Items = None,
     metric: _Metrics = None,
     baseline: _Baseline = None,
+    rater: RaterOption = None,
     rows: _Rows = RowsWanted.FAIR,
     draws: _Draws = 10_000,
     confidence: _Confidence = 0.95,
     seed: SeedOption = 1,
     min_kappa: _MinKappa = None,
     language: LanguageOption = None,
+    threads: ThreadsOption = None,
     report: _Report = None,
     strict: StrictFlag = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print all figures as CSV.")] = False,
@@ -136,7 +146,9 @@ def meta_command(
     same rows, and compared with the baseline by a paired bootstrap over contexts.
     """
     form = _form(as_json=as_json, as_csv=as_csv, as_latex=as_latex)
-    files = _named(items or [])
+    files = named_sets(items or [])
+    require_rater_wanted([*(metric or []), *([baseline] if baseline is not None else [])], rater)
+    judge = _Judging(rater=rater, threads=threads)
     from service.meta_records import MetaSettings, RowsChoice  # noqa: PLC0415  compiles
     from service.meta_report import require_folder  # noqa: PLC0415
 
@@ -146,7 +158,7 @@ def meta_command(
     if report is not None:
         require_folder(report)
     with shown_progress(quiet=context.obj.quiet) as progress:
-        found = _computed(files, metric or [], baseline, language, settings, progress)
+        found = _computed(context.obj, files, metric or [], baseline, language, judge, settings, progress)
         report_problems(found.bad_items, found.warnings, progress)
         page = None if report is None else _written(found, report, progress)
     _print(found, form)
@@ -155,11 +167,28 @@ def meta_command(
     require_all(found.bad_items, strict=strict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Judging:
+    """The rater that was named, if any."""
+
+    rater: str | None
+    threads: int | None
+
+    def bound(self, home: Settings, metrics: Sequence[ComparedMetric]) -> list[ComparedMetric]:
+        """The metrics, those that need the rater bound to it."""
+        if self.rater is None:
+            return list(metrics)
+        asking = asking_rater(home, [one.metric for one in metrics], self.rater, self.threads)
+        return [replace(one, metric=metric) for one, metric in zip(metrics, asking, strict=True)]
+
+
 def _computed(
+    home: Settings,
     files: Mapping[str, Path],
     specifications: Sequence[str],
     baseline: str | None,
     language: str | None,
+    judge: _Judging,
     settings: MetaSettings,
     progress: Progress,
 ) -> MetaResult:
@@ -167,10 +196,10 @@ def _computed(
     from service.meta import agreement, default_metrics  # noqa: PLC0415  compiles
     from service.meta_records import RatedItems  # noqa: PLC0415
 
-    sets = [RatedItems(name=name, items=_read(path, progress)) for name, path in files.items()]
+    sets = [RatedItems(name=name, items=read_set(path, progress)) for name, path in files.items()]
     asked = specifications or default_metrics(item for one in sets for item in one.items)
     chosen, first = _chosen(asked, baseline, language)
-    return agreement(sets, chosen, settings, baseline=first, progress=progress)
+    return agreement(sets, judge.bound(home, chosen), settings, baseline=first, progress=progress)
 
 
 # ── what comes in ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -183,10 +212,10 @@ def _form(*, as_json: bool, as_csv: bool, as_latex: bool) -> Form:
     return asked[0] if asked else Form.TABLES
 
 
-def _named(paths: Sequence[Path]) -> dict[str, Path]:
+def named_sets(paths: Sequence[Path], *, remedy: str = "refaug meta ITEMS.jsonl -m bleu -m rouge-l") -> dict[str, Path]:
     """Every set by a short name: the file's without endings, or its path where two would have the same."""
     if not paths:
-        raise Usage("no test set", remedy="refaug meta ITEMS.jsonl -m bleu -m rouge-l")
+        raise Usage("no test set", remedy=remedy)
     if twice := next((path for path in paths if paths.count(path) > 1), None):
         raise Usage(f"{twice} is named twice", remedy="give every test set once")
     short = {path: "stdin" if str(path) == "-" else path.name.split(".")[0] or path.name for path in paths}
@@ -194,7 +223,14 @@ def _named(paths: Sequence[Path]) -> dict[str, Path]:
     return {name if names.count(name) == 1 else str(path): path for path, name in short.items()}
 
 
-def _read(path: Path, progress: Progress) -> list[Item | BadItem]:
+def require_rater_wanted(specifications: Sequence[str], rater: str | None) -> None:
+    """Refuse a metric without the rater that it needs, and a rater that nothing needs."""
+    if not rater_wanted(specifications, rater) and rater is not None:
+        raise Usage("--rater without a metric that asks it", remedy="-m rater, or leave --rater out")
+
+
+def read_set(path: Path, progress: Progress) -> list[Item | BadItem]:
+    """The items of a test set; a file without any is none."""
     items = list(items_from(path, [], [], [], progress))
     if not items:
         raise BadInput(

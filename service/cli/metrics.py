@@ -94,6 +94,7 @@ def baseline_command(
 
 REFERENCES = {
     "gold": "the first gold alone",
+    "golds": "all golds, each at weight 1, with the utterance; nothing that people gave a weight",
     "own": "all that came with the item (golds and supplied ones), every weight 1",
     "rated": "golds at weight 1, and those that people gave a weight",
     "weighted": "all, with their weights: golds, parrot, retrieved, supplied",

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.cli.common import JsonFlag, counted, print_json, print_line, print_table
+from service.cli.index_common import ThreadsOption
+from service.cli.meta import RaterOption, require_rater_wanted
 from service.cli.progress import shown_progress
 from service.cli.score import (
     ItemsArgument,
     LanguageOption,
     MetricOption,
     StrictFlag,
+    asking_rater,
     default_metric,
     items_from,
     metrics_of,
@@ -29,6 +32,7 @@ def probe_command(
     context: typer.Context,
     items: ItemsArgument = None,
     metric: MetricOption = None,
+    rater: RaterOption = None,
     system: Annotated[
         str | None,
         typer.Option(help="Whose replies are shuffled, padded, …; without it, the gold.", metavar="NAME"),
@@ -46,6 +50,7 @@ def probe_command(
     padding: Annotated[int, typer.Option(help="How many words pad a reply.", min=1, max=1_000)] = 5,
     seed: Annotated[int, typer.Option(help="Another seed, other orders and other golds.", min=0, max=2**32 - 1)] = 1,
     language: LanguageOption = None,
+    threads: ThreadsOption = None,
     strict: StrictFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -54,6 +59,7 @@ def probe_command(
     The replies are made from ITEMS, and the systems of ITEMS are scored beside them (docs/gaming.md). Differences are
     to the replies that were tampered with, over the items where both have a score.
     """
+    require_rater_wanted(metric or [], rater)
     from service.cases import split  # noqa: PLC0415  compiles
     from service.probe import ProbeSettings, probe  # noqa: PLC0415
 
@@ -63,6 +69,8 @@ def probe_command(
     with shown_progress(quiet=context.obj.quiet) as progress:
         good, bad = split(items_from(items, [], [], [], progress))
         chosen = metrics_of(metric or [default_metric(good)], language)
+        if rater is not None:
+            chosen = asking_rater(context.obj, chosen, rater, threads)
         found = probe(good, chosen, settings, bad_items=bad, progress=progress)
         report_problems(bad, [], progress)
     if as_json:

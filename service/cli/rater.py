@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -22,6 +23,9 @@ from service.cli.common import (
     print_table,
 )
 from service.cli.progress import ShownProgress, shown_progress
+from service.cli.rater_evaluate import evaluate_command
+from service.cli.rater_negatives import negatives_command
+from service.cli.rater_report import report_command
 
 if TYPE_CHECKING:
     from rater.making import MadeRater
@@ -58,6 +62,20 @@ def train_command(
         int | None, typer.Option(help="Shortest utterance; by default what suits the language.", min=1)
     ] = None,
     validation_share: Annotated[float, typer.Option(help="Of the utterances, never trained on.")] = 0.05,
+    embeddings: Annotated[
+        str | None,
+        typer.Option(
+            help="What they start from: vectors of the pieces, learnt from the logs first, or random numbers; by "
+            "default the preset's."
+        ),
+    ] = None,
+    negatives: Annotated[
+        str,
+        typer.Option(
+            help="random: responses to drawn utterances; hard: such as share rare words with the good one; mixed: "
+            "half of either."
+        ),
+    ] = "random",
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     seed: Annotated[int, typer.Option(help="Another seed, another rater.")] = 1,
     threads: ThreadsOption = None,
@@ -74,6 +92,7 @@ def train_command(
     from rater.making import PRESETS, RaterOrder, train_rater  # noqa: PLC0415  torch
     from rater.model import RaterConfig  # noqa: PLC0415
     from rater.train import TrainConfig  # noqa: PLC0415
+    from service.piece_vectors import learn_piece_vectors  # noqa: PLC0415
     from service.rating import rater_places  # noqa: PLC0415
     from service.retrieval import cores  # noqa: PLC0415
 
@@ -83,9 +102,19 @@ def train_command(
     order = RaterOrder(
         name=name or logs[0],
         logs=tuple(logs),
-        model=RaterConfig(embedding=sizes.embedding, hidden=sizes.hidden, width=sizes.width, max_tokens=max_tokens),
+        model=RaterConfig(
+            embedding=sizes.embedding,
+            hidden=sizes.hidden,
+            width=sizes.width,
+            max_tokens=max_tokens,
+            features=sizes.features,
+        ),
         examples=ExampleSettings(
-            batch=batch or sizes.batch, limit=positives, validation_share=validation_share, seed=seed
+            batch=batch or sizes.batch,
+            limit=positives,
+            validation_share=validation_share,
+            seed=seed,
+            negatives=negatives,  # type: ignore[arg-type]
         ),
         training=TrainConfig(
             epochs=epochs,
@@ -98,11 +127,21 @@ def train_command(
         ),
         shared=None if min_words is None else SharedSettings(min_words=min_words, seed=seed),
         pieces=sizes.pieces,
+        start=embeddings or sizes.start,  # type: ignore[arg-type]
         memory=parse_size(memory),
         publish=publish,
     )
     with shown_progress(quiet=context.obj.quiet) as progress:
-        made = train_rater(rater_places(context.obj), order, progress, _Told(progress), _said(progress), again=again)
+        made = train_rater(
+            rater_places(context.obj),
+            order,
+            progress,
+            _Told(progress),
+            _said(progress),
+            learn_vectors=learn_piece_vectors,
+            illustrate=_illustrated,
+            again=again,
+        )
     _print_made(made, as_json=as_json)
 
 
@@ -110,11 +149,26 @@ def train_command(
 def resume_command(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
     """Go on with a training that was stopped, with the settings that it was started with."""
     from rater.making import resume_rater  # noqa: PLC0415  torch
+    from service.piece_vectors import learn_piece_vectors  # noqa: PLC0415
     from service.rating import rater_places  # noqa: PLC0415
 
     with shown_progress(quiet=context.obj.quiet) as progress:
-        made = resume_rater(rater_places(context.obj), name, progress, _Told(progress), _said(progress))
+        made = resume_rater(
+            rater_places(context.obj),
+            name,
+            progress,
+            _Told(progress),
+            _said(progress),
+            learn_vectors=learn_piece_vectors,
+            illustrate=_illustrated,
+        )
     _print_made(made, as_json=as_json)
+
+
+def _illustrated(report: Mapping[str, Any]) -> Mapping[str, bytes]:
+    from service.rater_plots import illustrations  # noqa: PLC0415  matplotlib
+
+    return illustrations(report)
 
 
 class _Told:
@@ -173,9 +227,20 @@ def _of_report(report: Any) -> dict[str, Any]:
         "validation_loss": f"{report['validation_loss']:.4f}",
         "validation_accuracy": f"{report['validation_accuracy']:.4f}",
         "auc_good_vs_wrong": f"{report['auc_good_vs_wrong']:.4f}",
+        **_on_hard(report.get("hard")),
         "calibration_error": f"{report['calibration']['raw']['error']:.4f}",
         "temperature": f"{report['temperature']:.3f}",
         "with_temperature": f"{report['calibration']['cal']['error']:.4f}",
+    }
+
+
+def _on_hard(measured: Any) -> dict[str, Any]:
+    """How it does on hard negatives, if that was measured; some of them would do as responses."""
+    if measured is None:
+        return {}
+    return {
+        "auc_good_vs_hard": f"{measured['auc_good_vs_hard']:.4f}",
+        "hard_taken_for_good": f"{100 * measured['taken_for_good']:.0f} %",
     }
 
 
@@ -231,6 +296,10 @@ def show_command(context: typer.Context, rater: SpecArgument, as_json: JsonFlag 
     print_table("epochs", columns, rows)
 
 
+app.command("report")(report_command)
+app.command("negatives")(negatives_command)
+
+
 @app.command("rate")
 def rate_command(
     context: typer.Context,
@@ -257,12 +326,19 @@ def rate_command(
         candidates=tuple(Candidate(text=text, utterance=to) for text in candidates),
     )
     ratings = opened.rate([asked], settings)[0]
+    told = opened.unfamiliar(opened.coverage([utterance, gold, *candidates]))
+    if told is not None:
+        with shown_progress() as progress:
+            progress.warn(told)
     if as_json:
         print_json({"rater": opened.spec, "combine": combine, "ratings": ratings})
         return
     print_table(
         opened.spec, ("rating", "text"), [[f"{one:+.4f}", text] for one, text in zip(ratings, candidates, strict=True)]
     )
+
+
+app.command("evaluate")(evaluate_command)
 
 
 @app.command("publish")

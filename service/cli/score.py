@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +15,7 @@ from core.items import BadItem, read_aligned, read_items, system_name
 from core.progress import Progress
 from core.records import Item, Origin
 from core.text import default_tokenizer
+from metrics.catalogue import METRICS
 from service.cli.common import (
     JsonFlag,
     counted,
@@ -38,10 +39,10 @@ from service.cli.references import (
     IndexOption,
     Made,
     ParrotOption,
-    RaterOption,
     WeightsOption,
     augmented,
 )
+from service.settings import Settings
 
 if TYPE_CHECKING:
     from metrics.base import Metric
@@ -86,6 +87,14 @@ ReferencesOption = Annotated[
 LanguageOption = Annotated[
     str | None,
     typer.Option(help="Language of the texts (en, ja, …): decides the tokenizer where a SPEC has none.", metavar="TAG"),
+]
+RaterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--rater",
+        help="Rater that weighs references that are found, and that the metric rater asks: name or name@version.",
+        metavar="NAME",
+    ),
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of the resampling.", min=0, max=2**32 - 1)]
 StrictFlag = Annotated[bool, typer.Option("--strict", help="End with exit code 3 when any item cannot be used.")]
@@ -139,8 +148,8 @@ def score_command(
     """Score the replies of one or several systems against their references.
 
     ITEMS is JSONL (docs/items.md); or give line-aligned files with --replies and --references. With --index, further
-    references are found in it first, and weighed by --rater. What cannot be scored is listed and counted, and the rest
-    is scored.
+    references are found in it first, and weighed by --rater. The metric rater asks --rater about the replies
+    themselves. What cannot be scored is listed and counted, and the rest is scored.
     """
     if as_json and as_tsv:
         raise Usage("--json and --tsv at once", remedy="one of the two")
@@ -167,16 +176,23 @@ def score_command(
         after=after,
         before=before,
     )
-    if index is None and rater is not None:
-        raise Usage("--rater without --index", remedy="--index NAME: a rater weighs the references that are found")
+    asks_rater = rater_wanted(metric or [], rater)
+    if index is None and rater is not None and not asks_rater:
+        raise Usage(
+            "--rater without --index",
+            remedy="--index NAME, whose references it weighs, or --metric rater, for which it rates the replies",
+        )
     with shown_progress(quiet=context.obj.quiet) as progress:
         listed = list(items_from(items, replies or [], references or [], weights or [], progress))
         made = Made({}, {})
         if index is not None:
             listed, made = augmented(context.obj, listed, index, rater, asked.settings(), threads, progress)
-        chosen = metrics_of(metric or [default_metric(listed)], language)
+        by_default = {"combine": combine, "cal": "cal" if calibrated else "raw"}
+        chosen = metrics_of(metric or [default_metric(listed)], language, by_default)
         for one in chosen if percent else []:
             require_share(one)
+        if rater is not None and asks_rater:
+            chosen = asking_rater(context.obj, chosen, made.by.get("rater", rater), threads)
         found = evaluate(listed, chosen, settings, provenance=made.by, details=made.details, progress=progress)
         report_problems(found.bad_items, found.warnings, progress)
     found = in_percent(found) if percent else found
@@ -246,14 +262,32 @@ def default_metric(items: Sequence[Item | BadItem]) -> str:
     return "delta-bleu" if Origin.SUPPLIED in sources else "multi-bleu"
 
 
-def metrics_of(specifications: Sequence[str], language: str | None) -> list[Metric]:
-    """The metrics asked for, each once."""
+def metrics_of(
+    specifications: Sequence[str], language: str | None, by_default: Mapping[str, str] | None = None
+) -> list[Metric]:
+    """The metrics asked for, each once; `by_default` are parameters that options of the command stand for."""
     from metrics.signature import Signature  # noqa: PLC0415  compiles
     from metrics.specification import build  # noqa: PLC0415
 
-    defaults = {"tok": default_tokenizer(language)} if language else {}
+    defaults = {**(by_default or {}), **({"tok": default_tokenizer(language)} if language else {})}
     by_signature = {Signature.of(metric).full: metric for metric in (build(text, defaults) for text in specifications)}
     return list(by_signature.values())
+
+
+def rater_wanted(specifications: Sequence[str], rater: str | None) -> bool:
+    """Whether one of these metrics asks a rater; Usage where none is named, before anything is read."""
+    names = [text.strip().partition(":")[0] for text in specifications]
+    asking = [name for name in names if name in METRICS and METRICS[name].needs_rater]
+    if asking and rater is None:
+        raise Usage(f"{asking[0]} needs a rater, and none is named", remedy="--rater NAME: refaug rater list")
+    return bool(asking)
+
+
+def asking_rater(settings: Settings, metrics: Sequence[Metric], rater: str, threads: int | None) -> list[Metric]:
+    """The same metrics, those that need a rater bound to this one: by a name, or as a signature names it."""
+    from service.rating import open_rater, with_rater  # noqa: PLC0415  torch
+
+    return with_rater(metrics, open_rater(settings, rater.partition("#")[0], threads=threads))
 
 
 # ── what goes out ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -23,6 +23,7 @@ from core.artefacts import MANIFEST, verify_files
 from core.files import read_json
 from core.ingest import IngestOrder
 from core.progress import Silent
+from core.text import open_sentencepiece
 from core.versions import Versions
 from rater.mining import LEAST_UTTERANCES
 from service.cli.main import main
@@ -35,15 +36,17 @@ PLACES = ("market", "harbour", "old shop", "station", "corner", "mill", "library
 ASKS = ("where do you buy {}", "who sells you {}", "where would you get {}", "how did you find {}")
 WHEN = ("today", "on sundays", "in winter", "at night", "now", "after work")
 ANSWERS = ("at the {}", "near the {} i think", "my aunt gets it by the {}", "never at the {}")
+SHORT = 210  # utterances of three words in the log "chat", enough to be asked for
 LEFT = ("cache", "raters")
 
 
-def talk(path: Path, utterances: int, seed: int = 1) -> Path:
-    """So many utterances, each answered three times in dialogues of their own."""
+def talk(path: Path, utterances: int, *, short: int = 0, seed: int = 1) -> Path:
+    """So many utterances, each answered three times in dialogues of their own, and so many short ones, answered twice."""
     rng = random.Random(seed)
     asked = [f"{ask.format(thing)} {when}" for ask, thing, when in product(ASKS, THINGS, WHEN)][:utterances]
     said = [answer.format(place) for answer, place in product(ANSWERS, PLACES)]
     rows = [(text, answer) for text in asked for answer in rng.sample(said, 3)]
+    rows += [(f"{n} and more", answer) for n in range(short) for answer in rng.sample(said, 2)]
     lines = [orjson.dumps({"id": str(number), "turns": row}) for number, row in enumerate(rows)]
     path.write_bytes(b"\n".join(lines))
     return path
@@ -53,8 +56,8 @@ def talk(path: Path, utterances: int, seed: int = 1) -> Path:
 def with_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with a log that is long enough, and one that is not."""
     folder = tmp_path_factory.mktemp("with-logs")
-    for name, utterances in (("chat", 240), ("short", 20)):
-        order = IngestOrder(sources=(str(talk(folder / f"{name}.jsonl", utterances)),), log=name)
+    for name, utterances, short in (("chat", 240, SHORT), ("short", 20, 0)):
+        order = IngestOrder(sources=(str(talk(folder / f"{name}.jsonl", utterances, short=short)),), log=name)
         ingesting.ingest(order, folder / "home/logs", Silent())
     return folder / "home"
 
@@ -119,12 +122,19 @@ def test_what_was_trained_is_told_and_shown(trained: Home) -> None:
         "width": 128,
         "layers": 5,
         "max_tokens": 12,
+        "features": "products",
     }
     assert report["mined"] == {"utterances": 240, "positive_pairs": 240 * 3, "seconds": report["mined"]["seconds"]}
     of = report["examples"]
     assert of["train"]["utterances"] + of["validation"]["utterances"] == 240
     assert [one["positive"] for one in of.values()] == [3 * one["utterances"] for one in of.values()]
+    assert [one["responses"] for one in of.values()] == [{"3": one["utterances"]} for one in of.values()]
     assert of["train"]["an_epoch"] == 2 * 250
+    assert [sum(report["ratings"][which]) for which in ("good", "wrong")] == [of["validation"]["positive"]] * 2
+    assert len(report["ratings"]["edges"]) == 1 + len(report["ratings"]["good"]) == 1 + len(report["ratings"]["wrong"])
+    short = report["short"]
+    assert (short["utterances"], short["positive_pairs"]) == (SHORT, SHORT)
+    assert 0 < short["auc_good_vs_wrong"] < 1
     losses = [one["validation_loss"] for one in report["epochs"]]
     assert report["validation_loss"] == min(losses)
     assert report["best_epoch"] == 1 + losses.index(min(losses))
@@ -141,6 +151,39 @@ def test_what_was_trained_is_told_and_shown(trained: Home) -> None:
         "auc_good_vs_wrong": round(report["auc_good_vs_wrong"], 4),
         "id": shown["id"][:12],
     }
+    assert in_cache(trained) == []
+
+
+def test_how_long_texts_are_is_told_in_pieces_of_the_raters_own_tokenizer(trained: Home) -> None:
+    of = trained("rater", "show", "chat", "--json").json["report"]["examples"]
+    tokenizer = open_sentencepiece(version_folder(trained.path) / "tokenizer.model")
+    pairs = [pair for pair in trained.open().pairs() if len(pair.utterance.split()) >= 4]
+    utterances = {pair.utterance for pair in pairs}
+    for name, texts in (("utterances", list(utterances)), ("responses", [pair.response for pair in pairs])):
+        lengths = [min(12, len(tokenizer.encode_ids(text))) for text in texts]
+        told = [(one["pieces"][name], one["utterances"]) for one in of.values()]
+        assert max(one["most"] for one, _ in told) == max(lengths)
+        weighted = sum(one["mean"] * share for one, share in told) / len(utterances)
+        assert weighted == pytest.approx(sum(lengths) / len(lengths), abs=0.01)
+
+
+def test_embeddings_start_from_vectors_unless_random_ones_are_asked_for(trained: Home) -> None:
+    before = trained("rater", "show", "chat", "--json").json
+    told = before["report"]["embeddings"]
+    assert (told["start"], told["glove"]["dimensions"], told["glove"]["seed"]) == ("vectors", 64, 1)
+    assert len(told["losses"]) == told["glove"]["epochs"]
+    assert told["losses"][-1] < told["losses"][0]
+    assert 20 < told["pieces_with_a_vector"] <= before["config"]["vocabulary"] - 2  # neither pad nor unk
+    named = trained(*TRAIN, "--embeddings", "vectors", "--json").json  # the preset's
+    assert (named["new"], named["id"]) == (False, before["id"])
+    drawn = trained(*TRAIN, "--embeddings", "random", "--json").json
+    assert (drawn["new"], drawn["version"].partition(".")[2]) == (True, "2")
+    assert drawn["id"] != before["id"]
+    assert drawn["report"]["embeddings"]["start"] == "random"
+    assert "losses" not in drawn["report"]["embeddings"]
+    assert drawn["report"]["parameters"] == before["report"]["parameters"]
+    shown = trained("rater", "show", f"chat@{drawn['version']}", "--json").json
+    assert (shown["id"], shown["report"], shown["config"]) == (drawn["id"], drawn["report"], before["config"])
     assert in_cache(trained) == []
 
 
@@ -187,6 +230,7 @@ def test_the_same_command_again_does_nothing_and_another_seed_another_version(tr
         (("train", "chat", "--learning-rate", "0"), 2, "a learning rate of 0"),
         (("train", "chat", "--learning-rate", "nan"), 2, "a learning rate of nan"),
         (("train", "chat", "--device", "abacus"), 2, "device 'abacus'"),
+        (("train", "chat", "--embeddings", "nonsense"), 2, "embeddings that start 'nonsense'"),
         (("train", "chat", "--validation-share", "1.5"), 2, "1.5"),
         (("train", "chat", "--epochs", "0"), 2, "--epochs"),
         (("train", "chat", "--memory", "much"), 2, "'much' is not a size"),
@@ -290,6 +334,26 @@ def test_ctrl_c_keeps_what_is_done_and_the_bits_are_the_same(
     assert listed(logged) == [("chat", "1", True)]
     assert in_cache(logged) == []
     assert logged("rater", "resume", "chat").code == 3
+
+
+def test_ctrl_c_while_the_folder_of_the_vectors_is_removed_leaves_nothing_that_cannot_be_gone_on_with(
+    logged: Home, with_rater: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlink = os.unlink
+
+    def interrupted(path: Any, **given: Any) -> None:
+        unlink(path, **given)
+        if Path(os.fsdecode(path)).name == "columns.npy":  # of the co-occurrences, whose stage is marked as done
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", interrupted)
+        stopped = logged(*TRAIN, "--json")
+    assert (stopped.code, stopped.error["code"]) == (5, "interrupted")
+    result = logged(*TRAIN)
+    assert result.code == 0, result.err
+    assert weights(logged.path) == weights(with_rater)
+    assert in_cache(logged) == []
 
 
 def test_other_settings_do_not_go_on_from_what_a_stopped_training_left(

@@ -5,10 +5,17 @@ from __future__ import annotations
 import hashlib
 import random
 import re
+import tempfile
 from collections import defaultdict
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import settings as trying
+from hypothesis import strategies as st
 
 from core.engine import Engine
 from core.errors import Usage
@@ -57,7 +64,8 @@ def by_hand(pairs, settings):
     utterances, responses = defaultdict(set), defaultdict(lambda: defaultdict(set))
     for utterance, response in pairs:
         words = [word for word in utterance.split() if any(c.isalnum() for c in word)]
-        if len(words) < settings.min_words or len(utterance.replace(" ", "")) < settings.min_chars:
+        is_short = len(words) < settings.min_words or len(utterance.replace(" ", "")) < settings.min_chars
+        if is_short is not settings.too_short:
             continue
         key = text_key(normalise(utterance))
         utterances[key].add(utterance)
@@ -100,11 +108,53 @@ def some_pairs(seed, count=600):
         SharedSettings(min_responses=6, max_responses=7),
         SharedSettings(min_words=6),
         SharedSettings.for_language("ja", max_responses=3),
+        SharedSettings(too_short=True),
+        SharedSettings(too_short=True, seed=2, max_responses=2),
+        SharedSettings(too_short=True, min_words=6),
+        replace(SharedSettings.for_language("ja"), too_short=True),
     ],
 )
 def test_shared_utterances_are_those_counted_by_hand(tmp_path, settings):
     pairs = some_pairs(1)
     assert shared(tmp_path, stored(tmp_path, pairs), settings) == by_hand(pairs, settings)
+
+
+# Words, and what is none: marks on their own, and what is one word to some and two to others.
+SAID = ["ok", "tea", "-", "?!", "so-what", "Don't", "7", "½", "_", "紅茶", "ｔｅａ", "ΟΔΟΣ", "c'est"]
+UTTERANCES = st.lists(st.sampled_from(SAID), min_size=1, max_size=5).map(" ".join)
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    with Engine(tmp_path_factory.mktemp("engine"), memory=512 << 20) as opened:
+        yield opened
+
+
+@trying(deadline=None, max_examples=20)
+@given(
+    st.lists(st.tuples(UTTERANCES, st.sampled_from(["yes", "Yes!", "no", "later", "why ?"])), min_size=1, max_size=60),
+    st.integers(1, 5),
+    st.integers(1, 8),
+)
+def test_what_is_too_short_is_all_that_is_not_long_enough(engine, pairs, min_words, min_chars):
+    long = SharedSettings(min_words=min_words, min_chars=min_chars)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = stored(Path(folder), [*pairs, *pairs[:20]])
+        for settings in (long, replace(long, too_short=True)):
+            assert list(shared_utterances(engine, paths, settings)) == by_hand(pairs, settings)
+
+
+def test_an_utterance_is_long_enough_or_too_short_and_never_both(tmp_path):
+    utterances = [" ".join(words) for count in (1, 2, 3) for words in product(("red", "tea", "now"), repeat=count)]
+    paths = stored(tmp_path, [(one, said) for one in utterances for said in ("yes", "no")])
+    everything = {one.utterance for one in shared(tmp_path, paths, SharedSettings(min_words=1))}
+    long, short = (
+        [one.utterance for one in shared(tmp_path, paths, SharedSettings(min_words=3, min_chars=9, too_short=which))]
+        for which in (False, True)
+    )
+    assert sorted([*long, *short]) == sorted(everything) == sorted(utterances)
+    assert {len(one.split()) for one in long} == {3}
+    assert {len(one.split()) for one in short} == {1, 2}
 
 
 def test_how_a_log_is_cut_and_ordered_changes_nothing(tmp_path):

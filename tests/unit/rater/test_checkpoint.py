@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from core.files import read_json, write_json
 from core.text import SentencePieceTokenizer, open_sentencepiece
 from core.tokenizer_training import TokenizerTraining, train_sentencepiece
 from rater.checkpoint import REPORT, TOKENIZER, WEIGHTS, open_rater, read_manifest, save_rater
-from rater.model import BiGRURater
+from rater.model import BiGRURater, Features
 from rater.rate import Candidate, Rater, RatingSettings, ToRate
 
 WORDS = ["bread", "butter", "cheese", "dinner", "for", "have", "is", "lunch", "nothing", "some", "there", "we", "what"]
@@ -147,6 +147,33 @@ def test_the_id_is_the_same_for_the_same_content_and_another_for_any_other(
     assert len({name, *others}) == 5
 
 
+@pytest.mark.parametrize("features", ["texts", "products"])
+def test_what_a_rater_judges_is_saved_with_it(
+    tmp_path: Path, model: BiGRURater, tokenizer: SentencePieceTokenizer, features: Features
+) -> None:
+    torch.manual_seed(3)
+    other = BiGRURater(replace(model.config, features=features))
+    save(tmp_path / "other", other, tokenizer)
+    assert read_json(tmp_path / "other" / MANIFEST)["config"]["features"] == features
+    found = open_rater(tmp_path / "other")
+    assert found.model.config == other.config
+    assert found.rate(ASKED, EVERY_WAY[0]) == Rater(other, tokenizer, temperature=1.75).rate(ASKED, EVERY_WAY[0])
+
+
+def test_a_rater_of_a_manifest_that_names_no_features_judges_the_texts_alone(
+    folder: Path, model: BiGRURater, tokenizer: SentencePieceTokenizer
+) -> None:
+    manifest = read_json(folder / MANIFEST)
+    del manifest["config"]["features"]  # as they were written before there was a choice
+    write_json(folder / MANIFEST, manifest)
+    assert read_manifest(folder).config == model.config
+    before, after = Rater(model, tokenizer, temperature=1.75), open_rater(folder)
+    assert after.model.config.features == "texts"
+    assert [after.rate(ASKED, settings) for settings in EVERY_WAY] == [
+        before.rate(ASKED, settings) for settings in EVERY_WAY
+    ]
+
+
 # Damage
 
 
@@ -260,6 +287,8 @@ def test_a_tokenizer_that_is_none_is_refused(folder: Path) -> None:
         ({"config": {"hidden": "8"}}, "lacks what a rater needs", "restore it"),
         ({"config": {"hidden": 0}}, "", "restore it"),
         ({"config": {"hidden": 8.5}}, "", "restore it"),
+        ({"config": {"features": "sums"}}, "a rater's features are 'sums'", "restore it"),
+        ({"config": {"features": None}}, "a rater's features are None", "restore it"),
         ({"languages": None}, "lacks what a rater needs", "restore it"),
         ({"details": 3}, "lacks what a rater needs", "restore it"),
         ({"files": None}, "names no files", "restore it"),
@@ -285,10 +314,18 @@ def test_a_manifest_that_lacks_something_is_refused_with_what_it_lacks(folder: P
 
 @pytest.mark.parametrize(
     "other",
-    [{"vocabulary": 50}, {"embedding": 9}, {"hidden": 16}, {"width": 8}, {"layers": 1}, {"layers": 3}],
+    [
+        {"vocabulary": 50},
+        {"embedding": 9},
+        {"hidden": 16},
+        {"width": 8},
+        {"layers": 1},
+        {"layers": 3},
+        {"features": "products"},
+    ],
 )
 def test_a_config_with_other_sizes_than_the_weights_is_refused(
-    folder: Path, model: BiGRURater, other: dict[str, int]
+    folder: Path, model: BiGRURater, other: dict[str, object]
 ) -> None:
     described_anew(folder, config={**asdict(model.config), **other})
     assert refusal(folder).message.startswith(f"{folder / WEIGHTS} does not hold this rater's weights: ")

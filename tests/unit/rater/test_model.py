@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -13,6 +14,7 @@ from raters import tiny_corpus, tiny_model
 
 from core.errors import Usage
 from rater.examples import Examples, ExampleSettings
+from rater.making import PRESETS
 from rater.model import PAD, BiGRURater, RaterConfig
 
 VOCABULARY = 20
@@ -25,9 +27,12 @@ def one_thread():
     torch.set_num_threads(1)
 
 
-def network(layers=LAYERS, seed=4):
+def network(layers=LAYERS, seed=4, features="texts"):
     """A tiny network of large weights: gates open and shut, and what goes in still tells in what comes out."""
     model = tiny_model(VOCABULARY, embedding=EMBEDDING, hidden=HIDDEN, width=WIDTH, layers=layers, seed=seed)
+    if features != model.config.features:
+        torch.manual_seed(seed)
+        model = BiGRURater(replace(model.config, features=features))
     with torch.no_grad():
         for parameter in (*model.reader.parameters(), *model.hidden.parameters()):
             parameter.mul_(3)
@@ -35,6 +40,7 @@ def network(layers=LAYERS, seed=4):
 
 
 MODEL = network()
+PRODUCTS = network(features="products")
 
 
 # ── by definition, in double precision ───────────────────────────────────────────────────────────────────────────
@@ -66,8 +72,10 @@ def plain_vector(text, weights):
     return np.concatenate([plain_gru(inputs, weights, ""), plain_gru(inputs[::-1], weights, "_reverse")])
 
 
-def plain_logits(utterance, known, other, weights):
+def plain_logits(utterance, known, other, weights, features="texts"):
     state = np.concatenate([utterance, known, other])
+    if features == "products":
+        state = np.concatenate([state, utterance * known, utterance * other, known * other])
     layers = sum(name.startswith("hidden.") for name in weights) // 2
     for layer in range(layers):
         state = np.maximum(0, weights[f"hidden.{layer}.weight"] @ state + weights[f"hidden.{layer}.bias"])
@@ -106,25 +114,27 @@ def test_a_texts_vector_is_the_last_forward_and_the_last_backward_state_of_a_gru
     np.testing.assert_allclose(read(MODEL, texts), expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("features", ["texts", "products"])
 @pytest.mark.parametrize("layers", [1, 5])
-def test_three_vectors_are_judged_by_layers_with_relu_and_one_without(layers):
-    model = network(layers)
+def test_three_vectors_are_judged_by_layers_with_relu_and_one_without(layers, features):
+    model = network(layers, features=features)
     vectors = np.random.default_rng(2).standard_normal((3, 9, 2 * HIDDEN)).astype(np.float32)
     with torch.inference_mode():
         found = model.judge(*map(torch.from_numpy, vectors)).numpy()
-    expected = [plain_logits(*vectors[:, row].astype(np.float64), weights_of(model)) for row in range(9)]
+    expected = [plain_logits(*vectors[:, row].astype(np.float64), weights_of(model), features) for row in range(9)]
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-5)
     assert np.std(expected, axis=0).min() > 0.01
 
 
-def test_triplets_of_texts_by_their_rows_are_read_and_judged():
-    weights = weights_of(MODEL)
+@pytest.mark.parametrize("model", [MODEL, PRODUCTS], ids=["texts", "products"])
+def test_triplets_of_texts_by_their_rows_are_read_and_judged(model):
+    weights = weights_of(model)
     texts = [[3, 9, 4, 4, 17], [5, 6, 7], [7, 6, 5], [1], [19]]
     triplets = [[0, 1, 2], [0, 2, 1], [4, 4, 4], [3, 0, 4], [1, 1, 0]]
     with torch.inference_mode():
-        found = MODEL(*tensors_of(texts), torch.tensor(triplets)).numpy()
-    vectors = [plain_vector(text, weights) for text in texts]
-    expected = [plain_logits(*(vectors[row] for row in triplet), weights) for triplet in triplets]
+        found = model(*tensors_of(texts), torch.tensor(triplets)).numpy()
+    vectors, features = [plain_vector(text, weights) for text in texts], model.config.features
+    expected = [plain_logits(*(vectors[row] for row in triplet), weights, features) for triplet in triplets]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
@@ -181,10 +191,11 @@ def test_the_order_of_pieces_matters():
     assert distances.min() > 1e-3
 
 
-def test_the_place_of_a_text_in_a_triplet_matters():
+@pytest.mark.parametrize("model", [MODEL, PRODUCTS], ids=["texts", "products"])
+def test_the_place_of_a_text_in_a_triplet_matters(model):
     texts = tensors_of([[3, 4, 5], [6, 7, 8], [9, 10, 11]])
     with torch.inference_mode():
-        logits = MODEL(*texts, torch.tensor(list(permutations(range(3))))).numpy()
+        logits = model(*texts, torch.tensor(list(permutations(range(3))))).numpy()
     distances = np.abs(logits[:, None] - logits[None]).max(axis=2) + 9 * np.eye(6)
     assert distances.min() > 1e-5
 
@@ -205,6 +216,30 @@ def test_a_tiny_network_has_as_many_parameters_as_its_layers_add_up_to():
     one_way = 3 * HIDDEN * (EMBEDDING + HIDDEN + 2)
     layers = (6 * HIDDEN + 1) * WIDTH + (LAYERS - 1) * (WIDTH + 1) * WIDTH + (WIDTH + 1) * 2
     assert MODEL.parameter_count == VOCABULARY * EMBEDDING + 2 * one_way + layers
+
+
+def test_products_add_a_row_of_weights_for_each_number_of_each_pair_of_texts():
+    assert (MODEL.config.judged, PRODUCTS.config.judged) == (3 * 2 * HIDDEN, 6 * 2 * HIDDEN)
+    assert PRODUCTS.parameter_count - MODEL.parameter_count == 3 * 2 * HIDDEN * WIDTH
+    same, more = ({name: tuple(one.shape) for name, one in model.state_dict().items()} for model in (MODEL, PRODUCTS))
+    assert {name for name in more if same[name] != more[name]} == {"hidden.0.weight"}
+
+
+def test_the_papers_preset_is_the_published_network_and_the_others_are_not():
+    paper = PRESETS["paper"]
+    sizes = {name: getattr(paper, name) for name in ("embedding", "hidden", "width", "features")}
+    assert RaterConfig(vocabulary=paper.pieces + 2, **sizes) == RaterConfig()
+    assert (paper.batch, paper.start) == (1_000, "random")
+    others = {(one.start, one.features) for name, one in PRESETS.items() if name != "paper"}
+    assert others == {("vectors", "products")}
+
+
+@pytest.mark.parametrize("features", ["product", "Texts", "", "texts,products", None, 2, ["texts"]])
+def test_features_that_there_are_none_of_are_refused_with_those_there_are(features):
+    with pytest.raises(Usage) as caught:
+        RaterConfig(features=features)
+    assert caught.value.message == f"a rater's features are {features!r}"
+    assert caught.value.remedy == "one of: texts, products"
 
 
 @pytest.mark.parametrize(

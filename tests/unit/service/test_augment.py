@@ -21,6 +21,7 @@ from raters import tiny_model
 
 from core.errors import Usage
 from core.items import BadItem, item_json, parse_item, read_items
+from core.progress import Silent
 from core.records import Item, Origin, Reference, TestPair
 from core.text import open_sentencepiece
 from core.tokenizer_training import TokenizerTraining, train_sentencepiece
@@ -286,6 +287,19 @@ def test_nothing_that_was_found_is_ever_left_without_a_weight(tools: Tools, parr
         assert not own or references_of(found.pair.references, Uses.WEIGHTED).__class__.__name__ == "References"
 
 
+def test_only_what_was_found_answers_an_utterance_of_its_own(tools: Tools) -> None:
+    """A gold answers the test utterance, whatever else its line says of it."""
+    item = item_of(3)
+    gold = next(one for one in item.pair.references if one.source is Origin.GOLD)
+    for strange in ("do trees fly", 5, None):
+        odd = replace(gold, more={"utterance": strange})
+        pair = replace(item.pair, references=tuple(odd if one is gold else one for one in item.pair.references))
+        wanted = asked(gold="rated", rating=RatingSettings(combine="max"))
+        require_equal(
+            rows_of(augmented(tools, [replace(item, pair=pair)], wanted)[0].item), expected(tools, item, wanted)
+        )
+
+
 def test_without_a_gold_what_needs_no_rating_is_found_all_the_same(tools: Tools) -> None:
     item = Item(pair=TestPair(id="x", turns=("do you like apples",)))
     wanted = asked(parrot=0.5, weights="one")
@@ -295,6 +309,32 @@ def test_without_a_gold_what_needs_no_rating_is_found_all_the_same(tools: Tools)
 
 
 # Many items
+
+
+class Listening(Silent):
+    """Keeps what is warned of."""
+
+    def __init__(self) -> None:
+        self.told = list[str]()
+
+    def warn(self, message: str) -> None:
+        self.told.append(message)
+
+
+def test_test_pairs_in_a_language_the_rater_does_not_know_are_warned_of_once(tools: Tools) -> None:
+    strange = [
+        replace(one, pair=replace(one.pair, turns=("切符はどこで買えますか。",))) for one in map(item_of, range(500))
+    ]
+    for items, weights, expects in (
+        (strange, asked(), True),
+        (strange, asked(parrot="off", weights="one"), False),
+        ([item_of(number) for number in range(3)], asked(), False),
+    ):
+        listening = Listening()
+        for _ in augment(items, tools.index, tools.rater, weights, listening):
+            pass
+        assert len(listening.told) == expects
+        assert all("does not know 6,000 of" in told for told in listening.told)
 
 
 def test_bad_items_stay_in_their_places(tools: Tools) -> None:

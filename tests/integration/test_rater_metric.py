@@ -1,0 +1,308 @@
+"""The metric `rater` and `refaug rater evaluate` as users type them, with a tiny rater of drawn weights."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import torch
+from integration.conftest import Home, Result
+from integration.test_rater_command import talk
+from raters import tiny_model
+
+from core.text import open_sentencepiece
+from core.tokenizer_training import TokenizerTraining, train_sentencepiece
+from metrics.signature import Signature
+from rater.checkpoint import save_rater
+from rater.rate import COMBINES, Candidate, Rater, RatingSettings, ToRate
+from service.rating import open_rater, rater_places
+from service.settings import Settings
+
+WORDS = ["apples", "blue", "boats", "do", "fly", "green", "how", "i", "like", "no", "red", "the", "they", "we", "yes"]
+TEXTS = sorted({" ".join(random.Random(number).choices(WORDS, k=1 + number % 7)) for number in range(300)})
+ONE = ("--threads", "1")
+FEW = ("--draws", "50")
+
+
+@pytest.fixture(scope="module")
+def with_raters(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with two raters, `chat` and `other`."""
+    folder = tmp_path_factory.mktemp("with-raters")
+    train_sentencepiece(TEXTS, folder / "tiny.model", TokenizerTraining(vocab_size=100, at_most=True))
+    tokenizer = open_sentencepiece(folder / "tiny.model")
+    raters = rater_places(Settings(home=folder / "home")).raters
+    for seed, name in enumerate(("chat", "other"), start=1):
+        model = tiny_model(tokenizer.vocab_size, seed=seed)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(2.5)  # until it has opinions
+        staged = folder / name
+        save_rater(staged, model, tokenizer, temperature=2.5, languages=["en"], report={}, details={"logs": {}})
+        raters.publish(name, raters.add(name, staged))
+    return folder / "home"
+
+
+@pytest.fixture
+def ready(home: Home, with_raters: Path) -> Home:
+    shutil.copytree(with_raters, home.path)
+    return home
+
+
+def lines_of(count: int = 12) -> list[dict[str, Any]]:
+    """Items with one or two golds, rated replies, and references that people rated."""
+    lines = []
+    for number in range(count):
+        drawn = random.Random(number)
+        first, second, *golds = drawn.sample(TEXTS, 3 + number % 2)
+        rated = [{"text": first, "ratings": [drawn.randint(1, 5)]}, {"text": second, "weight": drawn.uniform(-1, 1)}]
+        lines.append(
+            {
+                "id": f"i{number}",
+                "utterance": drawn.choice(TEXTS),
+                "references": [*golds, *rated],
+                "replies": {"a": f"{drawn.choice(TEXTS)} indeed", "b": f"well {drawn.choice(TEXTS)}"},
+                "ratings": {name: [drawn.randint(1, 5), drawn.randint(1, 5)] for name in ("a", "b")},
+            }
+        )
+    return lines
+
+
+def written(path: Path, lines: list[dict[str, Any]]) -> Path:
+    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    return path
+
+
+@pytest.fixture
+def items(tmp_path: Path) -> Path:
+    return written(tmp_path / "chat-items.jsonl", lines_of())
+
+
+def expected(rater: Rater, line: dict[str, Any], text: str, combine: str = "first", cal: str = "raw") -> float:
+    """Asked for one gold at a time."""
+    wanted = RatingSettings(combine=combine, calibration=cal)  # type: ignore[arg-type]
+    golds = [one for one in line["references"] if isinstance(one, str)]
+    asked = [ToRate(utterance=line["utterance"], golds=(gold,), candidates=(Candidate(text=text),)) for gold in golds]
+    return sum(one for (one,) in rater.rate(asked, wanted)) / len(golds)
+
+
+def opened(home: Home, name: str = "chat") -> Rater:
+    return open_rater(Settings(home=home.path), name, threads=1)
+
+
+def done(result: Result) -> Any:
+    assert result.code == 0, result.err
+    return result.json
+
+
+# ── refaug score ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("specification", "options", "combine", "cal"),
+    [
+        ("rater", (), "first", "raw"),
+        ("rater:target=reply", (), "first", "raw"),
+        ("rater:combine=mean,cal=cal", (), "mean", "cal"),
+        ("rater", ("--combine", "max", "--calibrated"), "max", "cal"),
+        ("rater:combine=confident,cal=raw", ("--combine", "max", "--calibrated"), "confident", "raw"),
+    ],
+)
+def test_replies_are_scored_by_the_rater_that_is_named(
+    ready: Home, items: Path, specification: str, options: tuple[str, ...], combine: str, cal: str
+) -> None:
+    asked = ("score", items, "-m", specification, "-m", "bleu", "--rater", "chat", *ONE, *FEW, *options, "--json")
+    found, bleu = done(ready(*asked))["scores"]
+    rater = opened(ready)
+    for system in ("a", "b"):
+        scores = [one["score"] for one in found["systems"][system]["replies"]]
+        values = [expected(rater, line, line["replies"][system], combine, cal) for line in lines_of()]
+        assert scores == pytest.approx(values, abs=1e-5)
+        assert found["systems"][system]["corpus"] == pytest.approx(sum(values) / len(values), abs=1e-5)
+    signature = Signature.parse(found["signature_full"])
+    assert dict(signature.settings) == {
+        "target": "reply",
+        "combine": combine,
+        "cal": cal,
+        "refs": "golds",
+        "rater": rater.spec,
+    }
+    assert "rater:" not in bleu["signature_full"]
+    again = ready("score", items, "-m", str(signature.specification()), "--rater", "chat", *ONE, *FEW, "--json")
+    assert done(again)["scores"][0]["signature_full"] == found["signature_full"]
+
+
+def test_tables_name_the_rater_and_another_one_gives_other_scores(ready: Home, items: Path) -> None:
+    asked = ("score", items, "-m", "rater", *ONE, *FEW, "--level", "reply", "--baseline", "a")
+    one, other = (ready(*asked, "--rater", name) for name in ("chat", "other"))
+    assert (one.code, other.code) == (0, 0)
+    assert f"rater|target:reply|combine:first|cal:raw|refs:golds|rater:{opened(ready).spec}|full:" in one.out
+    assert "against a" in one.out
+    assert one.out.splitlines()[2] != other.out.splitlines()[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("-m", "rater"), 2, "rater needs a rater"),
+        (("-m", "bleu", "--rater", "chat"), 2, "--rater without --index"),
+        (("--rater", "chat"), 2, "--rater without --index"),
+        (("-m", "rater", "--rater", "nobody"), 3, "no rater 'nobody'"),
+        (("-m", "rater:combine=median", "--rater", "chat"), 2, "combine cannot be 'median'"),
+        (("-m", "rater", "--combine", "median", "--rater", "chat"), 2, "combine cannot be 'median'"),
+        (("-m", "rater", "--rater", "chat", "--percent"), 2, "cannot be given in per cent"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    ready: Home, items: Path, arguments: tuple[str, ...], code: int, told: str
+) -> None:
+    result = ready("score", items, *arguments, "--json")
+    assert (result.code, told in result.error["message"]) == (code, True), result.err
+
+
+def test_a_missing_rater_is_told_of_before_anything_is_read(ready: Home) -> None:
+    for command in ("score", "meta"):
+        result = ready(command, "nowhere.jsonl", "-m", "rater", "--json")
+        assert result.error["message"] == "rater needs a rater, and none is named"
+        assert result.error["remedy"] == "--rater NAME: refaug rater list"
+
+
+def test_an_item_without_an_utterance_has_no_score_and_an_empty_reply_the_least(ready: Home, tmp_path: Path) -> None:
+    lines = lines_of(3)
+    del lines[0]["utterance"]
+    lines[1]["replies"]["a"] = " "
+    path = written(tmp_path / "some.jsonl", lines)
+    result = ready("score", path, "-m", "rater", "--rater", "chat", *ONE, "--draws", "0", "--json")
+    a = done(result)["scores"][0]["systems"]["a"]
+    assert a["unscored_by_reason"] == {"no_utterance": 1}
+    assert [one["score"] for one in a["replies"]][:2] == [None, -1.0]
+    assert "warning: empty replies, which score 0, by a rater -1, or nothing at all: a (1)" in result.err
+
+
+def test_a_frozen_set_refuses_it_without_touching_a_rater(ready: Home, items: Path) -> None:
+    frozen = done(ready("sets", "freeze", items, "--purpose", "test", "--json"))
+    shutil.rmtree(ready.path / "raters")
+    result = ready("sets", "score", frozen["id"], items, "-m", "rater", "--json")
+    assert (result.code, result.error["code"]) == (2, "usage")
+    assert "scores against a frozen set ask nobody" in result.error["message"]
+    assert "--metric rater --rater NAME" in result.error["remedy"]
+
+
+def test_one_rater_weighs_what_an_index_finds_and_rates_the_replies(ready: Home, items: Path, tmp_path: Path) -> None:
+    for command in (
+        ("ingest", talk(tmp_path / "log.jsonl", 60), "--log", "log"),
+        ("vectors", "train", "log", "--dimensions", "8", "--epochs", "1", "--min-count", "1", *ONE),
+        ("index", "build", "log", "--check-queries", "0", *ONE),
+    ):
+        assert ready(*command).code == 0
+    asked = ("score", items, "-m", "upsilon-bleu", "-m", "rater:combine=max", "--rater", "chat", *ONE, *FEW, "--json")
+    weighted, rated = done(ready(*asked, "--index", "log"))["scores"]
+    spec = opened(ready).spec
+    settings = [Signature.parse(one["signature_full"]).settings for one in (weighted, rated)]
+    assert [(one["combine"], one["rater"]) for one in settings] == [("first", spec), ("max", spec)]
+    assert "index" not in settings[1]
+    (alone,) = done(ready("score", items, "-m", "rater:combine=max", "--rater", "chat", *ONE, *FEW, "--json"))["scores"]
+    assert alone["signature_full"] == rated["signature_full"]
+    assert alone["references"] == rated["references"]
+    for system in ("a", "b"):
+        found, again = ([one["score"] for one in scores["systems"][system]["replies"]] for scores in (rated, alone))
+        assert found == pytest.approx(again, abs=1e-5)
+    unrated = ("--reference-weights", "one", "--parrot", "off")
+    one = done(ready(*asked, "--index", "log", *unrated))["scores"]
+    assert ["rater" in Signature.parse(each["signature_full"]).settings for each in one] == [False, True]
+
+
+# ── refaug meta ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_agreement_is_measured_beside_other_metrics(ready: Home, items: Path) -> None:
+    asked = ("meta", items, "-m", "bleu", "-m", "rater", "-m", "rater:combine=mean", "--rater", "chat", *ONE, *FEW)
+    document = done(ready(*asked, "--json"))
+    rows = {row["name"]: row for row in document["sets"][0]["rows"]}
+    assert list(rows) == ["bleu", "rater", "rater:combine=mean", "length", "human"]
+    assert all(rows[name]["spearman"]["interval"] for name in ("bleu", "rater", "rater:combine=mean"))
+    signatures = {one["name"]: one["signature"] for one in document["metrics"]}
+    assert f"|rater:{opened(ready).spec}|" in signatures["rater"]
+    assert "rater:chat" not in signatures["bleu"]
+    based = done(ready("meta", items, "-m", "bleu", "--baseline", "rater", "--rater", "chat", *ONE, *FEW, "--json"))
+    assert based["settings"]["baseline"] == "rater"
+    assert based["sets"][0]["rows"][0]["spearman"] == rows["rater"]["spearman"]
+
+
+def test_a_rater_that_nothing_asks_is_refused(ready: Home, items: Path) -> None:
+    result = ready("meta", items, "-m", "bleu", "--rater", "chat", "--json")
+    assert (result.code, "--rater without a metric" in result.error["message"]) == (2, True)
+    plain = ready("meta", items, "--rater", "chat", "--json")
+    assert plain.code == 2
+
+
+# ── refaug rater evaluate ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_rater_is_compared_with_people_about_replies_and_references(ready: Home, items: Path) -> None:
+    document = done(ready("rater", "evaluate", "chat", items, *ONE, *FEW, "--json"))
+    assert document["rater"] == opened(ready).spec
+    names = [row["name"] for row in document["replies"]["sets"][0]["rows"]]
+    assert names == [*(f"rater:combine={one}" for one in COMBINES), "length", "human"]
+    meta = done(ready("meta", items, "-m", "rater:combine=first", "--rater", "chat", *ONE, *FEW, "--json"))
+    assert document["replies"]["sets"][0]["rows"][0]["spearman"] == meta["sets"][0]["rows"][0]["spearman"]
+    assert document["replies"]["sets"][0]["data"] == meta["sets"][0]["data"]
+    (references,) = document["references"]["sets"]
+    assert references["counts"] == {"rated": 24, "unusable": 0, "golds_themselves": 0, "used": 24, "items": 12}
+    assert [row["name"] for row in references["rows"]] == [*COMBINES, "length"]
+    assert document["references"]["mean"] is None
+
+
+def test_tables_of_an_evaluation_name_rater_data_and_ways(ready: Home, items: Path, tmp_path: Path) -> None:
+    more = written(tmp_path / "more.jsonl", [{**line, "id": f"m{line['id']}"} for line in lines_of(20)[12:]])
+    asked = ("rater", "evaluate", "chat", items, more, "--combine", "mean", "--combine", "first", "--calibrated", *ONE)
+    result = ready(*asked, *FEW)
+    assert result.code == 0, result.err
+    told = result.out.splitlines()
+    titles = [line for line in told if "rated re" in line]
+    document = done(ready(*asked, *FEW, "--json"))
+    data = [one["data"] for part in ("replies", "references") for one in document[part]["sets"]]
+    assert titles == [
+        f"chat-items, rated replies: 24 fair rows of 12 items, data {data[0]}",
+        f"more, rated replies: 16 fair rows of 8 items, data {data[1]}",
+        "mean of the sets, rated replies",
+        f"chat-items, rated references: 24 of 12 items, data {data[2]}",
+        f"more, rated references: 16 of 8 items, data {data[3]}",
+        "mean of the sets, rated references",
+    ]
+    first = told[told.index(titles[0]) + 1 :]
+    columns = "combine Spearman 95 % less mean 95 % Holm p Pearson partial Spearman n"
+    assert " ".join(first[0].split()) == columns
+    assert [line.split()[0] for line in first[1:5]] == ["mean", "first", "length", "human"]
+    assert told[-2:] == ["intervals: bootstrap, 50 draws of contexts, seed 1", f"rater {opened(ready).spec}, cal cal"]
+    assert "nan" not in result.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("nobody", "ITEMS"), 3, "no rater 'nobody'"),
+        (("chat", "ITEMS", "--combine", "median"), 2, "combine='median'"),
+        (("chat", "ITEMS", "ITEMS"), 2, "is named twice"),
+        (("chat", "nowhere.jsonl"), 3, "nowhere.jsonl"),
+        (("chat", "PLAIN"), 3, "there is nothing to compare chat@"),
+    ],
+)
+def test_an_evaluation_that_makes_no_sense_is_refused(
+    ready: Home, items: Path, tmp_path: Path, arguments: tuple[str, ...], code: int, told: str
+) -> None:
+    plain = written(tmp_path / "plain.jsonl", [{"utterance": "how", "references": ["so"], "replies": {"a": "well"}}])
+    files = {"ITEMS": items, "PLAIN": plain}
+    result = ready("rater", "evaluate", *(files.get(one, one) for one in arguments), "--json")
+    assert (result.code, told in result.error["message"]) == (code, True), result.err
+
+
+def test_a_bad_item_is_told_of_and_strict_makes_it_an_error(ready: Home, items: Path) -> None:
+    items.write_bytes(items.read_bytes() + b'{"id": 1.5}\n')
+    asked = ("rater", "evaluate", "chat", items, "--combine", "first", *ONE, *FEW)
+    assert (ready(*asked).code, ready(*asked, "--strict").code) == (0, 3)
+    (problem,) = done(ready(*asked, "--json"))["problems"]
+    assert (problem["line"], problem["field"]) == (13, "id")
