@@ -1,12 +1,16 @@
-"""How quick the rater is beside the plain way: padded as it comes, every text read in every triplet.
+"""How quick the rater is, what other ways of serving it would bring, and how its opinion goes with people's.
 
-    python bench/bench_rater.py                 both parts
+    python bench/bench_rater.py                 the first two parts
     python bench/bench_rater.py training        steps at the paper's size, the same examples and first weights
     python bench/bench_rater.py rating          1,000 test pairs, 17 candidates each, with empty and with warm cache
+    python bench/bench_rater.py serving         200 test pairs by the same network in other forms and libraries
+    python bench/bench_rater.py people --rater NAME --home FOLDER      its ratings of replies that people rated
 
-Results go to bench/results/rater_<part>.json. Texts are those of `logs/small_en.jsonl.gz` of `--data`; without it
-nothing is measured. The plain way is that of the first published code in our own words: single precision, batches
-padded to their longest text and read with the padding, features put together in a Python loop. Its weights are ours.
+Results go to bench/results/rater_<part>.json. Texts are those of `logs/small_en.jsonl.gz` of `--data`, replies those of
+`human/`; without them nothing is measured. The plain way that the first two parts are compared with is that of the
+first published code in our own words: single precision, batches padded to their longest text and read with the
+padding, features put together in a Python loop. Its weights are ours. `serving` takes drawn weights of the sizes of
+`--preset`, or with `--rater` and `--home` those of a trained rater.
 """
 
 from __future__ import annotations
@@ -17,12 +21,15 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from common import ROOT, median, write_result
+from rater_people import SETS, people
+from rater_serving import CANDIDATES, Serving, asked_of, dealt_texts, seeded_network, serving, trained_tokenizer
 from torch import Tensor, nn
 
 from core.engine import Engine
@@ -32,14 +39,16 @@ from core.progress import Silent
 from core.text import open_sentencepiece
 from core.tokenizer_training import TokenizerTraining, train_sentencepiece
 from rater.examples import Corpus, Examples, ExampleSettings, Quadruples
+from rater.making import PRESETS
 from rater.mining import code, mine, open_corpus, shared_rows, turns_of
 from rater.model import BiGRURater, RaterConfig
 from rater.rate import Candidate, Rater, ToRate
 from rater.train import _logits
+from service.rating import open_rater
+from service.settings import Settings
 
 PACKAGES = ("refaug", "torch", "numpy", "sentencepiece")
 THREADS = len(os.sched_getaffinity(0))
-CANDIDATES = 17
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -212,16 +221,52 @@ def prepared(data: Path, folder: Path, config: RaterConfig) -> Any:
     return tokenizer
 
 
+# ── serving, people ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def bench_serving(data: Path, preset: str, home: Settings, rater: str | None, settings: Serving) -> None:
+    """A trained rater, or one of drawn weights with a tokenizer trained on the log."""
+    log = data / "logs" / "small_en.jsonl.gz"
+    if not log.exists():
+        print(f"skipped: {log} is not there; give the folder with --data")
+        return
+    every = dealt_texts(log)
+    texts = iter(every[: settings.texts])
+    asked = asked_of(texts, settings.pairs)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        if rater is None:
+            tokenizer = trained_tokenizer(every, folder, preset)
+            model, named = seeded_network(preset, tokenizer, asked), {"preset": preset, "weights": "drawn"}
+        else:
+            trained = open_rater(home, rater)
+            model, tokenizer, named = trained.model, trained.tokenizer, {"rater": trained.spec, "weights": "trained"}
+        found = serving(model, tokenizer, list(texts), asked, folder, settings)
+    onnx = [name for name in ("onnx", "onnxruntime") if find_spec(name) is not None]
+    write_result("rater_serving", {**named, **found}, (*PACKAGES, *onnx))
+
+
+def bench_people(data: Path, home: Settings, rater: str, vectors: str | None, draws: int) -> None:
+    """Both sets; `data` may be their own folder as well."""
+    folder = data / "human" if (data / "human").is_dir() else data
+    missing = [name for name in SETS if not (folder / f"{name}.jsonl.gz").exists()]
+    if missing:
+        print(f"skipped: {', '.join(missing)} not in {folder}; give the folder with --data")
+        return
+    write_result("rater_people", people(folder, home, rater, vectors, draws), PACKAGES)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("part", nargs="?", choices=("training", "rating"))
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
-    parser.add_argument("--steps", type=int, default=8)
-    parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--pairs", type=int, default=1_000)
-    parser.add_argument("--plain-pairs", type=int, default=30)
-    given = parser.parse_args()
+    given = _arguments()
     torch.set_num_threads(THREADS)
+    home = Settings.from_env() if given.home is None else Settings(home=given.home)
+    if given.part == "serving":
+        settings = Serving(pairs=given.pairs or 200, runs=given.runs, threads=tuple(sorted({1, min(2, THREADS)})))
+        bench_serving(given.data, given.preset, home, given.rater, settings)
+        return
+    if given.part == "people":
+        bench_people(given.data, home, given.rater, given.vectors, given.draws)
+        return
     config = RaterConfig()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -231,7 +276,27 @@ def main() -> None:
         if given.part in (None, "training"):
             bench_training(folder, config, given.steps, given.batch)
         if given.part in (None, "rating"):
-            bench_rating(folder, tokenizer, config, given.pairs, given.plain_pairs)
+            bench_rating(folder, tokenizer, config, given.pairs or 1_000, given.plain_pairs)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("part", nargs="?", choices=("training", "rating", "serving", "people"))
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--pairs", type=int, help="1,000 for rating, 200 for serving")
+    parser.add_argument("--plain-pairs", type=int, default=30)
+    parser.add_argument("--preset", choices=tuple(PRESETS), default="paper", help="for serving")
+    parser.add_argument("--runs", type=int, default=3, help="for serving")
+    parser.add_argument("--home", type=Path, help="where the rater is; by default REFAUG_HOME")
+    parser.add_argument("--rater", help="for people; for serving, instead of drawn weights")
+    parser.add_argument("--vectors", help="for people: word vectors by name or file; by default those of its log")
+    parser.add_argument("--draws", type=int, default=10_000, help="for people")
+    given = parser.parse_args()
+    if given.part == "people" and given.rater is None:
+        parser.error("people needs --rater NAME")
+    return given
 
 
 if __name__ == "__main__":

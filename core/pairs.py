@@ -120,7 +120,9 @@ def _choose(engine: Engine, rows: str, settings: SharedSettings) -> None:
         f"len(replace(utterance, ' ', '')) >= {int(settings.min_chars)} "
         f"AND len(regexp_extract_all(utterance, '{word}')) >= {int(settings.min_words)}"
     )
-    eligible = f"SELECT * FROM ({rows}) WHERE {'NOT ' if settings.too_short else ''}({is_long})"
+    eligible = f"SELECT * FROM ({rows}) WHERE {is_long}"
+    if settings.too_short:  # in every way it is written: "so-what" is one word, "so what" two, and both one utterance
+        eligible = f"SELECT * FROM ({rows}) ANTI JOIN ({eligible}) USING (utterance_key)"
     seed = int(settings.seed)
     for step in (
         f"CREATE OR REPLACE TABLE answer AS SELECT utterance_key, response_key, "

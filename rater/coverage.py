@@ -49,7 +49,7 @@ class Coverage:
     @classmethod
     def read(cls, written: Mapping[str, Any] | None) -> Coverage:
         """What `written` gave; of a rater that has none, that of no text."""
-        return cls(**{name: int(value) for name, value in (written or {}).items()})
+        return cls(**{name: int(value) for name, value in dict(written or {}).items()})
 
     def written(self) -> dict[str, int]:
         """For a manifest."""

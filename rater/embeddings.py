@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from core.files import remove_tree, storage_errors, sync_file
+from core.errors import Corrupt
+from core.files import storage_errors, sync_file
 from core.log_store import StoredLog
 from core.progress import Progress
 from core.text import SentencePieceTokenizer
@@ -53,14 +54,16 @@ def write_embeddings(
     learn: LearnVectors,
     progress: Progress,
 ) -> Mapping[str, Any]:
-    """Learn vectors of the tokenizer's pieces, and write a row for each piece; how that came about."""
-    folder = path.with_suffix("")
-    learnt = learn(logs, tokenizer, wanted, folder, progress)
+    """Learn vectors of the tokenizer's pieces, and write a row for each piece; how that came about.
+
+    What is learnt lies in the folder of that name without its suffix. It is left to the caller, who removes it once
+    this is known to be done: half of it could not be gone on with.
+    """
+    learnt = learn(logs, tokenizer, wanted, path.with_suffix(""), progress)
     pieces = tokenizer.pieces
     with storage_errors(path):
         np.save(path, embedded(learnt.vectors, pieces, wanted.seed), allow_pickle=False)
         sync_file(path)
-    remove_tree(folder)
     return {"pieces_with_a_vector": int((learnt.vectors.rows_of(pieces) >= 0).sum()), **learnt.details}
 
 
@@ -75,12 +78,21 @@ def embedded(vectors: WordVectors, pieces: Sequence[str], seed: int) -> NDArray[
     return matrix.astype(np.float32)
 
 
+def read_embeddings(path: Path) -> NDArray[np.float32]:
+    """What `write_embeddings` has written."""
+    try:
+        matrix: NDArray[np.float32] = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise Corrupt(f"{path}: {error}", remedy="remove the folder and train again") from error
+    return matrix
+
+
 def first_model(config: RaterConfig, seed: int, embeddings: Path | None) -> BiGRURater:
     """The network with its first weights, its embeddings from a file or drawn as well."""
     torch.manual_seed(seed)
     model = BiGRURater(config)
     if embeddings is not None:
         with torch.no_grad():
-            model.embedding.weight.copy_(torch.from_numpy(np.load(embeddings, allow_pickle=False)))
+            model.embedding.weight.copy_(torch.from_numpy(read_embeddings(embeddings)))
             model.embedding.weight[PAD] = 0
     return model

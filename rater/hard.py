@@ -109,7 +109,7 @@ def hard_partners(
     partners = np.full((len(corpus.start) - 1, settings.partners), -1, np.int64)
     asked = _response_count(corpus, utterances)
     utterances, vectors = _with_vectors(corpus, np.sort(utterances), embeddings)
-    if len(utterances) < 2:
+    if len(utterances) < 2 or not asked:
         return Hard(partners=partners, between=None, without_partner=1.0)
     progress.stage("finding hard negatives", asked, "responses")
     low, high = _middling(vectors, settings.quantiles, rng)
@@ -123,9 +123,8 @@ def hard_partners(
         end = min(count, begin + _AT_ONCE)
         _choose(responses, holders, names, vectors, turns, met, limits, begin, end, partners)
         progress.advance(end - begin)
-    return Hard(
-        partners=partners, between=(low, high), without_partner=1 - float((partners[:, 0] >= 0).sum()) / max(1, asked)
-    )
+    without = asked - int((partners[:, 0] >= 0).sum())
+    return Hard(partners=partners, between=(low, high), without_partner=without / asked)
 
 
 def _response_count(corpus: Corpus, utterances: Numbers) -> int:

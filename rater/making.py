@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
 
-import numpy as np
-
 from core.artefacts import MANIFEST
 from core.engine import Engine, scratch_in
 from core.errors import BadInput, NotFound, Usage
@@ -22,7 +20,7 @@ from core.tokenizer_training import TokenizerTraining, train_sentencepiece
 from core.versions import Versions
 from rater.checkpoint import TOKENIZER, save_rater
 from rater.coverage import Coverage
-from rater.embeddings import LearnVectors, Start, VectorsWanted, first_model, write_embeddings
+from rater.embeddings import LearnVectors, Start, VectorsWanted, first_model, read_embeddings, write_embeddings
 from rater.examples import Corpus, Examples, ExampleSettings, Split
 from rater.hard import Hard, HardSettings, hard_partners
 from rater.mining import code, mine, open_corpus, turns_of, write_shared
@@ -36,6 +34,7 @@ _ORDER: Final = "order.json"
 _EMBEDDINGS: Final = "embeddings.npy"
 _SHORT: Final = "short"  # utterances, which nothing is trained on
 _MOST_SHORT: Final = 2_000
+_MANY_WITHOUT: Final = 0.5  # responses without a hard negative, as a share: worth a warning
 _SENTENCES: Final = 200_000  # turns that the tokenizer is trained on: 550 MiB while it is
 
 
@@ -58,6 +57,7 @@ class RaterOrder:
     examples: ExampleSettings = field(default_factory=ExampleSettings)
     training: TrainConfig = field(default_factory=TrainConfig)
     shared: SharedSettings | None = None  # None: what suits the logs' language
+    more_texts: tuple[str, ...] = ()  # further logs: pieces and vectors are learnt of their turns too, no examples
     pieces: int = 16_000  # of the tokenizer; pad and unk come on top
     start: Start = "random"  # of the embeddings: drawn, or vectors of the pieces that were learnt from the same logs
     memory: int = 2 << 30
@@ -67,6 +67,8 @@ class RaterOrder:
         require_name("rater", self.name)
         if not self.logs or len(set(self.logs)) < len(self.logs):
             raise Usage("a rater is trained on one log or more, each named once", remedy="refaug log list")
+        if twice := next((name for name in self.more_texts if (*self.logs, *self.more_texts).count(name) > 1), None):
+            raise Usage(f"log {twice} is named twice", remedy="name it among the logs, or once as more texts")
         if self.start not in get_args(Start):
             raise Usage(f"embeddings that start {self.start!r}", remedy=f"one of: {', '.join(get_args(Start))}")
         if self.examples.negatives != "random" and self.start != "vectors":
@@ -123,12 +125,10 @@ def train_rater(
     """Mine, learn a vocabulary, train, measure, publish; an interrupted run goes on where it stopped.
 
     `learn_vectors` is what embeddings start from where the order asks for that; `illustrate` gives files to lie beside
-    the report. Nothing is done where the published
-    rater was made of exactly this, unless it is to be done `again`.
+    the report. Nothing is done where the published rater was made of exactly this, unless it is to be done `again`.
     """
     ground = ground_of(places.logs, order)
-    logs, languages, shared = ground
-    inputs = _inputs(order, logs, languages, shared)
+    inputs = _inputs(order, ground)
     with places.raters.writing(order.name, f"training rater {order.name}") as writer:
         made_of = hash_of_inputs(inputs)
         if not again and (there := _published(places.raters, order.name, made_of)) is not None:
@@ -140,9 +140,8 @@ def train_rater(
         short, coded = stages.facts("short"), stages.facts("pieces")
         config = replace(order.model, vocabulary=tokenizer.vocab_size)
         corpus = open_corpus(folder)
-        with_hard = order.examples.negatives != "random"
-        hard = hard_of(corpus, "train", order, folder, progress) if with_hard else None
-        partners = hard.partners if hard is not None else None
+        hard = _to_train_on(corpus, order, folder, progress)
+        partners = None if hard is None else hard.partners
         splits = {
             "train": Examples(corpus, "train", order.examples, config.max_tokens, partners),
             "validation": Examples(corpus, "validation", order.examples, config.max_tokens),
@@ -167,7 +166,7 @@ def train_rater(
             "embeddings": stages.facts("embeddings"),
             "negatives": {
                 "kind": order.examples.negatives,
-                "without_partner": hard.without_partner if hard is not None else None,
+                "without_partner": None if hard is None else hard.without_partner,
             },
             **report_of(trained, splits["validation"]),
             "hard": _measured_on_hard(trained.model, corpus, order, folder, progress),
@@ -176,8 +175,9 @@ def train_rater(
         details = {
             "at": now(),
             "inputs": made_of,
-            "logs": {log.manifest.name: [part.sha256 for part in log.manifest.parts] for log in logs},
-            "shared": asdict(shared),
+            "logs": _parts(ground.logs),
+            "more_texts": _parts(ground.more_texts),
+            "shared": asdict(ground.shared),
             "examples": asdict(order.examples),
             "training": asdict(order.training),
             "seconds": stages.seconds,
@@ -194,7 +194,7 @@ def train_rater(
             trained.model,
             tokenizer,
             temperature=report["temperature"],
-            languages=languages,
+            languages=ground.languages,
             coverage=Coverage.read(coded["coverage"]),
             report=report,
             details=details,
@@ -208,9 +208,10 @@ def train_rater(
 
 
 class Ground(NamedTuple):
-    """What a rater is made from: logs, their languages, and which of their utterances count."""
+    """What a rater is made from: logs, further ones for their texts, languages, and which utterances count."""
 
     logs: tuple[StoredLog, ...]
+    more_texts: tuple[StoredLog, ...]
     languages: tuple[str, ...]
     shared: SharedSettings
 
@@ -218,9 +219,14 @@ class Ground(NamedTuple):
 def ground_of(logs: Path, order: RaterOrder) -> Ground:
     """The logs of an order, opened."""
     opened = tuple(StoredLog.open(logs, name) for name in sorted(order.logs))
+    more = tuple(StoredLog.open(logs, name) for name in sorted(order.more_texts))
     languages = sorted({str(one.settings.get("language") or "en") for log in opened for one in log.manifest.ingests})
     shared = order.shared or SharedSettings.for_language(languages[0], seed=order.examples.seed)
-    return Ground(opened, tuple(languages), shared)
+    return Ground(opened, more, tuple(languages), shared)
+
+
+def _parts(logs: Sequence[StoredLog]) -> dict[str, list[str]]:
+    return {log.manifest.name: [part.sha256 for part in log.manifest.parts] for log in logs}
 
 
 def prepare(
@@ -234,25 +240,40 @@ def prepare(
     with_short: bool = True,
 ) -> SentencePieceTokenizer:
     """All before the first batch: shared utterances as pieces, their tokenizer, what embeddings start from."""
-    (logs, languages, shared), folder = ground, stages.folder
+    (logs, more_texts, languages, shared), folder = ground, stages.folder
+    texts = (*logs, *more_texts)
     with Engine(scratch_in(cache), memory=order.memory, threads=order.training.threads) as engine:
         stages.run("shared", lambda: mine(engine, logs, shared, folder, progress))
         if with_short:
             stages.run("short", lambda: _mine_short(engine, logs, shared, folder / _SHORT, progress))
-    stages.run("tokenizer", lambda: _tokenizer(logs, languages, order, folder, progress))
+    stages.run("tokenizer", lambda: _tokenizer(texts, languages, order, folder, progress))
     tokenizer = open_sentencepiece(folder / TOKENIZER)
     stages.run("pieces", lambda: code(tokenizer, folder, order.model.max_tokens, progress))
     if with_short and stages.facts("short")["utterances"]:
         stages.run("short pieces", lambda: code(tokenizer, folder / _SHORT, order.model.max_tokens, progress))
-    stages.run("embeddings", lambda: _embeddings(logs, tokenizer, order, learn_vectors, folder, progress))
+    stages.run("embeddings", lambda: _embeddings(texts, tokenizer, order, learn_vectors, folder, progress))
+    remove_tree((folder / _EMBEDDINGS).with_suffix(""))
     return tokenizer
 
 
 def hard_of(corpus: Corpus, split: Split, order: RaterOrder, folder: Path, progress: Progress) -> Hard:
     """The hard negatives of one side, out of that side alone: utterances are compared by what embeddings start from."""
-    embeddings = np.load(folder / _EMBEDDINGS, allow_pickle=False)
+    embeddings = read_embeddings(folder / _EMBEDDINGS)
     settings = HardSettings(seed=order.examples.seed)
     return hard_partners(corpus, corpus.of_split(split, order.examples), embeddings, settings, progress)
+
+
+def _to_train_on(corpus: Corpus, order: RaterOrder, folder: Path, progress: Progress) -> Hard | None:
+    """The hard negatives of the training's side, if the order wants any."""
+    if order.examples.negatives == "random":
+        return None
+    found = hard_of(corpus, "train", order, folder, progress)
+    if found.without_partner > _MANY_WITHOUT:
+        progress.warn(
+            f"{100 * found.without_partner:.0f} % of the responses have no hard negative, and get random ones: too few "
+            "of these logs' words are rare and shared"
+        )
+    return found
 
 
 def _measured_on_hard(
@@ -291,6 +312,7 @@ def _order_of(written: Mapping[str, Any]) -> RaterOrder:
         **{
             **written,
             "logs": tuple(written["logs"]),
+            "more_texts": tuple(written["more_texts"]),
             "model": RaterConfig(**written["model"]),
             "examples": ExampleSettings(**written["examples"]),
             "training": TrainConfig(**written["training"]),
@@ -299,15 +321,14 @@ def _order_of(written: Mapping[str, Any]) -> RaterOrder:
     )
 
 
-def _inputs(
-    order: RaterOrder, logs: Sequence[StoredLog], languages: Sequence[str], shared: SharedSettings
-) -> dict[str, Any]:
+def _inputs(order: RaterOrder, ground: Ground) -> dict[str, Any]:
     """What decides over the rater; not where it is trained, nor by how many threads."""
     training = {name: value for name, value in asdict(order.training).items() if name not in ("threads", "device")}
     return {
-        "logs": [[log.manifest.name, [part.sha256 for part in log.manifest.parts]] for log in logs],
-        "languages": list(languages),
-        "shared": asdict(shared),
+        "logs": _parts(ground.logs),
+        "more_texts": _parts(ground.more_texts),
+        "languages": ground.languages,
+        "shared": asdict(ground.shared),
         "model": asdict(order.model),
         "examples": asdict(order.examples),
         "training": training,
@@ -376,4 +397,5 @@ def _mine_short(
 ) -> Mapping[str, Any]:
     """Write some of the utterances that are too short to be trained on: the rater is asked for them all the same."""
     make_folder(folder)
+    progress.stage("finding short utterances", None, "utterances")
     return write_shared(engine, logs, replace(shared, too_short=True), folder, progress, most=_MOST_SHORT)

@@ -36,4 +36,4 @@ def learn_piece_vectors(
         glove=GloveSettings(dimensions=wanted.dimensions, epochs=_EPOCHS, seed=wanted.seed, threads=wanted.threads),
     )
     learnt = learn_vectors(Stages(folder), logs, tokenizer, order, progress)
-    return Learnt(learnt.vectors, {name: learnt.details[name] for name in ("glove", "losses", "seconds")})
+    return Learnt(learnt.vectors, {name: learnt.details[name] for name in ("glove", "losses")})

@@ -47,6 +47,15 @@ _SAY_EVERY_S: Final = 15.0
 def train_command(
     context: typer.Context,
     logs: Annotated[list[str], typer.Argument(help="Logs that are learned from.", metavar="LOG…")],
+    more_texts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--more-texts",
+            help="A further log: its turns teach which pieces there are and which are alike, and no examples are made "
+            "of it; may be repeated.",
+            metavar="LOG",
+        ),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the rater; by default that of the first log.")] = None,
     preset: Annotated[str, typer.Option(help="Sizes that go together: paper, base or small.")] = "base",
     epochs: Annotated[int, typer.Option(help="At most so many.", min=1)] = 15,
@@ -102,6 +111,7 @@ def train_command(
     order = RaterOrder(
         name=name or logs[0],
         logs=tuple(logs),
+        more_texts=tuple(more_texts or ()),
         model=RaterConfig(
             embedding=sizes.embedding,
             hidden=sizes.hidden,
@@ -127,7 +137,7 @@ def train_command(
         ),
         shared=None if min_words is None else SharedSettings(min_words=min_words, seed=seed),
         pieces=sizes.pieces,
-        start=embeddings or sizes.start,  # type: ignore[arg-type]
+        start=sizes.start if embeddings is None else embeddings,  # type: ignore[arg-type]
         memory=parse_size(memory),
         publish=publish,
     )

@@ -41,7 +41,7 @@ LEFT = ("cache", "raters")
 
 
 def talk(path: Path, utterances: int, *, short: int = 0, seed: int = 1) -> Path:
-    """So many utterances, each answered three times in dialogues of their own, and so many short ones, answered twice."""
+    """So many utterances, each answered three times in dialogues of their own; and short ones, answered twice."""
     rng = random.Random(seed)
     asked = [f"{ask.format(thing)} {when}" for ask, thing, when in product(ASKS, THINGS, WHEN)][:utterances]
     said = [answer.format(place) for answer, place in product(ANSWERS, PLACES)]

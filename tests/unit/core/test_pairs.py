@@ -59,15 +59,19 @@ def number(text: str) -> int:
     return int.from_bytes(hashlib.md5(text.encode()).digest()[:8], "little")
 
 
+def is_long(utterance, settings):
+    words = [word for word in utterance.split() if any(c.isalnum() for c in word)]
+    return len(words) >= settings.min_words and len(utterance.replace(" ", "")) >= settings.min_chars
+
+
 def by_hand(pairs, settings):
     """The definition, in plain Python."""
     utterances, responses = defaultdict(set), defaultdict(lambda: defaultdict(set))
+    long = {text_key(normalise(utterance)) for utterance, _ in pairs if is_long(utterance, settings)}
     for utterance, response in pairs:
-        words = [word for word in utterance.split() if any(c.isalnum() for c in word)]
-        is_short = len(words) < settings.min_words or len(utterance.replace(" ", "")) < settings.min_chars
-        if is_short is not settings.too_short:
-            continue
         key = text_key(normalise(utterance))
+        if key in long if settings.too_short else not is_long(utterance, settings):
+            continue
         utterances[key].add(utterance)
         responses[key][text_key(normalise(response))].add(response)
     found = []
@@ -155,6 +159,17 @@ def test_an_utterance_is_long_enough_or_too_short_and_never_both(tmp_path):
     assert sorted([*long, *short]) == sorted(everything) == sorted(utterances)
     assert {len(one.split()) for one in long} == {3}
     assert {len(one.split()) for one in short} == {1, 2}
+
+
+def test_an_utterance_that_is_long_enough_in_one_of_its_ways_to_be_written_is_not_too_short(tmp_path):
+    same = ["so-what do you", "So what do you ..."]
+    assert len({normalise(one) for one in same}) == 1
+    paths = stored(tmp_path, [(one, said) for one in [*same, "tea"] for said in ("yes", "no")])
+    found = {
+        which: [one.utterance for one in shared(tmp_path, paths, SharedSettings(too_short=which))]
+        for which in (False, True)
+    }
+    assert found == {False: [same[1]], True: ["tea"]}
 
 
 def test_how_a_log_is_cut_and_ordered_changes_nothing(tmp_path):

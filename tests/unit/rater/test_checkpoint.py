@@ -154,7 +154,8 @@ def test_what_a_rater_judges_is_saved_with_it(
     torch.manual_seed(3)
     other = BiGRURater(replace(model.config, features=features))
     save(tmp_path / "other", other, tokenizer)
-    assert read_json(tmp_path / "other" / MANIFEST)["config"]["features"] == features
+    written: Any = read_json(tmp_path / "other" / MANIFEST)
+    assert written["config"]["features"] == features
     found = open_rater(tmp_path / "other")
     assert found.model.config == other.config
     assert found.rate(ASKED, EVERY_WAY[0]) == Rater(other, tokenizer, temperature=1.75).rate(ASKED, EVERY_WAY[0])
@@ -163,7 +164,7 @@ def test_what_a_rater_judges_is_saved_with_it(
 def test_a_rater_of_a_manifest_that_names_no_features_judges_the_texts_alone(
     folder: Path, model: BiGRURater, tokenizer: SentencePieceTokenizer
 ) -> None:
-    manifest = read_json(folder / MANIFEST)
+    manifest: dict[str, Any] = read_json(folder / MANIFEST)
     del manifest["config"]["features"]  # as they were written before there was a choice
     write_json(folder / MANIFEST, manifest)
     assert read_manifest(folder).config == model.config

@@ -53,7 +53,8 @@ def test_known_pieces_get_their_vectors_centred_with_spread_1_and_the_others_the
 ) -> None:
     vectors = vectors_of(words, dimensions, seed)
     found = embedded(vectors, PIECES, seed)
-    assert (found.shape, found.dtype) == ((len(PIECES), dimensions), np.float32)
+    assert found.shape == (len(PIECES), dimensions)
+    assert found.dtype == np.dtype(np.float32)
 
     by_word = dict(zip(words, vectors.matrix.astype(np.float64), strict=True))
     known = [row for row, piece in enumerate(PIECES) if piece in by_word]

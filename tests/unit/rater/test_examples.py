@@ -427,3 +427,117 @@ def test_an_empty_text_is_one_unknown_piece_in_a_batch() -> None:
     assert batch.lengths.tolist() == [3, 2, 1, 1]
     assert batch.triplets.tolist() == [[1, 3, 0], [2, 0, 3]]
     assert batch.labels.tolist() == [0, 0]
+
+
+# Hard negatives
+
+
+def partners_of(corpus: Corpus, seed: int = 1, most: int = 3, without: float = 0.3) -> Texts:
+    """Drawn responses to other utterances as partners, up to so many for each response; some have none."""
+    rng, partners = np.random.default_rng(seed), np.full((len(corpus.start) - 1, most), -1)
+    responses = np.setdiff1d(np.arange(len(partners)), corpus.first[:-1])
+    for text in responses.tolist():
+        others = [one for one in responses.tolist() if utterance_of(corpus, one) != utterance_of(corpus, text)]
+        count = 0 if rng.random() < without else int(rng.integers(1, min(most, len(others)) + 1))
+        partners[text, :count] = rng.choice(others, count, replace=False)
+    return partners
+
+
+def hard_ones(corpus: Corpus, drawn: Quadruples, partners: Texts) -> NDArray[np.bool_]:
+    """Which negatives have a hard negative of their response, behind the utterance that it is a response to."""
+    apart = drawn.texts[~drawn.positive]
+    found = [
+        other in set(partners[response].tolist()) and corpus.first[utterance_of(corpus, other)] == answered
+        for _, response, answered, other in apart.tolist()
+    ]
+    return np.array(found)
+
+
+def with_negatives(
+    corpus: Corpus, negatives: str, hard: Texts | None, *, all_hard: bool = False, **more: Any
+) -> Examples:
+    settings = ExampleSettings(validation_share=1e-9, batch=16, negatives=negatives, **more)  # type: ignore[arg-type]
+    return Examples(corpus, "train", settings, LONG, hard, all_hard=all_hard)
+
+
+def test_batches_are_those_of_random_negatives_unless_hard_ones_are_wanted_and_given() -> None:
+    corpus = told_apart([3, 2, 4] * 12)
+    usual = epoch_of(to_train_on(corpus, batch=16), 1)
+    for negatives, hard in (("random", None), ("random", partners_of(corpus)), ("hard", None), ("mixed", None)):
+        assert same(usual, epoch_of(with_negatives(corpus, negatives, hard), 1))
+    assert not same(usual, epoch_of(with_negatives(corpus, "hard", partners_of(corpus)), 1))
+
+
+@given(RESPONSES, st.integers(0, 50), st.sampled_from(["hard", "mixed"]))
+@settings(max_examples=40, deadline=None)
+def test_only_the_second_pairs_of_negatives_are_others_and_there_are_as_many(
+    counts: list[int], number: int, negatives: str
+) -> None:
+    corpus = told_apart(counts)
+    partners = partners_of(corpus, seed=number)
+    usual = epoch_of(with_negatives(corpus, "random", None), number)
+    drawn = epoch_of(with_negatives(corpus, negatives, partners), number)
+    assert np.array_equal(drawn.positive, usual.positive)
+    assert int(drawn.positive.sum()) * 2 == len(drawn.texts)
+    assert np.array_equal(drawn.texts[drawn.positive], usual.texts[usual.positive])
+    assert np.array_equal(drawn.texts[:, :2], usual.texts[:, :2])
+    changed = (drawn.texts != usual.texts).any(axis=1)[~drawn.positive]
+    hard = hard_ones(corpus, drawn, partners)
+    assert not np.any(changed & ~hard)  # what is not hard is what it was
+    if negatives == "hard":
+        assert hard[partners[drawn.texts[~drawn.positive][:, 1], 0] >= 0].all()
+    for utterance, _, answered, _ in drawn.texts[~drawn.positive].tolist():
+        assert utterance != answered
+
+
+def test_mixed_negatives_are_hard_in_half_of_the_examples_that_have_a_partner() -> None:
+    corpus = told_apart([3] * 150)
+    partners = partners_of(corpus, without=0.2)
+    usual = epoch_of(with_negatives(corpus, "random", None), 1)
+    drawn = epoch_of(with_negatives(corpus, "mixed", partners), 1)
+    having = partners[drawn.texts[~drawn.positive][:, 1], 0] >= 0
+    changed = (drawn.texts != usual.texts).any(axis=1)[~drawn.positive]
+    assert having.sum() > 300
+    assert 0.4 < float(changed[having].mean()) < 0.6  # of more than 300: three standard deviations and more
+    assert not changed[~having].any()
+    assert hard_ones(corpus, drawn, partners)[changed].all()
+
+
+def test_all_partners_of_a_response_are_drawn_now_and_then_and_others_in_another_epoch() -> None:
+    corpus = told_apart([2] * 30)
+    partners = partners_of(corpus, without=0.0)
+    examples = with_negatives(corpus, "hard", partners)
+    taken = Counter[tuple[int, int]]()
+    for number in range(60):
+        drawn = epoch_of(examples, number)
+        taken.update((response, other) for _, response, _, other in drawn.texts[~drawn.positive].tolist())
+    assert {pair for pair, times in taken.items() if times} == {
+        (text, other) for text, row in enumerate(partners.tolist()) for other in row if other >= 0
+    }
+    assert same(epoch_of(examples, 3), epoch_of(with_negatives(corpus, "hard", partners), 3))
+    assert not same(epoch_of(examples, 3), epoch_of(examples, 4))
+    rest = list(examples.drawn(3, skip=2))
+    assert all(same(one, other) for one, other in zip(list(examples.drawn(3))[2:], rest, strict=True))
+
+
+def test_of_all_hard_examples_every_negative_is_hard_and_every_response_has_a_partner() -> None:
+    corpus = told_apart([3] * 60)
+    partners = partners_of(corpus)
+    examples = with_negatives(corpus, "hard", partners, all_hard=True)
+    drawn = epoch_of(examples, 0)
+    kept = [row for row in by_hand(corpus, range(60)) if partners[row[1], 0] >= 0 and partners[row[2], 0] >= 0]
+    assert sorted(positives_in(drawn)) == kept
+    assert examples.positive_count == len(kept)
+    assert hard_ones(corpus, drawn, partners).all()
+    assert examples.has_negatives
+
+
+@pytest.mark.parametrize(("counts", "enough"), [([2], False), ([5, 2, 2], False), ([5, 5], True), ([2, 2], True)])
+def test_whether_there_are_negatives_is_known_before_they_are_drawn(counts: list[int], enough: bool) -> None:
+    assert to_train_on(told_apart(counts)).has_negatives is enough
+
+
+def test_negatives_of_another_kind_are_refused() -> None:
+    with pytest.raises(Usage, match="negatives 'easy'") as caught:
+        ExampleSettings(negatives="easy")  # type: ignore[arg-type]
+    assert caught.value.remedy == "one of: random, hard, mixed"

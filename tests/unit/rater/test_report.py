@@ -99,7 +99,8 @@ def test_a_limit_shows_in_what_an_epoch_has_and_in_nothing_else() -> None:
 def plain_auc(found: Answers) -> float:
     """How often a good response is rated above a wrong one, a tie counting half; pair by pair."""
     good, wrong = found.first[found.positive].tolist(), found.first[~found.positive].tolist()
-    return sum((one > other) + 0.5 * (one == other) for one in good for other in wrong) / (len(good) * len(wrong))
+    above = sum(float(one > other) + 0.5 * float(one == other) for one in good for other in wrong)
+    return above / (len(good) * len(wrong))
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,7 @@ def learnt(
 
 def require_same(one: WordVectors, other: WordVectors) -> None:
     assert one.words == other.words
-    assert (one.matrix.dtype, other.matrix.dtype) == (np.float32, np.float32)
+    assert one.matrix.dtype == other.matrix.dtype == np.dtype(np.float32)
     np.testing.assert_array_equal(one.matrix, other.matrix)
     np.testing.assert_array_equal(np.asarray(one.counts), np.asarray(other.counts))
 
