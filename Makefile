@@ -31,11 +31,12 @@ demo: $(VENV)/.installed
 	$(BIN)/refaug index plan demo
 	$(BIN)/refaug index build demo
 	$(BIN)/refaug index search demo "Where can I buy a ticket for the bus?" -k 5
-	$(BIN)/refaug rater train demo --preset small --epochs 5 --max-tokens 64
+	$(BIN)/refaug rater train demo --preset small --epochs 3 --max-tokens 64
+	$(BIN)/refaug rater report demo --index demo --to $(DEMO)/rater-report
 	$(BIN)/refaug refs $(DEMO)/demo-items.jsonl --index demo --rater demo > $(DEMO)/weighted-items.jsonl
 	$(BIN)/refaug score $(DEMO)/demo-items.jsonl --index demo --rater demo --metric upsilon-bleu --metric bleu --baseline generic --percent
 	@echo "simulated ratings: this shows that the chain runs, not that a metric is good"
-	$(BIN)/refaug meta $(DEMO)/weighted-items.jsonl --metric upsilon-bleu --metric bleu --metric chrf
+	$(BIN)/refaug meta $(DEMO)/weighted-items.jsonl --metric upsilon-bleu --metric bleu --metric chrf --metric rater --rater demo
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile

@@ -42,6 +42,7 @@ from metrics.base import (
 )
 from metrics.catalogue import METRICS, MetricInfo
 from metrics.several import Distinct, Pairs, ranges
+from metrics.specification import Specification
 
 PREFIX: Final = "upsilon-"
 _WEIGHTED_BEST, _BEST, _MEAN_BEST_3, _WEIGHTED_MEAN = 0, 1, 2, 3
@@ -70,7 +71,10 @@ class PreparedUpsilon(Prepared):
 
 
 class Upsilon(MeanMetric):
-    """A base metric, and how its scores against an item's references become one."""
+    """A base metric, and how its scores against an item's references become one.
+
+    `b_is_open` where nobody has said what b is: it counts as 0 until `with_b` says it.
+    """
 
     def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
         if settings["agg"] != "weighted-best" and settings["lambda"] != "0":
@@ -86,10 +90,25 @@ class Upsilon(MeanMetric):
         self._keep_gold = settings["keep-gold"] == "yes"
         self._subtracted = float(settings["lambda"])
         self._baseline = float(settings["b"])
+        self.b_is_open = False
+        self._b_from: Mapping[str, str] = {}
+
+    def left_open(self) -> Upsilon:
+        """The same, asked for without b."""
+        left = copy(self)
+        left.b_is_open = True
+        return left
+
+    def with_b(self, b: str, measured: Mapping[str, str]) -> Upsilon:
+        """The same with a b as specifications write it; full signatures have how it was measured."""
+        based = copy(self)
+        based.settings = {**self.settings, "b": b}
+        based._baseline, based.b_is_open, based._b_from = float(b), False, dict(measured)  # noqa: SLF001  a copy
+        return based
 
     def versions(self) -> Mapping[str, str]:
-        """Those of the base metric."""
-        return self.base.versions()
+        """Those of the base metric, and where b comes from, if it was not given."""
+        return {**self.base.versions(), **self._b_from}
 
     def for_set(self, references: Sequence[References]) -> Upsilon:
         """The same with the base metric for this set."""
@@ -171,6 +190,13 @@ class Upsilon(MeanMetric):
         out[empty[distinct.numbers[reply]]] = 0
         out[np.isin(item, list(prepared.problems))] = np.nan
         return self.rows(out)
+
+
+def open_without_b(metric: Metric, asked: Specification) -> Metric:
+    """The metric that was asked for; a weighted form without a b remembers that none was given."""
+    if not isinstance(metric, Upsilon) or "b" in dict(asked.given):
+        return metric
+    return metric.left_open()
 
 
 def similarities(base: Metric, replies: Sequence[str], singles: Prepared, reply: Indexes, reference: Indexes) -> Floats:

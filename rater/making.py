@@ -26,7 +26,7 @@ from rater.hard import Hard, HardSettings, hard_partners
 from rater.mining import code, mine, open_corpus, turns_of, write_shared
 from rater.model import BiGRURater, Features, RaterConfig
 from rater.report import of_hard, of_short, report_of, statistics_of
-from rater.train import OnEpoch, OnNow, TrainConfig, train
+from rater.train import Decay, OnEpoch, OnNow, TrainConfig, train
 
 Illustrate = Callable[[Mapping[str, Any]], Mapping[str, bytes]]
 
@@ -90,11 +90,16 @@ class Preset:
     pieces: int = 16_000
     start: Start = "vectors"
     features: Features = "products"
+    decay: Decay = "linear"
+    dropout: float = 0.0
+    epochs: int = 5
 
 
 PRESETS: Final[Mapping[str, Preset]] = {
-    "paper": Preset(embedding=512, hidden=512, width=1024, batch=1_000, start="random", features="texts"),
-    "base": Preset(embedding=128, hidden=128, width=256, batch=256),
+    "paper": Preset(
+        embedding=512, hidden=512, width=1024, batch=1_000, start="random", features="texts", decay="none", epochs=15
+    ),
+    "base": Preset(embedding=128, hidden=128, width=256, batch=256, dropout=0.3),
     "small": Preset(embedding=64, hidden=64, width=128, batch=128, pieces=2_000),
 }
 

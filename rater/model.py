@@ -65,6 +65,7 @@ class BiGRURater(nn.Module):
     def __init__(self, config: RaterConfig) -> None:
         super().__init__()
         self.config = config
+        self.dropout = 0.0  # share of an embedding's numbers that are left out while it is trained
         self.embedding = nn.Embedding(config.vocabulary, config.embedding, padding_idx=PAD)
         self.reader = nn.GRU(config.embedding, config.hidden, batch_first=True, bidirectional=True)
         sizes = [config.judged, *[config.width] * config.layers]
@@ -76,7 +77,8 @@ class BiGRURater(nn.Module):
 
         Padding is not read, so it changes nothing. An empty text is given as one unknown piece.
         """
-        packed = nn.utils.rnn.pack_padded_sequence(self.embedding(tokens), lengths, batch_first=True)
+        embedded = nn.functional.dropout(self.embedding(tokens), self.dropout, self.training)
+        packed = nn.utils.rnn.pack_padded_sequence(embedded, lengths, batch_first=True)
         _, last = self.reader(packed)  # (2, texts, hidden)
         return torch.cat([last[0], last[1]], dim=1)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -27,6 +28,10 @@ _SLOTS: Final = ("a", "b")  # written in turn: the state names the one that is w
 _VALIDATION_EPOCH: Final = 0  # its examples are the same after every epoch
 _REMEDY: Final = "remove the folder, and train anew"
 _SMOOTHING: Final = 0.98  # of the loss that is shown while it runs
+_STEADY: Final = 0.2  # of a training, before a rate that decays falls
+_LEAST_RATE: Final = 0.02  # of the rate, at the end
+
+Decay = Literal["none", "linear"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +40,8 @@ class TrainConfig:
 
     epochs: int = 15
     learning_rate: float = 1e-3
+    decay: Decay = "none"  # or linear: after a fifth of all epochs it falls to a fiftieth at their end
+    dropout: float = 0.0  # share of an embedding's numbers that are left out, others in every batch
     patience: int = 3  # epochs without a lower validation loss, after which it ends
     accumulate: int = 1  # batches to a step
     seed: int = 1  # of the first weights; examples have one of their own
@@ -47,6 +54,10 @@ class TrainConfig:
             raise Usage("epochs, patience, accumulated batches, steps between saves and threads are 1 or more")
         if not 0 < self.learning_rate < 1:
             raise Usage(f"a learning rate of {self.learning_rate}", remedy="such as 0.001")
+        if self.decay not in get_args(Decay):
+            raise Usage(f"decay {self.decay!r} is not known", remedy=f"one of: {', '.join(get_args(Decay))}")
+        if not 0 <= self.dropout < 1:
+            raise Usage(f"a dropout of {self.dropout}", remedy="from 0 on, below 1")
         if self.device not in ("cpu", "cuda"):
             raise Usage(f"device {self.device!r} is not known", remedy="cpu or cuda")
         if self.device == "cuda" and not torch.cuda.is_available():
@@ -121,6 +132,7 @@ def train(
     torch.set_num_threads(config.threads)
     make_folder(folder)
     model.to(config.device)
+    model.dropout = config.dropout
     adam = torch.optim.Adam(model.parameters(), lr=config.learning_rate)
     state = _resumed(folder, model, adam, config.device)
     while state.epoch < config.epochs and state.bad_epochs < config.patience:
@@ -167,6 +179,12 @@ def _run_epoch(
     model.train()
     adam.zero_grad(set_to_none=True)
     for batch in examples.batches(state.epoch + 1, skip=state.step):
+        for group in adam.param_groups:
+            group["lr"] = config.learning_rate * rate_at(
+                (state.epoch + state.step / steps) / config.epochs, config.decay
+            )
+        if config.dropout:  # what is left out depends on the place of the batch, not on what ran before
+            torch.manual_seed(hash_of([config.seed, state.epoch, state.step]))
         logits, labels = _logits(model, batch, config.device)
         loss = nn.functional.cross_entropy(logits, labels)
         value = float(loss.detach())
@@ -195,6 +213,18 @@ def _run_epoch(
         if since_saved >= config.save_every and state.step % config.accumulate == 0 and state.step < steps:
             _save(folder, model, adam, state)
             since_saved = 0
+
+
+def rate_at(done: float, decay: Decay) -> float:
+    """The learning rate as a share of the first, when such a share of all epochs is done."""
+    if decay == "none" or done <= _STEADY:
+        return 1.0
+    return max(_LEAST_RATE, (1 - done) / (1 - _STEADY))
+
+
+def hash_of(numbers: Sequence[int]) -> int:
+    """A seed out of several numbers."""
+    return int.from_bytes(hashlib.blake2b(repr(list(numbers)).encode(), digest_size=8).digest(), "little")
 
 
 def _smooth(shown: float, value: float) -> float:

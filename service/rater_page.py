@@ -138,6 +138,13 @@ def _quality(training: Mapping[str, Any]) -> Table:
             _digits(calibration["cal"]["error"], 4),
         ),
     ]
+    if (hard := training.get("hard")) is not None:
+        rows.append(
+            (
+                f"AUC on {hard['examples']:,} examples with hard negatives",
+                _digits(hard.get("auc_good_vs_hard"), 4),
+            )
+        )
     if (short := training.get("short")) is not None:
         rows.append(
             (

@@ -33,6 +33,7 @@ from core.progress import Progress, Silent
 from core.records import Item, Origin, Reference
 from core.version import VERSION
 from metrics.base import Metric
+from metrics.upsilon import Upsilon
 from service.cases import evidence_of
 from service.evaluate import evaluate
 from service.scores import Evaluation, ScoreSettings
@@ -651,7 +652,8 @@ def score(
 ) -> Evaluation:
     """Scores of what `join` gave; signatures say which set, and what made its references.
 
-    A metric that asks a rater is refused, bound to one or not: scores against a set outlive all raters.
+    A metric that asks a rater is refused, bound to one or not: scores against a set outlive all raters. So is a
+    weighted form without b, where the index that the set's references are from would have one.
     """
     if asking := next((metric.name for metric in metrics if metric.info.needs_rater), None):
         raise Usage(
@@ -659,9 +661,20 @@ def score(
             remedy="refaug score ITEMS --metric rater --rater NAME, on the items that were frozen",
         )
     manifest = stored.manifest
+    if (index := manifest.provenance.get("index")) is not None:
+        _require_b(metrics, index.partition("#")[0])
     return evaluate(
         joined, metrics, settings, provenance=manifest.signed(), details=manifest.details, progress=progress
     )
+
+
+def _require_b(metrics: Sequence[Metric], index: str) -> None:
+    """With --index, b is the index's; 0 instead would be another score under the same name."""
+    if lacking := next((one.name for one in metrics if isinstance(one, Upsilon) and one.b_is_open), None):
+        raise Usage(
+            f"{lacking} has no b, and scores against a frozen set ask no index for it",
+            remedy=f"--metric {lacking}:b=…, the number by refaug metrics baseline {lacking} --index {index}; or b=0",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

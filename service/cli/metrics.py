@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from core.engine import Engine
+from core.errors import Usage
 from core.files import unique
 from core.log_store import StoredLog
 from metrics.catalogue import METRICS, MetricInfo, find
@@ -19,6 +20,7 @@ from service.cli.common import (
     print_line,
     print_table,
 )
+from service.cli.progress import shown_progress
 
 app = typer.Typer(help="The metrics by name: what each needs, its range, its parameters.", no_args_is_help=True)
 
@@ -71,24 +73,41 @@ def describe_command(
 def baseline_command(
     context: typer.Context,
     specification: Annotated[str, typer.Argument(help="A metric with an upsilon- form.", metavar="SPEC")],
-    log: Annotated[str, typer.Option(help="The log to draw from.", metavar="LOG")],
+    log: Annotated[str | None, typer.Option(help="The log to draw from.", metavar="LOG")] = None,
+    index: Annotated[
+        str | None,
+        typer.Option(help="The index to draw from, instead of a log: name or name@version.", metavar="NAME"),
+    ] = None,
     pairs: Annotated[int, typer.Option(help="How many random pairs.", min=2, max=1_000_000)] = 10_000,
     seed: Annotated[int, typer.Option(help="Another seed, other pairs.", min=0, max=2**32 - 1)] = 1,
     memory: MemoryOption = "2GiB",
     as_json: JsonFlag = False,
 ) -> None:
-    """What a metric gives to replies that have nothing to do with their reference: the b of its upsilon form."""
-    from metrics.specification import Specification  # noqa: PLC0415  compiles
-    from service.baseline import baseline_of  # noqa: PLC0415
+    """What a metric gives to replies that have nothing to do with their reference: the b of its upsilon form.
 
+    That of an index is kept beside it. refaug score --index takes it by itself.
+    """
+    from metrics.specification import Specification  # noqa: PLC0415  compiles
+    from service.baseline import baseline_in, baseline_of  # noqa: PLC0415
+    from service.retrieval import places_of  # noqa: PLC0415
+
+    if (log is None) == (index is None):
+        given = "--log and --index at once" if log is not None else "nothing to draw from"
+        raise Usage(given, remedy="one of the two: --log LOG, or --index NAME")
     asked = Specification.parse(specification)
-    stored = StoredLog.open(context.obj.logs, log)
-    with Engine(context.obj.cache / f"engine-{unique()}", memory=parse_size(memory)) as engine:
-        found = baseline_of(asked, stored, engine, pairs=pairs, seed=seed)
+    if index is not None:
+        with shown_progress(quiet=context.obj.quiet) as progress:
+            indexes = places_of(context.obj).indexes
+            found = baseline_in(asked, indexes, index, pairs=pairs, seed=seed, progress=progress)
+    else:
+        stored = StoredLog.open(context.obj.logs, log or "")
+        with Engine(context.obj.cache / f"engine-{unique()}", memory=parse_size(memory)) as engine:
+            found = baseline_of(asked, stored, engine, pairs=pairs, seed=seed)
     if as_json:
         print_json(found.as_json())
     else:
-        print_line(f"{found.metric}: mean {found.b:.7f} over {found.pairs:,} random pairs of log {log} (seed {seed})")
+        where = f"{found.kind} {found.source}"
+        print_line(f"{found.metric}: mean {found.b:.7f} over {found.pairs:,} random pairs of {where} (seed {seed})")
         print_line(f"give it to the weighted form: --metric {found.specification}")
 
 

@@ -58,9 +58,21 @@ def train_command(
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the rater; by default that of the first log.")] = None,
     preset: Annotated[str, typer.Option(help="Sizes that go together: paper, base or small.")] = "base",
-    epochs: Annotated[int, typer.Option(help="At most so many.", min=1)] = 15,
+    epochs: Annotated[
+        int | None, typer.Option(help="At most so many; by default the preset's: 15 for paper, else 5.", min=1)
+    ] = None,
     patience: Annotated[int, typer.Option(help="Epochs without a lower validation loss that end it.", min=1)] = 3,
     learning_rate: Annotated[float, typer.Option(help="Of Adam.")] = 1e-3,
+    decay: Annotated[
+        str | None,
+        typer.Option(
+            help="none, or linear: after a fifth of all epochs the learning rate falls to a fiftieth at their end; by "
+            "default the preset's."
+        ),
+    ] = None,
+    dropout: Annotated[
+        float | None, typer.Option(help="Share of an embedding's numbers left out in a batch; by default the preset's.")
+    ] = None,
     batch: Annotated[int | None, typer.Option(help="Examples a batch; by default the preset's.", min=1)] = None,
     accumulate: Annotated[int, typer.Option(help="Batches a step.", min=1)] = 1,
     positives: Annotated[
@@ -127,9 +139,11 @@ def train_command(
             negatives=negatives,  # type: ignore[arg-type]
         ),
         training=TrainConfig(
-            epochs=epochs,
+            epochs=sizes.epochs if epochs is None else epochs,
             patience=patience,
             learning_rate=learning_rate,
+            decay=sizes.decay if decay is None else decay,  # type: ignore[arg-type]
+            dropout=sizes.dropout if dropout is None else dropout,
             accumulate=accumulate,
             seed=seed,
             device=device,

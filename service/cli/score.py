@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
@@ -148,8 +148,9 @@ def score_command(
     """Score the replies of one or several systems against their references.
 
     ITEMS is JSONL (docs/items.md); or give line-aligned files with --replies and --references. With --index, further
-    references are found in it first, and weighed by --rater. The metric rater asks --rater about the replies
-    themselves. What cannot be scored is listed and counted, and the rest is scored.
+    references are found in it first, and weighed by --rater; a weighted form without b has that of the index. The
+    metric rater asks --rater about the replies themselves. What cannot be scored is listed and counted, and the rest
+    is scored.
     """
     if as_json and as_tsv:
         raise Usage("--json and --tsv at once", remedy="one of the two")
@@ -188,7 +189,10 @@ def score_command(
         if index is not None:
             listed, made = augmented(context.obj, listed, index, rater, asked.settings(), threads, progress)
         by_default = {"combine": combine, "cal": "cal" if calibrated else "raw"}
-        chosen = metrics_of(metric or [default_metric(listed)], language, by_default)
+        based = based_on_index(context.obj, made.by["index"], progress) if index is not None else None
+        chosen = metrics_of(metric or [default_metric(listed)], language, by_default, based)
+        if (advice := lacking_b(chosen, listed)) is not None:
+            progress.warn(advice)
         for one in chosen if percent else []:
             require_share(one)
         if rater is not None and asks_rater:
@@ -263,15 +267,54 @@ def default_metric(items: Sequence[Item | BadItem]) -> str:
 
 
 def metrics_of(
-    specifications: Sequence[str], language: str | None, by_default: Mapping[str, str] | None = None
+    specifications: Sequence[str],
+    language: str | None,
+    by_default: Mapping[str, str] | None = None,
+    based: Callable[[Metric], Metric] | None = None,
 ) -> list[Metric]:
-    """The metrics asked for, each once; `by_default` are parameters that options of the command stand for."""
+    """The metrics asked for, each once; `by_default` are parameters that options of the command stand for.
+
+    `based` gives a weighted form that was asked for without b the one that it is to have; without it that is 0.
+    """
     from metrics.signature import Signature  # noqa: PLC0415  compiles
-    from metrics.specification import build  # noqa: PLC0415
+    from metrics.specification import Specification, build  # noqa: PLC0415
+    from metrics.upsilon import open_without_b  # noqa: PLC0415
 
     defaults = {**(by_default or {}), **({"tok": default_tokenizer(language)} if language else {})}
-    by_signature = {Signature.of(metric).full: metric for metric in (build(text, defaults) for text in specifications)}
+    asked = [Specification.parse(text) for text in specifications]
+    metrics = [open_without_b(build(one, defaults), one) for one in asked]
+    by_signature = {Signature.of(one).full: one for one in (map(based, metrics) if based is not None else metrics)}
     return list(by_signature.values())
+
+
+def based_on_index(settings: Settings, index: str, progress: Progress) -> Callable[[Metric], Metric]:
+    """What gives metrics the b of an index, named as signatures name it."""
+
+    def based(metric: Metric) -> Metric:
+        from service.baseline import based_on  # noqa: PLC0415
+        from service.retrieval import places_of  # noqa: PLC0415
+
+        return based_on(metric, places_of(settings).indexes, index.partition("#")[0], progress)
+
+    return based
+
+
+def lacking_b(metrics: Sequence[Metric], items: Sequence[Item | BadItem]) -> str | None:
+    """Advice where the references are those of an index, and a weighted form that counts from 0 could count from b."""
+    from metrics.upsilon import Upsilon  # noqa: PLC0415  compiles
+
+    names = [one.name for one in metrics if isinstance(one, Upsilon) and one.b_is_open]
+    if not names:
+        return None
+    references = (one for item in items if isinstance(item, Item) for one in item.pair.references)
+    indexes = {one.more.get("index") for one in references if one.source is Origin.RETRIEVED}
+    known = sorted(one for one in indexes if isinstance(one, str))
+    if not known:
+        return None
+    return (
+        f"{', '.join(names)} without b counts from 0, though the references are those of an index: "
+        f"refaug metrics baseline {names[0]} --index {known[0]} measures b"
+    )
 
 
 def rater_wanted(specifications: Sequence[str], rater: str | None) -> bool:

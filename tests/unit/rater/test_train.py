@@ -25,7 +25,7 @@ from torch import nn
 from core.errors import CheckFailed, Corrupt, Usage
 from core.progress import Silent
 from rater.examples import Examples, ExampleSettings, Quadruples
-from rater.train import Answers, TrainConfig, accuracy, answers, auc, train
+from rater.train import Answers, TrainConfig, accuracy, answers, auc, rate_at, train
 
 ROOT = Path(__file__).parents[3]
 STEPS = tiny_examples()[0].batch_count()  # of an epoch of tiny_training
@@ -456,13 +456,17 @@ def test_the_last_step_of_an_epoch_takes_the_mean_of_the_batches_that_are_left(t
     assert_like_sums(sums_after_an_epoch(tmp_path, examples, accumulate), expected)
 
 
-def test_steps_are_adams_by_definition(tmp_path):
+@pytest.mark.parametrize("decay", ["none", "linear"])
+def test_steps_are_adams_by_definition(tmp_path, decay):
     examples, validation = tiny_examples()
+    steps = examples.batch_count()
     model = tiny_model().train()
     first = {name: np.zeros(one.shape) for name, one in model.named_parameters()}
     second = {name: np.zeros(one.shape) for name, one in model.named_parameters()}
     losses = []
     for step, one in enumerate(examples.batches(1), start=1):
+        done = (step - 1) / steps
+        rate = 0.01 * (1 if decay == "none" else min(1, (1 - done) / 0.8))
         model.zero_grad()
         logits = model(*map(torch.from_numpy, one[:3]))
         loss = -torch.log_softmax(logits, dim=1)[torch.arange(len(one.labels)), torch.from_numpy(one.labels)].mean()
@@ -474,13 +478,52 @@ def test_steps_are_adams_by_definition(tmp_path):
                 first[name] = 0.9 * first[name] + 0.1 * gradient
                 second[name] = 0.999 * second[name] + 0.001 * gradient**2
                 mean, square = first[name] / (1 - 0.9**step), second[name] / (1 - 0.999**step)
-                parameter.sub_(torch.from_numpy(0.01 * mean / (np.sqrt(square) + 1e-8)).float())
-    trained = train(
-        tiny_model(), examples, validation, TrainConfig(epochs=1, learning_rate=0.01), tmp_path / "train", Silent()
-    )
+                parameter.sub_(torch.from_numpy(rate * mean / (np.sqrt(square) + 1e-8)).float())
+    config = TrainConfig(epochs=1, learning_rate=0.01, decay=decay)
+    trained = train(tiny_model(), examples, validation, config, tmp_path / "train", Silent())
     for name, tensor in trained.model.state_dict().items():
         np.testing.assert_allclose(tensor.numpy(), model.state_dict()[name].numpy(), rtol=0, atol=1e-4, err_msg=name)
     assert trained.epochs[0].train_loss == pytest.approx(sum(losses) / len(losses), abs=1e-5)
+
+
+def test_a_rate_that_decays_falls_on_a_line_after_a_fifth_of_all_epochs_and_never_to_nothing():
+    assert [rate_at(done, "linear") for done in (0, 0.1, 0.2, 0.6, 0.8)] == pytest.approx([1, 1, 1, 0.5, 0.25])
+    assert [rate_at(done, "linear") for done in (0.99, 1.0)] == [0.02, 0.02]
+    assert [rate_at(done, "none") for done in (0, 0.5, 1)] == [1, 1, 1]
+
+
+def test_dropout_leaves_out_its_share_of_the_embeddings_while_it_trains_and_nothing_afterwards():
+    model = tiny_model(vocabulary=400, embedding=50)
+    model.dropout = 0.3
+    read = []
+    model.reader.register_forward_pre_hook(lambda _module, given: read.append(given[0].data.detach()))
+    tokens = torch.arange(2, 400)[:, None]
+    lengths = torch.ones(398, dtype=torch.int64)
+    expected = model.embedding(tokens)[:, 0].detach()
+    model.train()
+    model.read(tokens, lengths)
+    left_out = read[0] == 0
+    assert float(left_out.double().mean()) == pytest.approx(0.3, abs=0.02)
+    torch.testing.assert_close(read[0], torch.where(left_out, 0.0, expected / 0.7))
+    model.eval()
+    model.read(tokens, lengths)
+    assert torch.equal(read[1], expected)
+
+
+@pytest.mark.parametrize("stop", [1, 3, STEPS, STEPS + 4])
+def test_what_is_left_out_and_the_rate_are_the_same_after_a_stop(tmp_path, stop):
+    how = {"dropout": 0.3, "decay": "linear"}
+    whole = tiny_training(tmp_path / "whole", **how)
+    assert not same_weights(whole.model.state_dict(), tiny_training(tmp_path / "plain").model.state_dict())
+    with pytest.raises(Stopped):
+        tiny_training(tmp_path / "stopped", Heard(at_step=stop).on_now, **how)
+    assert_same(tiny_training(tmp_path / "stopped", **how), whole)
+
+
+@pytest.mark.parametrize("wrong", [{"decay": "cosine"}, {"dropout": 1.0}, {"dropout": -0.1}])
+def test_a_decay_or_dropout_that_cannot_be_meant_is_refused_with_its_value(wrong):
+    with pytest.raises(Usage, match=str(*wrong.values())):
+        TrainConfig(**wrong)
 
 
 # ── figures ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -45,7 +45,7 @@ def test_the_baseline_is_the_mean_over_pairs_of_different_dialogues(home: Path) 
     values = score_cases(metric, every).values(metric)
     assert values.min() <= one.b <= values.max()
     assert one.pairs == 20
-    assert one.log_pairs == 40
+    assert one.source_pairs == 40
 
 
 def test_the_same_seed_draws_the_same_pairs_and_the_weighted_form_has_the_same_baseline(home: Path) -> None:
