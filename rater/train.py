@@ -94,6 +94,7 @@ class Now(NamedTuple):
     loss: float  # a running mean
     accuracy: float  # the same
     examples_a_second: float
+    seconds_left: float  # until the end of the last epoch, if none is the last before
 
 
 @dataclass
@@ -208,7 +209,9 @@ def _run_epoch(
         seen += examples_here
         state.seconds = resumed_at + perf_counter() - began
         progress.advance(examples_here)
-        on_now(Now(state.epoch + 1, state.step, steps, shown_loss, shown_accuracy, seen / (perf_counter() - began)))
+        speed = seen / (perf_counter() - began)
+        left = (config.epochs - state.epoch - state.step / steps) * examples.of_an_epoch / speed
+        on_now(Now(state.epoch + 1, state.step, steps, shown_loss, shown_accuracy, speed, left))
         since_saved += 1
         if since_saved >= config.save_every and state.step % config.accumulate == 0 and state.step < steps:
             _save(folder, model, adam, state)

@@ -207,7 +207,8 @@ class _Told:
         self._said = monotonic()
         self._progress.say(
             f"epoch {now.epoch}, batch {now.step:,} of {now.steps:,}: loss {now.loss:.4f}, "
-            f"accuracy {now.accuracy:.3f}, {now.examples_a_second:,.0f} examples/s"
+            f"accuracy {now.accuracy:.3f}, {now.examples_a_second:,.0f} examples/s, "
+            f"at most {now.seconds_left / 60:,.0f} min left"
         )
 
 

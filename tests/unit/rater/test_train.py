@@ -486,6 +486,16 @@ def test_steps_are_adams_by_definition(tmp_path, decay):
     assert trained.epochs[0].train_loss == pytest.approx(sum(losses) / len(losses), abs=1e-5)
 
 
+def test_what_is_left_is_all_that_is_still_to_come_at_the_speed_so_far(tmp_path):
+    heard = []
+    tiny_training(tmp_path, heard.append)
+    of_an_epoch = tiny_examples()[0].of_an_epoch
+    for now in heard:
+        to_come = (3 - now.epoch) * of_an_epoch + (1 - now.step / now.steps) * of_an_epoch
+        assert now.seconds_left * now.examples_a_second == pytest.approx(to_come, abs=1e-6)
+    assert heard[-1].seconds_left == 0
+
+
 def test_a_rate_that_decays_falls_on_a_line_after_a_fifth_of_all_epochs_and_never_to_nothing():
     assert [rate_at(done, "linear") for done in (0, 0.1, 0.2, 0.6, 0.8)] == pytest.approx([1, 1, 1, 0.5, 0.25])
     assert [rate_at(done, "linear") for done in (0.99, 1.0)] == [0.02, 0.02]
