@@ -43,7 +43,7 @@ def storage_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in _FULL:
             raise StorageFull(
-                f"{path}: {_FULL[error.errno]}", remedy="free some room and run the same command again: it resumes"
+                f"{path}: {_FULL[error.errno]}", remedy="free some room and run the same command again"
             ) from error
         raise
 

@@ -25,6 +25,7 @@ from service.cli.score import (
     StrictFlag,
     asking_rater,
     items_from,
+    lacking_b,
     metrics_of,
     rater_wanted,
     report_problems,
@@ -199,6 +200,9 @@ def _computed(
     sets = [RatedItems(name=name, items=read_set(path, progress)) for name, path in files.items()]
     asked = specifications or default_metrics(item for one in sets for item in one.items)
     chosen, first = _chosen(asked, baseline, language)
+    told = lacking_b([one.metric for one in chosen], [item for one in sets for item in one.items])
+    if told is not None:
+        progress.warn(told)
     return agreement(sets, judge.bound(home, chosen), settings, baseline=first, progress=progress)
 
 

@@ -18,6 +18,7 @@ from service.cli.score import (
     asking_rater,
     default_metric,
     items_from,
+    lacking_b,
     metrics_of,
     number,
     report_problems,
@@ -69,6 +70,8 @@ def probe_command(
     with shown_progress(quiet=context.obj.quiet) as progress:
         good, bad = split(items_from(items, [], [], [], progress))
         chosen = metrics_of(metric or [default_metric(good)], language)
+        if (told := lacking_b(chosen, good)) is not None:
+            progress.warn(told)
         if rater is not None:
             chosen = asking_rater(context.obj, chosen, rater, threads)
         found = probe(good, chosen, settings, bad_items=bad, progress=progress)

@@ -28,7 +28,20 @@ from core.versions import Versions
 from rater.mining import LEAST_UTTERANCES
 from service.cli.main import main
 
-SMALL = ("--preset", "small", "--epochs", "2", "--threads", "1", "--max-tokens", "12", "--positives", "250")
+SMALL = (
+    "--preset",
+    "small",
+    "--epochs",
+    "2",
+    "--threads",
+    "1",
+    "--max-tokens",
+    "12",
+    "--positives",
+    "250",
+    "--decay",
+    "none",
+)
 TRAIN = ("rater", "train", "chat", *SMALL)
 RATE = ("where do you buy your tea", "at the market", "in the old shop", "the bus was late", "")
 THINGS = ("tea", "soup", "bread", "milk", "a lamp", "the paper", "a map", "flowers", "shoes", "a bell")
