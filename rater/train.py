@@ -175,6 +175,7 @@ def _run_epoch(
 ) -> None:
     steps = examples.batch_count()
     progress.stage(f"epoch {state.epoch + 1} of {config.epochs}", examples.of_an_epoch, "examples")
+    progress.advance(examples.of_an_epoch * state.step // steps)  # before a stop
     began, resumed_at, seen = perf_counter(), state.seconds, 0
     shown_loss, shown_accuracy, since_saved = math.nan, math.nan, 0
     model.train()

@@ -32,14 +32,16 @@ def test_every_example_of_the_page_gives_what_it_shows(
 
 def test_the_presets_are_those_of_the_code() -> None:
     layers = RaterConfig().layers
-    shown = {row[0].strip("`"): tuple(row[1:6]) for row in rows("## The network")}
+    shown = {row[0].strip("`"): tuple(row[1:8]) for row in rows("## The network")}
     assert shown == {
         name: (
             str(one.embedding),
             f"{one.hidden} each way",
             f"{layers} × {one.width}",
+            {"texts": "texts", "products": "texts and products"}[one.features],
             f"{one.pieces:,}",
             f"{one.batch:,}",
+            {"random": "random numbers", "vectors": "vectors"}[one.start],
         )
         for name, one in PRESETS.items()
     }
@@ -53,6 +55,12 @@ def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
     text = PAGE.read_text("utf-8")
     defaults = TrainConfig()
     assert f"Below {LEAST_UTTERANCES} such utterances" in text
-    assert f"at most {defaults.epochs} epochs" in text
+    paper, base, small = (PRESETS[name] for name in ("paper", "base", "small"))
+    assert paper.epochs == defaults.epochs
+    assert base.epochs == small.epochs
+    assert f"at most {paper.epochs} epochs (`paper`) or {base.epochs}" in text
+    assert f"`base` leaves out {base.dropout} of an embedding's numbers" in text
+    assert (paper.dropout, small.dropout) == (0, 0)
+    assert (paper.decay, base.decay, small.decay) == ("none", "linear", "linear")
     assert f"written every {defaults.save_every} batches" in text
     assert f"{RaterConfig().max_tokens} pieces of a text" in text
