@@ -81,6 +81,12 @@ class LogIngest:
     sources: tuple[LogSource, ...]
     counts: Mapping[str, int]
 
+    @property
+    def language(self) -> str:
+        """The one that was named when its texts were cleaned; where none was, English is taken for it."""
+        cleaning = self.settings.get("cleaning")
+        return str((cleaning.get("language") if isinstance(cleaning, Mapping) else None) or "en")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Erasure:

@@ -17,7 +17,7 @@ _FILE_KIND: Final = "sentencepiece:"
 
 def suiting(logs: Sequence[StoredLog]) -> str:
     """The tokenizer for the language that the logs were ingested in; words separated by spaces where they differ."""
-    languages = {str(ingest.settings.get("language") or "en") for log in logs for ingest in log.manifest.ingests}
+    languages = {ingest.language for log in logs for ingest in log.manifest.ingests}
     names = {default_tokenizer(language) for language in languages}
     return names.pop() if len(names) == 1 else "word"
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import torch
 
-from core.artefacts import MANIFEST, content_id, describe_files, require_files, require_format
+from core.artefacts import MANIFEST, content_id, describe_files, require_files, require_format, verify_files
 from core.errors import Corrupt, Usage
 from core.files import make_folder, read_json, write_aside, write_json
 from core.text import SentencePieceTokenizer, open_sentencepiece
@@ -108,9 +108,17 @@ def _temperature(value: object) -> float:
 
 
 def open_rater(folder: Path, *, spec: str = "", threads: int = 1, cache_bytes: int = CACHE_BYTES) -> Rater:
-    """Load a rater: its files as long as the manifest says, its tokenizer the one that it was trained with."""
+    """Load a rater: its weights and tokenizer those that the manifest names, its id what these and its settings make.
+
+    Signatures name a rater by its id, so what decides over a rating is looked at byte by byte, the rest by size.
+    """
+    manifest: dict[str, Any] = read_json(folder / MANIFEST)
     stored = read_manifest(folder)
-    require_files(folder, read_json(folder / MANIFEST))
+    require_files(folder, manifest)
+    files = {name: facts for name, facts in manifest["files"].items() if name in (WEIGHTS, TOKENIZER)}
+    if len(files) < 2:
+        raise Corrupt(f"{folder / MANIFEST} does not name {WEIGHTS} and {TOKENIZER}", remedy=_REMEDY)
+    verify_files(folder, {"files": files})
     tokenizer = open_sentencepiece(folder / TOKENIZER)
     if tokenizer.sha256 != stored.tokenizer:
         raise Corrupt(
@@ -125,6 +133,10 @@ def open_rater(folder: Path, *, spec: str = "", threads: int = 1, cache_bytes: i
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise Corrupt(f"{folder / WEIGHTS} does not hold this rater's weights: {reason}", remedy=_REMEDY) from error
+    name = content_id({"files": files}, {"config": manifest["config"], "temperature": manifest["temperature"]})
+    if name != stored.id:
+        message = f"{folder / MANIFEST} was altered: it says {stored.id[:12]}, and what is in it makes {name[:12]}"
+        raise Corrupt(message, remedy=_REMEDY)
     return Rater(
         model,
         tokenizer,

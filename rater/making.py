@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from core.artefacts import MANIFEST
 from core.engine import Engine, scratch_in
-from core.errors import BadInput, NotFound, Usage
+from core.errors import BadInput, Conflict, Corrupt, NotFound, Usage
 from core.files import make_folder, read_json, remove_tree, require_name, write_aside, write_json
 from core.log_store import StoredLog, now
 from core.pairs import SharedSettings
@@ -26,11 +26,11 @@ from rater.hard import Hard, HardSettings, hard_partners
 from rater.mining import code, mine, open_corpus, turns_of, write_shared
 from rater.model import BiGRURater, Features, RaterConfig
 from rater.report import of_hard, of_short, report_of, statistics_of
+from rater.stopped import ORDER
 from rater.train import Decay, OnEpoch, OnNow, TrainConfig, train
 
 Illustrate = Callable[[Mapping[str, Any]], Mapping[str, bytes]]
 
-_ORDER: Final = "order.json"
 _EMBEDDINGS: Final = "embeddings.npy"
 _SHORT: Final = "short"  # utterances, which nothing is trained on
 _MOST_SHORT: Final = 2_000
@@ -137,10 +137,13 @@ def train_rater(
     with places.raters.writing(order.name, f"training rater {order.name}") as writer:
         made_of = hash_of_inputs(inputs)
         if not again and (there := _published(places.raters, order.name, made_of)) is not None:
+            left = places.cache / f"rater-{order.name}-{made_of[:12]}"
+            if left.is_dir():  # by a kill right after publishing
+                Stages(left).drop()
             return there
         stages = Stages.of(places.cache, f"rater-{order.name}", inputs)
         folder = stages.folder
-        write_json(folder / _ORDER, asdict(order))
+        write_json(folder / ORDER, asdict(order))
         tokenizer = prepare(ground, order, stages, places.cache, learn_vectors, progress)
         short, coded = stages.facts("short"), stages.facts("pieces")
         config = replace(order.model, vocabulary=tokenizer.vocab_size)
@@ -205,7 +208,7 @@ def train_rater(
             details=details,
             beside=list(pictures),
         )
-        version = writer.add(version_folder)
+        version = str(stages.run("added", lambda: {"version": writer.add(version_folder)})["version"])
         if order.publish:
             writer.publish(version)
         stages.drop()
@@ -225,7 +228,7 @@ def ground_of(logs: Path, order: RaterOrder) -> Ground:
     """The logs of an order, opened."""
     opened = tuple(StoredLog.open(logs, name) for name in sorted(order.logs))
     more = tuple(StoredLog.open(logs, name) for name in sorted(order.more_texts))
-    languages = sorted({str(one.settings.get("language") or "en") for log in opened for one in log.manifest.ingests})
+    languages = sorted({one.language for log in opened for one in log.manifest.ingests})
     shared = order.shared or SharedSettings.for_language(languages[0], seed=order.examples.seed)
     return Ground(opened, more, tuple(languages), shared)
 
@@ -302,28 +305,42 @@ def resume_rater(
 ) -> MadeRater:
     """Go on with a training that was stopped, as it was ordered; the newest, if there are several."""
     require_name("rater", name)
-    orders = sorted(places.cache.glob(f"rater-{name}-????????????/{_ORDER}"), key=lambda path: path.stat().st_mtime)
+    orders = sorted(places.cache.glob(f"rater-{name}-????????????/{ORDER}"), key=lambda path: path.stat().st_mtime)
     if not orders:
         raise NotFound(f"no training of rater {name!r} was stopped", remedy=f"refaug rater train LOG --name {name}")
     order = _order_of(read_json(orders[-1]))
+    made_of = hash_of_inputs(_inputs(order, ground_of(places.logs, order)))
+    if not orders[-1].parent.name.endswith(made_of[:12]):
+        raise Conflict(
+            f"{', '.join((*order.logs, *order.more_texts))}: changed since the training of rater {name!r} was stopped, "
+            "so it cannot go on",
+            remedy="train anew with refaug rater train, which removes what is left of it",
+        )
     return train_rater(
         places, order, progress, on_now, on_epoch, learn_vectors=learn_vectors, illustrate=illustrate, again=True
     )
 
 
 def _order_of(written: Mapping[str, Any]) -> RaterOrder:
-    shared = written["shared"]
-    return RaterOrder(
-        **{
-            **written,
-            "logs": tuple(written["logs"]),
-            "more_texts": tuple(written["more_texts"]),
-            "model": RaterConfig(**written["model"]),
-            "examples": ExampleSettings(**written["examples"]),
-            "training": TrainConfig(**written["training"]),
-            "shared": None if shared is None else SharedSettings(**shared),
-        }
-    )
+    """What was ordered; Corrupt, if it was written by a version with other settings."""
+    try:
+        shared = written["shared"]
+        return RaterOrder(
+            **{
+                **written,
+                "logs": tuple(written["logs"]),
+                "more_texts": tuple(written["more_texts"]),
+                "model": RaterConfig(**written["model"]),
+                "examples": ExampleSettings(**written["examples"]),
+                "training": TrainConfig(**written["training"]),
+                "shared": None if shared is None else SharedSettings(**shared),
+            }
+        )
+    except (KeyError, TypeError) as error:
+        raise Corrupt(
+            f"the order of the training that was stopped cannot be read: {error}",
+            remedy="train anew with refaug rater train, which removes what is left of it",
+        ) from error
 
 
 def _inputs(order: RaterOrder, ground: Ground) -> dict[str, Any]:
@@ -390,9 +407,10 @@ def _embeddings(
 
 def _require_both(splits: Mapping[str, Examples]) -> None:
     for name, examples in splits.items():
-        if examples.positive_count < 2:
+        if not examples.has_negatives:
             raise BadInput(
-                f"{examples.positive_count} positive examples are left for {name}",
+                f"{examples.positive_count} positive examples of {len(examples.utterances)} utterances are left for "
+                f"{name}: too few to find as many pairs that do not belong together",
                 remedy="give more logs, or another --validation-share",
             )
 

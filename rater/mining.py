@@ -34,9 +34,10 @@ def mine(
     progress.stage("finding shared utterances", None, "utterances")
     found = write_shared(engine, logs, settings, folder, progress)
     if found["utterances"] < LEAST_UTTERANCES:
+        length = f"{settings.min_chars} characters" if settings.min_chars > 1 else f"{settings.min_words} words"
         raise BadInput(
-            f"{found['utterances']:,} utterances of {settings.min_words} words or more have several different "
-            f"responses in {', '.join(log.manifest.name for log in logs)}; at least {LEAST_UTTERANCES} are needed",
+            f"{found['utterances']:,} utterances of {length} or more have several different responses in "
+            f"{', '.join(log.manifest.name for log in logs)}; at least {LEAST_UTTERANCES} are needed",
             remedy="give more logs, best ones in which many answer the same (reply trees), or a lower --min-words",
         )
     return found

@@ -22,6 +22,14 @@ NEGATIVE, POSITIVE = 0, 1
 PAD: Final = 0  # of the tokenizers that are trained here
 _TEXTS: Final = 3  # in a triplet
 _PAIRS: Final = ((0, 1), (0, 2), (1, 2))  # of them
+_SIZES: Final = {  # what is read of a manifest is built before it is compared with the weights
+    "vocabulary": (3, 1 << 20),
+    "embedding": (1, 1 << 16),
+    "hidden": (1, 1 << 16),
+    "width": (1, 1 << 16),
+    "layers": (1, 64),
+    "max_tokens": (1, 1 << 20),
+}
 
 Features = Literal["texts", "products"]
 
@@ -39,17 +47,12 @@ class RaterConfig:
     features: Features = "texts"  # what is judged: the three vectors, or also their products with each other
 
     def __post_init__(self) -> None:
-        for name, least in {
-            "vocabulary": 3,
-            "embedding": 1,
-            "hidden": 1,
-            "width": 1,
-            "layers": 1,
-            "max_tokens": 1,
-        }.items():
+        for name, (least, most) in _SIZES.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or value < least:
-                raise Usage(f"a rater's {name} is {value}", remedy=f"a whole number, at least {least}")
+            if not isinstance(value, int) or not least <= value <= most:
+                raise Usage(
+                    f"a rater's {name} is {value}", remedy=f"a whole number, at least {least}, at most {most:,}"
+                )
         if self.features not in get_args(Features):
             raise Usage(f"a rater's features are {self.features!r}", remedy=f"one of: {', '.join(get_args(Features))}")
 

@@ -25,6 +25,7 @@ CACHE_BYTES: Final = 256 << 20
 _ENTRY: Final = 600
 _READ_AT_ONCE: Final = 256  # texts of like length
 _JUDGED_AT_ONCE: Final = 4_096  # triplets
+_HELD_AT_ONCE: Final = 32_768  # triplets whose texts' vectors are in memory, beside the cache
 
 Probabilities = NDArray[np.float64]
 
@@ -146,6 +147,14 @@ class Rater:
     def _likely(self, triplets: Sequence[tuple[str, str, str]], calibration: Calibration) -> Probabilities:
         if not triplets:
             return np.empty(0)
+        return np.concatenate(
+            [
+                self._likely_of_some(triplets[at : at + _HELD_AT_ONCE], calibration)
+                for at in range(0, len(triplets), _HELD_AT_ONCE)
+            ]
+        )
+
+    def _likely_of_some(self, triplets: Sequence[tuple[str, str, str]], calibration: Calibration) -> Probabilities:
         places = dict[str, int]()
         rows = np.array([[places.setdefault(text, len(places)) for text in triplet] for triplet in triplets])
         temperature = self.temperature if calibration == "cal" else 1.0

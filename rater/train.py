@@ -141,8 +141,8 @@ def train(
         figures = _measured(model, validation, config, state, examples.batch_count())
         if not math.isfinite(figures.validation_loss):
             raise CheckFailed(
-                f"the validation loss is {figures.validation_loss} after epoch {state.epoch + 1}; what was learnt "
-                "before is kept, nothing is published",
+                f"the validation loss is {figures.validation_loss} after epoch {state.epoch + 1}; nothing is "
+                f"published, and the best epoch before it, if there was one, lies in {folder / _BEST}",
                 remedy="train again with a lower --learning-rate",
             )
         state.history.append(asdict(figures))
@@ -192,8 +192,8 @@ def _run_epoch(
         value = float(loss.detach())
         if not math.isfinite(value):
             raise CheckFailed(
-                f"the loss is {value} in batch {state.step + 1} of epoch {state.epoch + 1}; what was learnt before "
-                "is kept, nothing is published",
+                f"the loss is {value} in batch {state.step + 1} of epoch {state.epoch + 1}; nothing is "
+                f"published, and the best epoch before it, if there was one, lies in {folder / _BEST}",
                 remedy="train again with a lower --learning-rate",
             )
         of_this_step = min(config.accumulate, steps - state.step // config.accumulate * config.accumulate)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from core.errors import BadInput
 from core.items import BadItem
 from core.progress import Progress
 from core.records import Item, Origin, Reference
+from core.text import normalise
 from indexer.index import ReferenceIndex
 from metrics.correlation import Correlation, pearson, spearman
 from metrics.resampling import Floats
@@ -177,15 +178,21 @@ def made_report(
     *,
     pairs_from: str,
     examples: int = EXAMPLES,
+    of_the_index: bool = False,
 ) -> RaterReport:
-    """Find and rate references for test pairs; of any number of these only numbers are held, and the first examples."""
+    """Find and rate references for test pairs; of any number of these only numbers are held, and the first examples.
+
+    Test pairs that are themselves `of_the_index` would find the other responses to their own utterance: these are left
+    out, since a test pair from elsewhere has none.
+    """
     tally, shown, bad = _Tally(), list[Example](), list[BadItem]()
     for one in augment(pairs, index, rater, settings, progress):
         if isinstance(one, BadItem):
             bad.append(one)
             continue
-        if tally.add(one) and len(shown) < examples:
-            shown.append(_example(one.item))
+        counted = _of_other_utterances(one) if of_the_index else one
+        if tally.add(counted) and len(shown) < examples:
+            shown.append(_example(counted.item))
     if not tally.pairs:
         raise BadInput(f"there are no test pairs in {pairs_from}", remedy="one item a line: docs/items.md")
     looked = LookedAt(
@@ -196,6 +203,13 @@ def made_report(
         bad_items=tuple(bad),
     )
     return RaterReport(about=about, retrieved=looked)
+
+
+def _of_other_utterances(one: Augmented) -> Augmented:
+    """Without what answered the test utterance itself."""
+    own = normalise(one.item.pair.utterance or "")
+    kept = tuple(each for each in one.item.pair.references if normalise(answered(each) or "") != own)
+    return replace(one, item=replace(one.item, pair=replace(one.item.pair, references=kept)))
 
 
 def _example(item: Item) -> Example:

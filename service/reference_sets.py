@@ -555,10 +555,12 @@ class Derivation:
         return {name: str(value) for name, value in known.items() if value is not None}
 
     def require_possible(self, parent: SetManifest) -> None:
-        """Refuse more references than were ever looked for."""
+        """Refuse more references than were ever looked for, and ratings of such as there are none."""
         stored = parent.provenance.get("k", "")
         if self.k is not None and stored.isdecimal() and self.k >= int(stored):
             raise Usage(f"k={self.k} is not fewer than the {stored} of {parent.id}", remedy="freeze a new set for more")
+        if self.parrot == "rated" and parent.provenance.get("parrot") == "off":
+            raise Usage(f"{parent.id} has no parrots that were rated", remedy="freeze a new set, or give them a weight")
 
     def of(self, item: Item) -> Item:
         """The same item with other weights; Usage where what it takes was never stored."""

@@ -28,6 +28,7 @@ from service.cli.common import (
     print_line,
     print_table,
 )
+from service.cli.progress import shown_progress
 from service.settings import Settings
 
 app = typer.Typer(help="Look into logs, check them, take dialogues or speakers out of them.", no_args_is_help=True)
@@ -205,10 +206,12 @@ def delete_command(
     wanted_speakers = [*(speaker or ()), *names_in(speakers)]
     if whole:
         _delete_whole(logs, name, bool(wanted_dialogues or wanted_speakers), yes, as_json)
+        _forget_stopped(context, name)
         return
     if not wanted_dialogues and not wanted_speakers:
         raise Usage("nothing to delete was named", remedy="give --dialogue ID, --speaker NAME, or --whole --yes")
     removed = delete(logs, name, dialogues=wanted_dialogues, speakers=wanted_speakers, memory=parse_size(memory))
+    _forget_stopped(context, name)
     if as_json:
         print_json({"log": name, **asdict(removed)})
         return
@@ -218,6 +221,19 @@ def delete_command(
             print_line(
                 f"  {title} {wanted}: {f'{count:,} pairs' if count else 'nothing found; it is kept out from now on'}"
             )
+
+
+def _forget_stopped(context: typer.Context, log: str) -> None:
+    """Trainings that were stopped hold texts of the log, and cannot go on without what was deleted."""
+    from rater.stopped import forget_stopped  # noqa: PLC0415  only here
+    from service.artefacts import stored  # noqa: PLC0415
+
+    removed, running = forget_stopped(stored(context.obj)["rater"], context.obj.cache, log)
+    with shown_progress(quiet=context.obj.quiet) as progress:
+        if removed:
+            progress.say(f"stopped trainings that had texts of it were removed: {', '.join(removed)}")
+        if running:
+            progress.warn(f"trainings that run have texts of it until they end: {', '.join(running)}")
 
 
 def _delete_whole(logs: Path, name: str, more: bool, yes: bool, as_json: bool) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from core.artefacts import verify_files
 from core.errors import Corrupt, Usage
 from core.files import read_json
 from service.cli.common import (
@@ -80,7 +81,12 @@ def train_command(
     ] = None,
     max_tokens: Annotated[int, typer.Option(help="Pieces of a text that are read.", min=1)] = 128,
     min_words: Annotated[
-        int | None, typer.Option(help="Shortest utterance; by default what suits the language.", min=1)
+        int | None,
+        typer.Option(help="Words of the shortest utterance; by default four, or ten characters.", min=1),
+    ] = None,
+    min_chars: Annotated[
+        int | None,
+        typer.Option(help="The same in characters, where words are not set apart by spaces.", min=1),
     ] = None,
     validation_share: Annotated[float, typer.Option(help="Of the utterances, never trained on.")] = 0.05,
     embeddings: Annotated[
@@ -98,7 +104,7 @@ def train_command(
         ),
     ] = "random",
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    seed: Annotated[int, typer.Option(help="Another seed, another rater.")] = 1,
+    seed: Annotated[int, typer.Option(help="Another seed, another rater.", min=0, max=2**32 - 1)] = 1,
     threads: ThreadsOption = None,
     memory: MemoryOption = "2GiB",
     publish: Annotated[bool, typer.Option(help="Let it be what its name stands for from now on.")] = True,
@@ -149,7 +155,9 @@ def train_command(
             device=device,
             threads=threads or cores(),
         ),
-        shared=None if min_words is None else SharedSettings(min_words=min_words, seed=seed),
+        shared=None
+        if min_words is None and min_chars is None
+        else SharedSettings(min_words=min_words or 1, min_chars=min_chars or 1, seed=seed),
         pieces=sizes.pieces,
         start=sizes.start if embeddings is None else embeddings,  # type: ignore[arg-type]
         memory=parse_size(memory),
@@ -291,16 +299,27 @@ def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
 def _listed(folder: Path, name: str, version: str, *, current: bool) -> dict[str, Any]:
     row: dict[str, Any] = {"name": name, "version": version, "published": current}
     try:
-        manifest: dict[str, Any] = read_json(folder / "manifest.json")
-        report: dict[str, Any] = read_json(folder / "report.json")
+        manifest, report = _manifest_and_report(folder)
     except Corrupt as error:
         return {**row, "hidden": None, "auc_good_vs_wrong": None, "id": error.message}
+    auc = report.get("auc_good_vs_wrong")
     return {
         **row,
-        "hidden": manifest.get("config", {}).get("hidden"),
-        "auc_good_vs_wrong": round(float(report.get("auc_good_vs_wrong", float("nan"))), 4),
+        "hidden": manifest["config"].get("hidden"),
+        "auc_good_vs_wrong": None if auc is None else round(float(auc), 4),
         "id": str(manifest.get("id"))[:12],
     }
+
+
+def _manifest_and_report(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Both as they were written, or Corrupt; neither weights nor torch are touched."""
+    manifest: dict[str, Any] = read_json(folder / "manifest.json")
+    for name in ("config", "details", "files"):
+        if not isinstance(manifest.get(name), dict):
+            raise Corrupt(f"{folder / 'manifest.json'} has no {name}", remedy="restore it from a backup")
+    files = {name: facts for name, facts in manifest["files"].items() if name == "report.json"}
+    verify_files(folder, {"files": files})
+    return manifest, read_json(folder / "report.json") if files else {}
 
 
 @app.command("show")
@@ -309,8 +328,7 @@ def show_command(context: typer.Context, rater: SpecArgument, as_json: JsonFlag 
     from service.artefacts import stored  # noqa: PLC0415
 
     with stored(context.obj)["rater"].open(rater) as held:
-        manifest: dict[str, Any] = read_json(held.folder / "manifest.json")
-        report: dict[str, Any] = read_json(held.folder / "report.json")
+        manifest, report = _manifest_and_report(held.folder)
     if as_json:
         print_json({**manifest, "name": held.name, "version": held.version, "report": report})
         return

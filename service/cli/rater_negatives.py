@@ -23,7 +23,7 @@ def negatives_command(
     min_words: Annotated[
         int | None, typer.Option(help="Shortest utterance; by default what suits the language.", min=1)
     ] = None,
-    seed: Annotated[int, typer.Option(help="Another seed, others.")] = 1,
+    seed: Annotated[int, typer.Option(help="Another seed, others.", min=0, max=2**32 - 1)] = 1,
     threads: ThreadsOption = None,
     memory: MemoryOption = "2GiB",
     as_json: JsonFlag = False,

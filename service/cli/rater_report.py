@@ -59,6 +59,7 @@ def report_command(
     For test pairs, references of the index are found and rated as `refaug refs` does it. The page has their
     distribution, and up to fifty test pairs with all their references to be read.
     """
+    from core.artefacts import MANIFEST, verify_files  # noqa: PLC0415
     from indexer.queries import SearchSettings  # noqa: PLC0415  compiles
     from rater.checkpoint import REPORT, read_manifest  # noqa: PLC0415  torch
     from service.artefacts import stored  # noqa: PLC0415
@@ -75,6 +76,7 @@ def report_command(
         stored(context.obj)["rater"].open(rater) as held,
     ):
         manifest = read_manifest(held.folder)
+        verify_files(held.folder, read_json(held.folder / MANIFEST))
         spec = f"{held.name}@{held.version}"
         about = AboutRater.of(f"{spec}#{manifest.id[:12]}", manifest, read_json(held.folder / REPORT))
         if index is None:
@@ -86,7 +88,16 @@ def report_command(
                 _pairs(context.obj, items, manifest.details, progress, threads, parse_size(memory)) as pairs,
             ):
                 assert weigher is not None
-                found = made_report(about, weigher, there, pairs, asked, progress, pairs_from=_called(items))
+                found = made_report(
+                    about,
+                    weigher,
+                    there,
+                    pairs,
+                    asked,
+                    progress,
+                    pairs_from=_called(items),
+                    of_the_index=items is None,
+                )
         bad = found.retrieved.bad_items if found.retrieved is not None else ()
         report_problems(bad, (), progress)
         progress.stage("report")

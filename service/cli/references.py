@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
@@ -45,6 +45,8 @@ ExcludeLogOption = Annotated[
 ]
 AfterOption = Annotated[str | None, typer.Option("--after", help="Only pairs at or after this time.", metavar="TIME")]
 BeforeOption = Annotated[str | None, typer.Option("--before", help="Only pairs before this time.", metavar="TIME")]
+COUNT: Final = 15
+MODE: Final = "embedding-utterance"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +63,29 @@ class Asked:
     exclude_log: tuple[str, ...]
     after: str | None
     before: str | None
+
+    def require_used(self, index: str | None, rater: str | None, *, rates: bool) -> None:
+        """Usage where something was said that nothing looks at; `rates`: the rater is asked about replies anyway."""
+        if index is None:
+            self._require_none(rates=rates)
+        elif rater is not None and not rates and not self.settings().needs_rater:
+            raise Usage("--rater, and nothing is to be rated", remedy="leave --rater out, or ask for rated weights")
+
+    def _require_none(self, *, rates: bool) -> None:
+        said = {
+            "-k": self.k != COUNT,
+            "--mode": self.mode != MODE,
+            "--gold": self.gold != "one",
+            "--parrot": self.parrot != "rated",
+            "--reference-weights": self.weights != "rated",
+            "--exclude-log": bool(self.exclude_log),
+            "--after": self.after is not None,
+            "--before": self.before is not None,
+            "--combine": self.combine != "first" and not rates,
+            "--calibrated": self.calibrated and not rates,
+        }
+        if ignored := [name for name, is_said in said.items() if is_said]:
+            raise Usage(f"{', '.join(ignored)} without --index", remedy="--index NAME: refaug index list")
 
     def settings(self) -> AugmentSettings:
         """The same, checked."""

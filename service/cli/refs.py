@@ -53,7 +53,7 @@ def refs_command(
 
     if index is None:
         raise Usage("no index is named", remedy="--index NAME: refaug index list")
-    settings = Asked(
+    asked = Asked(
         k=k,
         mode=mode,
         gold=gold,
@@ -64,7 +64,9 @@ def refs_command(
         exclude_log=tuple(exclude_log or ()),
         after=after,
         before=before,
-    ).settings()
+    )
+    asked.require_used(index, rater, rates=False)
+    settings = asked.settings()
     bad = list[BadItem]()
     with (
         shown_progress(quiet=context.obj.quiet) as progress,

@@ -28,6 +28,8 @@ from service.cli.common import (
 from service.cli.index_common import ModeOption, ThreadsOption
 from service.cli.progress import shown_progress
 from service.cli.references import (
+    COUNT,
+    MODE,
     AfterOption,
     Asked,
     BeforeOption,
@@ -130,8 +132,8 @@ def score_command(
     percent: Annotated[bool, typer.Option("--percent", help="Scores in [0, 1] times 100.")] = False,
     index: IndexOption = None,
     rater: RaterOption = None,
-    k: CountOption = 15,
-    mode: ModeOption = "embedding-utterance",
+    k: CountOption = COUNT,
+    mode: ModeOption = MODE,
     gold: GoldOption = "one",
     parrot: ParrotOption = "rated",
     reference_weights: WeightsOption = "rated",
@@ -183,6 +185,7 @@ def score_command(
             "--rater without --index",
             remedy="--index NAME, whose references it weighs, or --metric rater, for which it rates the replies",
         )
+    asked.require_used(index, rater, rates=asks_rater)
     with shown_progress(quiet=context.obj.quiet) as progress:
         listed = list(items_from(items, replies or [], references or [], weights or [], progress))
         made = Made({}, {})

@@ -160,6 +160,20 @@ def test_a_name_with_no_pairs_is_kept_out_from_now_on(home, tmp_path):
     assert home.ingest(tmp_path / "z.jsonl").json["counts"]["dropped:erased"] == 2
 
 
+@pytest.mark.parametrize("how", [("--dialogue", "dialogue-seven"), ("--whole", "--yes")])
+def test_stopped_trainings_that_hold_its_texts_go_with_it_and_are_told(home, tmp_path, how):
+    made(home, tmp_path)
+    folders = {}
+    for name, log in (("mine", "chat"), ("theirs", "other")):
+        folders[name] = home.path / "cache" / f"rater-{name}-0123456789ab"
+        folders[name].mkdir(parents=True)
+        (folders[name] / "shared.arrow").write_bytes(b"what was said")
+        (folders[name] / "order.json").write_bytes(orjson.dumps({"name": name, "logs": [log], "more_texts": []}))
+    told = home("log", "delete", "chat", *how).err
+    assert "stopped trainings that had texts of it were removed: mine" in told
+    assert [folder.exists() for folder in folders.values()] == [False, True]
+
+
 @pytest.mark.parametrize("damage", ["none", "part", "manifest"])
 def test_a_whole_log_can_be_deleted_even_when_it_is_damaged(home, tmp_path, damage):
     pairs = made(home, tmp_path, count=10)

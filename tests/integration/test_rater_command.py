@@ -20,11 +20,13 @@ from integration.conftest import ROOT, Driver, Home, Result
 
 from core import ingest as ingesting
 from core.artefacts import MANIFEST, verify_files
-from core.files import read_json
+from core.files import read_json, write_json
 from core.ingest import IngestOrder
+from core.pairs import text_key
 from core.progress import Silent
-from core.text import open_sentencepiece
+from core.text import normalise, open_sentencepiece
 from core.versions import Versions
+from rater.examples import drawn_share
 from rater.mining import LEAST_UTTERANCES
 from service.cli.main import main
 
@@ -246,6 +248,7 @@ def test_the_same_command_again_does_nothing_and_another_seed_another_version(tr
         (("train", "chat", "--embeddings", "nonsense"), 2, "embeddings that start 'nonsense'"),
         (("train", "chat", "--validation-share", "1.5"), 2, "1.5"),
         (("train", "chat", "--epochs", "0"), 2, "--epochs"),
+        (("train", "chat", "--seed", str(2**64)), 2, "--seed"),
         (("train", "chat", "--memory", "much"), 2, "'much' is not a size"),
         (("resume", "chat"), 3, "no training of rater 'chat' was stopped"),
         (("resume", "../up"), 2, "'../up' is no name"),
@@ -279,6 +282,16 @@ def test_too_few_shared_utterances_are_told_with_those_that_are_needed(logged: H
     assert listed(logged) == []
     long = logged(*TRAIN, "--min-words", "7", "--json")
     assert (long.code, "of 7 words or more" in long.error["message"]) == (3, True)
+
+
+def test_a_side_of_one_utterance_is_refused_before_anything_is_trained(logged: Home, stopping: Any) -> None:
+    rows = [pair.utterance for pair in logged.open().pairs() if len(pair.utterance.split()) >= 4]
+    least, next_one = sorted(drawn_share(text_key(normalise(text)), 1) for text in set(rows))[:2]
+    stopping(1)  # a step would be an interrupt
+    result = logged(*TRAIN, "--validation-share", str((least + next_one) / 2), "--json")
+    assert (result.code, result.error["code"]) == (3, "bad_input")
+    assert result.error["message"].startswith("3 positive examples of 1 utterances are left for validation")
+    assert "--validation-share" in result.error["remedy"]
 
 
 def test_nothing_is_published_where_nobody_wants_it(logged: Home) -> None:
@@ -366,6 +379,19 @@ def test_ctrl_c_while_the_folder_of_the_vectors_is_removed_leaves_nothing_that_c
     result = logged(*TRAIN)
     assert result.code == 0, result.err
     assert weights(logged.path) == weights(with_rater)
+    assert in_cache(logged) == []
+
+
+def test_a_training_does_not_go_on_with_logs_that_have_changed(logged: Home, stopping: Any) -> None:
+    stopping(6)
+    assert logged(*TRAIN).code == 5
+    left = in_cache(logged)
+    assert logged("log", "delete", "chat", "--dialogue", "0").code == 0
+    result = logged("rater", "resume", "chat", "--json")
+    assert (result.code, result.error["code"]) == (4, "conflict")
+    assert result.error["message"].startswith("chat: changed since the training of rater 'chat' was stopped")
+    assert in_cache(logged) == left
+    assert logged(*TRAIN).code == 0
     assert in_cache(logged) == []
 
 
@@ -526,11 +552,35 @@ def test_a_damaged_rater_is_named_with_its_file(trained: Home, what: str) -> Non
     assert str(path) in result.error["message"]
 
 
-def test_a_damaged_version_does_not_hide_the_others_from_the_list(trained: Home) -> None:
+@pytest.mark.parametrize("what", ["manifest.json no JSON", "report.json missing", "report.json no JSON"])
+def test_a_damaged_version_does_not_hide_the_others_from_the_list(trained: Home, what: str) -> None:
     shutil.copytree(trained.path / "raters/chat", trained.path / "raters/other")
-    path = damaged(trained, "manifest.json no JSON")
+    path = damaged(trained, what)
     result = trained("rater", "list", "--json")
     assert result.code == 0, result.err
     rows = {row["name"]: row for row in result.json["raters"]}
     assert rows["other"]["hidden"] == 64
     assert str(path) in rows["chat"]["id"]
+
+
+@pytest.mark.parametrize("change", [{"config": None}, {"config": []}, {"details": None}, {"files": 3}])
+def test_a_manifest_that_is_none_is_named_by_what_only_reads_it(trained: Home, change: dict[str, Any]) -> None:
+    path = version_folder(trained.path) / MANIFEST
+    write_json(path, {**read_json(path), **change})
+    (row,) = trained("rater", "list", "--json").json["raters"]
+    assert str(path) in row["id"]
+    result = trained("rater", "show", "chat", "--json")
+    assert (result.code, result.error["code"]) == (3, "corrupt")
+    assert str(path) in result.error["message"]
+
+
+@pytest.mark.parametrize("command", [("show", "chat"), ("report", "chat", "--to", "page")])
+def test_a_report_that_was_altered_is_named(
+    trained: Home, command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = version_folder(trained.path) / "report.json"
+    path.write_bytes(b"{}".ljust(path.stat().st_size))
+    result = trained("rater", *command, "--json")
+    assert (result.code, result.error["code"]) == (3, "corrupt")
+    assert str(path) in result.error["message"]

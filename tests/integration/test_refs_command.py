@@ -264,6 +264,29 @@ def test_every_option_changes_the_signature(ready: Home, items: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "option",
+    [
+        ("-k", "7"),
+        ("--mode", "bm25-utterance"),
+        ("--gold", "rated"),
+        ("--parrot", "off"),
+        ("--reference-weights", "one"),
+        ("--exclude-log", "chat"),
+        ("--after", "2020-01-01"),
+        ("--before", "2020-01-01"),
+        ("--combine", "mean"),
+        ("--calibrated",),
+    ],
+)
+def test_what_says_how_references_are_found_is_refused_where_none_are_looked_for(
+    ready: Home, items: Path, option: tuple[str, ...]
+) -> None:
+    result = ready("score", str(items), "--metric", "bleu", *option, "--json")
+    assert (result.code, result.error["message"]) == (2, f"{option[0]} without --index")
+    assert result.error["remedy"].startswith("--index NAME")
+
+
+@pytest.mark.parametrize(
     ("options", "code", "told"),
     [
         (("--index", "chat"), 2, "no rater is named"),

@@ -14,7 +14,7 @@ import torch
 from raters import tiny_model
 from safetensors.torch import save_file
 
-from core.artefacts import MANIFEST, describe_files, verify_files
+from core.artefacts import MANIFEST, content_id, describe_files, verify_files
 from core.errors import Corrupt
 from core.files import read_json, write_json
 from core.text import SentencePieceTokenizer, open_sentencepiece
@@ -166,7 +166,9 @@ def test_a_rater_of_a_manifest_that_names_no_features_judges_the_texts_alone(
 ) -> None:
     manifest: dict[str, Any] = read_json(folder / MANIFEST)
     del manifest["config"]["features"]  # as they were written before there was a choice
-    write_json(folder / MANIFEST, manifest)
+    settings = {"config": manifest["config"], "temperature": manifest["temperature"]}
+    files = {name: manifest["files"][name] for name in (WEIGHTS, TOKENIZER)}
+    write_json(folder / MANIFEST, {**manifest, "id": content_id({"files": files}, settings)})
     assert read_manifest(folder).config == model.config
     before, after = Rater(model, tokenizer, temperature=1.75), open_rater(folder)
     assert after.model.config.features == "texts"
@@ -266,6 +268,40 @@ def test_another_tokenizer_in_its_place_is_refused(
     assert refusal(folder).message == (
         f"{folder / TOKENIZER} is {other.sha256[:12]}; the rater was trained with {tokenizer.sha256[:12]}"
     )
+
+
+@pytest.mark.parametrize("file", [WEIGHTS, TOKENIZER])
+def test_a_file_of_the_same_size_with_one_other_byte_is_refused(folder: Path, file: str) -> None:
+    data = bytearray((folder / file).read_bytes())
+    data[-1] ^= 1
+    (folder / file).write_bytes(data)
+    error = refusal(folder)
+    assert error.message.startswith(f"{folder / file} has SHA-256 ")
+    assert "the manifest says" in error.message
+
+
+@pytest.mark.parametrize("change", [{"temperature": 1.5}, {"config": {"max_tokens": 4}}, {"id": "0" * 64}])
+def test_what_decides_over_ratings_cannot_change_under_the_same_id(folder: Path, change: dict[str, Any]) -> None:
+    manifest: dict[str, Any] = read_json(folder / MANIFEST)
+    before = manifest["id"]
+    if "config" in change:
+        change = {"config": {**manifest["config"], **change["config"]}}
+    write_json(folder / MANIFEST, {**manifest, **change})
+    error = refusal(folder)
+    assert error.message.startswith(f"{folder / MANIFEST} was altered: it says {change.get('id', before)[:12]}, ")
+
+
+def test_files_that_the_manifest_does_not_name_are_not_read(folder: Path) -> None:
+    manifest: dict[str, Any] = read_json(folder / MANIFEST)
+    del manifest["files"][WEIGHTS]
+    write_json(folder / MANIFEST, manifest)
+    assert refusal(folder).message == f"{folder / MANIFEST} does not name {WEIGHTS} and {TOKENIZER}"
+
+
+@pytest.mark.parametrize("size", ["vocabulary", "embedding", "hidden", "width", "layers", "max_tokens"])
+def test_a_network_that_nobody_could_have_trained_is_not_built(folder: Path, size: str) -> None:
+    described_anew(folder, config={**read_manifest(folder).config.__dict__, size: 2**62})
+    assert f"a rater's {size} is {2**62}" in refusal(folder).message
 
 
 def test_a_tokenizer_that_is_none_is_refused(folder: Path) -> None:

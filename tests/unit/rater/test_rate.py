@@ -352,6 +352,22 @@ def test_more_texts_and_triplets_than_are_taken_at_once_are_rated_as_few_are(tok
     assert found[-1] == pytest.approx(2 * mean - 1, abs=CLOSE)
 
 
+def test_of_very_many_candidates_the_vectors_are_held_in_parts(tokenizer: SentencePieceTokenizer) -> None:
+    one = ToRate(
+        utterance=TEXTS[0],
+        golds=tuple(TEXTS[1:121]),
+        candidates=tuple(Candidate(text=text) for text in TEXTS[121:395]),
+    )
+    assert 32_768 < len(one.golds) * len(one.candidates) <= 2 * 32_768
+    rater = rater_of(tokenizer, cache_bytes=1)
+    with counted_reading(rater) as read:
+        found = rater.rate([one])[0]
+    assert sum(read) > len(texts_in([one], second=False))  # some stand in both parts, and nothing is kept
+    some = (0, 1, 150, 272, 273)
+    expected = rater.rate([replace(one, candidates=tuple(one.candidates[at] for at in some))])
+    require_close([[found[at] for at in some]], expected)
+
+
 # The cache
 
 

@@ -33,7 +33,7 @@ from rater.rate import Rater
 from service.augment import Augmented, AugmentSettings, augment
 from service.plotting import Plot
 from service.rater_page import page, write_report
-from service.rater_report import AboutRater, RaterReport, RetrievedFigures, _Tally, made_report
+from service.rater_report import AboutRater, RaterReport, RetrievedFigures, _Tally, answered, made_report
 
 K = 4
 WORDS = ["apples", "are", "blue", "boats", "can", "do", "fly", "green", "how", "i", "like", "no", "not", "red", "the"]
@@ -108,6 +108,19 @@ def figures(tools: Tools, pairs: list[Item | BadItem]) -> RetrievedFigures:
     found = reported(tools, pairs).retrieved
     assert found is not None
     return found.figures
+
+
+def test_test_pairs_of_the_index_do_not_find_what_answered_their_own_utterance(tools: Tools) -> None:
+    rng = random.Random(1)  # as the index was made
+    seen = [(rng.choice(TEXTS), rng.choice(TEXTS))[0] for _ in range(40)]
+    pairs: list[Item | BadItem] = [item(f"i{number}", text, TEXTS[number]) for number, text in enumerate(seen)]
+    own, apart = (reported(tools, pairs, of_the_index=which).retrieved for which in (False, True))
+    assert own is not None
+    assert apart is not None
+    assert not [one for example in apart.examples for one in example.references if answered(one) == example.utterance]
+    same = sum(answered(one) == example.utterance for example in own.examples for one in example.references)
+    assert same > 0
+    assert apart.figures.references == own.figures.references - same
 
 
 def by_hand(lists: list[list[tuple[float, float]]]) -> dict[str, Any]:

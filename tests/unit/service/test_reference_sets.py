@@ -577,6 +577,12 @@ def test_ratings_stay_so_that_weights_can_become_them_again(sets: ReferenceSets)
     assert len({parent.id, ones.id, back.id}) == 3
 
 
+def test_a_rated_parrot_cannot_come_back_where_there_is_none(sets: ReferenceSets) -> None:
+    without = sets.derive(frozen(sets).id, Derivation(parrot="off")).set
+    with pytest.raises(Usage, match=f"{without.id} has no parrots that were rated"):
+        sets.derive(without.id, Derivation(parrot="rated", k=1))
+
+
 def test_a_parrot_of_a_fixed_weight_comes_in_where_there_was_none(sets: ReferenceSets) -> None:
     parent = frozen(sets)
     without = sets.derive(parent.id, Derivation(parrot="off")).set
