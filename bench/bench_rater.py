@@ -5,12 +5,13 @@
     python bench/bench_rater.py rating          1,000 test pairs, 17 candidates each, with empty and with warm cache
     python bench/bench_rater.py serving         200 test pairs by the same network in other forms and libraries
     python bench/bench_rater.py people --rater NAME --home FOLDER      its ratings of replies that people rated
+    python bench/bench_rater.py trained --rater NAME --home FOLDER     how it was trained, and what came of it
 
-Results go to bench/results/rater_<part>.json. Texts are those of `logs/small_en.jsonl.gz` of `--data`, replies those of
-`human/`; without them nothing is measured. The plain way that the first two parts are compared with is that of the
-first published code in our own words: single precision, batches padded to their longest text and read with the
-padding, features put together in a Python loop. Its weights are ours. `serving` takes drawn weights of the sizes of
-`--preset`, or with `--rater` and `--home` those of a trained rater.
+Results go to bench/results/rater_<part>.json, those of one rater to rater_<part>_<name>.json. Texts are those of
+`logs/small_en.jsonl.gz` of `--data`, replies those of `human/`; without them nothing is measured. The plain way that
+the first two parts are compared with is that of the first published code in our own words: single precision, batches
+padded to their longest text and read with the padding, features put together in a Python loop. Its weights are ours.
+`serving` takes drawn weights of the sizes of `--preset`, or with `--rater` and `--home` those of a trained rater.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -33,17 +35,20 @@ from rater_serving import CANDIDATES, Serving, asked_of, dealt_texts, seeded_net
 from torch import Tensor, nn
 
 from core.engine import Engine
+from core.files import read_json
 from core.log_store import StoredLog
 from core.pairs import SharedSettings
 from core.progress import Silent
 from core.text import open_sentencepiece
 from core.tokenizer_training import TokenizerTraining, train_sentencepiece
+from rater.checkpoint import REPORT, read_manifest
 from rater.examples import Corpus, Examples, ExampleSettings, Quadruples
 from rater.making import PRESETS
 from rater.mining import code, mine, open_corpus, shared_rows, turns_of
 from rater.model import BiGRURater, RaterConfig
 from rater.rate import Candidate, Rater, ToRate
 from rater.train import _logits
+from service.artefacts import stored
 from service.rating import open_rater
 from service.settings import Settings
 
@@ -253,7 +258,41 @@ def bench_people(data: Path, home: Settings, rater: str, vectors: str | None, dr
     if missing:
         print(f"skipped: {', '.join(missing)} not in {folder}; give the folder with --data")
         return
-    write_result("rater_people", people(folder, home, rater, vectors, draws), PACKAGES)
+    write_result(f"rater_people_{_name_of(rater)}", people(folder, home, rater, vectors, draws), PACKAGES)
+
+
+def bench_trained(home: Settings, rater: str) -> None:
+    """What the report of a trained rater says, but for curves and bins; where it was trained is not told by it."""
+    with stored(home)["rater"].open(rater) as held:
+        stored_rater, report = read_manifest(held.folder), read_json(held.folder / REPORT)
+    details = stored_rater.details
+    write_result(
+        f"rater_trained_{_name_of(rater)}",
+        {
+            "rater": f"{held.name}@{held.version}#{stored_rater.id[:12]}",
+            "logs": sorted(details["logs"]),
+            "more_texts": sorted(details["more_texts"]),
+            "config": asdict(stored_rater.config),
+            "training": {name: details["training"][name] for name in ("epochs", "threads", "dropout", "decay")},
+            "examples": report["examples"],
+            "epochs": [
+                {name: epoch[name] for name in ("epoch", "validation_loss", "auc", "seconds")}
+                for epoch in report["epochs"]
+            ],
+            "seconds": {"stages": details["seconds"], "epochs": sum(epoch["seconds"] for epoch in report["epochs"])},
+            **{name: report[name] for name in ("best_epoch", "validation_loss", "validation_accuracy")},
+            "auc_good_vs_wrong": report["auc_good_vs_wrong"],
+            "hard": report["hard"],
+            "short": report["short"],
+            "calibration_error": {name: one["error"] for name, one in report["calibration"].items()},
+            "temperature": report["temperature"],
+        },
+        PACKAGES,
+    )
+
+
+def _name_of(rater: str) -> str:
+    return rater.partition("@")[0]
 
 
 def main() -> None:
@@ -263,6 +302,9 @@ def main() -> None:
     if given.part == "serving":
         settings = Serving(pairs=given.pairs or 200, runs=given.runs, threads=tuple(sorted({1, min(2, THREADS)})))
         bench_serving(given.data, given.preset, home, given.rater, settings)
+        return
+    if given.part == "trained":
+        bench_trained(home, given.rater)
         return
     if given.part == "people":
         bench_people(given.data, home, given.rater, given.vectors, given.draws)
@@ -281,7 +323,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("part", nargs="?", choices=("training", "rating", "serving", "people"))
+    parser.add_argument("part", nargs="?", choices=("training", "rating", "serving", "people", "trained"))
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--batch", type=int, default=128)
@@ -290,12 +332,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--preset", choices=tuple(PRESETS), default="paper", help="for serving")
     parser.add_argument("--runs", type=int, default=3, help="for serving")
     parser.add_argument("--home", type=Path, help="where the rater is; by default REFAUG_HOME")
-    parser.add_argument("--rater", help="for people; for serving, instead of drawn weights")
+    parser.add_argument("--rater", help="for people and trained; for serving, instead of drawn weights")
     parser.add_argument("--vectors", help="for people: word vectors by name or file; by default those of its log")
     parser.add_argument("--draws", type=int, default=10_000, help="for people")
     given = parser.parse_args()
-    if given.part == "people" and given.rater is None:
-        parser.error("people needs --rater NAME")
+    if given.part in ("people", "trained") and given.rater is None:
+        parser.error(f"{given.part} needs --rater NAME")
     return given
 
 
