@@ -53,6 +53,7 @@ from service.rating import open_rater
 from service.settings import Settings
 
 PACKAGES = ("refaug", "torch", "numpy", "sentencepiece")
+_SAID = ("validation_loss", "validation_accuracy", "auc_good_vs_wrong", "hard", "short", "temperature")
 THREADS = len(os.sched_getaffinity(0))
 
 
@@ -276,19 +277,23 @@ def bench_trained(home: Settings, rater: str) -> None:
             "training": {name: details["training"][name] for name in ("epochs", "threads", "dropout", "decay")},
             "examples": report["examples"],
             "epochs": [
-                {name: epoch[name] for name in ("epoch", "validation_loss", "auc", "seconds")}
+                {name: _rounded(epoch[name]) for name in ("epoch", "validation_loss", "auc", "seconds")}
                 for epoch in report["epochs"]
             ],
             "seconds": {"stages": details["seconds"], "epochs": sum(epoch["seconds"] for epoch in report["epochs"])},
-            **{name: report[name] for name in ("best_epoch", "validation_loss", "validation_accuracy")},
-            "auc_good_vs_wrong": report["auc_good_vs_wrong"],
-            "hard": report["hard"],
-            "short": report["short"],
-            "calibration_error": {name: one["error"] for name, one in report["calibration"].items()},
-            "temperature": report["temperature"],
+            "best_epoch": report["best_epoch"],
+            **{name: _rounded(report[name]) for name in _SAID},
+            "calibration_error": _rounded({name: one["error"] for name, one in report["calibration"].items()}),
         },
         PACKAGES,
     )
+
+
+def _rounded(said: Any) -> Any:
+    """To four digits, wherever there are more."""
+    if isinstance(said, dict):
+        return {name: _rounded(value) for name, value in said.items()}
+    return round(said, 4) if isinstance(said, float) else said
 
 
 def _name_of(rater: str) -> str:
