@@ -382,17 +382,28 @@ def test_ctrl_c_while_the_folder_of_the_vectors_is_removed_leaves_nothing_that_c
     assert in_cache(logged) == []
 
 
-def test_a_training_does_not_go_on_with_logs_that_have_changed(logged: Home, stopping: Any) -> None:
+def test_a_training_does_not_go_on_with_logs_that_have_grown(logged: Home, tmp_path: Path, stopping: Any) -> None:
     stopping(6)
     assert logged(*TRAIN).code == 5
     left = in_cache(logged)
-    assert logged("log", "delete", "chat", "--dialogue", "0").code == 0
+    (tmp_path / "more.jsonl").write_bytes(orjson.dumps({"id": "new", "turns": ["a new day", "and a good one"]}))
+    assert logged("ingest", tmp_path / "more.jsonl", "--log", "chat").code == 0
     result = logged("rater", "resume", "chat", "--json")
     assert (result.code, result.error["code"]) == (4, "conflict")
     assert result.error["message"].startswith("chat: changed since the training of rater 'chat' was stopped")
     assert in_cache(logged) == left
     assert logged(*TRAIN).code == 0
     assert in_cache(logged) == []
+
+
+def test_a_stopped_training_goes_with_what_is_deleted_from_its_log(logged: Home, stopping: Any) -> None:
+    stopping(6)
+    assert logged(*TRAIN).code == 5
+    assert in_cache(logged)
+    assert "were removed: chat" in logged("log", "delete", "chat", "--dialogue", "0").err
+    assert in_cache(logged) == []
+    result = logged("rater", "resume", "chat", "--json")
+    assert (result.code, result.error["code"]) == (3, "not_found")
 
 
 def test_other_settings_do_not_go_on_from_what_a_stopped_training_left(

@@ -79,7 +79,9 @@ def test_with_an_index_fifty_held_out_pairs_are_rated_and_equal_commands_give_eq
 ) -> None:
     found = reported(ready, tmp_path / "a", "--index", "chat", "-k", "4")["retrieved"]
     assert (found["pairs"], len(found["examples"])) == (50, 50)
-    assert found["references"] == sum(len(one["references"]) - 1 for one in found["examples"]) == 200
+    assert found["references"] == sum(len(one["references"]) - 1 for one in found["examples"]) == 100
+    own = [one for example in found["examples"] for one in example["references"] if one["source"] == "retrieved"]
+    assert len(own) == 100  # of four each, two had answered the utterance itself
     assert found["made_by"]["k"] == "4"
     ratings = [
         one["rating"] for example in found["examples"] for one in example["references"] if one["source"] == "retrieved"

@@ -80,7 +80,7 @@ def test_broken_json_is_corrupt_and_named(tmp_path, data, why):
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_a_full_disk_is_storage_full_and_named(number):
-    with pytest.raises(StorageFull, match=r"some/file.*resumes"), storage_errors(Path("some/file")):
+    with pytest.raises(StorageFull, match=r"some/file.*run the same command again"), storage_errors(Path("some/file")):
         raise OSError(number, "no")
 
 
