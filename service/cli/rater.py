@@ -42,6 +42,7 @@ ThreadsOption = Annotated[
     int | None, typer.Option(help="Threads; by default one for each core.", metavar="N", min=1, max=1024)
 ]
 _SAY_EVERY_S: Final = 15.0
+_SHOWN: Final = 200  # characters of a text in a table
 
 
 @app.command("train")
@@ -371,14 +372,18 @@ def rate_command(
     ratings = opened.rate([asked], settings)[0]
     told = opened.unfamiliar(opened.coverage([utterance, gold, *candidates]))
     if told is not None:
-        with shown_progress() as progress:
+        with shown_progress(quiet=context.obj.quiet) as progress:
             progress.warn(told)
     if as_json:
         print_json({"rater": opened.spec, "combine": combine, "ratings": ratings})
         return
-    print_table(
-        opened.spec, ("rating", "text"), [[f"{one:+.4f}", text] for one, text in zip(ratings, candidates, strict=True)]
-    )
+    rows = [(f"{one:+.4f}", _beginning(text)) for one, text in zip(ratings, candidates, strict=True)]
+    print_table(opened.spec, ("rating", "text"), rows)
+
+
+def _beginning(text: str) -> str:
+    """So much of a text that a row can be told from others; the JSON has no texts, but all ratings in their order."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 app.command("evaluate")(evaluate_command)

@@ -595,3 +595,12 @@ def test_a_report_that_was_altered_is_named(
     result = trained("rater", *command, "--json")
     assert (result.code, result.error["code"]) == (3, "corrupt")
     assert str(path) in result.error["message"]
+
+
+def test_texts_in_another_language_are_warned_of_and_long_ones_are_shown_by_their_beginning(trained: Home) -> None:
+    said = ("rater", "rate", "chat", "where is the bus", "at the stop")
+    strange = trained(*said, "切符はどこで買えますか。")
+    assert strange.code == 0
+    assert "warning: the rater does not know 12 of" in strange.err
+    long = trained(*said, "stop " * 10_000)
+    assert (long.code, long.out.count("stop"), long.out.count("…")) == (0, 40, 1)
