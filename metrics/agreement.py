@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from core.errors import BadInput, Usage
 from metrics.correlation import (
     BOOTSTRAPPED_KINDS,
+    DRAWN_KINDS,
     FEWEST_ROWS,
     KINDS,
     NEAR,
+    PARTIAL,
     Correlation,
     Spread,
     check_kinds,
@@ -32,7 +34,7 @@ from metrics.correlation import (
     row_vectors,
     why_undefined,
 )
-from metrics.correlation_kernels import correlations_of_draws
+from metrics.correlation_kernels import correlations_of_draws, partials_of_draws
 from metrics.resampling import Estimate, Floats, Labels, check_resampling, count_blocks, percentile_interval
 
 FEWEST_SYSTEMS_FOR_P = 8
@@ -44,11 +46,15 @@ _BLOCK_CELLS = 2_000_000
 
 @dataclass(frozen=True)
 class RatedSet:
-    """The rated replies of one set: scores of M metrics (M, rows), their ratings and their contexts (rows,)."""
+    """The rated replies of one set: scores of M metrics (M, rows), their ratings and their contexts (rows,).
+
+    With the lengths of the replies (rows,) there is also the partial Spearman that holds them fixed.
+    """
 
     scores: Floats
     ratings: Floats
     clusters: Labels
+    lengths: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +123,7 @@ def mean_over_sets(
     Every set counts the same, whatever its size. A draw in which one of the sets has no correlation has no mean.
     """
     check_resampling(draws=draws, seed=seed, level=level)
-    check_kinds(kinds, BOOTSTRAPPED_KINDS)
+    check_kinds(kinds, DRAWN_KINDS)
     compared = [_ComparedSet.of(a_set) for a_set in sets]
     metrics = {len(a_set.counted.unscored) for a_set in compared}
     if len(metrics) != 1:
@@ -139,6 +145,24 @@ def mean_over_sets(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """The correlations of M metrics on all rows (M,), and in every draw (M, draws); NaN where undefined."""
+
+    points: Floats
+    draws: Floats
+
+
+def drawn_correlations(rated: RatedSet, kind: str, *, draws: int, seed: Sequence[int]) -> Drawn:
+    """What the comparisons above are made of, for those who compare otherwise; equal seeds draw equal contexts.
+
+    A row that one of the metrics has no score for is left out for all.
+    """
+    check_kinds([kind], DRAWN_KINDS)
+    compared = _ComparedSet.of(rated)
+    return Drawn(points=compared.points(kind), draws=compared.drawn(kind, draws, list(seed)))
+
+
 @dataclass(frozen=True)
 class _ComparedSet:
     """A set without the rows that cannot be compared, made ready to be drawn from."""
@@ -146,6 +170,7 @@ class _ComparedSet:
     variables: Floats  # (metrics + 1, rows), the ratings last
     codes: NDArray[np.int64]  # of the same shape: the place of each value among the distinct ones
     clusters: NDArray[np.int64]  # (rows,), from 0
+    lengths: NDArray[np.int64] | None  # the place of each among the distinct ones
     counted: RowCount
 
     @classmethod
@@ -163,6 +188,11 @@ class _ComparedSet:
         complete = ~np.isnan(together).any(axis=0)
         variables = np.stack([join_near_ties(variable) for variable in together[:, complete]])
         codes = np.stack([np.unique(variable, return_inverse=True)[1] for variable in variables])
+        lengths = None
+        if rated.lengths is not None:
+            if len(rated.lengths) != len(ratings):
+                raise BadInput(f"{len(rated.lengths)} lengths and {len(ratings)} ratings do not match")
+            lengths = np.unique(np.asarray(rated.lengths)[complete], return_inverse=True)[1].astype(np.int64)
         contexts, clusters = np.unique(labels[complete], return_inverse=True)
         counted = RowCount(
             rows=int(complete.sum()),
@@ -171,7 +201,7 @@ class _ComparedSet:
             unrated=int(np.isnan(ratings).sum()),
             unscored=tuple(np.isnan(scores).sum(axis=1).tolist()),
         )
-        return cls(variables, codes.astype(np.int64), clusters.astype(np.int64), counted)
+        return cls(variables, codes.astype(np.int64), clusters.astype(np.int64), lengths, counted)
 
     def why_undefined(self, metric: int) -> str | None:
         """Why the metric has no correlation on all rows."""
@@ -192,10 +222,16 @@ class _ComparedSet:
             return np.concatenate(
                 [np.full((len(self.variables) - 1, len(counts)), np.nan) for counts in blocks], axis=1
             )
-        ranked = kind == "spearman"
-        results = [
-            correlations_of_draws(counts, self.clusters, self.variables, self.codes, ranked) for counts in blocks
-        ]
+        if kind == PARTIAL:
+            if self.lengths is None:
+                raise Usage(f"{PARTIAL} without the lengths of the replies", remedy="give lengths with the set")
+            lengths = self.lengths
+            results = [partials_of_draws(counts, self.clusters, self.codes, lengths) for counts in blocks]
+        else:
+            ranked = kind == "spearman"
+            results = [
+                correlations_of_draws(counts, self.clusters, self.variables, self.codes, ranked) for counts in blocks
+            ]
         return np.concatenate(results, axis=1)
 
 

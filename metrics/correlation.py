@@ -22,6 +22,8 @@ from metrics.resampling import Floats, Labels
 
 KINDS = ("pearson", "spearman", "kendall")
 BOOTSTRAPPED_KINDS = ("pearson", "spearman")
+PARTIAL = "partial-spearman"
+DRAWN_KINDS = (*BOOTSTRAPPED_KINDS, PARTIAL)  # the last one where lengths are given
 FEWEST_ROWS = 3
 NEAR = 1e-12
 
@@ -83,7 +85,7 @@ def partial_spearman(metric: ArrayLike, rating: ArrayLike, length: ArrayLike) ->
     n = rows.shape[1]
     why = why_undefined(rows[0], rows[1])
     if why is not None:
-        return Correlation("partial-spearman", None, None, n, why)
+        return Correlation(PARTIAL, None, None, n, why)
     ranks = stats.rankdata(rows, axis=1)
     rests, terms = _without_parabola(ranks[:2], ranks[2])
     freedom = n - 1 - terms
@@ -94,9 +96,9 @@ def partial_spearman(metric: ArrayLike, rating: ArrayLike, length: ArrayLike) ->
     elif (left <= 1e-9 * whole).any():
         why = f"length alone explains the {'scores' if left[0] <= 1e-9 * whole[0] else 'ratings'}"
     if why is not None:
-        return Correlation("partial-spearman", None, None, n, why)
+        return Correlation(PARTIAL, None, None, n, why)
     value = _bounded(rests[0] @ rests[1] / (left[0] * left[1]))
-    return Correlation("partial-spearman", value, _p_of_correlation(value, freedom), n)
+    return Correlation(PARTIAL, value, _p_of_correlation(value, freedom), n)
 
 
 def _without_parabola(ranks: Floats, length_rank: Floats) -> tuple[Floats, int]:

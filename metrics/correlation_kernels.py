@@ -65,7 +65,8 @@ def _deviations(
     for i in range(len(drawn)):
         lowest, highest = min(lowest, codes[drawn[i]]), max(highest, codes[drawn[i]])
         total += weights[i]
-        mean += weights[i] * values[drawn[i]]
+        if not ranked:
+            mean += weights[i] * values[drawn[i]]
     if lowest == highest:
         return 0.0
     if ranked:
@@ -85,3 +86,85 @@ def _deviations(
         deviations[i] = deviation
         square += weights[i] * deviation * deviation
     return square
+
+
+@compiled
+def partials_of_draws(
+    counts: Floats,  # (draws, contexts): how often each context is in each draw
+    clusters: NDArray[np.int64],
+    codes: NDArray[np.int64],  # of the variables, the ratings last
+    lengths: NDArray[np.int64],  # codes of what is held fixed
+) -> Floats:
+    """Spearman's ρ of every variable with the last one, freed of a parabola in the rank of the length, in every draw.
+
+    (variables - 1, draws), NaN where undefined. The terms of the parabola are made orthogonal, a draw at a time.
+    """
+    metrics, rows = codes.shape[0] - 1, codes.shape[1]
+    results = np.full((metrics, counts.shape[0]), np.nan)
+    drawn, weights, by_code = np.empty(rows, np.int64), np.empty(rows), np.empty(rows)
+    line, square, of_ratings, of_scores = np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows)
+    nothing = np.empty(0)
+    for draw in range(counts.shape[0]):
+        size, total = 0, 0.0
+        for row in range(rows):
+            if counts[draw, clusters[row]] > 0:
+                drawn[size] = row
+                weights[size] = counts[draw, clusters[row]]
+                total += weights[size]
+                size += 1
+        some = drawn[:size]
+        linear = _deviations(some, weights, nothing, lengths, True, by_code, line)
+        curved = 0.0
+        if linear > 0:
+            for i in range(size):
+                square[i] = line[i] * line[i] - linear / total
+            curved = _left_by(weights, line, linear, square, size, linear * linear / total)
+        ratings = _freed(some, weights, codes[metrics], by_code, line, linear, square, curved, of_ratings)
+        if ratings <= 0:
+            continue
+        for metric in range(metrics):
+            left = _freed(some, weights, codes[metric], by_code, line, linear, square, curved, of_scores)
+            if left > 0:
+                product = 0.0
+                for i in range(size):
+                    product += weights[i] * of_scores[i] * of_ratings[i]
+                results[metric, draw] = min(1.0, max(-1.0, product / np.sqrt(left * ratings)))
+    return results
+
+
+@compiled
+def _freed(
+    drawn: NDArray[np.int64],
+    weights: Floats,
+    codes: NDArray[np.int64],
+    by_code: Floats,
+    line: Floats,
+    linear: float,
+    square: Floats,
+    curved: float,
+    deviations: Floats,
+) -> float:
+    """Write the deviations of ranks that the two terms leave, and give their sum of squares: 0 if nothing is left."""
+    size = len(drawn)
+    whole = _deviations(drawn, weights, np.empty(0), codes, True, by_code, deviations)
+    if whole == 0:
+        return 0.0
+    left = whole
+    if linear > 0:
+        left = _left_by(weights, line, linear, deviations, size, whole)
+    if curved > 0 and left > 0:
+        left = _left_by(weights, square, curved, deviations, size, whole)
+    return left
+
+
+@compiled
+def _left_by(weights: Floats, term: Floats, of_term: float, values: Floats, size: int, whole: float) -> float:
+    """Take out of values what a term explains, and give what is left of their squares: rounding alone counts as 0."""
+    product = 0.0
+    for i in range(size):
+        product += weights[i] * term[i] * values[i]
+    left = 0.0
+    for i in range(size):
+        values[i] -= product / of_term * term[i]
+        left += weights[i] * values[i] * values[i]
+    return left if left > 1e-18 * whole else 0.0

@@ -16,6 +16,7 @@ from metrics.agreement import (
     RatedSet,
     _dealt,
     cluster_bootstrap,
+    drawn_correlations,
     group_agreement,
     leave_one_system_out,
     mean_over_sets,
@@ -323,3 +324,68 @@ def test_draws_in_which_all_groups_are_equal_are_counted() -> None:
     mixed = group_agreement(np.array([0.0, 0, 0, 1, 1, 1]), np.arange(6.0), sizes=(2,), draws=300)[0].by_kind["pearson"]
     assert mixed.undefined > 50  # 0 1 | 0 1 | 0 1 in 2 of 5 deals
     assert mixed.undefined < 200
+
+
+# Partial Spearman in every draw
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_partial_spearman_of_draws_is_that_of_the_drawn_rows(seed: int) -> None:
+    rows = some_rows(seed=seed)
+    random = np.random.default_rng(seed)
+    lengths = random.integers(1, 6, 60).astype(np.float64)
+    scores = np.round(rows.scores - lengths, 1)
+    lengthy = RatedSet(scores, rows.ratings, rows.clusters, lengths)
+
+    found = drawn_correlations(lengthy, "partial-spearman", draws=20, seed=[seed, 0])
+
+    points = [partial_spearman(one, rows.ratings, lengths).value for one in scores]
+    np.testing.assert_allclose(found.points, np.array(points, np.float64), atol=1e-12)
+    _, place = np.unique(rows.clusters, return_inverse=True)
+    [counts] = count_blocks(place.max() + 1, 20, [seed, 0])
+    for draw in range(20):
+        drawn = np.repeat(np.arange(60), counts[draw][place].astype(np.int64))
+        expected = [partial_spearman(one[drawn], rows.ratings[drawn], lengths[drawn]).value for one in scores]
+        np.testing.assert_allclose(found.draws[:, draw], np.array(expected, np.float64), atol=1e-9)
+
+
+def test_scores_that_length_explains_have_no_partial_correlation() -> None:
+    rows = some_rows()
+    lengths = np.arange(60, dtype=np.float64)
+    scores = np.stack([lengths**2 - 90 * lengths, 3 * lengths, rows.scores[0]])
+
+    found = drawn_correlations(
+        RatedSet(scores, rows.ratings, rows.clusters, lengths), "partial-spearman", draws=5, seed=[1]
+    )
+
+    assert np.isnan(found.points[1])  # the ranks are those of the length
+    assert np.isfinite(found.points[2])
+    assert np.isnan(found.draws[1]).all()
+
+
+def test_equal_lengths_leave_spearman_as_it_is() -> None:
+    rows = some_rows()
+    alike = RatedSet(rows.scores, rows.ratings, rows.clusters, np.full(60, 7.0))
+
+    partial = drawn_correlations(alike, "partial-spearman", draws=10, seed=[3])
+    plain = drawn_correlations(alike, "spearman", draws=10, seed=[3])
+
+    np.testing.assert_allclose(partial.points, plain.points, atol=1e-12)
+    np.testing.assert_allclose(partial.draws, plain.draws, atol=1e-12)
+
+
+def test_partial_spearman_is_in_the_comparison_where_lengths_are_given() -> None:
+    rows = some_rows()
+    lengths = np.arange(60, dtype=np.float64) % 7
+    with_lengths = RatedSet(rows.scores, rows.ratings, rows.clusters, lengths)
+
+    found = mean_over_sets([with_lengths], kinds=["partial-spearman"], draws=30, baseline=0)
+
+    values = [one.correlation.value for one in found.by_kind["partial-spearman"]]
+    assert values == pytest.approx([partial_spearman(one, rows.ratings, lengths).value for one in rows.scores])
+    with pytest.raises(Usage, match="partial-spearman without the lengths"):
+        mean_over_sets([rows], kinds=["partial-spearman"], draws=3)
+    with pytest.raises(BadInput, match="59 lengths and 60 ratings"):
+        drawn_correlations(
+            RatedSet(rows.scores, rows.ratings, rows.clusters, lengths[1:]), "partial-spearman", draws=3, seed=[1]
+        )
