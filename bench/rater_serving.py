@@ -309,10 +309,13 @@ def _made(ways: dict[str, Way], name: str, make: Callable[[], Way]) -> None:
 
 
 def _attempted(name: str, work: Callable[[], Any]) -> dict[str, str]:
-    """Why it could not be done here, by the way's name; nothing, if it could."""
+    """Why it could not be done here, by the way's name; nothing, if it could.
+
+    Only what libraries raise where they lack something: a wrong type or value is a mistake of ours, and ends the run.
+    """
     try:
         work()
-    except (ImportError, AttributeError, RuntimeError, NotImplementedError, ValueError, TypeError) as error:
+    except (ImportError, AttributeError, RuntimeError, NotImplementedError) as error:
         return {name: " ".join(f"{type(error).__name__}: {error}".split())[:300]}
     return {}
 

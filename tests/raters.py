@@ -1,7 +1,8 @@
-"""Tiny corpora and networks for tests of the rater: texts of drawn piece ids; those that belong share a topic."""
+"""Tiny corpora, networks and raters for tests: texts of drawn piece ids, of which those that belong share a topic."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,11 @@ import numpy as np
 import torch
 
 from core.progress import Silent
+from core.text import open_sentencepiece
+from core.tokenizer_training import TokenizerTraining, train_sentencepiece
 from rater.examples import Corpus, Examples, ExampleSettings
 from rater.model import BiGRURater, RaterConfig
+from rater.rate import Rater
 from rater.train import OnEpoch, OnNow, TrainConfig, Trained, train
 
 FIRST_PIECE = 2  # after pad and unk
@@ -75,6 +79,17 @@ def tiny_model(
             max_tokens=max_tokens,
         )
     )
+
+
+def tiny_rater(texts: Sequence[str], folder: Path, *, pieces: int = 100, temperature: float = 1.0) -> Rater:
+    """Such a network that was taught nothing and yet has opinions, over at most so many pieces of these texts."""
+    train_sentencepiece(iter(texts), folder / "tiny.model", TokenizerTraining(vocab_size=pieces, at_most=True))
+    tokenizer = open_sentencepiece(folder / "tiny.model")
+    model = tiny_model(tokenizer.vocab_size)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.5)  # as torch draws them, all texts are rated alike
+    return Rater(model, tokenizer, temperature=temperature, spec="tiny@1#0123456789ab")
 
 
 def tiny_examples(corpus: Corpus | None = None, **given: Any) -> tuple[Examples, Examples]:

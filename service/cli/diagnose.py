@@ -11,16 +11,8 @@ from core.errors import Usage
 from core.text import default_tokenizer, get_tokenizer
 from service.cli.common import JsonFlag, counted, print_cells, print_json, print_line, print_table
 from service.cli.progress import shown_progress
-from service.cli.score import (
-    ItemsArgument,
-    ReferencesOption,
-    RepliesOption,
-    StrictFlag,
-    items_from,
-    number,
-    report_problems,
-    require_all,
-)
+from service.cli.score import ItemsArgument, ReferencesOption, RepliesOption, items_from
+from service.cli.scoring import StrictFlag, number, report_problems, require_all
 
 if TYPE_CHECKING:
     from metrics.diagnostics import Diagnosis

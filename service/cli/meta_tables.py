@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from metrics.correlation import Correlation
 from metrics.resampling import Estimate
 from service.cli.common import counted, print_facts, print_line, print_table
-from service.cli.score import number
+from service.cli.scoring import number
 from service.meta_records import AgreementRow, MeanRow, MetaResult, MetaSettings, RowKind, SetResult
 from service.meta_text import GOLDS_IN_WORDS, TURNED, all_signatures, draws_in_words, per_cent
 

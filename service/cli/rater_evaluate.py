@@ -12,7 +12,7 @@ from service.cli.common import JsonFlag, counted, print_json, print_line, print_
 from service.cli.index_common import ThreadsOption
 from service.cli.meta import named_sets, read_set
 from service.cli.progress import shown_progress
-from service.cli.score import SeedOption, StrictFlag, report_problems, require_all
+from service.cli.scoring import SeedOption, StrictFlag, report_problems, require_all
 
 if TYPE_CHECKING:
     from metrics.resampling import Estimate

@@ -23,7 +23,7 @@ from service.cli.common import (
 from service.cli.index_common import ThreadsOption
 from service.cli.progress import shown_progress
 from service.cli.references import CountOption, IndexOption, opened
-from service.cli.score import StrictFlag, report_problems, require_all
+from service.cli.scoring import StrictFlag, report_problems, require_all
 from service.settings import Settings
 
 if TYPE_CHECKING:

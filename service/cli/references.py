@@ -1,11 +1,11 @@
-"""How references are found and weighed, as options: what `refaug refs` and `refaug score --index` share."""
+"""How references are found and weighed, as options: what `refs`, `score --index` and `sets freeze` share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -13,7 +13,7 @@ from core.errors import Usage
 from core.items import BadItem
 from core.progress import Progress
 from core.records import Item
-from service.cli.index_common import moment
+from service.cli.index_common import ModeOption, moment
 from service.settings import Settings
 
 if TYPE_CHECKING:
@@ -45,24 +45,22 @@ ExcludeLogOption = Annotated[
 ]
 AfterOption = Annotated[str | None, typer.Option("--after", help="Only pairs at or after this time.", metavar="TIME")]
 BeforeOption = Annotated[str | None, typer.Option("--before", help="Only pairs before this time.", metavar="TIME")]
-COUNT: Final = 15
-MODE: Final = "embedding-utterance"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What the command line says of retrieval and rating, as it was typed."""
+    """What the command line says of retrieval and rating, as it was typed; a group of options."""
 
-    k: int
-    mode: str
-    gold: str
-    parrot: str
-    weights: str
-    combine: str
-    calibrated: bool
-    exclude_log: tuple[str, ...]
-    after: str | None
-    before: str | None
+    k: CountOption = 15
+    mode: ModeOption = "embedding-utterance"
+    gold: GoldOption = "one"
+    parrot: ParrotOption = "rated"
+    reference_weights: WeightsOption = "rated"
+    combine: CombineOption = "first"
+    calibrated: CalibratedFlag = False
+    exclude_log: ExcludeLogOption = None
+    after: AfterOption = None
+    before: BeforeOption = None
 
     def require_used(self, index: str | None, rater: str | None, *, rates: bool) -> None:
         """Usage where something was said that nothing looks at; `rates`: the rater is asked about replies anyway."""
@@ -72,17 +70,11 @@ class Asked:
             raise Usage("--rater, and nothing is to be rated", remedy="leave --rater out, or ask for rated weights")
 
     def _require_none(self, *, rates: bool) -> None:
+        looked_at = ("combine", "calibrated") if rates else ()
         said = {
-            "-k": self.k != COUNT,
-            "--mode": self.mode != MODE,
-            "--gold": self.gold != "one",
-            "--parrot": self.parrot != "rated",
-            "--reference-weights": self.weights != "rated",
-            "--exclude-log": bool(self.exclude_log),
-            "--after": self.after is not None,
-            "--before": self.before is not None,
-            "--combine": self.combine != "first" and not rates,
-            "--calibrated": self.calibrated and not rates,
+            "-k" if one.name == "k" else f"--{one.name.replace('_', '-')}": getattr(self, one.name) != one.default
+            for one in fields(self)
+            if one.name not in looked_at
         }
         if ignored := [name for name, is_said in said.items() if is_said]:
             raise Usage(f"{', '.join(ignored)} without --index", remedy="--index NAME: refaug index list")
@@ -99,7 +91,7 @@ class Asked:
                 mode=self.mode,  # type: ignore[arg-type]
                 after=moment("--after", self.after),
                 before=moment("--before", self.before),
-                exclude_logs=self.exclude_log,
+                exclude_logs=tuple(self.exclude_log or ()),
             ),
             rating=RatingSettings(
                 combine=self.combine,  # type: ignore[arg-type]
@@ -107,7 +99,7 @@ class Asked:
             ),
             gold=self.gold,  # type: ignore[arg-type]
             parrot=_parrot(self.parrot),  # type: ignore[arg-type]
-            weights=self.weights,  # type: ignore[arg-type]
+            weights=self.reference_weights,  # type: ignore[arg-type]
         )
 
 

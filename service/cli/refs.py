@@ -10,41 +10,21 @@ import typer
 from core.errors import Usage
 from core.items import BadItem, item_json, read_items
 from service.cli.common import file_or_stdin, print_json_line
-from service.cli.index_common import ModeOption, ThreadsOption
+from service.cli.index_common import ThreadsOption
+from service.cli.options import with_options
 from service.cli.progress import shown_progress
-from service.cli.references import (
-    AfterOption,
-    Asked,
-    BeforeOption,
-    CalibratedFlag,
-    CombineOption,
-    CountOption,
-    ExcludeLogOption,
-    GoldOption,
-    IndexOption,
-    ParrotOption,
-    RaterOption,
-    WeightsOption,
-    opened,
-)
-from service.cli.score import StrictFlag, report_problems, require_all
+from service.cli.references import Asked, IndexOption, RaterOption, opened
+from service.cli.scoring import StrictFlag, report_problems, require_all
 
 
+@with_options
 def refs_command(
     context: typer.Context,
     items: Annotated[Path, typer.Argument(help="A test file; - for JSONL from stdin.")],
+    *,
     index: IndexOption = None,
     rater: RaterOption = None,
-    k: CountOption = 15,
-    mode: ModeOption = "embedding-utterance",
-    gold: GoldOption = "one",
-    parrot: ParrotOption = "rated",
-    weights: WeightsOption = "rated",
-    combine: CombineOption = "first",
-    calibrated: CalibratedFlag = False,
-    exclude_log: ExcludeLogOption = None,
-    after: AfterOption = None,
-    before: BeforeOption = None,
+    asked: Asked,
     threads: ThreadsOption = None,
     strict: StrictFlag = False,
 ) -> None:
@@ -53,18 +33,6 @@ def refs_command(
 
     if index is None:
         raise Usage("no index is named", remedy="--index NAME: refaug index list")
-    asked = Asked(
-        k=k,
-        mode=mode,
-        gold=gold,
-        parrot=parrot,
-        weights=weights,
-        combine=combine,
-        calibrated=calibrated,
-        exclude_log=tuple(exclude_log or ()),
-        after=after,
-        before=before,
-    )
     asked.require_used(index, rater, rates=False)
     settings = asked.settings()
     bad = list[BadItem]()

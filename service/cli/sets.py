@@ -19,36 +19,11 @@ from core.logs.sources import LineReader, Source
 from core.progress import Progress
 from core.records import Item
 from service.cli.common import JsonFlag, counted, file_or_stdin, print_facts, print_json, print_line, print_table
-from service.cli.index_common import ModeOption, ThreadsOption
+from service.cli.index_common import ThreadsOption
+from service.cli.options import with_options
 from service.cli.progress import shown_progress
-from service.cli.references import (
-    AfterOption,
-    Asked,
-    BeforeOption,
-    CalibratedFlag,
-    CombineOption,
-    CountOption,
-    ExcludeLogOption,
-    GoldOption,
-    IndexOption,
-    ParrotOption,
-    RaterOption,
-    WeightsOption,
-    opened,
-)
-from service.cli.score import (
-    LanguageOption,
-    LevelChoice,
-    MetricOption,
-    SeedOption,
-    StrictFlag,
-    default_metric,
-    metrics_of,
-    print_tables,
-    print_tsv,
-    report_problems,
-    require_all,
-)
+from service.cli.references import Asked, IndexOption, RaterOption, opened
+from service.cli.scoring import Scoring, StrictFlag, report_problems, require_all
 from service.settings import Settings
 
 if TYPE_CHECKING:
@@ -80,22 +55,15 @@ def _sets(settings: Settings) -> ReferenceSets:
 
 
 @app.command("freeze")
+@with_options
 def freeze_command(
     context: typer.Context,
     items: Annotated[Path, typer.Argument(help="A test file; - for JSONL from stdin.", metavar="ITEMS")],
     purpose: Annotated[PurposeChoice, typer.Option(help="What the set is for.")],
+    *,
     index: IndexOption = None,
     rater: RaterOption = None,
-    k: CountOption = 15,
-    mode: ModeOption = "embedding-utterance",
-    gold: GoldOption = "one",
-    parrot: ParrotOption = "rated",
-    weights: WeightsOption = "rated",
-    combine: CombineOption = "first",
-    calibrated: CalibratedFlag = False,
-    exclude_log: ExcludeLogOption = None,
-    after: AfterOption = None,
-    before: BeforeOption = None,
+    asked: Asked,
     threads: ThreadsOption = None,
     strict: StrictFlag = False,
     as_json: JsonFlag = False,
@@ -109,20 +77,8 @@ def freeze_command(
 
     if index is None and rater is not None:
         raise Usage("--rater without --index", remedy="--index NAME: a rater weighs the references that are found")
-    settings = None
-    if index is not None:
-        settings = Asked(
-            k=k,
-            mode=mode,
-            gold=gold,
-            parrot=parrot,
-            weights=weights,
-            combine=combine,
-            calibrated=calibrated,
-            exclude_log=tuple(exclude_log or ()),
-            after=after,
-            before=before,
-        ).settings()
+    asked.require_used(index, rater, rates=False)
+    settings = asked.settings() if index is not None else None
     called = "stdin" if str(items) == "-" else str(items)
     with shown_progress(quiet=context.obj.quiet) as progress, file_or_stdin(items) as path:
 
@@ -271,6 +227,7 @@ def _lines_of(path: Path, ids: set[str | None]) -> dict[str, int]:
 
 
 @app.command("score")
+@with_options
 def score_command(
     context: typer.Context,
     name: IdArgument,
@@ -278,46 +235,15 @@ def score_command(
         Path,
         typer.Argument(help="Items with ids of the set and replies, the rest is ignored; - for stdin.", metavar="FILE"),
     ],
-    metric: MetricOption = None,
-    level: Annotated[
-        LevelChoice | None,
-        typer.Option(
-            help="A row for each reply; for each system the mean of its replies; or, without it, its corpus score."
-        ),
-    ] = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="Compare every other system with this one.", metavar="SYSTEM")
-    ] = None,
-    draws: Annotated[int, typer.Option(help="Draws of the bootstrap; 0: no intervals.", min=0, max=1_000_000)] = 1_000,
-    confidence: Annotated[float, typer.Option(help="Of the intervals.", min=0.5, max=0.9999)] = 0.95,
-    seed: SeedOption = 1,
-    language: LanguageOption = None,
-    explain: Annotated[
-        bool,
-        typer.Option("--explain", help="With --json: n-grams credited to which reference; scores without each one."),
-    ] = False,
-    percent: Annotated[bool, typer.Option("--percent", help="Scores in [0, 1] times 100.")] = False,
-    strict: StrictFlag = False,
-    as_tsv: Annotated[bool, typer.Option("--tsv", help="Print rows separated by tabs.")] = False,
-    as_json: JsonFlag = False,
+    scoring: Scoring,
 ) -> None:
     """Score replies against a frozen set; neither index nor rater is needed.
 
     Replies belong to the items of the set by id, whatever their order. What cannot be scored is listed and counted.
     """
-    if as_json and as_tsv:
-        raise Usage("--json and --tsv at once", remedy="one of the two")
-    if as_json and level is not None:
-        raise Usage("--level with --json", remedy="leave --level out: the JSON has all of them")
-    if explain and not as_json:
-        raise Usage("--explain without --json", remedy="add --json: an explanation does not fit into a table")
     from service import reference_sets  # noqa: PLC0415  compiles
-    from service.scores import ScoreSettings, require_share  # noqa: PLC0415
-    from service.scores import percent as in_percent  # noqa: PLC0415
 
-    settings = ScoreSettings(
-        draws=draws, confidence=confidence, seed=seed, baseline=baseline, explain=explain, parts=as_json
-    )
+    settings = scoring.settings()
     called = "stdin" if str(replies) == "-" else str(replies)
     with shown_progress(quiet=context.obj.quiet) as progress, file_or_stdin(replies) as path:
         stored = _sets(context.obj).open(name)
@@ -325,19 +251,9 @@ def score_command(
         joined = reference_sets.join(stored, read_items(path, called=called), called)
         bad = _placed([one for one in joined if isinstance(one, BadItem)], path, called)
         joined = [*bad, *(one for one in joined if isinstance(one, Item))]
-        chosen = metrics_of(metric or [default_metric(joined)], language)
-        for one in chosen if percent else []:
-            require_share(one)
-        found = reference_sets.score(stored, joined, chosen, settings, progress)
+        found = reference_sets.score(stored, joined, scoring.metrics(joined), settings, progress)
         report_problems(found.bad_items, found.warnings, progress)
-    found = in_percent(found) if percent else found
-    if as_json:
-        print_json({"set": stored.id, **found.as_json()})
-    elif as_tsv:
-        print_tsv(found, level or LevelChoice.CORPUS)
-    else:
-        print_tables(found, level or LevelChoice.CORPUS)
-    require_all(found.bad_items, strict=strict)
+    scoring.show(found, set=stored.id)
 
 
 # ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────

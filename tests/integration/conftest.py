@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -10,9 +11,13 @@ from pathlib import Path
 
 import orjson
 import pytest
+from raters import tiny_rater
 
 from core.log_store import MANIFEST, StoredLog
+from rater.checkpoint import save_rater
+from service.artefacts import stored
 from service.cli.main import main
+from service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 
@@ -88,6 +93,41 @@ def home(tmp_path, capsys):
 @pytest.fixture
 def home_at(capsys):
     return lambda path: Home(path, capsys)
+
+
+@pytest.fixture(scope="session")
+def with_all(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a log, an index and a rater, all called chat; and a rater called tiny.
+
+    The log's answers were drawn, so nothing can be learnt from it, and the rater chat rates all texts alike; tiny has
+    opinions.
+    """
+    from integration.test_rater_command import SMALL  # noqa: PLC0415  it imports this file
+    from trainings import talk  # noqa: PLC0415  this too
+
+    folder, one = tmp_path_factory.mktemp("with-all"), ("--threads", "1")
+    for command in (
+        ("ingest", talk(folder / "chat.jsonl", 240), "--log", "chat"),
+        ("vectors", "train", "chat", "--dimensions", "8", "--epochs", "2", "--min-count", "1", *one),
+        ("index", "build", "chat", "--check-queries", "0", *one),
+        ("rater", "train", "chat", *SMALL, "--epochs", "1", "--validation-share", "0.3"),
+    ):
+        assert main(["--home", str(folder / "home"), "--quiet", *map(str, command)]) == 0
+    home = Settings(home=folder / "home")
+    texts = sorted(
+        {text for pair in StoredLog.open(home.logs, "chat").pairs() for text in (pair.utterance, pair.response)}
+    )
+    rater = tiny_rater(texts, folder)
+    save_rater(folder / "tiny", rater.model, rater.tokenizer, temperature=2.5, languages=["en"], report={}, details={})
+    stored(home)["rater"].publish("tiny", stored(home)["rater"].add("tiny", folder / "tiny"))
+    return home.home
+
+
+@pytest.fixture
+def ready(home: Home, with_all: Path) -> Home:
+    """The test's own copy of it."""
+    shutil.copytree(with_all, home.path)
+    return home
 
 
 class Driver:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,34 +10,12 @@ from typing import Any
 import orjson
 import pytest
 from integration.conftest import Home
-from integration.test_rater_command import SMALL, talk
 
 from core.log_store import StoredLog
-from service.cli.main import main
 
 ONE = ("--threads", "1")
 PICTURES = ["curves.png", "reliability.png"]
 ROW = {"id": "i1", "utterance": "where do you buy tea in autumn", "references": ["at the market"]}
-
-
-@pytest.fixture(scope="module")
-def with_all(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with a log, an index and a rater."""
-    folder = tmp_path_factory.mktemp("with-all")
-    for command in (
-        ("ingest", talk(folder / "chat.jsonl", 240), "--log", "chat"),
-        ("vectors", "train", "chat", "--dimensions", "8", "--epochs", "2", "--min-count", "1", *ONE),
-        ("index", "build", "chat", "--check-queries", "0", *ONE),
-        ("rater", "train", "chat", *SMALL, "--epochs", "1", "--validation-share", "0.3"),
-    ):
-        assert main(["--home", str(folder / "home"), "--quiet", *map(str, command)]) == 0
-    return folder / "home"
-
-
-@pytest.fixture
-def ready(home: Home, with_all: Path) -> Home:
-    shutil.copytree(with_all, home.path)
-    return home
 
 
 def written(path: Path, *rows: dict[str, Any] | bytes) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import random
-import shutil
 import signal
 import sys
 from collections import Counter
@@ -15,15 +14,13 @@ from typing import Any
 import orjson
 import pytest
 from integration.conftest import Home
-from integration.test_rater_command import SMALL, talk
 
 from core.items import read_items
 from core.records import Item, Origin
 from metrics.signature import Signature
-from service.cli.main import main
 
 ONE = ("--threads", "1")
-BOTH = ("--index", "chat", "--rater", "chat", *ONE)
+BOTH = ("--index", "chat", "--rater", "tiny", *ONE)
 UNRATED = ("--index", "chat", "--parrot", "off", "--reference-weights", "one", *ONE)
 NO_INTERVALS = ("--draws", "0", "--json")
 SOURCES = {"gold": 0, "supplied": 0, "parrot": 1, "retrieved": 2}
@@ -36,26 +33,6 @@ ASKED = (
     "who sells you a lamp on mondays",
     "where do you buy milk now",
 )
-
-
-@pytest.fixture(scope="module")
-def with_all(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with a log, an index and a rater."""
-    folder = tmp_path_factory.mktemp("with-all")
-    for command in (
-        ("ingest", talk(folder / "chat.jsonl", 240), "--log", "chat"),
-        ("vectors", "train", "chat", "--dimensions", "8", "--epochs", "2", "--min-count", "1", *ONE),
-        ("index", "build", "chat", "--check-queries", "0", *ONE),
-        ("rater", "train", "chat", *SMALL),
-    ):
-        assert main(["--home", str(folder / "home"), "--quiet", *map(str, command)]) == 0
-    return folder / "home"
-
-
-@pytest.fixture
-def ready(home: Home, with_all: Path) -> Home:
-    shutil.copytree(with_all, home.path)
-    return home
 
 
 def items_of(count: int = 12) -> list[dict[str, Any]]:
@@ -132,7 +109,7 @@ def test_ratings_are_those_of_the_rater_asked_by_hand(ready: Home, tmp_path: Pat
     assert len(found["references"]) == 2 + 15
     for one in found["references"][1:]:
         to = ("--to", one["utterance"]) if "utterance" in one else ()
-        asked = ready("rater", "rate", "chat", ASKED[0], "at the market", one["text"], *to, *options, "--json")
+        asked = ready("rater", "rate", "tiny", ASKED[0], "at the market", one["text"], *to, *options, "--json")
         assert [one["rating"]] == pytest.approx(asked.json["ratings"], abs=1e-5)
 
 
@@ -214,7 +191,8 @@ def test_the_signature_says_what_found_and_weighed_the_references_and_only_where
     )
     settings = dict(signature_of(weighted).settings)
     added = {key: settings[key] for key in list(settings)[-9:]}
-    index, rater = (ready(kind, "show", "chat", "--json").json for kind in ("index", "rater"))
+    index = ready("index", "show", "chat", "--json").json
+    rater = ready("rater", "show", "tiny", "--json").json
     assert list(added.items()) == [
         ("k", "7"),
         ("mode", "embedding-utterance"),
@@ -224,7 +202,7 @@ def test_the_signature_says_what_found_and_weighed_the_references_and_only_where
         ("combine", "max"),
         ("cal", "raw"),
         ("index", f"chat@{index['version']}#{index['id'][:12]}"),
-        ("rater", f"chat@{rater['version']}#{rater['id'][:12]}"),
+        ("rater", f"tiny@{rater['version']}#{rater['id'][:12]}"),
     ]
     assert {"vectors", "norm-words", "oov", "index-tok", "depth", "near", "near-tokens"} <= set(
         signature_of(weighted).details

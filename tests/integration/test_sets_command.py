@@ -10,13 +10,10 @@ import subprocess
 import sys
 
 import pytest
-import torch
 from indexes import build, home_of, pairs_of
 from integration.conftest import ROOT
-from raters import tiny_model
+from raters import tiny_rater
 
-from core.text import open_sentencepiece
-from core.tokenizer_training import TokenizerTraining, train_sentencepiece
 from rater.checkpoint import save_rater
 from service.artefacts import stored
 from service.cli.sets import PurposeChoice
@@ -26,6 +23,7 @@ from service.settings import Settings
 WORDS = ["we", "you", "they", "go", "eat", "drink", "tea", "milk", "home", "today", "never", "often"]
 TEXTS = sorted({" ".join(random.Random(number).choices(WORDS, k=1 + number % 6)) for number in range(300)})
 QUIET = ("--draws", "0", "--json")
+UNRATED = ("--reference-weights", "one", "--parrot", "off")
 
 
 def write(path, items):
@@ -74,15 +72,10 @@ def with_tools(home, tmp_path):
     rng = random.Random(1)
     pairs = pairs_of(*((rng.choice(TEXTS), rng.choice(TEXTS)) for _ in range(200)))
     build(home_of(home.path, pairs, {word: [rng.gauss(0, 1) for _ in range(8)] for word in WORDS}))
-    train_sentencepiece(TEXTS, tmp_path / "tiny.model", TokenizerTraining(vocab_size=60, at_most=True))
-    tokenizer = open_sentencepiece(tmp_path / "tiny.model")
-    model = tiny_model(tokenizer.vocab_size)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2.5)  # until it has opinions
+    rater = tiny_rater(TEXTS, tmp_path, pieces=60)
     raters = stored(Settings(home=home.path))["rater"]
     folder = tmp_path / "rater"
-    save_rater(folder, model, tokenizer, temperature=1.0, languages=["en"], report={}, details={"logs": {}})
+    save_rater(folder, rater.model, rater.tokenizer, temperature=1.0, languages=["en"], report={}, details={"logs": {}})
     raters.publish("chat", raters.add("chat", folder))
     return home
 
@@ -161,12 +154,39 @@ def test_a_set_cannot_be_frozen_without_what_it_is_asked_for(with_tools, items) 
     for arguments, code, told in [
         (("--purpose", "test", "--index", "chat"), 2, "no rater is named"),
         (("--purpose", "test", "--rater", "chat"), 2, "--rater without --index"),
+        (
+            ("--purpose", "test", "--index", "chat", "--rater", "chat", *UNRATED),
+            2,
+            "--rater, and nothing is to be rated",
+        ),
         (("--purpose", "exam"), 2, "exam"),
         ((), 2, "purpose"),
-        (("--purpose", "test", "--index", "gone", "--reference-weights", "one", "--parrot", "off"), 3, "gone"),
+        (("--purpose", "test", "--index", "gone", *UNRATED), 3, "gone"),
     ]:
         result = home("sets", "freeze", items, *arguments, "--json")
         assert (result.code, told in result.err) == (code, True), result.err
+    assert home("sets", "list", "--json").json == []
+
+
+def test_what_says_how_references_are_found_is_refused_where_none_are_looked_for(home, weighted) -> None:
+    few = home("sets", "freeze", weighted, "--purpose", "test", "--gold", "bogus", "-k", "7", "--json")
+    assert (few.code, few.error["message"]) == (2, "-k, --gold without --index")
+    assert few.error["remedy"] == "--index NAME: refaug index list"
+    asked = {
+        "-k": "3",
+        "--mode": "bm25-utterance",
+        "--gold": "rated",
+        "--parrot": "off",
+        "--reference-weights": "one",
+        "--combine": "mean",
+        "--calibrated": None,
+        "--exclude-log": "chat",
+        "--after": "2020-01-01",
+        "--before": "2020-01-01",
+    }
+    typed = [text for pair in reversed(asked.items()) for text in pair if text is not None]
+    every = home("sets", "freeze", weighted, "--purpose", "test", *typed, "--json")
+    assert (every.code, every.error["message"]) == (2, f"{', '.join(asked)} without --index")
     assert home("sets", "list", "--json").json == []
 
 
@@ -261,8 +281,15 @@ def test_scores_are_printed_in_every_form(home, weighted) -> None:
     table = home("sets", "score", name, weighted, "--level", "reply", "--baseline", "old").out
     assert f"|set:{name}|" in table
     assert "against old" in table
-    for wrong in (("--tsv", "--json"), ("--json", "--level", "reply"), ("--explain",), ("-m", "ter", "--percent")):
-        assert home("sets", "score", name, weighted, *wrong).code == 2
+    for wrong, told in (
+        (("--tsv", "--json"), "--json and --tsv at once"),
+        (("--json", "--level", "reply"), "--level with --json"),
+        (("--explain",), "--explain without --json"),
+        (("-m", "ter", "--percent"), "ter"),
+    ):
+        for command in (("score",), ("sets", "score", name)):
+            refused = home(*command, weighted, *wrong)
+            assert (refused.code, refused.out, told in refused.err) == (2, "", True), refused.err
     assert home("sets", "score", "../items", weighted).code == 2
     assert home("sets", "score", "0123456", weighted).code == 3
     assert home("sets", "derive", name).code == 2

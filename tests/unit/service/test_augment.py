@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from indexes import built, home_of, pairs_of
-from raters import tiny_model
+from unit.service.conftest import TEXTS, Tools
 
 from core.errors import Usage
 from core.items import BadItem, item_json, parse_item, read_items
 from core.progress import Silent
 from core.records import Item, Origin, Reference, TestPair
-from core.text import open_sentencepiece
-from core.tokenizer_training import TokenizerTraining, train_sentencepiece
-from indexer.index import ReferenceIndex
 from indexer.queries import SearchSettings
 from metrics.catalogue import Uses
 from rater.rate import COMBINES, Candidate, Rater, RatingSettings, ToRate
@@ -34,40 +28,9 @@ from service.cases import references_of
 
 CLOSE = 1e-5
 K = 4
-WORDS = ["apples", "are", "blue", "boats", "can", "do", "fly", "green", "how", "i", "like", "no", "not", "red", "the"]
-WORDS += ["they", "to", "trees", "we", "what", "why", "yes", "you"]
-TEXTS = sorted({" ".join(random.Random(number).choices(WORDS, k=1 + number % 8)) for number in range(400)})
 BAD = BadItem(file="some.jsonl", line=3, item=None, field="id", message="it is empty")
 
 Row = tuple[str, Origin, float | None, float | None, float | None]  # text, source, weight, rating, similarity
-
-
-@dataclass(frozen=True)
-class Tools:
-    """An index and a rater."""
-
-    index: ReferenceIndex
-    rater: Rater
-
-
-@pytest.fixture(scope="module")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
-    folder = tmp_path_factory.mktemp("tools")
-    rng = random.Random(1)
-    rows = np.random.default_rng(1).standard_normal((len(WORDS), 8)).astype(np.float32)
-    places = home_of(
-        folder / "home",
-        pairs_of(*((rng.choice(TEXTS), rng.choice(TEXTS)) for _ in range(250))),
-        {word: row.tolist() for word, row in zip(WORDS, rows, strict=True)},
-    )
-    train_sentencepiece(TEXTS, folder / "tiny.model", TokenizerTraining(vocab_size=100, at_most=True))
-    tokenizer = open_sentencepiece(folder / "tiny.model")
-    model = tiny_model(tokenizer.vocab_size)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2.5)  # until it has opinions
-    with built(places) as index:
-        yield Tools(index, Rater(model, tokenizer, temperature=2.5, spec="tiny@1#0123456789ab"))
 
 
 def asked(**given: Any) -> AugmentSettings:

@@ -5,29 +5,25 @@ from __future__ import annotations
 import base64
 import random
 import statistics
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from indexes import built, home_of, pairs_of
 from raters import tiny_model
 from scipy import stats
+from unit.service.conftest import HOSTILE, TEXTS, Tools, texts_of_pairs
 from unit.service.test_rater_plots import report_of
 
 from core.errors import BadInput
 from core.items import BadItem
 from core.records import Item, Origin, Reference, TestPair
-from core.text import harmless, open_sentencepiece
-from core.tokenizer_training import TokenizerTraining, train_sentencepiece
-from indexer.index import ReferenceIndex
+from core.text import harmless
 from indexer.queries import SearchSettings
 from rater.rate import Rater
 from service.augment import Augmented, AugmentSettings, augment
@@ -36,9 +32,6 @@ from service.rater_page import page, write_report
 from service.rater_report import AboutRater, RaterReport, RetrievedFigures, _Tally, answered, made_report
 
 K = 4
-WORDS = ["apples", "are", "blue", "boats", "can", "do", "fly", "green", "how", "i", "like", "no", "not", "red", "the"]
-TEXTS = sorted({" ".join(random.Random(number).choices(WORDS, k=1 + number % 8)) for number in range(300)})
-HOSTILE = "<script>alert('x')</script> & \"quoted\" \u202e \x07 שלום 日本"
 ASKED = AugmentSettings(search=SearchSettings(k=K))
 BAD = BadItem(file="some<b>.jsonl", line=3, item=None, field="id", message="it is empty")
 ABOUT = AboutRater(
@@ -59,35 +52,6 @@ PLOTS = [
     Plot(file=f"{name}.png", png=name.encode(), caption=f"of {name}", width=1, height=1)
     for name in ("curves", "reliability", "ratings", "retrieved")
 ]
-
-
-@dataclass(frozen=True)
-class Tools:
-    """An index and a rater."""
-
-    index: ReferenceIndex
-    rater: Rater
-
-
-@pytest.fixture(scope="module")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
-    folder = tmp_path_factory.mktemp("tools")
-    rng = random.Random(1)
-    rows = np.random.default_rng(1).standard_normal((len(WORDS), 8)).astype(np.float32)
-    hostile = [(f"the red boats {HOSTILE}", f"no {HOSTILE}")]
-    places = home_of(
-        folder / "home",
-        pairs_of(*hostile, *((rng.choice(TEXTS), rng.choice(TEXTS)) for _ in range(200))),
-        {word: row.tolist() for word, row in zip(WORDS, rows, strict=True)},
-    )
-    train_sentencepiece(TEXTS, folder / "tiny.model", TokenizerTraining(vocab_size=100, at_most=True))
-    tokenizer = open_sentencepiece(folder / "tiny.model")
-    model = tiny_model(tokenizer.vocab_size)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2.5)  # until it has opinions
-    with built(places) as index:
-        yield Tools(index, Rater(model, tokenizer, spec="tiny@1#0123456789ab"))
 
 
 def item(name: str, utterance: str | None, *golds: str) -> Item:
@@ -111,8 +75,7 @@ def figures(tools: Tools, pairs: list[Item | BadItem]) -> RetrievedFigures:
 
 
 def test_test_pairs_of_the_index_do_not_find_what_answered_their_own_utterance(tools: Tools) -> None:
-    rng = random.Random(1)  # as the index was made
-    seen = [(rng.choice(TEXTS), rng.choice(TEXTS))[0] for _ in range(40)]
+    seen = [utterance for utterance, _ in texts_of_pairs()[:40]]
     pairs: list[Item | BadItem] = [item(f"i{number}", text, TEXTS[number]) for number, text in enumerate(seen)]
     own, apart = (reported(tools, pairs, of_the_index=which).retrieved for which in (False, True))
     assert own is not None
