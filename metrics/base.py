@@ -44,6 +44,7 @@ class References:
     weights: tuple[float, ...]
     gold: int = 0
     utterance: str | None = None  # what they answer; only where a metric looks at it
+    beside: References | None = None  # what the second part of a metric of two parts looks at
 
     @classmethod
     def unweighted(cls, texts: Sequence[str]) -> References:
@@ -54,7 +55,8 @@ class References:
         """Those in these places; the gold is still the gold, unless it is not among them."""
         gold = places.index(self.gold) if self.gold in places else -1
         texts, weights = tuple(self.texts[at] for at in places), tuple(self.weights[at] for at in places)
-        return References(texts, weights, gold, self.utterance)
+        beside = self.beside.without(set(self.texts) - set(texts)) if self.beside is not None else None
+        return References(texts, weights, gold, self.utterance, beside)
 
     def without(self, texts: Collection[str]) -> References:
         """All that are none of these texts."""
@@ -129,6 +131,14 @@ class Metric(ABC):
         del references
         return self
 
+    def for_replies(self, replies: Sequence[str], references: Sequence[References], item: Indexes) -> Metric:
+        """The metric for exactly these replies, the i-th to the references `item[i]`; for most it is the same one.
+
+        Another one where a score depends on which replies are scored together, and then its settings say so.
+        """
+        del replies, references, item
+        return self
+
     def remarks(self) -> tuple[str, ...]:
         """What makes the scores given so far mean something else than one may think."""
         return ()
@@ -146,7 +156,7 @@ class Metric(ABC):
 class MeanMetric(Metric):
     """A metric whose corpus score is the mean of its reply scores."""
 
-    columns = ("total", "replies")
+    columns: tuple[str, ...] = ("total", "replies")
 
     def values(self, sums: Floats, level: Level) -> Floats:
         """The mean of what was added."""

@@ -13,6 +13,7 @@ from typing import Final
 
 from core.errors import Usage
 from metrics.parameters import Choice, Number, Parameter, Smoothing, Text
+from metrics.ranges import RangeParameter
 
 
 class Uses(StrEnum):
@@ -23,6 +24,7 @@ class Uses(StrEnum):
     OWN = "own"  # all that came with the item, every weight 1
     RATED = "rated"  # the golds at 1, and those that people gave a weight
     WEIGHTED = "weighted"  # all with their weights: golds, parrot, retrieved, supplied
+    UTTERANCE = "utterance"  # no reference at all: the utterance alone
 
 
 class Corpus(StrEnum):
@@ -33,6 +35,7 @@ class Corpus(StrEnum):
 
 
 A_RATER: Final = "a rater"  # what a metric needs that is bound to one before it can score anything
+A_RUBER: Final = "a ruber"  # the same: a network that says how well a reply goes with an utterance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +64,7 @@ class MetricInfo:
     needs: tuple[str, ...] = ()  # beside the texts
     upsilon: bool = False  # whether upsilon-<name> exists
     forced: tuple[Forced, ...] = ()
+    beside: Uses | None = None  # what the second part of a metric of two parts looks at
 
     @property
     def is_share(self) -> bool:
@@ -71,6 +75,16 @@ class MetricInfo:
     def needs_rater(self) -> bool:
         """Whether a rater has to be named for it."""
         return A_RATER in self.needs
+
+    @property
+    def needs_ruber(self) -> bool:
+        """Whether a ruber has to be named for it."""
+        return A_RUBER in self.needs
+
+    @property
+    def looks_at_utterance(self) -> bool:
+        """Whether a score depends on what is replied to, and not on references alone."""
+        return bool({self.uses, self.beside} & {Uses.GOLDS, Uses.UTTERANCE})
 
     @property
     def direction(self) -> str:
@@ -166,6 +180,13 @@ _ENCODER = Text(
     name="encoder", default="", what="a folder with model.onnx and tokenizer.json", help="the ONNX encoder to use"
 )
 _FAMILY = (_REFERENCES, _MULTIPLE)
+_COMBINE = Choice(
+    name="combine",
+    default="first",
+    choices=("first", "first-literal", "max", "confident", "mean"),
+    help="how the rater's two answers become a rating (docs/raters.md)",
+)
+_CALIBRATION = Choice(name="cal", default="raw", choices=("raw", "cal"), help="cal: with the rater's temperature")
 
 _PAPINENI = "Papineni et al. 2002, BLEU; multiple references, clipped counts"
 _GALLEY = "Galley et al. 2015, deltaBLEU"
@@ -364,6 +385,11 @@ _PLAIN = (
     ),
     _cosine("vector-extrema", "cosine of the most extreme values of the word vectors", "Forgues et al. 2014"),
     _cosine(
+        "pooled",
+        "cosine of the largest and the smallest values of the word vectors, side by side",
+        "Tao et al. 2018, RUBER: its referenced part",
+    ),
+    _cosine(
         "greedy",
         "every word matched with the most similar one of the other text",
         "Rus and Lintean 2012",
@@ -409,13 +435,8 @@ _PLAIN = (
         high=1,
         parameters=(
             Choice(name="target", default="reply", choices=("reply",), help="what is rated"),
-            Choice(
-                name="combine",
-                default="first",
-                choices=("first", "first-literal", "max", "confident", "mean"),
-                help="how the rater's two answers become a rating (docs/raters.md)",
-            ),
-            Choice(name="cal", default="raw", choices=("raw", "cal"), help="cal: with the rater's temperature"),
+            _COMBINE,
+            _CALIBRATION,
             Choice(
                 name="refs",
                 default="golds",
@@ -427,6 +448,61 @@ _PLAIN = (
         paper="Tsuta, Yoshinaga and Toyoda 2020: the rater of uBLEU, asked about the reply itself",
         module="metrics.model_scores",
         needs=(A_RATER, "the utterance"),
+    ),
+    MetricInfo(
+        name="ruber",
+        summary="how like the references a reply is, blended with how well it goes with the utterance",
+        uses=Uses.OWN,  # and what other referenced parts look at: metrics.ruber
+        low=0,
+        high=1,
+        parameters=(
+            Choice(
+                name="blend",
+                default="arithmetic",
+                choices=("arithmetic", "geometric", "min", "max"),
+                help="how the two parts become one: a mean, the smaller or the larger; all four are published, and are "
+                "near each other there",
+            ),
+            Text(
+                name="referenced",
+                default="pooled",
+                what="a metric of references, with semicolons: upsilon-greedy;weighting=sif;keep-gold=yes",
+                help="what compares the reply with references; it decides which of them count",
+            ),
+            Text(
+                name="unreferenced",
+                default="ruber",
+                what="ruber, or rater with its parameters: rater;combine=max;refs=gold",
+                help="what judges the reply by the utterance: a ruber, or the rating of rater:target=reply",
+            ),
+            Choice(
+                name="norm",
+                default="log",
+                choices=("log", "test", "none"),
+                help="what is 0 and 1 of a part: its 1st and 99th percentile over pairs of a log; the least and most "
+                "over the replies at hand, as published; or 0 and 1 (-1 and 1 of a rating)",
+            ),
+            RangeParameter(
+                name="range-ref", default="auto", help="with norm=log: what is 0 and 1 of the referenced part"
+            ),
+            RangeParameter(
+                name="range-unref", default="auto", help="with norm=log: what is 0 and 1 of the unreferenced part"
+            ),
+            _VECTORS,
+            Text(
+                name="tok",
+                default="auto",
+                what="a tokenizer, as the referenced part takes it, or auto for its own default",
+                help="how texts become tokens in the referenced part",
+            ),
+            _COMBINE,
+            _CALIBRATION,
+        ),
+        corpus=Corpus.MEAN,
+        paper="Tao, Mou, Zhao and Yan 2018, RUBER; norm=log and other parts than pooled and ruber are ours",
+        module="metrics.ruber",
+        needs=(A_RUBER, "the utterance", "word vectors", "an index"),
+        beside=Uses.UTTERANCE,
     ),
 )
 

@@ -1,7 +1,9 @@
-"""How alike two texts are by the vectors of their words: average, vector extrema and greedy matching.
+"""How alike two texts are by the vectors of their words: average, vector extrema, pooling and greedy matching.
 
 average    the cosine of the mean vectors (Foltz et al. 1998; Mitchell & Lapata 2008)
 extrema    the cosine of the vectors made, in each dimension, of the value farthest from zero (Forgues et al. 2014)
+pooled     the cosine of the vectors made of the largest value in each dimension and then of the smallest in each, so
+           that they have twice the dimensions (Tao et al. 2018)
 greedy     each word's best cosine in the other text, averaged over the words (Rus & Lintean 2012)
 
 A pair's value depends on the pair alone, to the last bit: sums run over the words in the order of the text and over
@@ -21,7 +23,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from metrics.embedding_kernels import average_pairs, extrema_pairs, greedy_pairs, scale_to_unit
+from metrics.embedding_kernels import average_pairs, extrema_pairs, greedy_pairs, pooled_pairs, scale_to_unit
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -39,6 +41,7 @@ class Similarity(StrEnum):
 
     AVERAGE = "average"
     EXTREMA = "extrema"
+    POOLED = "pooled"
     GREEDY = "greedy"
 
 
@@ -52,7 +55,7 @@ class Measure(StrEnum):
 
 
 class Weighting(StrEnum):
-    """What a word counts in average and greedy; extrema knows no weights."""
+    """What a word counts in average and greedy; extrema and pooled know no weights."""
 
     NONE = "none"  # all the same, as published
     SIF = "sif"  # a / (a + p(w)): frequent words count less
@@ -161,6 +164,8 @@ class EmbeddingSpace:
             return _combined(precision, recall, measure)
         if similarity is Similarity.EXTREMA:
             return np.asarray(extrema_pairs(self._matrix, self._rows, *texts))
+        if similarity is Similarity.POOLED:
+            return np.asarray(pooled_pairs(self._matrix, self._rows, *texts))
         return np.asarray(average_pairs(self._matrix, self._rows, self._weights, *texts))
 
     def _checked(

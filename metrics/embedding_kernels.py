@@ -123,6 +123,45 @@ def extrema_pairs(
     return out
 
 
+# Pooling
+
+
+@compiled
+def _pool(matrix: Any, rows: Any, words: Any, pooled: Any) -> None:
+    """The largest value of each dimension, and after all of those the smallest of each."""
+    dimensions = matrix.shape[1]
+    pooled[:dimensions] = -np.inf
+    pooled[dimensions:] = np.inf
+    for i in range(words.size):
+        vector = matrix[rows[words[i]]]
+        for k in range(dimensions):
+            pooled[k] = max(pooled[k], np.float64(vector[k]))
+            pooled[dimensions + k] = min(pooled[dimensions + k], np.float64(vector[k]))
+
+
+@compiled
+def pooled_pairs(
+    matrix: Any, rows: Any,
+    reply_words: Any, reply_starts: Any, reference_words: Any, reference_starts: Any, reply_of: Any, reference_of: Any,
+) -> Any:  # fmt: skip
+    """The cosine of each pair's vectors of largest and smallest values."""
+    out = np.full(reply_of.size, np.nan)
+    reply, reference = np.empty(2 * matrix.shape[1]), np.empty(2 * matrix.shape[1])
+    square, at = 0.0, -1
+    for i in range(reply_of.size):
+        words = reply_words[reply_starts[reply_of[i]] : reply_starts[reply_of[i] + 1]]
+        others = reference_words[reference_starts[reference_of[i]] : reference_starts[reference_of[i] + 1]]
+        if words.size == 0 or others.size == 0:
+            continue
+        if reply_of[i] != at:
+            at = reply_of[i]
+            _pool(matrix, rows, words, reply)
+            square = _dot(reply, reply)
+        _pool(matrix, rows, others, reference)
+        out[i] = _cosine(reply, square, reference)
+    return out
+
+
 # Greedy matching
 
 

@@ -1,4 +1,4 @@
-"""Embedding average, vector extrema and greedy matching as metrics: tokens and word vectors to `metrics.embedding`.
+"""Embedding average, vector extrema, pooling and greedy matching: tokens and word vectors to `metrics.embedding`.
 
 A text none of whose words has a vector has no score: as a reference it is left out, as a reply it gives a row of NaN.
 """
@@ -22,6 +22,7 @@ from metrics.several import SingleReferenceMetric, Words
 _SIMILARITIES: Final = {
     "embedding-average": Similarity.AVERAGE,
     "vector-extrema": Similarity.EXTREMA,
+    "pooled": Similarity.POOLED,
     "greedy": Similarity.GREEDY,
 }
 NO_KNOWN_WORD: Final = Problem("no_known_word", "no word of the reply has a vector")

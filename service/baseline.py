@@ -7,32 +7,27 @@ it, it stays when versions go, and it goes when the index does.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
-import orjson
-from numpy.typing import NDArray
 
-from core.artefacts import MANIFEST, require_files
 from core.engine import Engine
-from core.errors import BadInput, Corrupt, StorageFull, Usage
-from core.files import hold, make_folder, read_json, remove_asides, write_json
+from core.errors import BadInput, Usage
 from core.holding import Held
 from core.log_store import StoredLog
 from core.progress import Progress, Silent
 from core.versions import Versions
 from indexer.manifest import IndexManifest
-from indexer.ranking import Rows
-from indexer.segments import Segment, open_segment
 from metrics.base import Metric
 from metrics.parameters import shortest
 from metrics.signature import Signature
 from metrics.specification import Specification, build
 from metrics.upsilon import PREFIX, Upsilon, baseline
+from service.kept import Question, keep, kept
+from service.log_sample import live_segments, unrelated_responses
 
 PAIRS: Final = 10_000
 SEED: Final = 1
@@ -41,7 +36,6 @@ _KIND: Final = "baseline"
 _FORMAT_VERSION: Final = 1
 _OF_SEVERAL: Final = ("refs", "multi")  # settings without a meaning for a single reference
 _LARGEST: Final = 0.999  # as the catalogue has it: above, nothing is left that a score could say
-_ROUNDS: Final = 20  # of drawing, where pairs of one dialogue come up and do not count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,40 +184,21 @@ def _of_index(metric: Metric, indexes: Versions, index: str, pairs: int, seed: i
     base = metric.base if isinstance(metric, Upsilon) else metric
     with indexes.open(index) as held:
         manifest, where = IndexManifest.read(held.folder), f"{held.name}@{held.version}"
-        question = _Question(index=manifest.id, metric=_described(base), pairs=pairs, seed=seed)
+        asked = {"metric": described(base), "pairs": pairs, "seed": seed}
+        question = Question(kind=_KIND, format_version=_FORMAT_VERSION, index=manifest.id, asked=asked)
         path = indexes.folder(held.name, FOLDER) / question.file
-        answer = _Answer.read(path, question)
+        answer = _Answer.read(path, question, pairs)
         if answer is None:
             progress.stage(f"baseline of {base.name}")
-            answer = _measured(base, held, manifest, question)
-            answer.keep(path, question, progress)
+            answer = _measured(base, held, manifest, pairs, seed)
+            keep(path, question, {"drawn": answer.drawn, "b": answer.b}, "the baseline of the index", progress)
     return _OfIndex(answer.b, answer.drawn, where, manifest)
 
 
-def _described(base: Metric) -> str:
+def described(base: Metric) -> str:
     """All that can change what the metric gives to a pair of texts."""
     settings = {key: value for key, value in base.settings.items() if key not in _OF_SEVERAL}
     return Signature(metric=base.name, settings=settings, details=base.versions()).full
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Question:
-    """What a kept number is the answer to."""
-
-    index: str  # the id of the index's content, whatever it is called
-    metric: str
-    pairs: int
-    seed: int
-
-    @property
-    def file(self) -> str:
-        """Its name, of the content and of all the rest."""
-        digest = hashlib.sha256(orjson.dumps(asdict(self), option=orjson.OPT_SORT_KEYS)).hexdigest()
-        return f"{self.index[:12]}-{digest[:12]}.json"
-
-    def answered(self, b: object, drawn: object) -> dict[str, object]:
-        """The file: no time and no machine in it, so that all who write it write the same bytes."""
-        return {"kind": _KIND, "format_version": _FORMAT_VERSION, **asdict(self), "drawn": drawn, "b": b}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,133 +209,23 @@ class _Answer:
     drawn: int
 
     @classmethod
-    def read(cls, path: Path, question: _Question) -> Self | None:
+    def read(cls, path: Path, question: Question, pairs: int) -> Self | None:
         """What was kept; None where there is nothing, or nothing to be trusted: then it is measured again."""
-        try:
-            found = read_json(path)
-        except (OSError, Corrupt):
+        found = kept(path, question, ("drawn", "b"))
+        if found is None:
             return None
-        b, drawn = found.get("b"), found.get("drawn")
-        if found != question.answered(b, drawn) or type(b) is not float or type(drawn) is not int:
+        b, drawn = found["b"], found["drawn"]
+        if type(b) is not float or type(drawn) is not int:
             return None
-        return cls(b=b, drawn=drawn) if -1 <= b <= _LARGEST and 1 <= drawn <= question.pairs else None
-
-    def keep(self, path: Path, question: _Question, progress: Progress) -> None:
-        """Write it down; where that cannot be done, say so, and let the work go on."""
-        try:
-            make_folder(path.parent)
-            with hold(path.parent / ".lock"):  # for the moment of writing: what lies aside now is of a killed process
-                remove_asides(path.parent)
-                write_json(path, question.answered(self.b, self.drawn))
-        except (OSError, StorageFull) as error:
-            progress.warn(f"the baseline of the index could not be kept, and will be measured again: {error}")
+        return cls(b=b, drawn=drawn) if -1 <= b <= _LARGEST and 1 <= drawn <= pairs else None
 
 
-def _measured(base: Metric, held: Held, manifest: IndexManifest, question: _Question) -> _Answer:
+def _measured(base: Metric, held: Held, manifest: IndexManifest, pairs: int, seed: int) -> _Answer:
     where = f"index {held.name}@{held.version}"
-    require_files(held.folder, read_json(held.folder / MANIFEST))
-    live = [_Live.of(open_segment(held.folder, number, info)) for number, info in enumerate(manifest.segments)]
-    pairings = _drawn(live, question.pairs, question.seed)
+    pairings = unrelated_responses(live_segments(held, manifest), pairs, seed)
     if not pairings:
         raise BadInput(
             f"{where} has no two pairs of different dialogues, which b could be measured on",
             remedy="give b in the specification, as refaug metrics baseline prints it for a larger log",
         )
     return _Answer(b=_mean(base, pairings, where), drawn=len(pairings))
-
-
-# ── drawing pairs ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, eq=False)
-class _Live:
-    """The occurrences of a segment that are not masked, counted from 0 utterance by utterance."""
-
-    segment: Segment
-    begins: Rows  # (utterances + 1,): the first occurrence of each
-    ends: Rows  # (utterances,): how many live ones there are up to and with each
-
-    @classmethod
-    def of(cls, segment: Segment) -> Self:
-        """Count them."""
-        tables = segment.tables
-        begins = tables.occurrence_start[tables.pair_start]
-        counts = np.diff(begins)
-        if len(tables.superseded):
-            counts[tables.superseded] = 0
-        return cls(segment, begins, np.cumsum(counts))
-
-    @property
-    def total(self) -> int:
-        """How many."""
-        return int(self.ends[-1]) if len(self.ends) else 0
-
-    def occurrences(self, numbers: Rows) -> Rows:
-        """The rows of those with these numbers."""
-        utterances = np.searchsorted(self.ends, numbers, side="right")
-        return np.asarray(self.begins[utterances + 1] - (self.ends[utterances] - numbers))
-
-    def pairs(self, occurrences: Rows) -> Rows:
-        """The pair of each occurrence."""
-        return np.searchsorted(self.segment.tables.occurrence_start, occurrences, side="right") - 1
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _Side:
-    """One side of pairs that were drawn: where each text is, and what tells it from others."""
-
-    segment: Rows
-    pair: Rows
-    log: Rows
-    dialogue: NDArray[np.uint64]
-
-    def unrelated(self, other: _Side) -> NDArray[np.bool_]:
-        """Which are of another pair and of another dialogue than those of the other side."""
-        same_pair = (self.segment == other.segment) & (self.pair == other.pair)
-        same_dialogue = (self.log == other.log) & (self.dialogue == other.dialogue)
-        return np.asarray(~(same_pair | same_dialogue))
-
-
-def _drawn(live: Sequence[_Live], pairs: int, seed: int) -> list[tuple[str, str]]:
-    """A response and another one, drawn by the seed: of another dialogue, and of another pair, for a repeat is kin.
-
-    A pair comes up as often as the logs have it. Both sides are drawn anew each time, so there are as many pairs as
-    are asked for in a small index, too.
-    """
-    total = sum(one.total for one in live)
-    if not total:
-        return []
-    generator = np.random.Generator(np.random.PCG64(seed))
-    found = list[tuple[str, str]]()
-    for _ in range(_ROUNDS):
-        left, right = (_looked_up(live, generator.integers(0, total, pairs)) for _ in range(2))
-        kept = left.unrelated(right)
-        found += zip(_texts(live, left, kept), _texts(live, right, kept), strict=True)
-        if len(found) >= pairs:
-            return found[:pairs]
-    return found
-
-
-def _looked_up(live: Sequence[_Live], numbers: Rows) -> _Side:
-    """Where occurrences lie that are counted through all segments."""
-    ends = np.cumsum([one.total for one in live])
-    segment = np.searchsorted(ends, numbers, side="right")
-    pair, log, dialogue = np.empty_like(numbers), np.empty_like(numbers), np.empty(len(numbers), np.uint64)
-    for at, one in enumerate(live):
-        here = segment == at
-        rows = one.occurrences(numbers[here] - (ends[at] - one.total))
-        tables = one.segment.tables
-        pair[here], log[here] = one.pairs(rows), tables.occurrence_log[rows]
-        dialogue[here] = tables.occurrence_dialogue[rows]
-    return _Side(segment=segment, pair=pair, log=log, dialogue=dialogue)
-
-
-def _texts(live: Sequence[_Live], side: _Side, kept: NDArray[np.bool_]) -> list[str]:
-    """The responses that are kept, in the order drawn."""
-    segment, pair = side.segment[kept], side.pair[kept]
-    texts = [""] * len(pair)
-    for at, one in enumerate(live):
-        here = np.flatnonzero(segment == at)
-        for place, text in zip(here.tolist(), one.segment.responses.take(pair[here]), strict=True):
-            texts[place] = text or ""
-    return texts

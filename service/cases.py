@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +15,7 @@ from core.errors import BadInput
 from core.items import BadItem
 from core.progress import Progress
 from core.records import Item, Origin, Reference
-from metrics.base import NO_GOLD, NO_UTTERANCE, Floats, Level, Metric, Prepared, Problem, References
+from metrics.base import NO_GOLD, NO_UTTERANCE, Floats, Indexes, Level, Metric, Prepared, Problem, References
 from metrics.catalogue import Uses
 
 _BATCH: Final = 2_000  # replies between two looks at the clock: progress, and the chance to stop
@@ -57,6 +57,8 @@ def references_of(references: Sequence[Reference], uses: Uses, utterance: str | 
     Empty ones are left out: in test files they stand for references that are not there. The utterance is handed on to
     metrics that look at it alone, so that nothing else depends on it.
     """
+    if uses is Uses.UTTERANCE:
+        return References((), (), -1, utterance) if (utterance or "").strip() else NO_UTTERANCE
     references = [one for one in references if one.text.strip()]
     if uses is Uses.GOLDS:
         return _golds_of(references, utterance)
@@ -69,6 +71,17 @@ def references_of(references: Sequence[Reference], uses: Uses, utterance: str | 
         return NO_WEIGHT
     place = next((number for number, one in enumerate(kept) if one.source is Origin.GOLD), -1)
     return References(tuple(one.text for one in kept), tuple(one for one in weights if one is not None), place)
+
+
+def references_for(
+    metric: Metric, references: Sequence[Reference], utterance: str | None = None
+) -> References | Problem:
+    """The same for all that a metric looks at: a second part of it may want other references than the first."""
+    found = references_of(references, metric.info.uses, utterance)
+    if isinstance(found, Problem) or metric.info.beside is None:
+        return found
+    beside = references_of(references, metric.info.beside, utterance)
+    return beside if isinstance(beside, Problem) else replace(found, beside=beside)
 
 
 def _golds_of(references: Sequence[Reference], utterance: str | None) -> References | Problem:
@@ -130,7 +143,8 @@ def references_hash(items: Sequence[Item], chosen: Sequence[References | Problem
 def _looked_at(one: References | Problem) -> list[Any]:
     if isinstance(one, Problem):
         return [one.code]
-    return [one.texts, one.weights, one.gold, *([] if one.utterance is None else [one.utterance])]
+    more = [] if one.utterance is None else [one.utterance]
+    return [one.texts, one.weights, one.gold, *more, *([] if one.beside is None else [_looked_at(one.beside)])]
 
 
 def data_hash(items: Iterable[Item]) -> str:
@@ -166,23 +180,46 @@ class Scored:
         return metric.values(self.statistics, Level.REPLY)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Apart:
+    """The cases that can be scored, as metrics take them: references that cases share are there once."""
+
+    rows: Sequence[int]  # of each among all cases
+    replies: Sequence[str]
+    references: Sequence[References]
+    items: Indexes  # the references of each reply
+
+    @classmethod
+    def of(cls, cases: Sequence[Case | Problem]) -> _Apart:
+        """Take them apart, in their order."""
+        number_of = dict[int, int]()
+        references, rows, replies, items = list[References](), list[int](), list[str](), list[int]()
+        for row, case in enumerate(cases):
+            if isinstance(case, Problem):
+                continue
+            if id(case.references) not in number_of:
+                number_of[id(case.references)] = len(references)
+                references.append(case.references)
+            rows.append(row)
+            replies.append(case.reply)
+            items.append(number_of[id(case.references)])
+        return cls(rows=rows, replies=replies, references=references, items=np.array(items, dtype=np.int64))
+
+
+def bound_to(metric: Metric, chosen: Sequence[References | Problem], cases: Sequence[Case | Problem]) -> Metric:
+    """The metric for a set with these references, and for exactly these replies, where a score depends on those."""
+    metric = metric.for_set([one for one in chosen if isinstance(one, References)])
+    apart = _Apart.of(cases)
+    return metric.for_replies(apart.replies, apart.references, apart.items)
+
+
 def score_cases(metric: Metric, cases: Sequence[Case | Problem], progress: Progress | None = None) -> Scored:
     """Score each case; one that is a problem already stays one. References shared by cases are prepared once."""
-    number_of = dict[int, int]()
-    distinct, rows, replies, of = list[References](), list[int](), list[str](), list[int]()
+    apart = _Apart.of(cases)
     problems = {row: case for row, case in enumerate(cases) if isinstance(case, Problem)}
-    for row, case in enumerate(cases):
-        if isinstance(case, Problem):
-            continue
-        if id(case.references) not in number_of:
-            number_of[id(case.references)] = len(distinct)
-            distinct.append(case.references)
-        rows.append(row)
-        replies.append(case.reply)
-        of.append(number_of[id(case.references)])
-    prepared = metric.prepare(distinct)
+    prepared = metric.prepare(apart.references)
     statistics = np.full((len(cases), len(metric.columns)), np.nan)
-    items = np.array(of, dtype=np.int64)
+    rows, replies, items = apart.rows, apart.replies, apart.items
     for first in range(0, len(rows), _BATCH):
         batch = slice(first, first + _BATCH)
         texts = replies[batch]

@@ -19,6 +19,7 @@ from core.progress import Progress, Silent
 from core.records import Item, Origin
 from metrics.base import Floats, Level, Metric, Problem, References
 from metrics.catalogue import Uses
+from metrics.model_scores import RatedReplies
 from metrics.resampling import Estimate, approximate_randomisation, bootstrap, paired_bootstrap
 from metrics.signature import Signature
 from service.cases import (
@@ -26,11 +27,12 @@ from service.cases import (
     NO_REPLY,
     Case,
     Scored,
+    bound_to,
     data_hash,
     evidence_of,
     leave_one_out,
+    references_for,
     references_hash,
-    references_of,
     require_references,
     score_cases,
     split,
@@ -104,7 +106,7 @@ def _warnings(items: Sequence[Item], systems: Sequence[str], metrics: Sequence[M
         yield f"replies are missing (of {len(items):,}): {_listed(lacking)}; the scores are over those there are"
     empty = {system: sum(1 for item in items if not item.replies.get(system, "-").strip()) for system in systems}
     if silent := [f"{system} ({count:,})" for system, count in empty.items() if count]:
-        least = "0, by a rater -1," if any(metric.info.needs_rater for metric in metrics) else "0"
+        least = "0, by a rater -1," if any(isinstance(metric, RatedReplies) for metric in metrics) else "0"
         yield f"empty replies, which score {least} or nothing at all: {_listed(silent)}"
     if blank := sum(1 for item in items for one in item.pair.references if not one.text.strip()):
         yield f"empty references, which are left out: {blank:,}"
@@ -147,13 +149,13 @@ class _ScoredSystems:
     @classmethod
     def of(cls, metric: Metric, items: Sequence[Item], systems: Sequence[str], progress: Progress) -> _ScoredSystems:
         """Score them; a reply that is not there is a row without a score."""
-        chosen = [references_of(item.pair.references, metric.info.uses, item.pair.utterance) for item in items]
-        metric = metric.for_set([one for one in chosen if isinstance(one, References)])
+        chosen = [references_for(metric, item.pair.references, item.pair.utterance) for item in items]
         cases = [
             _case(item.replies.get(system), references)
             for system in systems
             for item, references in zip(items, chosen, strict=True)
         ]
+        metric = bound_to(metric, chosen, cases)
         scored = score_cases(metric, cases, progress)
         values = scored.values(metric)
         return cls(

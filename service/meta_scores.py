@@ -22,9 +22,8 @@ from core.progress import Progress
 from core.text import get_tokenizer
 from metrics.agreement import RatedSet
 from metrics.base import Floats, Metric, Problem, References
-from metrics.catalogue import Uses
 from metrics.signature import Signature
-from service.cases import Case, references_of, score_cases
+from service.cases import Case, bound_to, references_for, score_cases
 from service.meta_records import ComparedMetric, GoldRows, GoldScore, Points
 from service.meta_rows import Row, TakenSet, data_hash
 
@@ -103,17 +102,17 @@ def score_set(taken: TakenSet, metrics: Sequence[ComparedMetric], progress: Prog
 def _data(taken: TakenSet, rows: Sequence[Row], points: Points, metrics: Sequence[ComparedMetric]) -> str:
     """Names the rows; their utterances are part of it where one of the metrics looks at them."""
     named = data_hash(taken.items, rows, points.by_annotator)
-    if not any(one.metric.info.uses is Uses.GOLDS for one in metrics):
+    if not any(one.metric.info.looks_at_utterance for one in metrics):
         return named
     utterances = [taken.items[row.item].pair.utterance for row in rows]
     return hashlib.sha256(orjson.dumps([named, utterances])).hexdigest()[:12]
 
 
 def _scores(taken: TakenSet, metric: Metric, progress: Progress) -> _Scores:
-    uses = metric.info.uses
-    found = [references_of(item.pair.references, uses, item.pair.utterance) for item in taken.items]
-    bound = metric.for_set([one for one in found if not isinstance(one, Problem)])
-    scored = score_cases(bound, _cases(taken, uses), progress)
+    found = [references_for(metric, item.pair.references, item.pair.utterance) for item in taken.items]
+    cases = _cases(taken, metric)
+    bound = bound_to(metric, found, cases)
+    scored = score_cases(bound, cases, progress)
     values = scored.values(bound)
     silent = [row for row in np.flatnonzero(~np.isfinite(values)).tolist() if row not in scored.problems]
     problems = {**scored.problems, **dict.fromkeys(silent, bound.undefined())}
@@ -122,14 +121,14 @@ def _scores(taken: TakenSet, metric: Metric, progress: Progress) -> _Scores:
     )
 
 
-def _cases(taken: TakenSet, uses: Uses) -> list[Case | Problem]:
+def _cases(taken: TakenSet, metric: Metric) -> list[Case | Problem]:
     """What each row is scored against; rows of an item that lost no reference share the object."""
     found = dict[tuple[int, int], References | Problem]()
     cases = list[Case | Problem]()
     for row in taken.rows:
         known = (row.item, id(row.references))
         if known not in found:
-            found[known] = references_of(row.references, uses, taken.items[row.item].pair.utterance)
+            found[known] = references_for(metric, row.references, taken.items[row.item].pair.utterance)
         references = found[known]
         cases.append(references if isinstance(references, Problem) else Case(row.reply, references))
     return cases

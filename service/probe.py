@@ -23,7 +23,17 @@ from core.records import Item, Origin
 from core.text import Tokenizer, default_tokenizer, get_tokenizer, normalise
 from metrics.base import NO_GOLD, Floats, Level, Metric, Problem, References
 from metrics.signature import Signature
-from service.cases import NO_REPLY, Case, Scored, data_hash, references_of, require_references, score_cases, systems_of
+from service.cases import (
+    NO_REPLY,
+    Case,
+    Scored,
+    bound_to,
+    data_hash,
+    references_for,
+    require_references,
+    score_cases,
+    systems_of,
+)
 
 NO_UTTERANCE: Final = Problem("no_utterance", "it has no utterance to repeat")
 NO_OTHER_GOLD: Final = Problem("no_other_gold", "no other item has another gold")
@@ -355,11 +365,11 @@ def _metric_probes(
     settings: ProbeSettings,
     progress: Progress,
 ) -> MetricProbes:
-    chosen = [references_of(item.pair.references, metric.info.uses, item.pair.utterance) for item in items]
-    metric = metric.for_set([one for one in chosen if not isinstance(one, Problem)])  # whatever the probes say
+    chosen = [references_for(metric, item.pair.references, item.pair.utterance) for item in items]
     cases = [
         _case(reply, references) for row in replies.values() for reply, references in zip(row, chosen, strict=True)
     ]
+    metric = bound_to(metric, chosen, cases)
     scored = score_cases(metric, cases, progress)
     values, inside = scored.values(metric), list(_in_references(cases, metric))
     spans = {row: slice(n * len(items), (n + 1) * len(items)) for n, row in enumerate(replies)}

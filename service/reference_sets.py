@@ -654,13 +654,14 @@ def score(
 ) -> Evaluation:
     """Scores of what `join` gave; signatures say which set, and what made its references.
 
-    A metric that asks a rater is refused, bound to one or not: scores against a set outlive all raters. So is a
+    A metric that asks a rater or a ruber is refused, bound to one or not: scores against a set outlive both. So is a
     weighted form without b, where the index that the set's references are from would have one.
     """
-    if asking := next((metric.name for metric in metrics if metric.info.needs_rater), None):
+    if asking := next((one for one in metrics if one.info.needs_rater or one.info.needs_ruber), None):
+        whom = "rater" if asking.info.needs_rater else "ruber"
         raise Usage(
-            f"{asking} asks a rater, and scores against a frozen set ask nobody",
-            remedy="refaug score ITEMS --metric rater --rater NAME, on the items that were frozen",
+            f"{asking.name} asks a {whom}, and scores against a frozen set ask nobody",
+            remedy=f"refaug score ITEMS --metric {asking.name} --{whom} NAME, on the items that were frozen",
         )
     manifest = stored.manifest
     if (index := manifest.provenance.get("index")) is not None:

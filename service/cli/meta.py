@@ -16,21 +16,13 @@ from core.errors import BadInput, Usage
 from core.items import BadItem
 from core.progress import Progress
 from core.records import Item
+from service.cli.asking import Asking
 from service.cli.common import JsonFlag, print_json, print_line
 from service.cli.index_common import ThreadsOption
+from service.cli.options import with_options
 from service.cli.progress import shown_progress
-from service.cli.score import (
-    LanguageOption,
-    SeedOption,
-    StrictFlag,
-    asking_rater,
-    items_from,
-    lacking_b,
-    metrics_of,
-    rater_wanted,
-    report_problems,
-    require_all,
-)
+from service.cli.score import items_from, lacking_b
+from service.cli.scoring import LanguageOption, SeedOption, StrictFlag, metrics_of, report_problems, require_all
 from service.settings import Settings
 
 if TYPE_CHECKING:
@@ -101,7 +93,12 @@ _Baseline = Annotated[
     typer.Option(help="The metric that every other is compared with; without it, the first.", metavar="SPEC"),
 ]
 RaterOption = Annotated[
-    str | None, typer.Option("--rater", help="Rater that the metric rater asks: name or name@version.", metavar="NAME")
+    str | None,
+    typer.Option(
+        "--rater",
+        help="Rater that the metric rater asks, and that weighs references of --sample: name or name@version.",
+        metavar="NAME",
+    ),
 ]
 _Rows = Annotated[
     RowsWanted,
@@ -122,12 +119,15 @@ _Report = Annotated[
 
 
 @app.callback()
+@with_options
 def meta_command(
     context: typer.Context,
     items: _Items = None,
     metric: _Metrics = None,
     baseline: _Baseline = None,
     rater: RaterOption = None,
+    *,
+    asking: Asking,
     rows: _Rows = RowsWanted.FAIR,
     draws: _Draws = 10_000,
     confidence: _Confidence = 0.95,
@@ -148,8 +148,8 @@ def meta_command(
     """
     form = _form(as_json=as_json, as_csv=as_csv, as_latex=as_latex)
     files = named_sets(items or [])
-    require_rater_wanted([*(metric or []), *([baseline] if baseline is not None else [])], rater)
-    judge = _Judging(rater=rater, threads=threads)
+    require_wanted(asking, [*(metric or []), *([baseline] if baseline is not None else [])], rater)
+    judge = _Judging(rater=rater, asking=asking, threads=threads)
     from service.meta_records import MetaSettings, RowsChoice  # noqa: PLC0415  compiles
     from service.meta_report import require_folder  # noqa: PLC0415
 
@@ -170,17 +170,18 @@ def meta_command(
 
 @dataclass(frozen=True, kw_only=True)
 class _Judging:
-    """The rater that was named, if any."""
+    """Who was named for metrics to ask, if any."""
 
     rater: str | None
+    asking: Asking
     threads: int | None
 
-    def bound(self, home: Settings, metrics: Sequence[ComparedMetric]) -> list[ComparedMetric]:
-        """The metrics, those that need the rater bound to it."""
-        if self.rater is None:
-            return list(metrics)
-        asking = asking_rater(home, [one.metric for one in metrics], self.rater, self.threads)
-        return [replace(one, metric=metric) for one, metric in zip(metrics, asking, strict=True)]
+    def bound(self, home: Settings, metrics: Sequence[ComparedMetric], progress: Progress) -> list[ComparedMetric]:
+        """The metrics, those that ask somebody bound to whom they ask."""
+        bound = self.asking.bound(
+            home, [one.metric for one in metrics], rater=self.rater, threads=self.threads, progress=progress
+        )
+        return [replace(one, metric=metric) for one, metric in zip(metrics, bound, strict=True)]
 
 
 def _computed(
@@ -203,7 +204,7 @@ def _computed(
     told = lacking_b([one.metric for one in chosen], [item for one in sets for item in one.items])
     if told is not None:
         progress.warn(told)
-    return agreement(sets, judge.bound(home, chosen), settings, baseline=first, progress=progress)
+    return agreement(sets, judge.bound(home, chosen, progress), settings, baseline=first, progress=progress)
 
 
 # ── what comes in ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -227,9 +228,9 @@ def named_sets(paths: Sequence[Path], *, remedy: str = "refaug meta ITEMS.jsonl 
     return {name if names.count(name) == 1 else str(path): path for path, name in short.items()}
 
 
-def require_rater_wanted(specifications: Sequence[str], rater: str | None) -> None:
-    """Refuse a metric without the rater that it needs, and a rater that nothing needs."""
-    if not rater_wanted(specifications, rater) and rater is not None:
+def require_wanted(asking: Asking, specifications: Sequence[str], rater: str | None) -> None:
+    """Refuse a metric without those whom it asks, and a rater that nothing needs."""
+    if not asking.require_named(specifications, rater) and rater is not None:
         raise Usage("--rater without a metric that asks it", remedy="-m rater, or leave --rater out")
 
 

@@ -117,6 +117,7 @@ REFERENCES = {
     "own": "all that came with the item (golds and supplied ones), every weight 1",
     "rated": "golds at weight 1, and those that people gave a weight",
     "weighted": "all, with their weights: golds, parrot, retrieved, supplied",
+    "utterance": "none: the utterance alone",
 }
 CORPUS = {
     "sums": "from the statistics of all replies, added: not the mean of the reply scores",

@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from service.cli.asking import Asking
 from service.cli.common import JsonFlag, counted, print_json, print_line, print_table
 from service.cli.index_common import ThreadsOption
-from service.cli.meta import RaterOption, require_rater_wanted
+from service.cli.meta import RaterOption, require_wanted
+from service.cli.options import with_options
 from service.cli.progress import shown_progress
-from service.cli.score import (
-    ItemsArgument,
+from service.cli.score import ItemsArgument, items_from, lacking_b
+from service.cli.scoring import (
     LanguageOption,
     MetricOption,
     StrictFlag,
-    asking_rater,
     default_metric,
-    items_from,
-    lacking_b,
     metrics_of,
     number,
     report_problems,
@@ -29,11 +28,14 @@ if TYPE_CHECKING:
     from service.probe import MetricProbes, ProbeReport, ProbeScore
 
 
+@with_options
 def probe_command(
     context: typer.Context,
     items: ItemsArgument = None,
     metric: MetricOption = None,
     rater: RaterOption = None,
+    *,
+    asking: Asking,
     system: Annotated[
         str | None,
         typer.Option(help="Whose replies are shuffled, padded, …; without it, the gold.", metavar="NAME"),
@@ -60,7 +62,7 @@ def probe_command(
     The replies are made from ITEMS, and the systems of ITEMS are scored beside them (docs/gaming.md). Differences are
     to the replies that were tampered with, over the items where both have a score.
     """
-    require_rater_wanted(metric or [], rater)
+    require_wanted(asking, metric or [], rater)
     from service.cases import split  # noqa: PLC0415  compiles
     from service.probe import ProbeSettings, probe  # noqa: PLC0415
 
@@ -72,8 +74,7 @@ def probe_command(
         chosen = metrics_of(metric or [default_metric(good)], language)
         if (told := lacking_b(chosen, good)) is not None:
             progress.warn(told)
-        if rater is not None:
-            chosen = asking_rater(context.obj, chosen, rater, threads)
+        chosen = asking.bound(context.obj, chosen, rater=rater, threads=threads, progress=progress)
         found = probe(good, chosen, settings, bad_items=bad, progress=progress)
         report_problems(bad, [], progress)
     if as_json:

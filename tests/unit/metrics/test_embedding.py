@@ -71,11 +71,22 @@ def extrema_plain(reply, reference, vectors):
     return cosine_plain(*extremes)
 
 
+def pooled_plain(reply, reference, vectors):
+    pooled = []
+    for text in (reply, reference):
+        if not (found := known_vectors(text, vectors)):
+            return math.nan
+        pooled.append(np.concatenate([np.max(found, axis=0), np.min(found, axis=0)]))
+    return cosine_plain(*pooled)
+
+
 def plain(reply, reference, vectors, similarity, measure, weighting):
     if similarity is Similarity.GREEDY:
         return greedy_plain(reply, reference, vectors, measure, weighting)
     if similarity is Similarity.AVERAGE:
         return average_plain(reply, reference, vectors, weighting)
+    if similarity is Similarity.POOLED:
+        return pooled_plain(reply, reference, vectors)
     return extrema_plain(reply, reference, vectors)
 
 
@@ -96,6 +107,7 @@ VOCABULARY = [f"w{number}" for number in range(40)]
 WAYS = [
     (Similarity.AVERAGE, Measure.MEAN),
     (Similarity.EXTREMA, Measure.MEAN),
+    (Similarity.POOLED, Measure.MEAN),
     *((Similarity.GREEDY, measure) for measure in Measure),
 ]
 
@@ -157,6 +169,23 @@ def test_extrema_keep_the_value_farthest_from_zero(reply, reference, expected):
     assert score(space, reply, reference, similarity=Similarity.EXTREMA) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("reply", "reference", "expected"),
+    [
+        ("a b", "b a a", 1.0),
+        # a: (1, 2; 1, 2); a b: (3, 2; 1, -4)
+        ("a", "a b", (3 + 4 + 1 - 8) / math.sqrt(10 * 30)),
+        # (3, -4; 3, -4) and (1, 2; 1, 2)
+        ("b", "a", (3 - 8 + 3 - 8) / math.sqrt(50 * 10)),
+        ("a zero", "b zero", (3 + 0 + 0 + 0) / math.sqrt(5 * 25)),  # (1, 2; 0, 0) and (3, 0; 0, -4)
+        ("zero", "a", 0.0),
+    ],
+)
+def test_pooling_keeps_the_largest_and_the_smallest_value(reply, reference, expected):
+    space = space_of({"a": [1, 2], "b": [3, -4], "zero": [0, 0]})
+    assert score(space, reply, reference, similarity=Similarity.POOLED) == pytest.approx(expected)
+
+
 HALF = math.sqrt(0.5)
 
 
@@ -190,12 +219,11 @@ def test_sif_weights_are_a_over_a_plus_p():
     assert score(space, "the cat", "the", similarity=Similarity.AVERAGE) == pytest.approx(expected)
 
 
-def test_extrema_know_no_weights():
+@pytest.mark.parametrize("similarity", [Similarity.EXTREMA, Similarity.POOLED])
+def test_extrema_and_pooling_know_no_weights(similarity):
     vectors = random_vectors(5)
     texts = [" ".join(VOCABULARY[:5]), " ".join(VOCABULARY[10:13])]
-    scores = [
-        score(EmbeddingSpace(vectors, weighting), *texts, similarity=Similarity.EXTREMA) for weighting in Weighting
-    ]
+    scores = [score(EmbeddingSpace(vectors, weighting), *texts, similarity=similarity) for weighting in Weighting]
     assert scores[0] == scores[1]
 
 

@@ -1,4 +1,4 @@
-"""Embedding average, vector extrema and greedy matching as metrics: texts in, agreement with plain numpy."""
+"""Embedding average, vector extrema, pooling and greedy matching as metrics: texts in, agreement with plain numpy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from metrics.embedding_metrics import NO_KNOWN_REFERENCE, NO_KNOWN_WORD
 from metrics.signature import Signature
 from metrics.specification import build
 
-NAMES = ["embedding-average", "vector-extrema", "greedy"]
+NAMES = ["embedding-average", "vector-extrema", "pooled", "greedy"]
 WORDS = ["the", "cat", "dog", "sat", "ran", "fast", "."]
 VECTORS = np.random.default_rng(5).normal(size=(len(WORDS), 6)).astype(np.float32)
 TEXT = st.lists(st.sampled_from([*WORDS, "The", "unknown"]), min_size=1, max_size=6).map(" ".join)
@@ -55,6 +55,8 @@ def expected(name: str, measure: str, weighting: str, reply: str, reference: str
         return cosine(weight[mine] @ h, weight[theirs] @ r)
     if name == "vector-extrema":
         return cosine(extreme(h), extreme(r))
+    if name == "pooled":
+        return cosine(*(np.concatenate([rows.max(axis=0), rows.min(axis=0)]) for rows in (h, r)))
     table = np.array([[cosine(x, y) for y in r] for x in h])
     precision = np.average(table.max(axis=1), weights=weight[mine])
     recall = np.average(table.max(axis=0), weights=weight[theirs])
@@ -78,7 +80,7 @@ def extreme(rows: NDArray[Any]) -> NDArray[Any]:
 @settings(max_examples=40, deadline=None)
 @given(TEXT, st.lists(TEXT, min_size=1, max_size=3), st.sampled_from(["none", "sif"]))
 def test_every_metric_is_what_numpy_gives(vectors: Path, reply: str, references: list[str], weighting: str) -> None:
-    cases = [("embedding-average", "", f",weighting={weighting}"), ("vector-extrema", "", "")]
+    cases = [("embedding-average", "", f",weighting={weighting}"), ("vector-extrema", "", ""), ("pooled", "", "")]
     cases += [("greedy", one, f",weighting={weighting},measure={one}") for one in ("mean", "f", "precision", "recall")]
     for name, measure, more in cases:
         each = np.array([expected(name, measure, weighting, reply, reference) for reference in references])

@@ -15,6 +15,7 @@ from core.version import VERSION
 from metrics.base import Metric
 from metrics.catalogue import METRICS, Corpus, MetricInfo, Uses, find
 from metrics.parameters import Choice, Number, Parameter, Smoothing, Text, decimal, shortest, smoothing_of
+from metrics.ranges import RangeParameter
 from metrics.signature import Signature
 from metrics.specification import Specification, build, settings_of
 
@@ -150,6 +151,8 @@ def values_of(parameter: Parameter) -> list[str]:
             return [repr(number) for number in numbers]
         case Smoothing():
             return list(SMOOTHINGS)
+        case RangeParameter():
+            return ["auto", "0..1", "-1..1", "0.25..0.5"]
     if parameter.name == "tok":
         return list(dict.fromkeys([parameter.default, *TOKENIZERS]))
     return ["one.txt", "two.txt", "één|twee.txt"]

@@ -107,7 +107,10 @@ def test_it_gets_the_golds_and_the_utterance_and_nothing_that_people_or_an_index
     assert references_of(mixed, Uses.GOLDS, "hello") == References(("gold", "second gold"), (1.0, 1.0), 0, "hello")
     assert references_of(mixed, Uses.GOLDS) == references_of(mixed, Uses.GOLDS, " ") == NO_UTTERANCE
     assert references_of(mixed[3:4], Uses.GOLDS, "hello") == NO_GOLD
-    for uses in set(Uses) - {Uses.GOLDS}:
+    assert references_of(mixed, Uses.UTTERANCE, "hello") == references_of((), Uses.UTTERANCE, "hello")
+    assert references_of((), Uses.UTTERANCE, "hello") == References((), (), -1, "hello")
+    assert references_of(mixed, Uses.UTTERANCE) == references_of(mixed, Uses.UTTERANCE, " ") == NO_UTTERANCE
+    for uses in set(Uses) - {Uses.GOLDS, Uses.UTTERANCE}:
         assert references_of(mixed, uses, "hello") == references_of(mixed, uses)
 
 

@@ -1,0 +1,209 @@
+"""The metric `ruber` as users type it, with a tiny index, rater and ruber."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from integration.conftest import Home, Result
+from ruber_homes import FILE, TEXTS, home_with_models
+
+from metrics.base import References
+from metrics.signature import Signature
+from metrics.specification import build
+from service.rating import open_rater
+from service.ruber import open_ruber
+from service.settings import Settings
+
+ONE = ("--threads", "1")
+FEW = ("--draws", "20")
+ROUGE = "ruber:referenced=rouge-1"
+
+
+@pytest.fixture(scope="module")
+def with_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return home_with_models(tmp_path_factory.mktemp("with-models"))
+
+
+@pytest.fixture
+def ready(home: Home, with_models: Path) -> Home:
+    shutil.copytree(with_models, home.path)
+    return home
+
+
+def lines_of(count: int = 10) -> list[dict[str, Any]]:
+    lines = []
+    for number in range(count):
+        drawn = random.Random(number)
+        lines.append(
+            {
+                "id": f"i{number}",
+                "utterance": drawn.choice(TEXTS),
+                "references": [drawn.choice(TEXTS)],
+                "replies": {"a": drawn.choice(TEXTS), "b": f"well {drawn.choice(TEXTS)}"},
+                "ratings": {name: [drawn.randint(1, 5), drawn.randint(1, 5)] for name in ("a", "b")},
+            }
+        )
+    return lines
+
+
+@pytest.fixture
+def items(tmp_path: Path) -> Path:
+    path = tmp_path / "chat-items.jsonl"
+    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines_of()))
+    return path
+
+
+def done(result: Result) -> Any:
+    assert result.code == 0, result.err
+    return result.json
+
+
+def expected(ready: Home, signature: Signature, line: dict[str, Any], reply: str) -> float:
+    """By ROUGE-1 and the ruber, a reply at a time, with the ranges that the signature says."""
+    rouge = build("rouge-1")
+    prepared = rouge.prepare([References((line["references"][0],), (1.0,))])
+    given = rouge.statistics([reply], prepared, np.array([0]), np.array([0]))[0, 0]
+    said = open_ruber(Settings(home=ready.path), "some", threads=1).score([(line["utterance"], reply)])[0]
+    parts = []
+    for value, key in ((given, "range-ref"), (said, "range-unref")):
+        low, high = (float(one) for one in signature.settings[key].split(".."))
+        parts.append(min(1.0, max(0.0, (float(value) - low) / (high - low))))
+    return sum(parts) / 2
+
+
+# ── refaug score ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_scores_are_those_by_the_ranges_of_the_sample_and_the_signature_has_them(ready: Home, items: Path) -> None:
+    asked = ("score", items, "-m", ROUGE, "-m", "bleu", "--ruber", "some", *ONE, *FEW, "--json")
+    found, bleu = done(ready(*asked, "--sample", "chat"))["scores"]
+    signature = Signature.parse(found["signature_full"])
+    for system in ("a", "b"):
+        values = [expected(ready, signature, line, line["replies"][system]) for line in lines_of()]
+        replies = found["systems"][system]["replies"]
+        assert [one["score"] for one in replies] == pytest.approx(values, abs=1e-4)
+        assert set(replies[0]["parts"]) >= {"referenced", "unreferenced", "referenced_mapped", "unreferenced_mapped"}
+    assert signature.settings["ruber"] == open_ruber(Settings(home=ready.path), "some", threads=1).spec
+    assert signature.details["sample-pairs"] == "5000"
+    assert "ruber:" not in bleu["signature_full"]
+    # What the signature says is enough: with the ranges given, no index is asked, and the scores are the same.
+    shutil.rmtree(ready.path / "indexes")
+    asked = ("score", items, "-m", str(signature.specification()), "--ruber", "some", *ONE, *FEW, "--json")
+    again = done(ready(*asked))["scores"][0]["systems"]
+    for system in ("a", "b"):
+        scores, before = ([one["score"] for one in some[system]["replies"]] for some in (again, found["systems"]))
+        assert scores == pytest.approx(before, abs=1e-5)
+
+
+def test_the_index_that_references_are_found_in_is_sampled_and_weighed_by_the_same_rater(
+    ready: Home, items: Path
+) -> None:
+    asked = "ruber:referenced=upsilon-rouge-1;keep-gold=yes,unreferenced=rater"
+    found = done(
+        ready("score", items, "-m", asked, "--index", "chat", "--rater", "some", "-k", "4", *ONE, *FEW, "--json")
+    )
+    signature = Signature.parse(found["scores"][0]["signature_full"])
+    rater = open_rater(Settings(home=ready.path), "some", threads=1).spec
+    assert signature.settings["rater"] == signature.details["sample-rater"] == rater
+    assert signature.settings["k"] == signature.details["sample-k"] == "4"
+    assert signature.settings["index"].split("#")[1] == signature.details["sample-index"]
+    assert ";b=0;" not in signature.settings["referenced"]
+    assert signature.details["b-index"] == signature.details["sample-index"]
+    assert "evidence" in found
+    assert len(list((ready.path / "indexes" / "chat" / "ranges").glob("[!.]*"))) == 2
+
+
+def test_options_of_the_rater_hold_for_this_metric_too(ready: Home, items: Path) -> None:
+    asked = ("score", items, "-m", f"{ROUGE},unreferenced=rater,norm=none", "--rater", "some", *ONE, *FEW, "--json")
+    found = done(ready(*asked, "--combine", "max", "--calibrated"))["scores"][0]
+    unreferenced = Signature.parse(found["signature"]).settings["unreferenced"]
+    assert unreferenced == "rater;target=reply;combine=max;cal=cal;refs=golds"
+    language = done(ready(*asked, "--language", "ja"))["scores"][0]
+    assert "tok=mecab" in Signature.parse(language["signature"]).settings["referenced"]
+
+
+def test_tables_tell_of_replies_that_are_scored_together(ready: Home, items: Path) -> None:
+    vectors = ready.path / FILE
+    result = ready(
+        "score", items, "-m", f"ruber:norm=test,vectors={vectors}", "--ruber", "some", *ONE, *FEW, "--percent"
+    )
+    assert result.code == 0, result.err
+    assert "ruber|blend:arithmetic|referenced:pooled;vectors=words#" in result.out
+    assert "|norm:test|ruber:some@" in result.out
+    assert "ruber with norm=test: a score depends on which replies are scored together with it" in result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("-m", ROUGE), 2, "ruber needs a ruber, and none is named"),
+        (("-m", ROUGE, "--ruber", "some"), 2, "ruber needs an index, to see what its parts give"),
+        (("-m", f"{ROUGE},unreferenced=rater", "--sample", "chat"), 2, "ruber needs a rater, and none is named"),
+        (("-m", "bleu", "--ruber", "some"), 2, "--ruber without a metric that asks it"),
+        (("-m", f"{ROUGE},unreferenced=rater,norm=none", "--rater", "some", "--ruber", "some"), 2, "--ruber without"),
+        (("-m", f"{ROUGE},norm=none", "--ruber", "some", "--sample", "chat"), 2, "--sample without a metric"),
+        (("-m", f"{ROUGE},norm=none", "--ruber", "some", "--rater", "some"), 2, "--rater without --index"),
+        (("-m", f"{ROUGE},norm=none", "--ruber", "nobody"), 3, "no ruber 'nobody'"),
+        (("-m", ROUGE, "--ruber", "some", "--sample", "nothing"), 3, "no index 'nothing'"),
+        (("-m", "ruber:referenced=upsilon-chrf;b=0", "--ruber", "some", "--sample", "chat"), 2, "to weigh references"),
+        (("-m", "ruber:referenced=rater", "--ruber", "some", "--sample", "chat"), 2, "rater asks a model itself"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused(
+    ready: Home, items: Path, arguments: tuple[str, ...], code: int, told: str
+) -> None:
+    result = ready("score", items, *arguments, *ONE, "--json")
+    assert (result.code, told in result.error["message"]) == (code, True), result.err
+
+
+def test_whoever_is_missing_is_told_of_before_anything_is_read(ready: Home) -> None:
+    for command in (("score",), ("meta",), ("meta", "probe")):
+        result = ready(*command, "nowhere.jsonl", "-m", ROUGE, "--json")
+        assert result.error["message"] == "ruber needs a ruber, and none is named"
+        assert result.error["remedy"] == "--ruber NAME: refaug ruber list"
+
+
+def test_a_frozen_set_refuses_it(ready: Home, items: Path) -> None:
+    frozen = done(ready("sets", "freeze", items, "--purpose", "test", "--json"))
+    result = ready("sets", "score", frozen["id"], items, "-m", ROUGE, "--json")
+    assert result.error["message"] == "ruber asks a ruber, and scores against a frozen set ask nobody"
+    assert "--metric ruber --ruber NAME" in result.error["remedy"]
+
+
+# ── refaug meta ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_agreement_has_the_same_scores(ready: Home, items: Path) -> None:
+    asked = ("-m", ROUGE, "--ruber", "some", "--sample", "chat", *ONE, *FEW, "--json")
+    scores = done(ready("score", items, *asked))["scores"][0]
+    found = done(ready("meta", items, *asked))
+    assert found["sets"][0]["signatures"][ROUGE]["signature_full"] == scores["signature_full"]
+
+
+def test_a_weighted_part_has_the_rater_weigh_the_sample_alone(ready: Home, items: Path, tmp_path: Path) -> None:
+    asked = "ruber:referenced=upsilon-rouge-1"
+    refs = ready("refs", items, "--index", "chat", "--rater", "some", *ONE)
+    weighted = tmp_path / "weighted.jsonl"
+    weighted.write_text(refs.out, "utf-8")
+    named = ("--ruber", "some", "--rater", "some", "--sample", "chat", *ONE)
+    found = done(ready("meta", weighted, "-m", asked, *named, *FEW, "--json"))
+    signature = found["sets"][0]["signatures"][asked]["signature_full"]
+    assert "sample-rater.:some@" in signature
+    idle = ready("meta", weighted, "-m", f"{asked};b=0,norm=none", "--ruber", "some", "--rater", "some", "--json")
+    assert idle.error["message"] == "--rater without a metric that asks it"
+
+
+def test_probes_are_scored_too(ready: Home, items: Path) -> None:
+    asked = ("-m", ROUGE, "--ruber", "some", "--sample", "chat", *ONE)
+    found = done(ready("meta", "probe", items, *asked, "--json"))
+    rows = {row["name"]: row for row in found["scores"][0]["rows"]}
+    signature = Signature.parse(found["scores"][0]["signature_full"])
+    golds = [expected(ready, signature, line, line["references"][0]) for line in lines_of()]
+    assert rows["gold"]["corpus"] == pytest.approx(sum(golds) / len(golds), abs=1e-4)
+    assert rows["empty"]["corpus"] == 0.0
