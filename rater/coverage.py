@@ -68,15 +68,17 @@ class Coverage:
         return self.pieces / self.characters if self.characters else 0.0
 
 
-def unfamiliar(found: Coverage, usual: Coverage, languages: Sequence[str]) -> str | None:
-    """Why ratings of texts like these mean little; None where nothing speaks against them."""
-    learnt = f"the rater was trained on texts in {', '.join(languages)}"
+def unfamiliar(
+    found: Coverage, usual: Coverage, languages: Sequence[str], *, kind: str = "rater", said: str = "ratings"
+) -> str | None:
+    """Why what a network of a kind says of texts like these means little; None where nothing speaks against it."""
+    learnt = f"the {kind} was trained on texts in {', '.join(languages)}, and its {said} of others mean little"
     if found.unknown >= _LEAST_UNKNOWN and found.unknown > _MOST_UNKNOWN * found.characters:
         share = f"{found.unknown:,} of {found.characters:,} characters ({100 * found.unknown / found.characters:.0f} %)"
-        return f"the rater does not know {share} of these texts: {learnt}, and its ratings of others mean little"
+        return f"the {kind} does not know {share} of these texts: {learnt}"
     if usual.cut and found.characters >= _LEAST_CHARACTERS and found.cut > _MOST_CUT * usual.cut:
         times = f"{found.cut / usual.cut:.1f} times as many pieces"
-        return f"the rater cuts these texts into {times} as its own: {learnt}, and its ratings of others mean little"
+        return f"the {kind} cuts these texts into {times} as its own: {learnt}"
     return None
 
 

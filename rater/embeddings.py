@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from core.errors import Corrupt
 from core.files import storage_errors, sync_file
@@ -92,7 +93,12 @@ def first_model(config: RaterConfig, seed: int, embeddings: Path | None) -> BiGR
     torch.manual_seed(seed)
     model = BiGRURater(config)
     if embeddings is not None:
-        with torch.no_grad():
-            model.embedding.weight.copy_(torch.from_numpy(read_embeddings(embeddings)))
-            model.embedding.weight[PAD] = 0
+        put_embeddings(model.embedding, embeddings)
     return model
+
+
+def put_embeddings(embedding: nn.Embedding, path: Path) -> None:
+    """Let embeddings start from those of a file; padding has none."""
+    with torch.no_grad():
+        embedding.weight.copy_(torch.from_numpy(read_embeddings(path)))
+        embedding.weight[PAD] = 0

@@ -15,7 +15,7 @@ import hashlib
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,18 @@ class Quadruples(NamedTuple):
 
     texts: Texts  # (examples, 4)
     positive: NDArray[np.bool_]
+
+
+class Coded(Protocol):
+    """Texts as piece ids: text t is `pieces[start[t]:start[t + 1]]`."""
+
+    @property
+    def pieces(self) -> NDArray[np.uint16]:
+        """Of all texts, one after the other."""
+
+    @property
+    def start(self) -> NDArray[np.int64]:
+        """Where each text begins, and where the last one ends."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -283,7 +295,7 @@ class Examples:
 
 
 def padded(
-    corpus: Corpus, texts: Texts, max_tokens: int
+    corpus: Coded, texts: Texts, max_tokens: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Tokens (texts, time) and lengths, the longest first, and which text each row is; an empty text is `<unk>`."""
     lengths = np.minimum(corpus.start[texts + 1] - corpus.start[texts], max_tokens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,3 +57,15 @@ def fitted_temperature(likely: Probabilities, positive: Labels) -> float:
 
     found = minimize_scalar(loss, bounds=(-3.0, 3.0), method="bounded")
     return float(np.exp(found.x))
+
+
+def auc(scores: NDArray[np.float64], positive: Labels) -> float:
+    """The chance that a positive is scored above a negative, ties counted half; nan without one of either."""
+    order = np.argsort(scores, kind="stable")
+    _, starts, counts = np.unique(scores[order], return_index=True, return_counts=True)
+    ranks = np.empty(len(scores))
+    ranks[order] = np.repeat(starts + (counts + 1) / 2, counts)
+    several, others = int(positive.sum()), int((~positive).sum())
+    if not several or not others:
+        return math.nan
+    return float((ranks[positive].sum() - several * (several + 1) / 2) / (several * others))

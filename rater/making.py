@@ -5,37 +5,48 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, ClassVar, Final, NamedTuple
 
-from core.artefacts import MANIFEST
 from core.engine import Engine, scratch_in
-from core.errors import BadInput, Conflict, Corrupt, NotFound, Usage
-from core.files import make_folder, read_json, remove_tree, require_name, write_aside, write_json
+from core.errors import BadInput, Usage
+from core.files import make_folder, write_aside
 from core.log_store import StoredLog, now
 from core.pairs import SharedSettings
 from core.progress import Progress
-from core.stages import Stages, hash_of_inputs
+from core.stages import Stages
 from core.text import SentencePieceTokenizer, open_sentencepiece
-from core.tokenizer_training import TokenizerTraining, train_sentencepiece
 from core.versions import Versions
-from rater.checkpoint import TOKENIZER, save_rater
+from rater.checkpoint import KIND, save_rater
 from rater.coverage import Coverage
-from rater.embeddings import LearnVectors, Start, VectorsWanted, first_model, read_embeddings, write_embeddings
+from rater.embeddings import LearnVectors, Start, first_model, read_embeddings
 from rater.examples import Corpus, Examples, ExampleSettings, Split
+from rater.folder import TOKENIZER
 from rater.hard import Hard, HardSettings, hard_partners
-from rater.mining import code, mine, open_corpus, turns_of, write_shared
+from rater.loop import Decay, OnEpoch, OnNow, TrainConfig
+from rater.mining import code, mine, open_corpus, write_shared
 from rater.model import BiGRURater, Features, RaterConfig
+from rater.orders import (
+    EMBEDDINGS,
+    Made,
+    Sources,
+    TrainingOrder,
+    Written,
+    deciding,
+    learn_embeddings,
+    learn_tokenizer,
+    make,
+    sources_of,
+    stopped_order,
+    version_folder,
+)
 from rater.report import of_hard, of_short, report_of, statistics_of
-from rater.stopped import ORDER
-from rater.train import Decay, OnEpoch, OnNow, TrainConfig, train
+from rater.train import train
 
 Illustrate = Callable[[Mapping[str, Any]], Mapping[str, bytes]]
 
-_EMBEDDINGS: Final = "embeddings.npy"
 _SHORT: Final = "short"  # utterances, which nothing is trained on
 _MOST_SHORT: Final = 2_000
 _MANY_WITHOUT: Final = 0.5  # responses without a hard negative, as a share: worth a warning
-_SENTENCES: Final = 200_000  # turns that the tokenizer is trained on: 550 MiB while it is
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,29 +59,17 @@ class RaterPlaces:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RaterOrder:
+class RaterOrder(TrainingOrder):
     """A rater by name: of which logs, how large, trained how."""
 
-    name: str
-    logs: tuple[str, ...]
+    kind: ClassVar[str] = KIND
+
     model: RaterConfig = field(default_factory=RaterConfig)
     examples: ExampleSettings = field(default_factory=ExampleSettings)
-    training: TrainConfig = field(default_factory=TrainConfig)
     shared: SharedSettings | None = None  # None: what suits the logs' language
-    more_texts: tuple[str, ...] = ()  # further logs: pieces and vectors are learnt of their turns too, no examples
-    pieces: int = 16_000  # of the tokenizer; pad and unk come on top
-    start: Start = "random"  # of the embeddings: drawn, or vectors of the pieces that were learnt from the same logs
-    memory: int = 2 << 30
-    publish: bool = True
 
     def __post_init__(self) -> None:
-        require_name("rater", self.name)
-        if not self.logs or len(set(self.logs)) < len(self.logs):
-            raise Usage("a rater is trained on one log or more, each named once", remedy="refaug log list")
-        if twice := next((name for name in self.more_texts if (*self.logs, *self.more_texts).count(name) > 1), None):
-            raise Usage(f"log {twice} is named twice", remedy="name it among the logs, or once as more texts")
-        if self.start not in get_args(Start):
-            raise Usage(f"embeddings that start {self.start!r}", remedy=f"one of: {', '.join(get_args(Start))}")
+        super().__post_init__()
         if self.examples.negatives != "random" and self.start != "vectors":
             raise Usage(
                 f"{self.examples.negatives} negatives are found by vectors of the pieces, and there are none where "
@@ -104,18 +103,6 @@ PRESETS: Final[Mapping[str, Preset]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class MadeRater:
-    """A finished version."""
-
-    name: str
-    version: str
-    id: str
-    published: bool
-    report: Mapping[str, Any]
-    is_new: bool = True
-
-
 def train_rater(
     places: RaterPlaces,
     order: RaterOrder,
@@ -126,24 +113,16 @@ def train_rater(
     learn_vectors: LearnVectors | None = None,
     illustrate: Illustrate = lambda _report: {},
     again: bool = False,
-) -> MadeRater:
+) -> Made:
     """Mine, learn a vocabulary, train, measure, publish; an interrupted run goes on where it stopped.
 
     `learn_vectors` is what embeddings start from where the order asks for that; `illustrate` gives files to lie beside
     the report. Nothing is done where the published rater was made of exactly this, unless it is to be done `again`.
     """
     ground = ground_of(places.logs, order)
-    inputs = _inputs(order, ground)
-    with places.raters.writing(order.name, f"training rater {order.name}") as writer:
-        made_of = hash_of_inputs(inputs)
-        if not again and (there := _published(places.raters, order.name, made_of)) is not None:
-            left = places.cache / f"rater-{order.name}-{made_of[:12]}"
-            if left.is_dir():  # by a kill right after publishing
-                Stages(left).drop()
-            return there
-        stages = Stages.of(places.cache, f"rater-{order.name}", inputs)
+
+    def work(stages: Stages, made_of: str) -> Written:
         folder = stages.folder
-        write_json(folder / ORDER, asdict(order))
         tokenizer = prepare(ground, order, stages, places.cache, learn_vectors, progress)
         short, coded = stages.facts("short"), stages.facts("pieces")
         config = replace(order.model, vocabulary=tokenizer.vocab_size)
@@ -156,7 +135,7 @@ def train_rater(
         }
         _require_both(splits)
         trained = train(
-            first_model(config, order.training.seed, None if order.start == "random" else folder / _EMBEDDINGS),
+            first_model(config, order.training.seed, None if order.start == "random" else folder / EMBEDDINGS),
             splits["train"],
             splits["validation"],
             order.training,
@@ -180,61 +159,56 @@ def train_rater(
             "hard": _measured_on_hard(trained.model, corpus, order, folder, progress),
             "short": of_short(trained.model, order.examples, folder / _SHORT, short),
         }
-        details = {
-            "at": now(),
-            "inputs": made_of,
-            "logs": _parts(ground.logs),
-            "more_texts": _parts(ground.more_texts),
-            "shared": asdict(ground.shared),
-            "examples": asdict(order.examples),
-            "training": asdict(order.training),
-            "seconds": stages.seconds,
-        }
-        version_folder = folder / "version"
-        remove_tree(version_folder)
-        make_folder(version_folder)
+        version = version_folder(stages)
         pictures = illustrate(report)
         for file, content in pictures.items():
-            with write_aside(version_folder / file) as written:
+            with write_aside(version / file) as written:
                 written.write(content)
         name = save_rater(
-            version_folder,
+            version,
             trained.model,
             tokenizer,
             temperature=report["temperature"],
-            languages=ground.languages,
+            languages=ground.sources.languages,
             coverage=Coverage.read(coded["coverage"]),
             report=report,
-            details=details,
+            details={
+                "at": now(),
+                "inputs": made_of,
+                **ground.sources.parts,
+                "shared": asdict(ground.shared),
+                "examples": asdict(order.examples),
+                "training": asdict(order.training),
+                "seconds": stages.seconds,
+            },
             beside=list(pictures),
         )
-        version = str(stages.run("added", lambda: {"version": writer.add(version_folder)})["version"])
-        if order.publish:
-            writer.publish(version)
-        stages.drop()
-    return MadeRater(name=order.name, version=version, id=name, published=order.publish, report=report)
+        return Written(version, name, report)
+
+    return make(places.raters, places.cache, order, _inputs(order, ground), work, again=again)
 
 
 class Ground(NamedTuple):
-    """What a rater is made from: logs, further ones for their texts, languages, and which utterances count."""
+    """What a rater is made from: logs, and which utterances count."""
 
-    logs: tuple[StoredLog, ...]
-    more_texts: tuple[StoredLog, ...]
-    languages: tuple[str, ...]
+    sources: Sources
     shared: SharedSettings
+
+    @property
+    def logs(self) -> tuple[StoredLog, ...]:
+        """Those that examples are made of."""
+        return self.sources.logs
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Of these."""
+        return self.sources.languages
 
 
 def ground_of(logs: Path, order: RaterOrder) -> Ground:
     """The logs of an order, opened."""
-    opened = tuple(StoredLog.open(logs, name) for name in sorted(order.logs))
-    more = tuple(StoredLog.open(logs, name) for name in sorted(order.more_texts))
-    languages = sorted({one.language for log in opened for one in log.manifest.ingests})
-    shared = order.shared or SharedSettings.for_language(languages[0], seed=order.examples.seed)
-    return Ground(opened, more, tuple(languages), shared)
-
-
-def _parts(logs: Sequence[StoredLog]) -> dict[str, list[str]]:
-    return {log.manifest.name: [part.sha256 for part in log.manifest.parts] for log in logs}
+    sources = sources_of(logs, order)
+    return Ground(sources, order.shared or SharedSettings.for_language(sources.languages[0], seed=order.examples.seed))
 
 
 def prepare(
@@ -248,25 +222,23 @@ def prepare(
     with_short: bool = True,
 ) -> SentencePieceTokenizer:
     """All before the first batch: shared utterances as pieces, their tokenizer, what embeddings start from."""
-    (logs, more_texts, languages, shared), folder = ground, stages.folder
-    texts = (*logs, *more_texts)
+    sources, shared, folder = ground.sources, ground.shared, stages.folder
     with Engine(scratch_in(cache), memory=order.memory, threads=order.training.threads) as engine:
-        stages.run("shared", lambda: mine(engine, logs, shared, folder, progress))
+        stages.run("shared", lambda: mine(engine, sources.logs, shared, folder, progress))
         if with_short:
-            stages.run("short", lambda: _mine_short(engine, logs, shared, folder / _SHORT, progress))
-    stages.run("tokenizer", lambda: _tokenizer(texts, languages, order, folder, progress))
+            stages.run("short", lambda: _mine_short(engine, sources.logs, shared, folder / _SHORT, progress))
+    stages.run("tokenizer", lambda: learn_tokenizer(sources, order, order.examples.seed, folder, progress))
     tokenizer = open_sentencepiece(folder / TOKENIZER)
     stages.run("pieces", lambda: code(tokenizer, folder, order.model.max_tokens, progress))
     if with_short and stages.facts("short")["utterances"]:
         stages.run("short pieces", lambda: code(tokenizer, folder / _SHORT, order.model.max_tokens, progress))
-    stages.run("embeddings", lambda: _embeddings(texts, tokenizer, order, learn_vectors, folder, progress))
-    remove_tree((folder / _EMBEDDINGS).with_suffix(""))
+    learn_embeddings(sources, tokenizer, order, order.model.embedding, learn_vectors, stages, progress)
     return tokenizer
 
 
 def hard_of(corpus: Corpus, split: Split, order: RaterOrder, folder: Path, progress: Progress) -> Hard:
     """The hard negatives of one side, out of that side alone: utterances are compared by what embeddings start from."""
-    embeddings = read_embeddings(folder / _EMBEDDINGS)
+    embeddings = read_embeddings(folder / EMBEDDINGS)
     settings = HardSettings(seed=order.examples.seed)
     return hard_partners(corpus, corpus.of_split(split, order.examples), embeddings, settings, progress)
 
@@ -302,107 +274,44 @@ def resume_rater(
     *,
     learn_vectors: LearnVectors | None = None,
     illustrate: Illustrate = lambda _report: {},
-) -> MadeRater:
+) -> Made:
     """Go on with a training that was stopped, as it was ordered; the newest, if there are several."""
-    require_name("rater", name)
-    orders = sorted(places.cache.glob(f"rater-{name}-????????????/{ORDER}"), key=lambda path: path.stat().st_mtime)
-    if not orders:
-        raise NotFound(f"no training of rater {name!r} was stopped", remedy=f"refaug rater train LOG --name {name}")
-    order = _order_of(read_json(orders[-1]))
-    made_of = hash_of_inputs(_inputs(order, ground_of(places.logs, order)))
-    if not orders[-1].parent.name.endswith(made_of[:12]):
-        raise Conflict(
-            f"{', '.join((*order.logs, *order.more_texts))}: changed since the training of rater {name!r} was stopped, "
-            "so it cannot go on",
-            remedy="train anew with refaug rater train, which removes what is left of it",
-        )
+    order = stopped_order(
+        places.cache, KIND, name, _order_of, lambda order: _inputs(order, ground_of(places.logs, order))
+    )
     return train_rater(
         places, order, progress, on_now, on_epoch, learn_vectors=learn_vectors, illustrate=illustrate, again=True
     )
 
 
 def _order_of(written: Mapping[str, Any]) -> RaterOrder:
-    """What was ordered; Corrupt, if it was written by a version with other settings."""
-    try:
-        shared = written["shared"]
-        return RaterOrder(
-            **{
-                **written,
-                "logs": tuple(written["logs"]),
-                "more_texts": tuple(written["more_texts"]),
-                "model": RaterConfig(**written["model"]),
-                "examples": ExampleSettings(**written["examples"]),
-                "training": TrainConfig(**written["training"]),
-                "shared": None if shared is None else SharedSettings(**shared),
-            }
-        )
-    except (KeyError, TypeError) as error:
-        raise Corrupt(
-            f"the order of the training that was stopped cannot be read: {error}",
-            remedy="train anew with refaug rater train, which removes what is left of it",
-        ) from error
+    """What was ordered."""
+    shared = written["shared"]
+    return RaterOrder(
+        **{
+            **written,
+            "logs": tuple(written["logs"]),
+            "more_texts": tuple(written["more_texts"]),
+            "model": RaterConfig(**written["model"]),
+            "examples": ExampleSettings(**written["examples"]),
+            "training": TrainConfig(**written["training"]),
+            "shared": None if shared is None else SharedSettings(**shared),
+        }
+    )
 
 
 def _inputs(order: RaterOrder, ground: Ground) -> dict[str, Any]:
-    """What decides over the rater; not where it is trained, nor by how many threads."""
-    training = {name: value for name, value in asdict(order.training).items() if name not in ("threads", "device")}
+    """What decides over the rater."""
     return {
-        "logs": _parts(ground.logs),
-        "more_texts": _parts(ground.more_texts),
+        **ground.sources.parts,
         "languages": ground.languages,
         "shared": asdict(ground.shared),
         "model": asdict(order.model),
         "examples": asdict(order.examples),
-        "training": training,
+        "training": deciding(order.training),
         "pieces": order.pieces,
         "start": order.start,
     }
-
-
-def _published(raters: Versions, name: str, made_of: str) -> MadeRater | None:
-    """The published version, if it was made of exactly this."""
-    if raters.current(name) is None:
-        return None
-    with raters.open(name) as held:
-        manifest: dict[str, Any] = read_json(held.folder / MANIFEST)
-        if manifest.get("details", {}).get("inputs") != made_of:
-            return None
-        report: dict[str, Any] = read_json(held.folder / "report.json")
-        return MadeRater(
-            name=name, version=held.version, id=manifest["id"], published=True, report=report, is_new=False
-        )
-
-
-def _tokenizer(
-    logs: Sequence[StoredLog], languages: Sequence[str], order: RaterOrder, folder: Path, progress: Progress
-) -> Mapping[str, Any]:
-    settings = TokenizerTraining(
-        vocab_size=order.pieces, at_most=True, sample=_SENTENCES, seed=order.examples.seed, language=languages[0]
-    )
-    made = train_sentencepiece(turns_of(logs, progress), folder / TOKENIZER, settings)
-    return {"pieces": made.vocab_size, "sha256": made.sha256, "sentences": made.sentences_used}
-
-
-def _embeddings(
-    logs: Sequence[StoredLog],
-    tokenizer: SentencePieceTokenizer,
-    order: RaterOrder,
-    learn: LearnVectors | None,
-    folder: Path,
-    progress: Progress,
-) -> Mapping[str, Any]:
-    """Write what the embeddings start from, if it is not drawn."""
-    if order.start == "random":
-        return {"start": order.start}
-    if learn is None:
-        raise Usage("nobody is there to learn the vectors that embeddings are to start from", remedy="start=random")
-    wanted = VectorsWanted(
-        dimensions=order.model.embedding,
-        seed=order.training.seed,
-        threads=order.training.threads,
-        memory=order.memory,
-    )
-    return {"start": order.start, **write_embeddings(folder / _EMBEDDINGS, logs, tokenizer, wanted, learn, progress)}
 
 
 def _require_both(splits: Mapping[str, Examples]) -> None:

@@ -10,7 +10,8 @@ learns to tell right from wrong out of fewer examples.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Final, Literal, get_args
 
 import torch
@@ -47,12 +48,7 @@ class RaterConfig:
     features: Features = "texts"  # what is judged: the three vectors, or also their products with each other
 
     def __post_init__(self) -> None:
-        for name, (least, most) in _SIZES.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or not least <= value <= most:
-                raise Usage(
-                    f"a rater's {name} is {value}", remedy=f"a whole number, at least {least}, at most {most:,}"
-                )
+        require_sizes("rater", asdict(self))
         if self.features not in get_args(Features):
             raise Usage(f"a rater's features are {self.features!r}", remedy=f"one of: {', '.join(get_args(Features))}")
 
@@ -60,6 +56,21 @@ class RaterConfig:
     def judged(self) -> int:
         """How many numbers the first feed-forward layer gets."""
         return (_TEXTS + (len(_PAIRS) if self.features == "products" else 0)) * 2 * self.hidden
+
+
+def require_sizes(kind: str, sizes: Mapping[str, object]) -> None:
+    """Usage, if a network of such sizes cannot be meant."""
+    for name, (least, most) in _SIZES.items():
+        value = sizes[name]
+        if not isinstance(value, int) or not least <= value <= most:
+            raise Usage(f"a {kind}'s {name} is {value}", remedy=f"a whole number, at least {least}, at most {most:,}")
+
+
+def last_states(reader: nn.GRU, embedded: Tensor, lengths: Tensor) -> Tensor:
+    """The last state of both directions, (texts, 2 * hidden), of (texts, time, embedding), the longest text first."""
+    packed = nn.utils.rnn.pack_padded_sequence(embedded, lengths, batch_first=True)
+    _, last = reader(packed)  # (2, texts, hidden)
+    return torch.cat([last[0], last[1]], dim=1)
 
 
 class BiGRURater(nn.Module):
@@ -81,9 +92,7 @@ class BiGRURater(nn.Module):
         Padding is not read, so it changes nothing. An empty text is given as one unknown piece.
         """
         embedded = nn.functional.dropout(self.embedding(tokens), self.dropout, self.training)
-        packed = nn.utils.rnn.pack_padded_sequence(embedded, lengths, batch_first=True)
-        _, last = self.reader(packed)  # (2, texts, hidden)
-        return torch.cat([last[0], last[1]], dim=1)
+        return last_states(self.reader, embedded, lengths)
 
     def judge(self, utterances: Tensor, known: Tensor, others: Tensor) -> Tensor:
         """Logits (triplets, 2) of vectors, each (triplets, 2 * hidden)."""

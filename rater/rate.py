@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -17,13 +16,11 @@ from core.errors import Usage
 from core.text import SentencePieceTokenizer
 from rater.coverage import Coverage, unfamiliar
 from rater.model import POSITIVE, BiGRURater
+from rater.reading import CACHE_BYTES, TextReader
 
 Combine = Literal["first", "first-literal", "max", "confident", "mean"]
 Calibration = Literal["raw", "cal"]
 COMBINES: Final[tuple[str, ...]] = get_args(Combine)
-CACHE_BYTES: Final = 256 << 20
-_ENTRY: Final = 600
-_READ_AT_ONCE: Final = 256  # texts of like length
 _JUDGED_AT_ONCE: Final = 4_096  # triplets
 _HELD_AT_ONCE: Final = 32_768  # triplets whose texts' vectors are in memory, beside the cache
 
@@ -101,7 +98,13 @@ class Rater:
         self.model, self.tokenizer, self.temperature, self.spec = model.eval(), tokenizer, temperature, spec
         self.languages, self._usual = tuple(languages), usual or Coverage()
         self._threads = threads
-        self._read = _Cache(cache_bytes)
+        self._read = TextReader(
+            model.read,
+            tokenizer,
+            size=2 * model.config.hidden,
+            max_tokens=model.config.max_tokens,
+            cache_bytes=cache_bytes,
+        )
         self._lock = Lock()
 
     def rate(self, asked: Sequence[ToRate], settings: RatingSettings | None = None) -> list[list[float]]:
@@ -160,7 +163,7 @@ class Rater:
         temperature = self.temperature if calibration == "cal" else 1.0
         with self._lock, torch.inference_mode():
             torch.set_num_threads(self._threads)
-            vectors = self._vectors(list(places))
+            vectors = self._read.vectors(list(places))
             likely = [
                 torch.softmax(self._judged(vectors, rows[at : at + _JUDGED_AT_ONCE]).double() / temperature, dim=1)
                 for at in range(0, len(rows), _JUDGED_AT_ONCE)
@@ -169,59 +172,3 @@ class Rater:
 
     def _judged(self, vectors: Tensor, rows: NDArray[np.int64]) -> Tensor:
         return self.model.judge(*(vectors[torch.from_numpy(rows[:, place])] for place in range(rows.shape[1])))
-
-    def _vectors(self, texts: Sequence[str]) -> Tensor:
-        """What the network has read of each text, (texts, 2 * hidden): now, or before."""
-        vectors = torch.empty(len(texts), 2 * self.model.config.hidden)
-        new = list[int]()
-        for place, text in enumerate(texts):
-            kept = self._read.get(text)
-            if kept is None:
-                new.append(place)
-            else:
-                vectors[place] = kept
-        coded = self.tokenizer.encode_ids_batch([texts[place] for place in new])
-        order = sorted(range(len(new)), key=lambda at: -len(coded[at]))
-        for begin in range(0, len(order), _READ_AT_ONCE):
-            some = order[begin : begin + _READ_AT_ONCE]
-            read = self.model.read(*self._padded([coded[at] for at in some]))
-            for at, vector in zip(some, read, strict=True):
-                vectors[new[at]] = vector
-                self._read.put(texts[new[at]], vector.clone())
-        return vectors
-
-    def _padded(self, coded: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """Piece ids (texts, time), the longest text first, and lengths; an empty text is one unknown piece."""
-        cut = [list(ids[: self.model.config.max_tokens]) or [self.tokenizer.unk_id] for ids in coded]
-        lengths = torch.tensor([len(ids) for ids in cut])
-        tokens = torch.zeros(len(cut), int(lengths.max()), dtype=torch.int64)
-        for row, ids in enumerate(cut):
-            tokens[row, : len(ids)] = torch.tensor(ids)
-        return tokens, lengths
-
-
-class _Cache:
-    """The texts that were asked for last, in at most so many bytes."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._kept, self._held = most, OrderedDict[str, Tensor](), 0
-
-    def get(self, text: str) -> Tensor | None:
-        """What is known of a text, which becomes the newest."""
-        found = self._kept.get(text)
-        if found is not None:
-            self._kept.move_to_end(text)
-        return found
-
-    def put(self, text: str, vector: Tensor) -> None:
-        """Keep this; the oldest goes where there is no room."""
-        if text not in self._kept:
-            self._held += _bytes_of(text, vector)
-        self._kept[text] = vector
-        while self._held > self._most:
-            self._held -= _bytes_of(*self._kept.popitem(last=False))
-
-
-def _bytes_of(text: str, vector: Tensor) -> int:
-    """Roughly what an entry holds: its numbers, its text, and the objects around them."""
-    return 4 * vector.numel() + 4 * len(text) + _ENTRY

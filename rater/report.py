@@ -10,11 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from rater.examples import Corpus, Examples, ExampleSettings
-from rater.figures import calibration_error, fitted_temperature, reliability, with_temperature
+from rater.figures import auc, calibration_error, fitted_temperature, reliability, with_temperature
 from rater.hard import Hard
 from rater.mining import LEAST_UTTERANCES, open_corpus
 from rater.model import BiGRURater
-from rater.train import Answers, Trained, answers, auc
+from rater.train import Answers, Trained, answers
 
 _RATING_BINS: Final = 40
 _READ: Final = 100  # hard negatives that are looked at for how many of them would do as responses

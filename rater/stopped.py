@@ -13,14 +13,14 @@ from core.versions import Versions
 ORDER: Final = "order.json"
 
 
-def forget_stopped(raters: Versions, cache: Path, log: str) -> tuple[list[str], list[str]]:
-    """Remove the stopped trainings that have texts of a log; the raters' names, and those of trainings that run.
+def forget_stopped(networks: Versions, cache: Path, log: str) -> tuple[list[str], list[str]]:
+    """Remove the stopped trainings of a kind that have texts of a log; their names, and those of trainings that run.
 
     After a deletion none of them could go on, and they hold what was deleted. A training that runs removes its texts
     itself when it is finished.
     """
     removed, running = list[str](), list[str]()
-    for path in sorted(cache.glob(f"rater-*/{ORDER}")):
+    for path in sorted(cache.glob(f"{networks.kind}-*/{ORDER}")):
         try:
             order: dict[str, Any] = read_json(path)
             name, logs = str(order["name"]), [*order["logs"], *order.get("more_texts", [])]
@@ -29,7 +29,7 @@ def forget_stopped(raters: Versions, cache: Path, log: str) -> tuple[list[str], 
         if log not in logs:
             continue
         try:
-            with raters.writing(name, f"removing what is left of a training of rater {name}"):
+            with networks.writing(name, f"removing what is left of a training of {networks.kind} {name}"):
                 Stages(path.parent).drop()
             removed.append(name)
         except Locked:

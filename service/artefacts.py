@@ -11,5 +11,6 @@ def stored(settings: Settings) -> dict[str, Versions]:
     return {
         "index": Versions(settings.indexes, "index"),
         "rater": Versions(settings.raters, "rater"),
+        "ruber": Versions(settings.rubers, "ruber"),
         "vectors": Versions(settings.vectors, "vectors"),
     }

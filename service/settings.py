@@ -43,6 +43,11 @@ class Settings:
         return self.home / "raters"
 
     @property
+    def rubers(self) -> Path:
+        """The folder of the networks of RUBER's unreferenced part."""
+        return self.home / "rubers"
+
+    @property
     def reference_sets(self) -> Path:
         """The folder of the frozen reference sets."""
         return self.home / "reference-sets"

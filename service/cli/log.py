@@ -228,12 +228,14 @@ def _forget_stopped(context: typer.Context, log: str) -> None:
     from rater.stopped import forget_stopped  # noqa: PLC0415  only here
     from service.artefacts import stored  # noqa: PLC0415
 
-    removed, running = forget_stopped(stored(context.obj)["rater"], context.obj.cache, log)
+    kinds = stored(context.obj)
     with shown_progress(quiet=context.obj.quiet) as progress:
-        if removed:
-            progress.say(f"stopped trainings that had texts of it were removed: {', '.join(removed)}")
-        if running:
-            progress.warn(f"trainings that run have texts of it until they end: {', '.join(running)}")
+        for kind in ("rater", "ruber"):
+            removed, running = forget_stopped(kinds[kind], context.obj.cache, log)
+            if removed:
+                progress.say(f"stopped trainings that had texts of it were removed: {', '.join(removed)}")
+            if running:
+                progress.warn(f"trainings that run have texts of it until they end: {', '.join(running)}")
 
 
 def _delete_whole(logs: Path, name: str, more: bool, yes: bool, as_json: bool) -> None:

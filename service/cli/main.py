@@ -30,6 +30,8 @@ from service.cli import (
     probe,
     rater,
     refs,
+    reproduce,
+    ruber,
     score,
     sets,
     tokenizer,
@@ -66,12 +68,14 @@ index.app.command("rollback")(index_versions.rollback_command)
 index.app.command("gc")(index_versions.gc_command)
 index.app.command("remove")(index_versions.remove_command)
 app.add_typer(rater.app, name="rater")
+app.add_typer(ruber.app, name="ruber")
 app.add_typer(sets.app, name="sets")
 app.command("refs")(refs.refs_command)
 app.command("score")(score.score_command)
 app.add_typer(meta.app, name="meta")
 meta.app.command("probe")(probe.probe_command)
 app.command("diagnose")(diagnose.diagnose_command)
+app.command("reproduce")(reproduce.reproduce_command)
 app.add_typer(metrics.app, name="metrics")
 app.command("export")(transfer.export_command)
 app.command("import")(transfer.import_command)

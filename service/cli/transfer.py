@@ -18,7 +18,7 @@ from service.settings import Settings
 
 def export_command(
     context: typer.Context,
-    kind: Annotated[str, typer.Argument(help="What it is: index, rater or vectors.", metavar="KIND")],
+    kind: Annotated[str, typer.Argument(help="What it is: index, rater, ruber or vectors.", metavar="KIND")],
     artefact: Annotated[
         str, typer.Argument(help="Which one; without a version the published one.", metavar="NAME[@VERSION]")
     ],

@@ -30,9 +30,9 @@ from rater.rate import (
     Rater,
     RatingSettings,
     ToRate,
-    _bytes_of,
     combined,
 )
+from rater.reading import bytes_of
 
 MOST = 16  # pieces of a text that are read
 TEMPERATURE = 2.5
@@ -423,11 +423,11 @@ def test_a_cache_with_room_for_a_few_texts_keeps_the_last_of_them_and_ratings_ri
 ) -> None:
     asked = [to_rate(seed, 6, 2) for seed in range(12)]
     expected = [rater_of(tokenizer).rate([one])[0] for one in asked]
-    most = room * max(_bytes_of(text, torch.empty(2 * 8)) for text in TEXTS)
+    most = room * max(bytes_of(text, torch.empty(2 * 8)) for text in TEXTS)
     tight = rater_of(tokenizer, cache_bytes=most)
     for _ in range(2):
         require_close(tight.rate(asked), expected)
-        held = sum(_bytes_of(text, vector) for text, vector in tight._read._kept.items())
+        held = sum(bytes_of(text, vector) for text, vector in tight._read._kept.items())
         assert most - most / max(1, room) <= held <= most
         for one, ratings in zip(asked, expected, strict=True):
             require_close(tight.rate([one]), [ratings])
@@ -439,7 +439,7 @@ def test_a_cache_with_room_for_a_few_texts_keeps_the_last_of_them_and_ratings_ri
 
 
 def test_the_texts_that_were_asked_for_last_are_kept(tokenizer: SentencePieceTokenizer) -> None:
-    rater = rater_of(tokenizer, cache_bytes=3 * _bytes_of("green", torch.empty(2 * 8)))
+    rater = rater_of(tokenizer, cache_bytes=3 * bytes_of("green", torch.empty(2 * 8)))
 
     def ask(*texts: str) -> None:
         rater.rate([ToRate(utterance=texts[0], golds=(texts[0],), candidates=tuple(Candidate(text=t) for t in texts))])

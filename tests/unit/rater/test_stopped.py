@@ -48,3 +48,14 @@ def test_one_that_runs_keeps_its_texts_and_is_named(tmp_path: Path, raters: Vers
         other.join()
     assert found == [([], ["one"])]
     assert (folder / "shared.arrow").exists()
+
+
+def test_trainings_of_another_kind_are_its_own_affair(tmp_path: Path, raters: Versions) -> None:
+    cache = tmp_path / "cache"
+    ours, other = stopped(cache, "one", 1, "chat"), cache / "ruber-one-000000000001"
+    ours.rename(other)
+    stopped(cache, "one", 1, "chat")
+    assert forget_stopped(Versions(tmp_path / "rubers", "ruber"), cache, "chat") == (["one"], [])
+    assert (ours.exists(), other.exists()) == (True, False)
+    assert forget_stopped(raters, cache, "chat") == (["one"], [])
+    assert not ours.exists()

@@ -25,7 +25,9 @@ from torch import nn
 from core.errors import CheckFailed, Corrupt, Usage
 from core.progress import Silent
 from rater.examples import Examples, ExampleSettings, Quadruples
-from rater.train import Answers, TrainConfig, accuracy, answers, auc, rate_at, train
+from rater.figures import auc
+from rater.loop import TrainConfig, rate_at
+from rater.train import Answers, accuracy, answers, train
 
 ROOT = Path(__file__).parents[3]
 STEPS = tiny_examples()[0].batch_count()  # of an epoch of tiny_training

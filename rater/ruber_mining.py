@@ -1,0 +1,137 @@
+"""From logs to pairs as piece ids, piece by piece: no more than the arrays is in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
+
+from core.errors import BadInput, Corrupt
+from core.files import storage_errors, sync_file
+from core.pairs import text_key
+from core.progress import Progress
+from core.text import SentencePieceTokenizer
+from rater.coverage import Coverage
+from rater.orders import Sources
+from rater.ruber_examples import PairCorpus
+
+_ARRAYS: Final = ("pieces", "start", "utterance", "reply", "asked", "said", "dialogue", "first")
+_COLUMNS: Final = ("dialogue", "utterance", "response", "utterance_key", "response_key")
+_EMPTY: Final = text_key("")  # of a text of which nothing can be seen
+LEAST_PAIRS: Final = 200  # below, nothing can be learnt that holds for others
+
+
+def require_pairs(sources: Sources) -> None:
+    """BadInput, if the logs have too few pairs, before anything is done with them."""
+    found = sum(part.pairs for log in sources.logs for part in log.manifest.parts)
+    if found < LEAST_PAIRS:
+        raise BadInput(
+            f"{', '.join(log.manifest.name for log in sources.logs)}: {found:,} pairs; at least {LEAST_PAIRS} are "
+            "needed",
+            remedy="give more logs",
+        )
+
+
+class _Piece(NamedTuple):
+    """Some pairs of a log, those without an empty text."""
+
+    lengths: NDArray[np.int64]  # of their different texts
+    pieces: NDArray[np.uint16]
+    utterance: NDArray[np.int32]  # which of these texts
+    reply: NDArray[np.int32]
+    asked: NDArray[np.uint64]
+    said: NDArray[np.uint64]
+    dialogue: NDArray[np.uint64]
+
+
+def code_pairs(
+    tokenizer: SentencePieceTokenizer, sources: Sources, folder: Path, max_tokens: int, progress: Progress
+) -> Mapping[str, Any]:
+    """Write the pairs of the logs as piece ids."""
+    if tokenizer.vocab_size > np.iinfo(np.uint16).max:
+        raise BadInput(f"{tokenizer.path} has {tokenizer.vocab_size:,} pieces", remedy="at most 65,535")
+    every = sum(part.pairs for log in sources.logs for part in log.manifest.parts)
+    progress.stage("reading pairs", every, "pairs")
+    coverage, cut, found, first = Coverage(), 0, list[_Piece](), [0]
+    for log in sources.logs:
+        for batch in log.batches(_COLUMNS):
+            texts, piece = _without_empty(log.manifest.name, batch)
+            coded = tokenizer.encode_ids_batch(texts)
+            coverage += Coverage.of_pieces(tokenizer, texts, coded)
+            cut += sum(len(one) > max_tokens for one in coded)
+            coded = [one[:max_tokens] for one in coded]
+            found.append(
+                piece._replace(
+                    lengths=np.array([len(one) for one in coded], np.int64),
+                    pieces=np.fromiter(chain.from_iterable(coded), np.uint16),
+                )
+            )
+            progress.advance(batch.num_rows)
+        first.append(sum(len(piece.asked) for piece in found))
+    before = np.cumsum([0, *(len(piece.lengths) for piece in found)])
+    arrays = {
+        "pieces": _joined([piece.pieces for piece in found], np.uint16),
+        "start": np.concatenate([[0], np.cumsum(_joined([piece.lengths for piece in found], np.int64))]),
+        "utterance": _joined([piece.utterance + at for piece, at in zip(found, before, strict=False)], np.int32),
+        "reply": _joined([piece.reply + at for piece, at in zip(found, before, strict=False)], np.int32),
+        "asked": _joined([piece.asked for piece in found], np.uint64),
+        "said": _joined([piece.said for piece in found], np.uint64),
+        "dialogue": _joined([piece.dialogue for piece in found], np.uint64),
+        "first": np.array(first, np.int64),
+    }
+    for name, array in arrays.items():
+        with storage_errors(folder / name):
+            np.save(folder / f"{name}.npy", array, allow_pickle=False)
+            sync_file(folder / f"{name}.npy")
+    return {
+        "pairs": first[-1],
+        "empty": every - first[-1],
+        "dialogues": len(np.unique(arrays["dialogue"])),
+        "texts": len(arrays["start"]) - 1,
+        "pieces": len(arrays["pieces"]),
+        "cut": cut,
+        "coverage": coverage.written(),
+    }
+
+
+def _without_empty(log: str, batch: pa.RecordBatch) -> tuple[list[str], _Piece]:
+    """The different texts of some rows, and the rows by their places among them; rows with an empty text are gone."""
+    asked, said = (batch[name].to_numpy(zero_copy_only=False) for name in ("utterance_key", "response_key"))
+    batch = batch.filter(pa.array((asked != _EMPTY) & (said != _EMPTY)))
+    coded = pa.concat_arrays([batch["utterance"], batch["response"]]).dictionary_encode()
+    places = coded.indices.to_numpy(zero_copy_only=False).astype(np.int32)
+    dialogues = batch["dialogue"].dictionary_encode()
+    names = np.array([_hash(log, name) for name in dialogues.dictionary.to_pylist()], np.uint64)
+    rows = batch.num_rows
+    return coded.dictionary.to_pylist(), _Piece(
+        lengths=np.empty(0, np.int64),
+        pieces=np.empty(0, np.uint16),
+        utterance=places[:rows],
+        reply=places[rows:],
+        asked=batch["utterance_key"].to_numpy(zero_copy_only=False),
+        said=batch["response_key"].to_numpy(zero_copy_only=False),
+        dialogue=names[dialogues.indices.to_numpy(zero_copy_only=False)],
+    )
+
+
+def _hash(log: str, dialogue: str) -> int:
+    return xxh3_64_intdigest(f"{log}\0{dialogue}".encode())
+
+
+def _joined(parts: list[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
+    return np.concatenate([np.empty(0, kind), *parts]).astype(kind, copy=False)
+
+
+def open_pairs(folder: Path) -> PairCorpus:
+    """What `code_pairs` has written, mapped."""
+    try:
+        arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS}
+    except (OSError, ValueError, EOFError) as error:
+        raise Corrupt(f"{folder}: {error}", remedy="remove the folder and train again") from error
+    return PairCorpus(**arrays)

@@ -1,0 +1,378 @@
+"""`refaug ruber …`: trained to the same bits however often it is stopped, kept in versions, asked for scores."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from integration.conftest import Home
+from trainings import WarmDriver, interrupting, talk
+
+from core import ingest as ingesting
+from core.artefacts import MANIFEST, verify_files
+from core.files import read_json
+from core.ingest import IngestOrder
+from core.pairs import text_key
+from core.progress import Silent
+from core.text import normalise
+from core.versions import Versions
+from rater.examples import drawn_share
+from service.cli.main import main
+from service.ruber import open_ruber
+from service.settings import Settings
+
+SMALL = ("--preset", "small", "--epochs", "2", "--threads", "1", "--max-tokens", "12", "--pairs", "500")
+TRAIN = ("ruber", "train", "chat", *SMALL)
+SCORE = ("where do you buy your tea", "at the market", "in the old shop", "the bus was late", "")
+LEFT = ("cache", "rubers")
+
+
+@pytest.fixture(scope="module")
+def with_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a log that is long enough, one that is not, and one of a single dialogue."""
+    folder = tmp_path_factory.mktemp("with-logs")
+    talk(folder / "chat.jsonl", 240)
+    talk(folder / "short.jsonl", 20)
+    turns = [f"this is number {number} of many" for number in range(400)]
+    (folder / "alone.jsonl").write_bytes(orjson.dumps({"id": "1", "turns": turns}))
+    for name in ("chat", "short", "alone"):
+        ingesting.ingest(
+            IngestOrder(sources=(str(folder / f"{name}.jsonl"),), log=name), folder / "home/logs", Silent()
+        )
+    return folder / "home"
+
+
+@pytest.fixture(scope="module")
+def with_ruber(with_logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with a ruber, trained without an interruption."""
+    home = tmp_path_factory.mktemp("with-ruber") / "home"
+    shutil.copytree(with_logs, home)
+    assert main(["--home", str(home), "--quiet", *TRAIN]) == 0
+    return home
+
+
+@pytest.fixture
+def logged(home: Home, with_logs: Path) -> Home:
+    shutil.copytree(with_logs, home.path)
+    return home
+
+
+@pytest.fixture
+def trained(home: Home, with_ruber: Path) -> Home:
+    shutil.copytree(with_ruber, home.path)
+    return home
+
+
+@pytest.fixture
+def stopping(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
+    with interrupting(monkeypatch) as at:
+        yield at
+
+
+def version_folder(home: Path, number: int = 1) -> Path:
+    (found,) = (home / "rubers/chat").glob(f"*.{number}")
+    return found
+
+
+def weights(home: Path, number: int = 1) -> bytes:
+    return (version_folder(home, number) / "weights.safetensors").read_bytes()
+
+
+def listed(home: Home) -> list[tuple[str, str, bool]]:
+    rows = home("ruber", "list", "--json").json["rubers"]
+    return [(row["name"], row["version"].partition(".")[2], row["published"]) for row in rows]
+
+
+def scores(home: Home, ruber: str = "chat") -> list[float]:
+    result = home("ruber", "score", ruber, *SCORE, "--json")
+    assert result.code == 0, result.err
+    found: list[float] = result.json["scores"]
+    return found
+
+
+def in_cache(home: Home) -> list[str]:
+    return [path.name for path in sorted((home.path / "cache").glob("*"))]
+
+
+# ── training ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_was_trained_is_told_and_shown(trained: Home) -> None:
+    shown = trained("ruber", "show", "chat", "--json").json
+    report, details, pairs = shown["report"], shown["details"], list(trained.open().pairs())
+    assert (shown["name"], shown["version"].partition(".")[2], shown["kind"]) == ("chat", "1", "ruber")
+    assert shown["config"] == {
+        "vocabulary": report["tokenizer"]["pieces"],
+        "embedding": 64,
+        "hidden": 64,
+        "width": 128,
+        "layers": 1,
+        "max_tokens": 12,
+        "readers": 1,
+    }
+    held_out = [drawn_share(text_key(normalise(pair.utterance)), 1) < 0.05 for pair in pairs]
+    of = report["examples"]
+    assert [of[side]["pairs"] for side in ("train", "validation")] == [held_out.count(False), held_out.count(True)]
+    assert [of[side]["an_epoch"] for side in ("train", "validation")] == [500, held_out.count(True)]
+    assert [of[side]["utterances"] * 3 for side in of] == [of[side]["pairs"] for side in of]
+    assert report["texts"]["pairs"] == report["texts"]["dialogues"] == len(pairs) == 720
+    assert [sum(report["scores"][which]) for which in ("good", "wrong")] == [held_out.count(True)] * 2
+    losses = [one["validation_loss"] for one in report["epochs"]]
+    assert report["validation_loss"] == pytest.approx(min(losses), abs=1e-6)
+    assert report["best_epoch"] == 1 + losses.index(min(losses))
+    assert report["embeddings"]["start"] == "vectors"
+    assert (report["margin"], details["margin"]) == (0.5, 0.5)
+    assert details["logs"] == {"chat": [part.sha256 for part in trained.open().manifest.parts]}
+    people = [" ".join(line.split()) for line in trained("ruber", "show", "chat").out.splitlines()]
+    assert f"ranking_accuracy {report['ranking_accuracy']:.4f}" in people
+    assert f"mean_score_good {report['mean_score']['good']:.4f}" in people
+    (row,) = trained("ruber", "list", "--json").json["rubers"]
+    assert row == {
+        "name": "chat",
+        "version": shown["version"],
+        "published": True,
+        "hidden": 64,
+        "auc_good_vs_wrong": round(report["auc_good_vs_wrong"], 4),
+        "id": shown["id"][:12],
+    }
+    assert in_cache(trained) == []
+
+
+def test_the_same_command_again_does_nothing_and_other_settings_make_another_version(
+    trained: Home, with_ruber: Path
+) -> None:
+    before = trained("ruber", "show", "chat", "--json").json
+    again = trained(*TRAIN, "--json").json
+    assert (again["new"], again["id"], again["version"]) == (False, before["id"], before["version"])
+    other = trained(*TRAIN, "--readers", "2", "--margin", "0.3", "--embeddings", "random", "--json").json
+    assert (other["new"], other["published"], other["version"].partition(".")[2]) == (True, True, "2")
+    assert (other["report"]["margin"], other["report"]["embeddings"]["start"]) == (0.3, "random")
+    assert trained("ruber", "show", "chat", "--json").json["config"]["readers"] == 2
+    unpublished = trained(*TRAIN, "--again", "--no-publish", "--json").json
+    assert (unpublished["new"], unpublished["published"], unpublished["id"]) == (True, False, before["id"])
+    assert weights(trained.path, number=3) == weights(with_ruber)
+
+    day = other["version"].partition(".")[0]
+    first, second = (scores(trained, f"chat@{day}.{number}") for number in (1, 2))
+    assert scores(trained) == second != first
+    assert trained("ruber", "rollback", "chat").out == f"ruber chat@{day}.1 is published\n"
+    assert scores(trained) == first
+    assert trained("ruber", "publish", f"chat@{day}.3").out == f"ruber chat@{day}.3 is published\n"
+    removed = trained("ruber", "gc", "chat", "--keep", "0", "--json").json
+    assert removed == {"ruber": "chat", "removed": [f"{day}.1", f"{day}.2"]}
+    assert listed(trained) == [("chat", "3", True)]
+    assert scores(trained) == first
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("train", "nowhere"), 3, "no log 'nowhere'"),
+        (("train", "chat", "chat", "--name", "x"), 2, "a ruber is trained on one log or more, each named once"),
+        (("train", "chat", "--more-texts", "chat"), 2, "log chat is named twice"),
+        (("train", "chat", "--name", "../up"), 2, "'../up' is no name"),
+        (("train", "chat", "--preset", "paper"), 2, "there is no preset 'paper'"),
+        (("train", "chat", "--margin", "0"), 2, "a margin of 0"),
+        (("train", "chat", "--margin", "nan"), 2, "a margin of nan"),
+        (("train", "chat", "--readers", "3"), 2, "a ruber's readers are 3"),
+        (("train", "chat", "--pairs", "5"), 2, "5 pairs an epoch"),
+        (("train", "chat", "--learning-rate", "0"), 2, "a learning rate of 0"),
+        (("train", "chat", "--embeddings", "nonsense"), 2, "embeddings that start 'nonsense'"),
+        (("train", "chat", "--validation-share", "1.5"), 2, "1.5"),
+        (("train", "chat", "--memory", "much"), 2, "'much' is not a size"),
+        (("train", "short"), 3, "short: 60 pairs; at least 200 are needed"),
+        (("resume", "chat"), 3, "no training of ruber 'chat' was stopped"),
+        (("show", "chat"), 3, "no ruber 'chat'"),
+        (("show", "../logs"), 2, "'../logs' is no name"),
+        (("score", "chat", "a", "b"), 3, "no ruber 'chat'"),
+        (("score", "chat"), 2, "nothing is to be scored"),
+        (("score", "chat", "a"), 2, "nothing is to be scored"),
+        (("score", "chat", "a", "b", "--items", "c.jsonl"), 2, "an utterance, and --items too"),
+        (("publish", "chat"), 2, "'chat' names no version"),
+        (("rollback", "chat"), 3, "no ruber 'chat'"),
+        (("gc", "chat"), 3, "no ruber 'chat'"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_leaves_nothing_behind(
+    logged: Home, arguments: tuple[str, ...], code: int, told: str
+) -> None:
+    before = sorted(logged.path.rglob("*"))
+    result = logged("ruber", *arguments)
+    assert (result.code, told in result.err) == (code, True), result.err
+    assert [path for path in sorted(logged.path.rglob("*")) if path.name not in LEFT] == before
+
+
+def test_a_log_of_one_dialogue_has_no_reply_from_elsewhere(logged: Home, stopping: Callable[[int], None]) -> None:
+    stopping(1)  # a step would be an interrupt
+    result = logged("ruber", "train", "alone", *SMALL, "--json")
+    assert (result.code, result.error["code"]) == (3, "bad_input")
+    assert result.error["message"].startswith("no pair is left for train: of 3")
+    assert "in logs of 1 dialogues, none has a reply from another dialogue" in result.error["message"]
+    assert "give more logs" in result.error["remedy"]
+    assert listed(logged) == []
+
+
+def test_two_trainings_of_one_name_do_not_mix(logged: Home) -> None:
+    with Versions(logged.path / "rubers", "ruber").writing("chat", "training ruber chat"):
+        busy = logged(*TRAIN, "--json")
+    assert (busy.code, busy.error["code"]) == (4, "locked")
+    assert f"training ruber chat, process {os.getpid()}" in busy.error["message"]
+
+
+# ── stopping and killing ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("moment", "how"), [(1, "the same command"), (5, "resume")])
+def test_ctrl_c_keeps_what_is_done_and_the_bits_are_the_same(
+    logged: Home, with_ruber: Path, stopping: Callable[[int], None], moment: int, how: str
+) -> None:
+    stopping(moment)  # an epoch has three batches
+    stopped = logged(*TRAIN, "--json")
+    assert (stopped.code, stopped.error["code"]) == (5, "interrupted")
+    assert "goes on" in stopped.error["remedy"]
+    (left,) = in_cache(logged)
+    assert left.startswith("ruber-chat-")
+    result = logged("ruber", "resume", "chat") if how == "resume" else logged(*TRAIN)
+    assert result.code == 0, result.err
+    epochs = [line.partition(":")[0] for line in result.err.splitlines() if line.startswith("epoch ") and "AUC" in line]
+    assert epochs == [f"epoch {number}" for number in range(1 + moment // 5, 3)]
+    assert weights(logged.path) == weights(with_ruber)
+    ids = [read_json(version_folder(home) / MANIFEST)["id"] for home in (logged.path, with_ruber)]
+    assert ids[0] == ids[1]
+    assert listed(logged) == [("chat", "1", True)]
+    assert in_cache(logged) == []
+
+
+def test_a_training_does_not_go_on_with_logs_that_have_grown(
+    logged: Home, tmp_path: Path, stopping: Callable[[int], None]
+) -> None:
+    stopping(2)
+    assert logged(*TRAIN).code == 5
+    (tmp_path / "more.jsonl").write_bytes(orjson.dumps({"id": "new", "turns": ["a new day", "and a good one"]}))
+    assert logged("ingest", tmp_path / "more.jsonl", "--log", "chat").code == 0
+    result = logged("ruber", "resume", "chat", "--json")
+    assert (result.code, result.error["code"]) == (4, "conflict")
+    assert result.error["message"].startswith("chat: changed since the training of ruber 'chat' was stopped")
+
+
+def test_a_stopped_training_goes_with_what_is_deleted_from_its_log(
+    logged: Home, stopping: Callable[[int], None]
+) -> None:
+    stopping(2)
+    assert logged(*TRAIN).code == 5
+    assert in_cache(logged)
+    assert "were removed: chat" in logged("log", "delete", "chat", "--dialogue", "0").err
+    assert in_cache(logged) == []
+
+
+@pytest.fixture(scope="module")
+def killer() -> Iterator[WarmDriver]:
+    running = WarmDriver()
+    yield running
+    running.close()
+
+
+def test_a_kill_leaves_the_published_ruber_answering_and_the_same_command_finishes(
+    trained: Home, home_at: Any, killer: WarmDriver, tmp_path: Path
+) -> None:
+    command = ("--quiet", *TRAIN, "--seed", "7")
+    clean = home_at(tmp_path / "clean")
+    shutil.copytree(trained.path, clean.path)
+    code, seen = killer("--home", clean.path, *command)
+    assert code == 0
+    answers = [scores(trained), scores(clean)]
+    assert answers[0] != answers[1]
+    moments = [(kind, number) for kind in sorted(seen) for number in range(1, seen[kind] + 1)]
+    for at, (kind, number) in enumerate(random.Random(2).sample(moments, 3)):
+        home = home_at(tmp_path / f"killed-{at}")
+        shutil.copytree(trained.path, home.path)
+        assert killer("--home", home.path, *command, kind=kind, number=number)[0] == -signal.SIGKILL
+        for manifest in sorted((home.path / "rubers/chat").glob(f"*/{MANIFEST}")):
+            verify_files(manifest.parent, read_json(manifest))
+        (published,) = (version for _, version, is_published in listed(home) if is_published)
+        assert scores(home) == answers[published != "1"], (kind, number)
+        assert home(*command).code == 0
+        newest = listed(home)[-1][1]
+        assert weights(home.path, int(newest)) == weights(clean.path, 2), (kind, number)
+        assert not any(name.startswith("ruber-") for name in in_cache(home))
+
+
+# ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_replies_are_scored_by_hand(trained: Home) -> None:
+    result = trained("ruber", "score", "chat", *SCORE, "--json").json
+    opened = open_ruber(Settings(home=trained.path), "chat", threads=1)
+    assert (
+        result["ruber"]
+        == opened.spec
+        == f"chat@{version_folder(trained.path).name}#"
+        + str(trained("ruber", "show", "chat", "--json").json["id"][:12])
+    )
+    expected = opened.score([(SCORE[0], reply) for reply in SCORE[1:]]).tolist()
+    assert result["scores"] == pytest.approx(expected, abs=1e-5)
+    assert result["scores"][3] == 0
+    assert all(0 < one < 1 for one in result["scores"][:3])
+    people = trained("ruber", "score", "chat", *SCORE).out
+    for one, reply in zip(result["scores"], SCORE[1:], strict=True):
+        assert f"{one:.4f}  {reply}".rstrip() in people
+    strange = trained("ruber", "score", "chat", "where is the bus", "切符はどこで買えますか。")
+    assert "warning: the ruber does not know 12 of" in strange.err
+
+
+def test_the_replies_of_a_test_file_are_scored_item_by_item(trained: Home, tmp_path: Path) -> None:
+    items = [
+        {"id": "a", "utterance": SCORE[0], "replies": {"one": SCORE[1], "two": SCORE[3]}},
+        {"id": "b", "references": ["yes"], "replies": {"one": "no utterance here"}},
+        {"id": "c", "turns": ["hello", "who sells you milk now"], "replies": {"two": ""}},
+        {"id": "d", "utterance": SCORE[0], "replies": ["bad"]},
+    ]
+    path = tmp_path / "items.jsonl"
+    path.write_bytes(b"\n".join(map(orjson.dumps, items)))
+    result = trained("ruber", "score", "chat", "--items", path, "--json")
+    assert result.code == 0, result.err
+    by_hand = scores(trained)
+    expected = [("a", "one", by_hand[0]), ("a", "two", by_hand[2]), ("b", "one", None), ("c", "two", 0)]
+    found = result.json["replies"]
+    assert [(row["item"], row["system"]) for row in found] == [row[:2] for row in expected]
+    assert [row["score"] for row in found] == [pytest.approx(row[2], abs=1e-5) for row in expected]
+    assert "line 4, item d, replies" in result.err
+    people = [line.split() for line in trained("ruber", "score", "chat", "--items", path).out.splitlines()]
+    assert ["a", "one", f"{by_hand[0]:.4f}"] in people
+    assert ["b", "one", "-"] in people
+    assert trained("ruber", "score", "chat", "--items", path, "--strict").code == 3
+
+
+def test_a_ruber_that_was_taken_to_another_home_gives_the_same_scores(
+    trained: Home, home_at: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "chat.tar.zst"
+    assert trained("export", "ruber", "chat", file, "--json").code == 0
+    other = home_at(tmp_path / "other")
+    imported = other("import", file, "--json")
+    assert imported.code == 0, imported.err
+    assert (imported.json["kind"], imported.json["name"], imported.json["published"]) == ("ruber", "chat", True)
+    assert scores(other) == scores(trained)
+
+
+@pytest.mark.parametrize("file", ["weights.safetensors", "tokenizer.model"])
+def test_an_altered_ruber_is_named_by_what_asks_it_and_by_the_doctor(trained: Home, file: str) -> None:
+    path = version_folder(trained.path) / file
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    asked = trained("ruber", "score", "chat", *SCORE, "--json")
+    assert (asked.code, asked.error["code"]) == (3, "corrupt")
+    assert str(path) in asked.error["message"]
+    doctor = trained("doctor", "--verify", "--json")
+    assert (doctor.code, doctor.error["code"]) == (3, "corrupt")
+    (wrong,) = (one for one in doctor.json["findings"] if one["state"] == "wrong")
+    assert wrong["what"] == f"ruber chat@{path.parent.name}"
+    assert str(path) in wrong["found"]
