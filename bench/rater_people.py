@@ -7,10 +7,8 @@ replies stand in the dialogues that raters are trained on.
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import NotFound
-from core.items import item_of
 from core.log_store import StoredLog
 from core.progress import Silent
 from core.records import Item
@@ -36,6 +33,7 @@ from service.artefacts import stored
 from service.meta_records import LENGTH, ComparedMetric, MetaSettings, RatedItems
 from service.meta_rows import TakenSet
 from service.meta_scores import ScoredSet, score_set
+from service.proof.sets import read_rated
 from service.rating import open_rater, with_rater
 from service.settings import Settings
 
@@ -121,22 +119,8 @@ class IdfOverlap(SingleReferenceMetric):
 
 def rated_sets(folder: Path) -> dict[str, list[Item]]:
     """The sets as items, a line for each context; NotFound where one is not there."""
-    return {name: list(_items(folder / f"{name}.jsonl.gz")) for name in SETS}
-
-
-def _items(path: Path) -> Iterator[Item]:
-    if not path.exists():
-        raise NotFound(f"{path} is not there", remedy="give the folder with --data")
-    items = dict[str, dict[str, Any]]()
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for row in map(json.loads, lines):
-            item = items.setdefault(
-                row["context_id"],
-                {"turns": row["context"], "references": row["references"], "replies": {}, "ratings": {}},
-            )
-            item["replies"][row["system"]] = row["response"]
-            item["ratings"][row["system"]] = row.get("scores", [row["score"]])
-    return (item_of({"id": name, **values}, fallback_id=name) for name, values in items.items())
+    found = {name: read_rated(folder / f"{name}.jsonl.gz") for name in SETS}
+    return {name: [one for one in items if isinstance(one, Item)] for name, items in found.items()}
 
 
 def with_first_gold(item: Item) -> Item:
