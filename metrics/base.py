@@ -91,6 +91,7 @@ class Metric(ABC):
     info: MetricInfo
     settings: Mapping[str, str]  # every key of the signature with its value, in order
     columns: tuple[str, ...]
+    turns: int = 1  # of the dialogue before the reply, the last ones: what `utterance` of its references holds
 
     @abstractmethod
     def prepare(self, references: Sequence[References]) -> Prepared:

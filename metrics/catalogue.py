@@ -186,6 +186,14 @@ _COMBINE = Choice(
     choices=("first", "first-literal", "max", "confident", "mean"),
     help="how the rater's two answers become a rating (docs/raters.md)",
 )
+_TURNS = Number(
+    name="turns",
+    default="1",
+    least=1,
+    most=100,
+    whole=True,
+    help="turns of the dialogue that the reply is judged by, the last ones, read as one text; 1: the utterance",
+)
 _CALIBRATION = Choice(name="cal", default="raw", choices=("raw", "cal"), help="cal: with the rater's temperature")
 
 _PAPINENI = "Papineni et al. 2002, BLEU; multiple references, clipped counts"
@@ -437,6 +445,7 @@ _PLAIN = (
             Choice(name="target", default="reply", choices=("reply",), help="what is rated"),
             _COMBINE,
             _CALIBRATION,
+            _TURNS,
             Choice(
                 name="refs",
                 default="golds",

@@ -64,6 +64,7 @@ class RatedReplies(MeanMetric):
     def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
         self.info = info
         self.settings = dict(settings)
+        self.turns = int(settings["turns"])
         self._judge: Judge | None = None
 
     def bound(self, judge: Judge) -> RatedReplies:

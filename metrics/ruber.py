@@ -87,6 +87,7 @@ class Ruber(MeanMetric):
     def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
         self.referenced = _referenced(info, settings)
         self.unreferenced = _unreferenced(info, settings)
+        self.turns = self.unreferenced.turns
         self.norm = settings["norm"]
         self._blend = _BLENDS[settings["blend"]]
         self._ranges, given = _ranges(info, settings, self.unreferenced)

@@ -73,10 +73,12 @@ def references_of(references: Sequence[Reference], uses: Uses, utterance: str | 
     return References(tuple(one.text for one in kept), tuple(one for one in weights if one is not None), place)
 
 
-def references_for(
-    metric: Metric, references: Sequence[Reference], utterance: str | None = None
-) -> References | Problem:
-    """The same for all that a metric looks at: a second part of it may want other references than the first."""
+def references_for(metric: Metric, references: Sequence[Reference], turns: Sequence[str] = ()) -> References | Problem:
+    """The same for all that a metric looks at: a second part of it may want other references than the first.
+
+    `turns` are the dialogue up to the reply; the last one is the utterance, unless the metric looks at more of them.
+    """
+    utterance = " ".join(turns[-metric.turns :]) if turns else None
     found = references_of(references, metric.info.uses, utterance)
     if isinstance(found, Problem) or metric.info.beside is None:
         return found

@@ -52,7 +52,10 @@ _LEAST_DISK: Final = 2 << 30
 _LEAST_MEMORY: Final = 2 << 30
 
 _USELESS: Final = tuple(
-    f"{kind}/{begin}*" for kind in ("vectors", "vectors/*", "indexes", "indexes/*") for begin in (DELETED, IMPORTING)
+    f"{kind}{inner}/{begin}*"
+    for kind in ("vectors", "indexes", "raters", "rubers")
+    for inner in ("", "/*")
+    for begin in (DELETED, IMPORTING)
 )
 _RESUMED: Final = ("cache/*/stages.json", "cache/.staging-*", "vectors/*/.staging-*", "indexes/*/.staging-*")
 
@@ -284,7 +287,7 @@ def _logs(settings: Settings, *, verify: bool) -> Iterator[Finding]:
 
 
 def _artefacts(settings: Settings, *, verify: bool) -> Iterator[Finding]:
-    """Word vectors and indexes: every version, and which one is published."""
+    """Of every kind all versions, and which one is published."""
     for versions in stored(settings).values():
         for name in versions.names():
             yield from _published(versions, name)

@@ -149,7 +149,7 @@ class _ScoredSystems:
     @classmethod
     def of(cls, metric: Metric, items: Sequence[Item], systems: Sequence[str], progress: Progress) -> _ScoredSystems:
         """Score them; a reply that is not there is a row without a score."""
-        chosen = [references_for(metric, item.pair.references, item.pair.utterance) for item in items]
+        chosen = [references_for(metric, item.pair.references, item.pair.turns) for item in items]
         cases = [
             _case(item.replies.get(system), references)
             for system in systems

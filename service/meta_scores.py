@@ -100,16 +100,18 @@ def score_set(taken: TakenSet, metrics: Sequence[ComparedMetric], progress: Prog
 
 
 def _data(taken: TakenSet, rows: Sequence[Row], points: Points, metrics: Sequence[ComparedMetric]) -> str:
-    """Names the rows; their utterances are part of it where one of the metrics looks at them."""
+    """Names the rows; so much of their dialogues is part of it as one of the metrics looks at."""
     named = data_hash(taken.items, rows, points.by_annotator)
     if not any(one.metric.info.looks_at_utterance for one in metrics):
         return named
-    utterances = [taken.items[row.item].pair.utterance for row in rows]
-    return hashlib.sha256(orjson.dumps([named, utterances])).hexdigest()[:12]
+    turns = max(one.metric.turns for one in metrics if one.metric.info.looks_at_utterance)
+    pairs = [taken.items[row.item].pair for row in rows]
+    said = [one.utterance if turns == 1 else one.turns[-turns:] for one in pairs]
+    return hashlib.sha256(orjson.dumps([named, said])).hexdigest()[:12]
 
 
 def _scores(taken: TakenSet, metric: Metric, progress: Progress) -> _Scores:
-    found = [references_for(metric, item.pair.references, item.pair.utterance) for item in taken.items]
+    found = [references_for(metric, item.pair.references, item.pair.turns) for item in taken.items]
     cases = _cases(taken, metric)
     bound = bound_to(metric, found, cases)
     scored = score_cases(bound, cases, progress)
@@ -128,7 +130,7 @@ def _cases(taken: TakenSet, metric: Metric) -> list[Case | Problem]:
     for row in taken.rows:
         known = (row.item, id(row.references))
         if known not in found:
-            found[known] = references_for(metric, row.references, taken.items[row.item].pair.utterance)
+            found[known] = references_for(metric, row.references, taken.items[row.item].pair.turns)
         references = found[known]
         cases.append(references if isinstance(references, Problem) else Case(row.reply, references))
     return cases

@@ -365,7 +365,7 @@ def _metric_probes(
     settings: ProbeSettings,
     progress: Progress,
 ) -> MetricProbes:
-    chosen = [references_for(metric, item.pair.references, item.pair.utterance) for item in items]
+    chosen = [references_for(metric, item.pair.references, item.pair.turns) for item in items]
     cases = [
         _case(reply, references) for row in replies.values() for reply, references in zip(row, chosen, strict=True)
     ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from metrics.base import Metric
-from metrics.specification import Specification, build
+from metrics.specification import build
 from rater.rate import COMBINES, Candidate, Rater, ToRate
 from service.plotting import Plot
 from service.proof.chain import Chain
@@ -29,9 +29,10 @@ from service.proof.conditions import (
     named,
     on_whole,
     pools_of,
+    soft_match,
     whole,
 )
-from service.proof.figures import Line, Measured, measured
+from service.proof.figures import Figure, Line, Measured, measured
 from service.proof.plots import bars
 from service.proof.references import MATCHED, RATED, SHUFFLED, Pool, line_of
 from service.proof.report import IN_WORDS, Section, agreement_table, cell
@@ -75,11 +76,10 @@ def ablations_of(
 ) -> list[Ablation]:
     """All questions; `pools` are the references of the default."""
     usual = Setting(name=DEFAULT, metric=build("upsilon-bleu"), pools=pools)
-    folder = chain.vectors_folder(chain.vectors())
     combined = {one: pools_of(chain, sets, index, rater, combine=one) for one in COMBINES if one != "first"}
     return [
         _of_references(usual, sets, rater),
-        _of_aggregates(replace(usual, metric=_greedy(AGGREGATES[0], "no", str(folder))), str(folder)),
+        _of_aggregates(chain, pools),
         _of_combines(usual, combined),
         _of_smoothing(usual),
         _of_variants(usual, sets, rater),
@@ -107,30 +107,22 @@ def _of_references(usual: Setting, sets: Sequence[ProofSet], rater: Rater) -> Ab
     )
 
 
-def _greedy(aggregate: str, keep: str, folder: str) -> Metric:
-    given = (("agg", aggregate), ("keep-gold", keep), ("measure", "f"), ("weighting", "sif"), ("vectors", folder))
-    return build(Specification("upsilon-greedy", given))
-
-
-def _of_aggregates(usual: Setting, folder: str) -> Ablation:
+def _of_aggregates(chain: Chain, pools: Mapping[str, Pool]) -> Ablation:
     """υ-greedy: how scores against references become one, and whether the gold is kept in the sum."""
+    settings = [
+        Setting(
+            name=aggregate + (", keep-gold" if keep == "yes" else ""),
+            metric=soft_match(chain, **{"agg": aggregate, "keep-gold": keep}),
+            pools=pools,
+        )
+        for aggregate in AGGREGATES
+        for keep in ("no", "yes")
+    ]
     return Ablation(
         name="aggregate",
         title="υ-greedy: one score out of many, and the gold kept in the sum",
         text="The default takes the best match, each weighted; keep-gold averages that with the match of the gold.",
-        settings=[
-            usual,
-            *(
-                replace(
-                    usual,
-                    name=aggregate + (", keep-gold" if keep == "yes" else ""),
-                    metric=_greedy(aggregate, keep, folder),
-                )
-                for aggregate in AGGREGATES
-                for keep in ("no", "yes")
-                if (aggregate, keep) != (AGGREGATES[0], "no")
-            ),
-        ],
+        settings=[replace(settings[0], name=DEFAULT), *settings[1:]],
     )
 
 
@@ -260,20 +252,39 @@ def ablation_json(ablation: Ablation, found: Measured) -> dict[str, Any]:
 
 def which_matter(ablation: Ablation, found: Measured) -> Iterator[str]:
     """Which settings are surely better or worse than the default."""
-    by = _differences(ablation, found)
     for kind in KINDS:
-        changes = {one.name: by[one.name][_OVER_DEFAULT][kind][whole(found)] for one in ablation.settings[1:]}
-        better = [f"{name} ({cell(one)})" for name, one in changes.items() if change(one) == "a sure gain"]
-        worse = [f"{name} ({cell(one)})" for name, one in changes.items() if change(one) == "a sure loss"]
+        told = _changes(ablation, found, kind)
+        better = [f"{name} {cell(one)}" for name, one in told.items() if change(one) == "a sure gain"]
+        worse = [f"{name} {cell(one)}" for name, one in told.items() if change(one) == "a sure loss"]
         yield (
-            f"{ablation.title}, {IN_WORDS[kind]}, {on_whole(found)}: of {len(changes)} settings {_are(better)} surely "
-            f"better than the default, {_are(worse)} surely worse."
+            f"{ablation.title}, {IN_WORDS[kind]}, {on_whole(found)}, {len(told)} settings: surely better than the "
+            f"default {_counted(better)}; surely worse {_counted(worse)}."
         )
 
 
-def _are(names: Sequence[str]) -> str:
-    listed = f" ({'; '.join(names)})" if names else ""
-    return f"{len(names)} {'is' if len(names) == 1 else 'are'}{listed}"
+def matter_by_both(ablation: Ablation, found: Measured) -> str:
+    """Which do so by both correlations."""
+    by_kind = [_changes(ablation, found, kind) for kind in KINDS]
+    names = [one.name for one in ablation.settings[1:]]
+    better, worse = (
+        [name for name in names if all(change(told[name]) == said for told in by_kind)]
+        for said in ("a sure gain", "a sure loss")
+    )
+    kinds = " and ".join(IN_WORDS[kind] for kind in KINDS)
+    return (
+        f"{ablation.title}, {on_whole(found)}, {len(names)} settings: surely better than the default by {kinds} "
+        f"{_counted(better)}; surely worse {_counted(worse)}."
+    )
+
+
+def _changes(ablation: Ablation, found: Measured, kind: str) -> dict[str, Figure]:
+    """What each setting has over the default."""
+    by = _differences(ablation, found)
+    return {one.name: by[one.name][_OVER_DEFAULT][kind][whole(found)] for one in ablation.settings[1:]}
+
+
+def _counted(names: Sequence[str]) -> str:
+    return f"{len(names)} ({'; '.join(names)})" if names else "none"
 
 
 def ablation_section(ablation: Ablation, found: Measured) -> Section:
@@ -282,7 +293,7 @@ def ablation_section(ablation: Ablation, found: Measured) -> Section:
     title = f"{ablation.title}: beside the controls at the same settings"
     return Section(
         title=ablation.title,
-        text=[ablation.text],
+        text=[ablation.text, *which_matter(ablation, found)],
         tables=[
             agreement_table(found, ablation.title, baseline=names[0], lines=names),
             differences_table(title, found, _differences(ablation, found)),

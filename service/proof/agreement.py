@@ -20,7 +20,17 @@ from metrics.correlation import spearman as spearman_of
 from metrics.specification import build
 from service.pages import Table
 from service.plotting import Plot
-from service.proof.candidates import GREEDY, VECTORS, WORDS, Candidate, Trial, listed
+from service.proof.candidates import (
+    GREEDY,
+    GREEDY_GOLD,
+    REPLY,
+    REPLY_TO_THREE,
+    VECTORS,
+    WORDS,
+    Candidate,
+    Trial,
+    listed,
+)
 from service.proof.chain import Chain
 from service.proof.figures import Figure, Line, Measured, measured
 from service.proof.people import annotator_table, human_table
@@ -160,7 +170,7 @@ def _main_lines(trial: Trial, sets: Sequence[ProofSet]) -> _Lines:
     length = Line(
         name="length", scores={one.name: one.lengths[None] for one in trial.sets}, about="tokens of the reply"
     )
-    fixed = ("greedy, gold", "rater on the reply")
+    fixed = (GREEDY_GOLD.name, REPLY.name, REPLY_TO_THREE.name)
     return _Lines(
         lines=(
             length,

@@ -105,6 +105,12 @@ GREEDY_GOLD: Final = Candidate(
 REPLY: Final = Candidate(
     name="rater on the reply", why="needs no matching words", family="rater", metric="rater:target=reply"
 )
+REPLY_TO_THREE: Final = Candidate(
+    name="rater on the reply, three turns",
+    why="what was said before the utterance counts too",
+    family="rater",
+    metric="rater:target=reply,turns=3",
+)
 
 
 def listed() -> tuple[Candidate, ...]:
@@ -123,11 +129,12 @@ def listed() -> tuple[Candidate, ...]:
     matching = (*bleus, *greedies, *further)
     sums = [
         Candidate(
-            name=f"ranks: rater + {one.name}",
+            name=f"ranks: {judged} + {one.name}",
             why="what the rater says and what is matched are complementary",
             family="sum",
-            sum_of=(REPLY.name, one.name),
+            sum_of=(rater.name, one.name),
         )
+        for judged, rater in (("rater", REPLY), ("rater, three turns", REPLY_TO_THREE))
         for one in matching
         if one.family == "greedy" or one.metric.endswith("bp=none")
     ]
@@ -143,17 +150,18 @@ def listed() -> tuple[Candidate, ...]:
     ]
     with_words = [
         Candidate(
-            name=f"ranks: rater + {soft.name} + {hard.name}",
+            name=f"ranks: {judged} + {soft.name} + {hard.name}",
             why="what is said, how it is meant, and what people say in its place",
             family="sum",
-            sum_of=(REPLY.name, soft.name, hard.name),
+            sum_of=(rater.name, soft.name, hard.name),
         )
+        for judged, rater in (("rater", REPLY), ("rater, three turns", REPLY_TO_THREE))
         for soft in greedies
         for hard in bleus
         if soft.kind == ONE and soft.mode == hard.mode and "agg=best" in soft.metric
         if hard.kind == BEST and hard.metric.endswith("bp=none")
     ]
-    return (GREEDY_GOLD, REPLY, *matching, *sums, *triples, *with_words, *blends())
+    return (GREEDY_GOLD, REPLY, REPLY_TO_THREE, *matching, *sums, *triples, *with_words, *blends())
 
 
 def blends() -> tuple[Candidate, ...]:
@@ -164,14 +172,16 @@ def blends() -> tuple[Candidate, ...]:
     }
     return tuple(
         Candidate(
-            name=f"blend: rater + υ-greedy, {_short(mode)}, one, {name}",
+            name=f"blend: {judged} + υ-greedy, {_short(mode)}, one, {name}{', k=50' * (k == 50)}",
             why="needs no other replies to be ranked among",
             family="sum",
-            metric=f"ruber:referenced={part},unreferenced=rater,vectors={VECTORS}",
+            metric=f"ruber:referenced={part},unreferenced={rater},vectors={VECTORS}",
             kind=ONE,
             mode=mode,
+            k=k,
         )
-        for mode in (EMBEDDING, WORDS)
+        for judged, rater in (("rater", "rater"), ("rater, three turns", "rater;turns=3"))
+        for mode, k in ((EMBEDDING, 15), (WORDS, 15), (WORDS, 50))
         for name, part in parts.items()
     )
 

@@ -24,8 +24,8 @@ from service.proof.ablations import (
     ablation_json,
     ablation_section,
     ablations_of,
+    matter_by_both,
     measured_ablation,
-    which_matter,
 )
 from service.proof.chain import EVERYDAY, Chain, IndexOf
 from service.proof.conditions import (
@@ -34,6 +34,7 @@ from service.proof.conditions import (
     KINDS,
     NUMBERS,
     Differences,
+    Figures,
     K,
     change,
     differences_json,
@@ -56,6 +57,7 @@ from service.proof.report import IN_WORDS, Report, Section, agreement_table, cel
 from service.proof.sets import ProofSet
 
 _LARGE: Final = "medium"
+_EVERYTHING: Final = "the everyday logs and the large one"
 _OVER_FIRST: Final = "rated less the first step"
 
 
@@ -90,7 +92,17 @@ class Axis:
     steps: Sequence[Step]
     gaps: Sequence[str] = ()
     x_label: str = ""  # none: the steps are names rather than numbers
+    ends_at_home: int | None = None  # the last step before other domains come in; None: they never do
     kinds: tuple[str, ...] = (RATED, ONE, MATCHED)
+
+    @property
+    def compared(self) -> list[tuple[Step, Step]]:
+        """From which step to which something may have grown: what other domains add is a question of its own."""
+        first, last = self.steps[0], self.steps[-1]
+        if self.ends_at_home is None:
+            return [(first, last)]
+        middle = self.steps[self.ends_at_home]
+        return [(before, after) for before, after in ((first, middle), (middle, last)) if before is not after]
 
 
 def growth(chain: Chain, sets: Sequence[ProofSet], plan: Plan | None = None) -> Report:
@@ -117,8 +129,8 @@ def growth(chain: Chain, sets: Sequence[ProofSet], plan: Plan | None = None) -> 
         name="growth",
         title="What grows with the log, with references, vectors and raters; and what each part is good for",
         summary=[
-            *(text for axis in axes for text in _in_words(axis, found[axis.name])),
-            *(text for one in ablations for text in which_matter(one, changed[one.name])),
+            *(text for axis in axes for text in _over_metrics(axis, found[axis.name])),
+            *(matter_by_both(one, changed[one.name]) for one in ablations),
         ],
         sections=[
             *(_section(axis, found[axis.name], held[axis.name]) for axis in axes),
@@ -176,13 +188,13 @@ def _by_log(chain: Chain, sets: Sequence[ProofSet], rater: Rater, plan: Plan) ->
         parts = tuple(chain.part(log, share) for log in EVERYDAY)
         wanted[f"{100 * share:g} % of the everyday logs"] = IndexOf(name=index, parts=parts)
     if plan.with_large:
-        everything = IndexOf(name="proof-large", parts=(*chain.everyday, chain.part(_LARGE)))
-        wanted["the everyday logs and the large one"] = everything
+        wanted[_EVERYTHING] = IndexOf(name="proof-large", parts=(*chain.everyday, chain.part(_LARGE)))
     made: dict[str, Callable[[], Step]] = {
         name: lambda name=name, one=one: step(name, one)  # type: ignore[misc]
         for name, one in wanted.items()
     }
     steps, gaps = _steps(chain, sets, made)
+    at_home = [place for place, one in enumerate(steps) if one.name != _EVERYTHING]
     return Axis(
         name="log",
         title="Size of the log",
@@ -193,6 +205,7 @@ def _by_log(chain: Chain, sets: Sequence[ProofSet], rater: Rater, plan: Plan) ->
         steps=steps,
         gaps=gaps,
         x_label="pairs in the log",
+        ends_at_home=at_home[-1] if at_home else None,
     )
 
 
@@ -304,7 +317,7 @@ def held_at(axis: Axis, one: ProofSet, draws: int, seed: int) -> list[Held]:
 
 def _differences(axis: Axis, found: Measured) -> Differences:
     """What each step has over its controls, and over the first step."""
-    by = dict[str, dict[str, Mapping[str, Mapping[str, Figure]]]]()
+    by = dict[str, dict[str, Figures]]()
     for step in axis.steps:
         rated, matched = named(step.name, RATED), named(step.name, MATCHED)
         by[step.name] = {
@@ -330,22 +343,53 @@ def _axis_json(axis: Axis, found: Mapping[str, Measured], held: Mapping[str, Seq
 # ── in words, tables and plots ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _in_words(axis: Axis, found: Mapping[str, Measured]) -> Iterator[str]:
-    """Whether the last step is better than the first one, and better than its controls."""
-    first, last = axis.steps[0].name, axis.steps[-1].name
-    for name, one in found.items():
-        own, where, said = _differences(axis, one)[last], whole(one), list[str]()
-        for kind in KINDS:
-            grown = own[_OVER_FIRST][kind][where]
-            controls = [
-                f"{label} {cell(figures[kind][where])}, {verdict([figures[kind][where]])}"
-                for label, figures in own.items()
-                if label not in (_OVER_FIRST, "one less matched random")
+def _over_metrics(axis: Axis, found: Mapping[str, Measured]) -> Iterator[str]:
+    """In how many of all comparisons something grows, and stands beside its controls."""
+    count, by = len(found) * len(KINDS), {name: _differences(axis, one) for name, one in found.items()}
+    for before, after in axis.compared:
+        grown = [
+            change(less(one, named(after.name, RATED), named(before.name, RATED))[kind][whole(one)])
+            for one in found.values()
+            for kind in KINDS
+        ]
+        stands = [
+            f"{label} shown in {sum(verdict([one]) == 'shown' for one in figures)}"
+            for label in by[next(iter(by))][after.name]
+            if label != _OVER_FIRST
+            for figures in [
+                [by[name][after.name][label][kind][whole(one)] for name, one in found.items() for kind in KINDS]
             ]
-            told = f"{cell(grown)}, {change(grown)}, and there " if first != last else ""
-            said.append(f"{IN_WORDS[kind]} {told}{'; '.join(controls)}")
-        way = f"from {first} to {last}" if first != last else f"at {last}"
-        yield f"{axis.title}, {name}, {on_whole(one)}, {way}: {'. '.join(said)}."
+        ]
+        told = (
+            f"from {before.name} to {after.name} {grown.count('a sure gain')} sure gains and "
+            f"{grown.count('a sure loss')} sure losses; there"
+            if before is not after
+            else f"at {after.name}"
+        )
+        yield (
+            f"{axis.title}, rated references, {count} comparisons (metrics and correlations): {told} "
+            f"{', '.join(stands)}."
+        )
+
+
+def _in_words(axis: Axis, found: Mapping[str, Measured]) -> Iterator[str]:
+    """Whether a later step is better than an earlier one, and better than its controls."""
+    for name, one in found.items():
+        by = _differences(axis, one)
+        for before, after in axis.compared:
+            said = list[str]()
+            for kind in KINDS:
+                grown = less(one, named(after.name, RATED), named(before.name, RATED))[kind][whole(one)]
+                told = f"{cell(grown)}, {change(grown)}, and there " if before is not after else ""
+                said.append(f"{IN_WORDS[kind]} {told}{'; '.join(_controls_in_words(by[after.name], kind, whole(one)))}")
+            way = f"from {before.name} to {after.name}" if before is not after else f"at {after.name}"
+            yield f"{axis.title}, {name}, {on_whole(one)}, {way}: {'. '.join(said)}."
+
+
+def _controls_in_words(own: Mapping[str, Figures], kind: str, where: str) -> Iterator[str]:
+    for label, figures in own.items():
+        if label != _OVER_FIRST:
+            yield f"{label} {cell(figures[kind][where])}, {verdict([figures[kind][where]])}"
 
 
 def _section(axis: Axis, found: Mapping[str, Measured], held: Mapping[str, Sequence[Held]]) -> Section:
@@ -356,7 +400,7 @@ def _section(axis: Axis, found: Mapping[str, Measured], held: Mapping[str, Seque
         tables.append(differences_table(title, one, _differences(axis, one)))
     return Section(
         title=axis.title,
-        text=[axis.about],
+        text=[axis.about, *_in_words(axis, found)],
         tables=tables,
         plots=[_plot(axis, name, one, kind) for name, one in found.items() for kind in KINDS],
     )

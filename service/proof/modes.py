@@ -131,7 +131,12 @@ def retrieval_modes(chain: Chain, sets: Sequence[ProofSet], ways: Sequence[Way] 
     return Report(
         name="retrieval-modes",
         title="Ways to look for references",
-        summary=[best_over_all(found), *_best_in_words(found), *_vectors_in_words(found, ways)],
+        summary=[
+            best_over_all(found),
+            best_over_all(found, ONE),
+            *_claims_over_all(found, ways),
+            *_vectors_in_words(found, ways),
+        ],
         sections=[
             *(_section(name, one, ways) for name, one in found.items()),
             looks_section(looks),
@@ -147,7 +152,12 @@ def retrieval_modes(chain: Chain, sets: Sequence[ProofSet], ways: Sequence[Way] 
             "ways": [asdict(way) for way in ways],
             "agreement": {name: one.as_json(KINDS) for name, one in found.items()},
             "differences": {name: differences_json(_differences(one, ways)) for name, one in found.items()},
-            "best": {name: {kind: best_of(one, kind).as_json() for kind in KINDS} for name, one in found.items()},
+            "best": {
+                weights: {
+                    name: {kind: best_of(one, kind, weights).as_json() for kind in KINDS} for name, one in found.items()
+                }
+                for weights in (RATED, ONE)
+            },
             "found": {name: {way: one.as_json() for way, one in by.items()} for name, by in looks.items()},
         },
     )
@@ -179,21 +189,21 @@ class Best:
         }
 
 
-def best_of(found: Measured, kind: str) -> Best:
-    """Among the four modes, with rated references."""
-    names, where = [way.name for way in MODES if named(way.name, RATED) in found.names], whole(found)
-    figures = {name: found.figure(named(name, RATED), kind, where) for name in names}
+def best_of(found: Measured, kind: str, weights: str = RATED) -> Best:
+    """Among the four modes, with references that are rated, or worth one."""
+    names, where = [way.name for way in MODES if named(way.name, weights) in found.names], whole(found)
+    figures = {name: found.figure(named(name, weights), kind, where) for name in names}
     ranked = sorted(names, key=lambda name: -_or_least(figures[name].value))
     best, following = ranked[0], ranked[min(1, len(ranked) - 1)]
-    places = [found.names.index(named(name, RATED)) for name in names]
+    places = [found.names.index(named(name, weights)) for name in names]
     drawn = np.nan_to_num(found.drawn[kind, where][places], nan=-1.0)
     leads = np.bincount(drawn.argmax(axis=0), minlength=len(names)) / drawn.shape[1]
     return Best(
         mode=best,
         following=following,
         figure=figures[best],
-        ahead=found.difference(named(best, RATED), named(following, RATED), kind, where),
-        over_default=found.difference(named(best, RATED), named(DEFAULT.name, RATED), kind, where),
+        ahead=found.difference(named(best, weights), named(following, weights), kind, where),
+        over_default=found.difference(named(best, weights), named(DEFAULT.name, weights), kind, where),
         leads=dict(zip(names, leads.tolist(), strict=True)),
     )
 
@@ -202,32 +212,31 @@ def _or_least(value: float | None) -> float:
     return -1.0 if value is None else value
 
 
-def best_over_all(found: Mapping[str, Measured]) -> str:
+def best_over_all(found: Mapping[str, Measured], weights: str = RATED) -> str:
     """Which mode wins most often over metrics and correlations, and whether it is sure there."""
-    tried = [best_of(one, kind) for one in found.values() for kind in KINDS]
+    tried = [best_of(one, kind, weights) for one in found.values() for kind in KINDS]
     wins = Counter(best.mode for best in tried)
     [(mode, count)] = wins.most_common(1)
     won = [best for best in tried if best.mode == mode]
     ahead = sum(1 for best in won if is_sure(best.ahead))
     text = (
-        f"Of the modes {mode} has the most in {count} of {len(tried)} comparisons (metrics and correlations, rated "
-        f"references), and is surely ahead of the next one in {ahead} of them"
+        f"Of the modes, references {IN_PLOTS[weights]}, {mode} has the most in {count} of {len(tried)} comparisons "
+        f"(metrics and correlations), and is surely ahead of the next one in {ahead} of them"
     )
     if mode != DEFAULT.name:
         text += f", surely better than the default in {sum(1 for best in won if is_sure(best.over_default))}"
     return f"{text}. The best of several looks better on the sets that it was chosen on than it is."
 
 
-def _best_in_words(found: Mapping[str, Measured]) -> Iterator[str]:
-    for name, one in found.items():
-        for kind in KINDS:
-            best = best_of(one, kind)
-            surely = "surely" if is_sure(best.ahead) else "not surely"
-            yield (
-                f"{name}, {IN_WORDS[kind]}, {on_whole(one)}: with rated references {best.mode} has the most of the "
-                f"modes, {cell(best.figure)}, {surely} ahead of {best.following} ({cell(best.ahead)}); it leads in "
-                f"{100 * best.leads[best.mode]:.0f} % of the draws. {_beside_default(best)}"
-            )
+def _best_in_words(name: str, found: Measured) -> Iterator[str]:
+    for kind in KINDS:
+        best = best_of(found, kind)
+        surely = "surely" if is_sure(best.ahead) else "not surely"
+        yield (
+            f"{name}, {IN_WORDS[kind]}, {on_whole(found)}: with rated references {best.mode} has the most of the "
+            f"modes, {cell(best.figure)}, {surely} ahead of {best.following} ({cell(best.ahead)}); it leads in "
+            f"{100 * best.leads[best.mode]:.0f} % of the draws. {_beside_default(best)}"
+        )
 
 
 def _beside_default(best: Best) -> str:
@@ -259,7 +268,7 @@ def _section(name: str, found: Measured, ways: Sequence[Way]) -> Section:
     by = _differences(found, ways)
     return Section(
         title=name,
-        text=list(_claims_in_words(found, by)),
+        text=[*_best_in_words(name, found), *_claims_in_words(found, by)],
         tables=[
             agreement_table(found, f"{name}: agreement with people", baseline=GOLD_ALONE),
             differences_table(f"{name}: what each way has over its controls and over the default", found, by),
@@ -295,6 +304,20 @@ def _claims_in_words(found: Measured, by: Differences) -> Iterator[str]:
             text = f"{label}, {IN_WORDS[kind]}: shown for {len(shown)} of {len(by)} ways"
             text += f" ({'; '.join(shown)})" if shown and len(shown) < len(by) else ""
             yield text + (f"; refuted for {'; '.join(refuted)}." if refuted else ".")
+
+
+def _claims_over_all(found: Mapping[str, Measured], ways: Sequence[Way]) -> Iterator[str]:
+    """In how many of all comparisons each claim holds."""
+    tables = {name: _differences(one, ways) for name, one in found.items()}
+    for label in _CLAIMS:
+        for kind in KINDS:
+            verdicts = [
+                verdict([own[label][kind][whole(found[name])]]) for name, by in tables.items() for own in by.values()
+            ]
+            yield (
+                f"{label}, {IN_WORDS[kind]}, {len(ways)} ways with {len(found)} metrics: shown in "
+                f"{verdicts.count('shown')} of {len(verdicts)}, refuted in {verdicts.count('refuted')}."
+            )
 
 
 def _plot(name: str, found: Measured, ways: Sequence[Way], kind: str) -> Plot:

@@ -175,7 +175,7 @@ def _references(
     pair = one.items[item].pair
     further = () if extras is None else extras[item]
     kept = tuple(reference for at, reference in enumerate(further) if at not in dropped)
-    return references_for(metric, (*pair.references, *kept), pair.utterance)
+    return references_for(metric, (*pair.references, *kept), pair.turns)
 
 
 def _dropped(reply: str, further: Sequence[Reference], drop: Drop) -> frozenset[int]:

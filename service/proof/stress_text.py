@@ -38,8 +38,8 @@ def summary_of(tried: Tried, found: Sequence[Situation]) -> list[str]:
         f"Not inferior means: against the same metric with the gold alone, on the mean of the sets, a difference of at "
         f"least {short(LEAST_POINT, 2)} and a lower bound above {short(LEAST_LOW, 2)}, in Spearman and in partial "
         f"Spearman given length.",
-        f"Of {len(outcome):,} candidates {len(good):,} survive{'s' if len(good) == 1 else ''} all {len(stresses)} stresses"
-        + (f": {'; '.join(good)}." if good else "."),
+        f"Of {len(outcome):,} candidates {len(good):,} {'survives' if len(good) == 1 else 'survive'} "
+        f"all {len(stresses)} stresses" + (f": {'; '.join(good)}." if good else "."),
     ]
     if gaps := [one.name for one in stresses if one.verdicts is None]:
         said.append(f"{len(gaps)} of the stresses could not be tried, and nobody survives those: {'; '.join(gaps)}.")

@@ -11,8 +11,8 @@ import orjson
 import pytest
 import torch
 from integration.conftest import Home, Result
-from integration.test_rater_command import talk
 from raters import tiny_model
+from trainings import talk
 
 from core.text import open_sentencepiece
 from core.tokenizer_training import TokenizerTraining, train_sentencepiece
@@ -127,7 +127,7 @@ def test_replies_are_scored_by_the_rater_that_is_named(
         "target": "reply",
         "combine": combine,
         "cal": cal,
-        "refs": "golds",
+        "turns": "1", "refs": "golds",
         "rater": rater.spec,
     }
     assert "rater:" not in bleu["signature_full"]
@@ -139,7 +139,7 @@ def test_tables_name_the_rater_and_another_one_gives_other_scores(ready: Home, i
     asked = ("score", items, "-m", "rater", *ONE, *FEW, "--level", "reply", "--baseline", "a")
     one, other = (ready(*asked, "--rater", name) for name in ("chat", "other"))
     assert (one.code, other.code) == (0, 0)
-    assert f"rater|target:reply|combine:first|cal:raw|refs:golds|rater:{opened(ready).spec}|full:" in one.out
+    assert f"rater|target:reply|combine:first|cal:raw|turns:1|refs:golds|rater:{opened(ready).spec}|full:" in one.out
     assert "against a" in one.out
     assert one.out.splitlines()[2] != other.out.splitlines()[2]
 

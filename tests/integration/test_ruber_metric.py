@@ -123,7 +123,7 @@ def test_options_of_the_rater_hold_for_this_metric_too(ready: Home, items: Path)
     asked = ("score", items, "-m", f"{ROUGE},unreferenced=rater,norm=none", "--rater", "some", *ONE, *FEW, "--json")
     found = done(ready(*asked, "--combine", "max", "--calibrated"))["scores"][0]
     unreferenced = Signature.parse(found["signature"]).settings["unreferenced"]
-    assert unreferenced == "rater;target=reply;combine=max;cal=cal;refs=golds"
+    assert unreferenced == "rater;target=reply;combine=max;cal=cal;turns=1;refs=golds"
     language = done(ready(*asked, "--language", "ja"))["scores"][0]
     assert "tok=mecab" in Signature.parse(language["signature"]).settings["referenced"]
 

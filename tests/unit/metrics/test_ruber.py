@@ -373,7 +373,7 @@ def test_the_signature_has_both_parts_with_all_of_theirs_the_ranges_and_who_judg
         "blend": "arithmetic",
         "referenced": "upsilon-greedy;agg=weighted-best;keep-gold=yes;lambda=0;b=0;"
         f"vectors={vectors_name};weighting=sif;measure=mean;case=lc;tok=word",
-        "unreferenced": "rater;target=reply;combine=first;cal=raw;refs=gold",
+        "unreferenced": "rater;target=reply;combine=first;cal=raw;turns=1;refs=gold",
         "norm": "log",
         "range-ref": "0.1..0.9",
         "range-unref": "0.2..0.7",

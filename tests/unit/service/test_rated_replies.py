@@ -28,7 +28,7 @@ from metrics.resampling import resample_counts
 from metrics.specification import build
 from rater.rate import COMBINES, Candidate, Rater, RatingSettings, ToRate
 from service import reference_sets
-from service.cases import references_of
+from service.cases import references_for, references_of
 from service.evaluate import evaluate
 from service.meta import agreement
 from service.meta_records import ComparedMetric, MetaResult, MetaSettings, RatedItems
@@ -93,6 +93,24 @@ ITEMS = [item(number) for number in range(8)]
 
 
 # ── which references ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("turns", "said"), [(1, "c"), (2, "b c"), (3, "a b c"), (9, "a b c")])
+def test_it_is_judged_by_as_many_of_the_last_turns_as_it_asks_for(turns: int, said: str) -> None:
+    golds = (Reference(text="gold"),)
+    rater, blend = (
+        build(f"rater:turns={turns}"),
+        build(f"ruber:norm=none,unreferenced=rater;turns={turns},referenced=chrf"),
+    )
+
+    found = references_for(rater, golds, ["a", "b", "c"])
+
+    assert found == References(("gold",), (1.0,), 0, said)
+    beside = references_for(blend, golds, ["a", "b", "c"])
+    assert isinstance(beside, References)
+    assert beside.beside == found
+    assert references_for(rater, golds) == NO_UTTERANCE
+    assert references_for(build("chrf"), golds, ["a", "b"]) == References(("gold",), (1.0,))
 
 
 def test_it_gets_the_golds_and_the_utterance_and_nothing_that_people_or_an_index_gave() -> None:

@@ -22,6 +22,7 @@ from service.proof.ablations import (
     ablation_json,
     ablation_section,
     ablations_of,
+    matter_by_both,
     measured_ablation,
     which_matter,
     with_rated_gold,
@@ -275,7 +276,13 @@ def test_settings_that_matter_are_named() -> None:
     )
     spearman, partial = which_matter(ablation, measured)
     assert spearman == (
-        "Title, Spearman, on x: of 3 settings 1 is (better (.200 [.20, .20])) surely better than the default, "
-        "1 is (worse (-.100 [-.10, -.10])) surely worse."
+        "Title, Spearman, on x, 3 settings: surely better than the default 1 (better .200 [.20, .20]); surely worse 1 "
+        "(worse -.100 [-.10, -.10])."
     )
-    assert partial.startswith("Title, partial Spearman, on x: of 3 settings 1 is (better")
+    assert partial.startswith("Title, partial Spearman, on x, 3 settings: surely better than the default 1 (better ")
+    assert matter_by_both(ablation, measured) == (
+        "Title, on x, 3 settings: surely better than the default by Spearman and partial Spearman 1 (better); surely "
+        "worse 1 (worse)."
+    )
+    [said, _] = which_matter(replace(ablation, settings=ablation.settings[::3]), measured)
+    assert said == "Title, Spearman, on x, 1 settings: surely better than the default none; surely worse none."

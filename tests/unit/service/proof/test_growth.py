@@ -171,10 +171,28 @@ def test_growth_is_said_by_the_difference_of_the_last_step_and_the_first(report:
     differences = report.data["axes"]["k"]["differences"][CLOSEST]
     one = differences["k = 30"]["rated less the first step"]["partial-spearman"]["mean"]
     word = "a sure gain" if one["low"] > 0 else "a sure loss" if one["high"] < 0 else "no sure change"
-    [said] = [text for text in report.summary if text.startswith(f"Number of references, {CLOSEST}")]
+    said = report.sections[1].text[1]
+    assert said.startswith(f"Number of references, {CLOSEST}")
     assert "from k = 1 to k = 30" in said
     assert f"{word}, and there rated less gold alone" in said
+    logs = [text for text in report.sections[0].text if text.startswith(f"Size of the log, {CLOSEST}")]
+    assert "from 50 % of the everyday logs to 100 % of the everyday logs: " in logs[0]
+    assert "from 100 % of the everyday logs to the everyday logs and the large one: " in logs[1]
+    assert len(logs) == 2
     assert differences["k = 1"]["rated less the first step"]["spearman"]["mean"]["value"] == 0
+
+
+def test_gains_are_counted_over_metrics(report: Report) -> None:
+    by_metric = [one["k = 30"] for one in report.data["axes"]["k"]["differences"].values()]
+    grown = [one["rated less the first step"][kind]["mean"] for one in by_metric for kind in KINDS]
+    stands = [one["rated less gold alone"][kind]["mean"] for one in by_metric for kind in KINDS]
+    gains, losses = sum(one["low"] > 0 for one in grown), sum(one["high"] < 0 for one in grown)
+    [said] = [text for text in report.summary if text.startswith("Number of references")]
+    assert said.startswith(
+        "Number of references, rated references, 8 comparisons (metrics and correlations): from k = 1 to k = 30 "
+        f"{gains} sure gains and {losses} sure losses; there rated less gold alone shown in "
+        f"{sum(one['low'] > 0 for one in stands)}, "
+    )
 
 
 def test_each_axis_has_its_tables_and_plots(report: Report) -> None:
@@ -187,9 +205,9 @@ def test_each_axis_has_its_tables_and_plots(report: Report) -> None:
     ]
     for name, section in zip(("log", "k", "width", "rater"), axes, strict=True):
         assert [plot.file for plot in section.plots] == [
-            f"growth-{name}-{number}-{kind}.png" for number in (1, 2, 3) for kind in KINDS
+            f"growth-{name}-{number}-{kind}.png" for number in (1, 2, 3, 4) for kind in KINDS
         ]
-        assert len(section.tables) == 1 + 2 * 3
+        assert len(section.tables) == 1 + 2 * 4
 
 
 def test_the_rater_that_nobody_trained_is_named(report: Report) -> None:

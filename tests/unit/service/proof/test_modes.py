@@ -117,7 +117,7 @@ def test_ways_that_differ_find_other_references(report: Report) -> None:
 
 
 def test_every_way_has_every_metric_weight_and_control_with_an_interval(report: Report) -> None:
-    assert len(report.data["agreement"]) == 3
+    assert len(report.data["agreement"]) == 4
     for found in report.data["agreement"].values():
         assert set(found["figures"]) == {GOLD_ALONE} | {
             f"{way.name}, {kind}" for way in WAYS for kind in ("rated", "one", "shuffled", "matched")
@@ -165,9 +165,9 @@ def test_the_same_proof_says_the_same_again(chain: TinyChain, sets: list[ProofSe
 
 def test_each_metric_has_tables_and_plots_and_what_is_found_has_a_row_a_way(report: Report) -> None:
     *metrics, looks, scored = report.sections
-    assert [len(one.tables) for one in metrics] == [2] * 3
+    assert [len(one.tables) for one in metrics] == [2] * 4
     files = [plot.file for one in metrics for plot in one.plots]
-    assert files == [f"modes-{number}-{kind}.png" for number in (1, 2, 3) for kind in KINDS]
+    assert files == [f"modes-{number}-{kind}.png" for number in (1, 2, 3, 4) for kind in KINDS]
     assert [[row[0] for row in table.rows] for table in looks.tables] == [[way.name for way in WAYS]] * 2
     assert scored.tables[0].rows[0][0] == GOLD_ALONE
 
@@ -184,7 +184,20 @@ def test_a_set_for_which_nothing_is_found_is_a_gap(chain: TinyChain, sets: list[
 def test_with_one_set_its_figures_are_the_whole(chain: TinyChain, sets: list[ProofSet]) -> None:
     found = retrieval_modes(chain, sets[:1], ways=(WAYS[0], WAYS[4]))
     assert set(found.data["agreement"][CLOSEST]["figures"][GOLD_ALONE]["spearman"]) == {"first"}
-    assert all("on first" in one for one in found.summary[1:7])
+    assert all("on first" in one.text[0] for one in found.sections[:4])
+
+
+def test_claims_are_counted_over_ways_and_metrics(report: Report) -> None:
+    figures = [
+        own["rated less matched random"]["spearman"]["mean"]
+        for by in report.data["differences"].values()
+        for own in by.values()
+    ]
+    shown, refuted = sum(one["low"] > 0 for one in figures), sum(one["high"] < 0 for one in figures)
+    assert (
+        f"rated less matched random, Spearman, 8 ways with 4 metrics: shown in {shown} of 32, refuted in {refuted}."
+        in report.summary
+    )
 
 
 # ── which is best ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -237,7 +250,7 @@ def test_the_best_mode_is_named_with_the_next_one_and_how_often_it_leads(ranked:
 def test_over_all_metrics_the_mode_that_wins_most_often_is_named(ranked: Measured) -> None:
     said = best_over_all({"one": ranked, "other": ranked})
     assert said.startswith(
-        "Of the modes bm25-utterance has the most in 4 of 4 comparisons (metrics and correlations, rated references), "
+        "Of the modes, references rated, bm25-utterance has the most in 4 of 4 comparisons (metrics and correlations), "
         "and is surely ahead of the next one in 0 of them, surely better than the default in 0. "
     )
     higher = np.array([[0.0], [0.0], [1.0], [0.0]])
