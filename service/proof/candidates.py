@@ -113,6 +113,18 @@ REPLY_TO_THREE: Final = Candidate(
 )
 
 
+GREEDY_BY_WORDS: Final = _greedy_best("f", 50)
+RECOMMENDED: Final = Candidate(
+    name="blend: rater, three turns + υ-greedy, words, one, best, k=50",
+    why="needs no other replies to be ranked among",
+    family="sum",
+    metric=f"ruber:referenced=upsilon-greedy;agg=best;{_GREEDY_PART},unreferenced=rater;turns=3,vectors={VECTORS}",
+    kind=ONE,
+    mode=WORDS,
+    k=50,
+)
+
+
 def listed() -> tuple[Candidate, ...]:
     """All of them, in the order in which they were thought of; those without sums first."""
     kinds, modes = (ONE, RATED, BEST), (EMBEDDING, WORDS)

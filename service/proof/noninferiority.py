@@ -54,12 +54,12 @@ def gold_alone(candidate: Candidate, known: Mapping[str, Candidate]) -> Candidat
     """What a candidate is held to: the same metric with nothing but the gold.
 
     A sum is held to what it matches with. The rater on the reply has no form of its own without a rater; it is held to
-    soft matches with the gold.
+    soft matches with the gold, and so is a blend of both.
     """
     if candidate.sum_of:
         matching = [known[name] for name in candidate.sum_of if known[name].family != "rater"]
         return gold_alone(matching[-1], known) if matching else GREEDY_GOLD
-    if candidate.family in ("rater", "greedy"):  # whatever the aggregate, of one reference it is the same
+    if candidate.family in ("rater", "greedy") or "greedy" in candidate.metric:  # of one reference, all are the same
         return GREEDY_GOLD
     return replace(candidate, name=f"{candidate.name}: gold alone", why="what it is held to", kind=GOLD, parrot=False)
 
@@ -68,7 +68,7 @@ def asks_rater(candidate: Candidate, known: Mapping[str, Candidate]) -> bool:
     """Whether another rater would give other scores."""
     if candidate.sum_of:
         return any(asks_rater(known[name], known) for name in candidate.sum_of)
-    return candidate.family == "rater" or candidate.kind in (RATED, BEST)
+    return candidate.family == "rater" or candidate.kind in (RATED, BEST) or "unreferenced=rater" in candidate.metric
 
 
 @dataclass(frozen=True, kw_only=True)

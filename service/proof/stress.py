@@ -13,7 +13,17 @@ from typing import Any, Final
 
 from core.errors import BadInput
 from indexer.queries import Mode
-from service.proof.candidates import EMBEDDING, GREEDY, GREEDY_GOLD, REPLY, Candidate, Trial
+from service.proof.candidates import (
+    EMBEDDING,
+    GREEDY,
+    GREEDY_BY_WORDS,
+    GREEDY_GOLD,
+    RECOMMENDED,
+    REPLY,
+    REPLY_TO_THREE,
+    Candidate,
+    Trial,
+)
 from service.proof.chain import ELSEWHERE, EVERYDAY, Chain, IndexOf
 from service.proof.figures import measured
 from service.proof.found import require_found
@@ -66,6 +76,15 @@ TRIED: Final = (
         family="sum",
         sum_of=(REPLY.name, GREEDY_GOLD.name, "υ-greedy, best"),
     ),
+    REPLY_TO_THREE,
+    GREEDY_BY_WORDS,
+    Candidate(
+        name="ranks: rater, three turns + υ-greedy, words",
+        why="the best of the sums on the sets at hand",
+        family="sum",
+        sum_of=(REPLY_TO_THREE.name, GREEDY_BY_WORDS.name),
+    ),
+    RECOMMENDED,
 )
 
 

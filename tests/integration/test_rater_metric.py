@@ -127,7 +127,8 @@ def test_replies_are_scored_by_the_rater_that_is_named(
         "target": "reply",
         "combine": combine,
         "cal": cal,
-        "turns": "1", "refs": "golds",
+        "turns": "1",
+        "refs": "golds",
         "rater": rater.spec,
     }
     assert "rater:" not in bleu["signature_full"]

@@ -10,7 +10,8 @@ from pathlib import Path
 import orjson
 import pytest
 from integration.conftest import Home
-from integration.test_rater_command import ASKS, THINGS, WHEN, in_cache, talk
+from integration.test_rater_command import in_cache
+from trainings import ASKS, THINGS, WHEN, talk
 
 from core import ingest as ingesting
 from core.ingest import IngestOrder

@@ -28,7 +28,8 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _COMMANDS = (
-    "ingest|log|tokenizer|demo-log|vectors|index|rater|sets|refs|export|import|score|meta|diagnose|metrics|doctor"
+    "ingest|log|tokenizer|demo-log|vectors|index|rater|ruber|sets|refs|export|import|score|meta|diagnose|reproduce|"
+    "metrics|doctor"
 )
 _INDENTED = re.compile(r"^(?: {4}.*\n)+", re.MULTILINE)
 
@@ -129,7 +130,8 @@ def test_commands_and_options_named_in_running_text_exist(path: Path) -> None:
         words = span.split()
         if words[0] == "refaug" and len(words) > 1 and not words[1].startswith("-"):
             of_a_group = (
-                words[1] in ("log", "tokenizer", "metrics", "vectors", "index", "rater", "sets") and len(words) > 2
+                words[1] in ("log", "tokenizer", "metrics", "vectors", "index", "rater", "ruber", "sets")
+                and len(words) > 2
             )
             names = words[1:3] if of_a_group else words[1:2]
             variants = [[*names[:-1], last] for last in names[-1].split("|")]
