@@ -64,6 +64,7 @@ DEEP: Final = 100  # references that are retrieved; conditions take the first of
 _DRAWN: Final = 50_000  # replies that controls are drawn from
 _WIDTH: Final = 200  # of the word vectors
 _EPOCHS: Final = 15  # of theirs
+_PAIRS: Final = 80_000  # an epoch, drawn anew for each, of a ruber
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,7 +317,7 @@ class Chain:
             logs=self.logs(parts or self.everyday),
             more_texts=self.logs((self.part("medium"),)),
             model=RuberConfig(embedding=sizes.embedding, hidden=sizes.hidden, width=sizes.width, layers=sizes.layers),
-            pairs=PairSettings(batch=sizes.batch, seed=seed),
+            pairs=PairSettings(batch=sizes.batch, seed=seed, limit=_PAIRS),
             training=TrainConfig(
                 epochs=self.settings.epochs or sizes.epochs,
                 decay=sizes.decay,

@@ -175,7 +175,7 @@ def _steps(
 
 
 def _by_log(chain: Chain, sets: Sequence[ProofSet], rater: Rater, plan: Plan) -> Axis:
-    """Indexes of ever more of the logs; vectors and rater stay those of all."""
+    """Indexes of ever more of the logs; vectors and rater stay those of the whole everyday logs."""
 
     def step(name: str, wanted: IndexOf) -> Step:
         index = chain.index(wanted)
@@ -199,8 +199,8 @@ def _by_log(chain: Chain, sets: Sequence[ProofSet], rater: Rater, plan: Plan) ->
         name="log",
         title="Size of the log",
         about=(
-            "Only the log that references are looked for in grows: word vectors and rater are those of all logs, and "
-            "random replies come from the everyday logs at every step. The large log adds other domains."
+            "Only the log that references are looked for in grows: at every step word vectors and rater are those of "
+            "the whole everyday logs, and random replies come from these. The large log adds other domains."
         ),
         steps=steps,
         gaps=gaps,

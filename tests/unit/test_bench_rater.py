@@ -17,6 +17,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.items import item_of
 from core.progress import Silent
 from core.text import SentencePieceTokenizer, open_sentencepiece
 from core.tokenizer_training import TokenizerTraining, train_sentencepiece
@@ -202,7 +203,7 @@ def items(bench: SimpleNamespace) -> list[Any]:
         return " ".join(rng.choice(WORDS, rng.integers(2, 8)))
 
     return [
-        bench.people.item_of(
+        item_of(
             {
                 "turns": [text()],
                 "references": [text(), text()],
