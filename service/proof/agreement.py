@@ -36,7 +36,7 @@ from service.proof.figures import Figure, Line, Measured, measured
 from service.proof.people import annotator_table, human_table
 from service.proof.plots import bars
 from service.proof.references import GOLD, KINDS, MATCHED, ONE, RATED, SHUFFLED, Drop, line_of
-from service.proof.report import IN_WORDS, Report, Section, agreement_table, cell
+from service.proof.report import IN_WORDS, Report, Section, agreement_table, cell, verdict
 from service.proof.selection import Selected, select
 from service.proof.sets import Mask, ProofSet
 
@@ -285,24 +285,13 @@ def _claims_table(controls: Mapping[str, Measured]) -> Table:
         [
             f"{name}: {claim}",
             *(cell(found.difference(above, below, kind)) for kind in ("spearman", PARTIAL)),
-            _verdict([found.difference(above, below, kind) for kind in ("spearman", PARTIAL)]),
+            verdict([found.difference(above, below, kind) for kind in ("spearman", PARTIAL)]),
         ]
         for name, found in controls.items()
         for claim, (above, below) in _CLAIMS.items()
     ]
     columns = ("claim", "difference of Spearman, mean", "of partial Spearman, mean", "verdict")
     return Table(title="Claims", columns=columns, rows=rows, notes=("not shown: the interval holds 0",))
-
-
-def _verdict(differences: Sequence[Figure]) -> str:
-    """What both kinds of correlation allow to be said."""
-    sure = [one.low is not None and one.low > 0 for one in differences]
-    against = [one.high is not None and one.high < 0 for one in differences]
-    if all(sure):
-        return "shown"
-    if any(against):
-        return "refuted"
-    return "shown for one of the two" if any(sure) else "not shown"
 
 
 def _claims_in_words(controls: Mapping[str, Measured]) -> Iterator[str]:
@@ -417,12 +406,12 @@ def _summary(whole: Measured, controls: Mapping[str, Measured]) -> Iterator[str]
     yield (
         f"The best of ours, out of fold: Spearman {_by_set(whole, OURS, 'spearman')}; partial, given length, "
         f"{_by_set(whole, OURS, PARTIAL)}. Above BLEU with one reference at its own best setting by "
-        f"{cell(less['spearman'])}, partial {cell(less[PARTIAL])}: {_verdict(list(less.values()))}."
+        f"{cell(less['spearman'])}, partial {cell(less[PARTIAL])}: {verdict(list(less.values()))}."
     )
     yield f"υBLEU, its setting chosen out of fold: Spearman {_by_set(whole, BLEU_OURS, 'spearman')}."
     for claim, (above, below) in _CLAIMS.items():
         verdicts = {
-            name: _verdict([found.difference(above, below, kind) for kind in ("spearman", PARTIAL)])
+            name: verdict([found.difference(above, below, kind) for kind in ("spearman", PARTIAL)])
             for name, found in controls.items()
         }
         yield f"That {claim}: " + "; ".join(f"{name}: {verdict}" for name, verdict in verdicts.items()) + "."
