@@ -32,7 +32,7 @@ from service.proof.candidates import (
     listed,
 )
 from service.proof.chain import Chain
-from service.proof.figures import Figure, Line, Measured, measured
+from service.proof.figures import Line, Measured, measured
 from service.proof.people import annotator_table, human_table
 from service.proof.plots import bars
 from service.proof.references import GOLD, KINDS, MATCHED, ONE, RATED, SHUFFLED, Drop, line_of

@@ -38,12 +38,12 @@ from indexer.train_vectors import VectorsOrder, train_vectors
 from metrics.base import Metric
 from metrics.model_scores import RelevantReplies
 from rater.examples import ExampleSettings
-from rater.making import PRESETS, RaterOrder, train_rater
+from rater.making import PRESETS, Preset, RaterOrder, train_rater
 from rater.model import RaterConfig
 from rater.rate import Rater, RatingSettings
 from rater.ruber_examples import PairSettings
 from rater.ruber_making import PRESETS as RUBER_PRESETS
-from rater.ruber_making import RuberOrder, train_ruber
+from rater.ruber_making import RuberOrder, RuberPreset, train_ruber
 from rater.ruber_model import RuberConfig
 from rater.train import TrainConfig
 from service.artefacts import stored
@@ -291,13 +291,7 @@ class Chain:
                 limit=positives,
                 negatives=negatives,  # type: ignore[arg-type]
             ),
-            training=TrainConfig(
-                epochs=self.settings.epochs or sizes.epochs,
-                decay=sizes.decay,
-                dropout=sizes.dropout,
-                seed=seed,
-                threads=self.settings.threads,
-            ),
+            training=self._training(sizes, seed),
             pieces=sizes.pieces,
             start=sizes.start,
             memory=self.settings.memory,
@@ -309,6 +303,15 @@ class Chain:
         self._raters[name] = opened
         return opened
 
+    def _training(self, sizes: Preset | RuberPreset, seed: int) -> TrainConfig:
+        return TrainConfig(
+            epochs=self.settings.epochs or sizes.epochs,
+            decay=sizes.decay,
+            dropout=sizes.dropout,
+            seed=seed,
+            threads=self.settings.threads,
+        )
+
     def ruber(self, parts: Sequence[Part] = (), *, name: str = "proof") -> str:
         """A ruber of some logs, by default of the everyday ones, its vocabulary of the large one as well."""
         sizes, seed = RUBER_PRESETS[self.settings.preset], self.settings.seed
@@ -318,13 +321,7 @@ class Chain:
             more_texts=self.logs((self.part("medium"),)),
             model=RuberConfig(embedding=sizes.embedding, hidden=sizes.hidden, width=sizes.width, layers=sizes.layers),
             pairs=PairSettings(batch=sizes.batch, seed=seed, limit=_PAIRS),
-            training=TrainConfig(
-                epochs=self.settings.epochs or sizes.epochs,
-                decay=sizes.decay,
-                dropout=sizes.dropout,
-                seed=seed,
-                threads=self.settings.threads,
-            ),
+            training=self._training(sizes, seed),
             pieces=sizes.pieces,
             start=sizes.start,
             memory=self.settings.memory,
