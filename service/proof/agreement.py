@@ -97,6 +97,7 @@ def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
                 agreement_table(whole, "Fair rows, Pearson", kinds=("pearson",), baseline=BLEU_AT_BEST),
                 human_table(sets),
                 annotator_table(single, found.lines),
+                _zeros_table(_zeros(found.lines, single), single),
             ],
             plots=[_overview(whole)],
         ),
@@ -450,6 +451,16 @@ def _zeros(lines: Sequence[Line], sets: Sequence[ProofSet]) -> dict[str, dict[st
         for line in lines
     }
     return {name: share for name, share in shares.items() if any(share.values())}
+
+
+def _zeros_table(zeros: Mapping[str, Mapping[str, float]], sets: Sequence[ProofSet]) -> Table:
+    rows = [[name, *(f"{100 * shares[one.name]:.1f} %" for one in sets)] for name, shares in zeros.items()]
+    return Table(
+        title="Scores that are 0",
+        columns=("line", *(one.name for one in sets)),
+        rows=rows,
+        notes=("of the fair rows, for the lines that have any: replies that a metric gives 0 it does not tell apart",),
+    )
 
 
 # ── plots ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -19,7 +19,7 @@ import orjson
 
 from core.engine import Engine, scratch_in
 from core.errors import Conflict, Corrupt, NotFound, Usage
-from core.files import make_folder, sha256_of, write_aside
+from core.files import make_folder, read_json, sha256_of, write_aside, write_json
 from core.ingest import ingest
 from core.ingest_order import IngestOrder
 from core.items import item_json, read_items
@@ -137,7 +137,7 @@ class Chain:
 
     def __init__(self, home: Settings, settings: ProofSettings, progress: Progress) -> None:
         self.home, self.settings, self.progress = home, settings, progress
-        self.seconds = dict[str, float]()  # of what was done here, by name
+        self.seconds = dict[str, float]()  # of artefacts when they were made, of the rest in this run
         self.made = dict[str, str]()  # what was used, as signatures name it
         self._raters = dict[str, Rater]()
         self._samples = dict[Sequence[Part], Drawn]()
@@ -226,9 +226,9 @@ class Chain:
                 dimensions=width, epochs=_EPOCHS, seed=self.settings.seed, threads=self.settings.threads
             ),
         )
-        with self._timed(f"vectors {name}"):
-            made = train_vectors(places_of(self.home), order, self.progress)
-        self.made[f"vectors {name}"] = f"{made.name}@{made.version}#{made.sha256[:12]}"
+        began = perf_counter()
+        made = train_vectors(places_of(self.home), order, self.progress)
+        self._note(f"vectors {name}", f"{made.name}@{made.version}#{made.sha256[:12]}", began, is_new=made.is_new)
         return f"{made.name}@{made.version}"
 
     def vectors_folder(self, spec: str) -> Path:
@@ -248,10 +248,11 @@ class Chain:
             memory=self.settings.memory,
             seed=self.settings.seed,
         )
-        with self._timed(f"index {wanted.name}"):
-            built = build_index(places_of(self.home), order, self.progress)
+        began = perf_counter()
+        built = build_index(places_of(self.home), order, self.progress)
         folder = stored(self.home)["index"].folder(built.name, built.version)
-        self.made[f"index {wanted.name}"] = f"{built.name}@{built.version}#{IndexManifest.read(folder).id[:12]}"
+        spec = f"{built.name}@{built.version}#{IndexManifest.read(folder).id[:12]}"
+        self._note(f"index {wanted.name}", spec, began, is_new=built.is_new)
         return f"{built.name}@{built.version}"
 
     def main_index(self) -> str:
@@ -296,10 +297,10 @@ class Chain:
             start=sizes.start,
             memory=self.settings.memory,
         )
-        with self._timed(f"rater {name}"):
-            made = train_rater(rater_places(self.home), order, self.progress, learn_vectors=learn_piece_vectors)
+        began = perf_counter()
+        made = train_rater(rater_places(self.home), order, self.progress, learn_vectors=learn_piece_vectors)
         opened = open_rater(self.home, f"{made.name}@{made.version}", threads=self.settings.threads)
-        self.made[f"rater {name}"] = opened.spec
+        self._note(f"rater {name}", opened.spec, began, is_new=made.is_new)
         self._raters[name] = opened
         return opened
 
@@ -326,9 +327,9 @@ class Chain:
             start=sizes.start,
             memory=self.settings.memory,
         )
-        with self._timed(f"ruber {name}"):
-            made = train_ruber(ruber_places(self.home), order, self.progress, learn_vectors=learn_piece_vectors)
-        self.made[f"ruber {name}"] = f"{made.name}@{made.version}#{made.id[:12]}"
+        began = perf_counter()
+        made = train_ruber(ruber_places(self.home), order, self.progress, learn_vectors=learn_piece_vectors)
+        self._note(f"ruber {name}", f"{made.name}@{made.version}#{made.id[:12]}", began, is_new=made.is_new)
         return f"{made.name}@{made.version}"
 
     def blended(self, metric: Metric, index: str, rater: Rater, augmenting: AugmentSettings | None = None) -> Metric:
@@ -432,6 +433,18 @@ class Chain:
         return one.of_rows(lambda row: known[int(one.item[row])])
 
     # ── time ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _note(self, name: str, spec: str, began: float, *, is_new: bool) -> None:
+        """An artefact as signatures name it, and the seconds that it took when it was made."""
+        self.made[name] = spec
+        path = self.home.cache / "reproduce" / "seconds.json"
+        known = dict(read_json(path)) if path.exists() else {}
+        if is_new:
+            known[spec] = round(perf_counter() - began, 1)
+            make_folder(path.parent)
+            write_json(path, known)
+        if spec in known:
+            self.seconds[name] = float(str(known[spec]))
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
