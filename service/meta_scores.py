@@ -8,6 +8,7 @@ been spared the hard ones; but a metric without a single score is left out itsel
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from core.errors import BadInput
 from core.progress import Progress
-from core.text import get_tokenizer
+from core.text import default_tokenizer, get_tokenizer
 from metrics.agreement import RatedSet
 from metrics.base import Floats, Metric, Problem, References
 from metrics.signature import Signature
@@ -27,8 +28,12 @@ from service.cases import Case, bound_to, references_for, score_cases
 from service.meta_records import ComparedMetric, GoldRows, GoldScore, Points
 from service.meta_rows import Row, TakenSet, data_hash
 
-LENGTH_TOKENIZER: Final = "word"
+LENGTH_TOKENIZER: Final = "word"  # what lengths are counted in, where texts are not Japanese
 _NAMED_REASONS: Final = 3
+# Hiragana, Katakana and its half-width forms, each with the long mark that both are written with.
+_KANA: Final = re.compile("[\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f]")
+_HAN: Final = re.compile("[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff]")
+_LEAST_KANA: Final = 0.1  # of kana and Han together: Chinese has next to none, and `word` is its tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,9 +153,23 @@ def _by_code(scores: _Scores, rows: Iterable[int]) -> dict[str, int]:
     return dict(Counter(scores.problems[row].code for row in rows if row in scores.problems))
 
 
+def length_tokenizer(texts: Iterable[str]) -> str:
+    """Name the tokenizer that lengths of these texts are counted in: MeCab's words, if most letters are Japanese.
+
+    Items do not say their language, and a sentence without spaces would be one word. All texts decide together, so
+    that lengths in a set can be compared, and a ツ in an English one changes nothing.
+    """
+    text = "".join(texts)
+    kana, letters = len(_KANA.findall(text)), sum(map(str.isalpha, text))
+    japanese = kana + len(_HAN.findall(text)) if kana else 0
+    is_japanese = 2 * japanese > letters and kana >= _LEAST_KANA * japanese
+    return default_tokenizer("ja") if is_japanese else LENGTH_TOKENIZER
+
+
 def _points(taken: TakenSet, used: NDArray[np.bool_], values: Mapping[str, Floats]) -> Points:
     rows = [row for row, use in zip(taken.rows, used, strict=True) if use]
-    tokens = get_tokenizer(LENGTH_TOKENIZER).tokenize_batch([row.reply for row in rows])
+    tokenizer = get_tokenizer(length_tokenizer(row.reply for row in taken.rows))
+    tokens = tokenizer.tokenize_batch([row.reply for row in rows])
     return Points(
         items=tuple(taken.items[row.item].id for row in rows),
         systems=tuple(row.system for row in rows),

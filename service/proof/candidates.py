@@ -202,10 +202,17 @@ class Trial:
     """Candidates computed with one index and one rater; pools and lines are made when they are first asked for."""
 
     def __init__(
-        self, chain: Chain, sets: Sequence[ProofSet], *, index: str | None = None, rater: Rater | None = None
+        self,
+        chain: Chain,
+        sets: Sequence[ProofSet],
+        *,
+        index: str | None = None,
+        rater: Rater | None = None,
+        sample: str | None = None,
     ) -> None:
         self.chain, self.sets = chain, tuple(sets)
         self.index = index or chain.main_index()
+        self.sample = sample or self.index  # whose log says what is 0 and 1 of the parts of a blend
         self.rater = rater or chain.rater()
         self._vectors = str(chain.vectors_folder(chain.vectors()))
         self._pools = dict[tuple[str, Mode], Pool]()
@@ -250,7 +257,7 @@ class Trial:
             weights="one" if candidate.kind == ONE else "rated",
             parrot="rated" if candidate.parrot else "off",
         )
-        return self.chain.blended(metric, self.index, self.rater, augmenting)
+        return self.chain.blended(metric, self.sample, self.rater, augmenting)
 
     def extras(self, candidate: Candidate, one: ProofSet, seed: int = 0) -> Extras | None:
         """The further references of a candidate."""

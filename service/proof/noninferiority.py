@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from core.errors import Usage
@@ -126,6 +126,7 @@ class Situation:
     lines: Sequence[Line] = ()
     verdicts: Mapping[str, Verdict] | None = None
     gap: str | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)  # candidates that cannot be had here, and why
     is_stress: bool = True
     tables: Sequence[Table] = ()
     data: Mapping[str, Any] | None = None
@@ -139,6 +140,7 @@ class Situation:
             "is_stress": self.is_stress,
             **(self.data or {}),
             **self.found.as_json(KINDS),
+            **({"missing": dict(self.missing)} if self.missing else {}),
             "less_gold_alone": {
                 name: {
                     "passes": one.passes,

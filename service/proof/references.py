@@ -32,6 +32,7 @@ from core.records import Item, Origin, Reference
 from core.text import get_tokenizer, normalise
 from metrics.base import Floats, Metric, Problem, References
 from service.cases import Case, bound_to, references_for, score_cases
+from service.meta_scores import length_tokenizer
 from service.proof.figures import Line
 from service.proof.sets import NEAR, TOKENIZER, ProofSet, likeness, words_of
 
@@ -56,15 +57,18 @@ class Drawn:
 
     texts: tuple[str, ...]
     by_length: Mapping[int, NDArray[np.int64]]  # tokens → places in texts
+    tokenizer: str = TOKENIZER  # whose tokens these are
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Drawn:
         """Count their tokens."""
-        lengths = np.array([len(one) for one in get_tokenizer(TOKENIZER).tokenize_batch(list(texts))], dtype=np.int64)
+        tokenizer = length_tokenizer(texts)
+        lengths = np.array([len(one) for one in get_tokenizer(tokenizer).tokenize_batch(list(texts))], dtype=np.int64)
         known = np.unique(lengths[lengths > 0])
         if not len(known):
             raise BadInput("the log has no reply with a word in it, so there is nothing to draw controls from")
-        return cls(texts=tuple(texts), by_length={int(one): np.flatnonzero(lengths == one) for one in known})
+        by_length = {int(one): np.flatnonzero(lengths == one) for one in known}
+        return cls(texts=tuple(texts), by_length=by_length, tokenizer=tokenizer)
 
     def any_of(self, count: int, random: np.random.Generator) -> list[str]:
         """So many, whatever their length."""
@@ -94,7 +98,7 @@ class Pool:
         """Sort the references of augmented items."""
         good = [one for one in items if isinstance(one, Item)]
         retrieved = tuple(tuple(one for one in item.pair.references if one.source is Origin.RETRIEVED) for item in good)
-        tokenizer = get_tokenizer(TOKENIZER)
+        tokenizer = get_tokenizer(drawn.tokenizer)  # one for both: what is drawn is to be as long as what was found
         return cls(
             parrots=tuple(
                 next((one for one in item.pair.references if one.source is Origin.PARROT), None) for item in good
@@ -158,7 +162,7 @@ def scores_of(one: ProofSet, metric: Metric, extras: Extras | None = None, drop:
     cases = list[Case | Problem]()
     known = dict[tuple[int, frozenset[int]], References | Problem]()
     for row, item in enumerate(one.item.tolist()):
-        dropped = _dropped(one.replies[row], () if extras is None else extras[item], drop)
+        dropped = _dropped(one.replies[row], () if extras is None else extras[item], drop, one.tokenizer)
         if (item, dropped) not in known:
             known[item, dropped] = _references(one, item, metric, extras, dropped)
         found = known[item, dropped]
@@ -178,13 +182,13 @@ def _references(
     return references_for(metric, (*pair.references, *kept), pair.turns)
 
 
-def _dropped(reply: str, further: Sequence[Reference], drop: Drop) -> frozenset[int]:
+def _dropped(reply: str, further: Sequence[Reference], drop: Drop, tokenizer: str) -> frozenset[int]:
     """The places of the further references that are the reply itself, or nearly so."""
     text = normalise(reply)
     same = {at for at, one in enumerate(further) if normalise(one.text) == text}
     if drop is Drop.NEAR:
-        [words] = words_of([reply])
-        others = words_of([one.text for one in further])
+        [words] = words_of([reply], tokenizer)
+        others = words_of([one.text for one in further], tokenizer)
         same |= {at for at, one in enumerate(others) if likeness(words, one) >= NEAR}
     return frozenset(same)
 

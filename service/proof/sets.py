@@ -24,10 +24,11 @@ from core.text import get_tokenizer, normalise
 from metrics.base import Floats, Indexes
 from service.meta_records import MetaSettings, RatedItems
 from service.meta_rows import TakenSet, data_hash
+from service.meta_scores import LENGTH_TOKENIZER, length_tokenizer
 
 Mask = NDArray[np.bool_]
 
-TOKENIZER: Final = "word"  # lengths are counted in its tokens
+TOKENIZER: Final = LENGTH_TOKENIZER  # lengths are counted in its tokens, where texts are not Japanese
 NEAR: Final = 0.8  # token Jaccard from which on two texts are nearly the same
 _RELEASED: Final = ("context_id", "references", "system", "response")
 
@@ -47,6 +48,7 @@ class ProofSet:
     is_gold: Mask  # rows that rate one of the item's own golds
     data: str
     notes: tuple[str, ...] = ()
+    tokenizer: str = TOKENIZER  # what its texts are cut into words by
 
     @classmethod
     def of(cls, name: str, items: Iterable[Item | BadItem]) -> Self:
@@ -55,19 +57,22 @@ class ProofSet:
         if not any(item.pair.gold for item in taken.items):
             raise BadInput(f"{name}: no item has a reference", remedy="agreement is measured against references")
         ratings = np.array([np.nanmean(row) for row in taken.ratings])
-        tokens = get_tokenizer(TOKENIZER).tokenize_batch([row.reply for row in taken.rows])
+        replies = tuple(row.reply for row in taken.rows)
+        tokenizer = length_tokenizer(replies)
+        tokens = get_tokenizer(tokenizer).tokenize_batch(replies)
         return cls(
             name=name,
             items=tuple(taken.items),
             item=np.array([row.item for row in taken.rows], dtype=np.int64),
             systems=tuple(row.system for row in taken.rows),
-            replies=tuple(row.reply for row in taken.rows),
+            replies=replies,
             ratings=ratings,
             by_annotator=taken.ratings,
             lengths=np.array([len(one) for one in tokens], dtype=np.float64),
             is_gold=taken.is_gold,
             data=data_hash(taken.items, taken.rows, taken.ratings),
             notes=tuple(_notes(taken)),
+            tokenizer=tokenizer,
         )
 
     @property
@@ -194,9 +199,10 @@ def _item(path: Path, line: int, name: str, values: Mapping[str, Any]) -> Item |
 # ── what is nearly the same ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def words_of(texts: Sequence[str]) -> list[frozenset[str]]:
-    """The different words of each text, normalised."""
-    return [frozenset(words) for words in get_tokenizer(TOKENIZER).tokenize_batch([normalise(one) for one in texts])]
+def words_of(texts: Sequence[str], tokenizer: str | None = None) -> list[frozenset[str]]:
+    """The different words of each text, normalised; the tokenizer is that of a set, or what suits these texts."""
+    cut = get_tokenizer(tokenizer or length_tokenizer(texts))
+    return [frozenset(words) for words in cut.tokenize_batch([normalise(one) for one in texts])]
 
 
 def likeness(one: frozenset[str], other: frozenset[str]) -> float:

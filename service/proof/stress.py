@@ -25,7 +25,7 @@ from service.proof.candidates import (
     Trial,
 )
 from service.proof.chain import ELSEWHERE, EVERYDAY, Chain, IndexOf
-from service.proof.figures import measured
+from service.proof.figures import Line, measured
 from service.proof.found import require_found
 from service.proof.noninferiority import KINDS, LEAST_LOW, LEAST_POINT, Situation, Tried, asks_rater, gold_alone
 from service.proof.references import RATED, Drawn, Pool
@@ -113,6 +113,7 @@ def stress(chain: Chain, sets: Sequence[ProofSet], candidates: Sequence[Candidat
         sections=sections_of(tried, found),
         notes=(
             *(f"{one.name}: {one.gap}" for one in found if one.gap),
+            *(f"{one.name}, {name}: {why}" for one in found for name, why in one.missing.items()),
             *(f"{one.name}: {note}" for one in sets for note in one.notes),
         ),
         data={
@@ -144,8 +145,11 @@ def _situations(chain: Chain, sets: Sequence[ProofSet], tried: Tried) -> Iterato
         tried,
         tried.candidates,
         f"{SMALL_SHARE:.0%} of the log".replace("%", " %"),
-        "References from so few of the dialogues; word vectors and rater are those of the whole logs.",
-        lambda: Trial(chain, sets, index=chain.index(IndexOf(name="proof-small-log", parts=small))),
+        "References from so few of the dialogues; word vectors, rater, and what counts as 0 and 1 of the parts of a "
+        "blend are those of the whole logs.",
+        lambda: Trial(
+            chain, sets, index=chain.index(IndexOf(name="proof-small-log", parts=small)), sample=chain.main_index()
+        ),
         chain,
     )
 
@@ -204,13 +208,19 @@ def _plain(
     except BadInput as error:
         return Situation(name=name, about=about, gap=error.message, is_stress=is_stress)
     chain.progress.stage(f"scoring: {name}")
-    lines = [trial.line(one, tried.known) for one in tried.wanted(candidates)]
+    lines, missing = list[Line](), dict[str, str]()
+    for candidate in tried.wanted(candidates):
+        try:
+            lines.append(trial.line(candidate, tried.known))
+        except BadInput as error:
+            missing[candidate.name] = error.message
     found = measured(trial.sets, lines, kinds=KINDS, draws=chain.settings.draws, seed=chain.settings.seed)
     return Situation(
         name=name,
         about=about,
         found=found,
         lines=lines,
-        verdicts=tried.verdicts(found, candidates),
+        verdicts=tried.verdicts(found, [one for one in candidates if one.name not in missing]),
+        missing=missing,
         is_stress=is_stress,
     )

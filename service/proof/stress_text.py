@@ -22,7 +22,7 @@ def survives(candidate: Candidate, found: Sequence[Situation]) -> bool | None:
 
 
 def _is_tried(situation: Situation, candidate: Candidate) -> bool:
-    return situation.verdicts is None or candidate.name in situation.verdicts
+    return situation.verdicts is None or candidate.name in {*situation.verdicts, *situation.missing}
 
 
 def _verdict(situation: Situation, candidate: Candidate) -> Verdict | None:
