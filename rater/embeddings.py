@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from torch import nn
 
 from core.errors import Corrupt
-from core.files import storage_errors, sync_file
 from core.log_store import StoredLog
 from core.progress import Progress
 from core.text import SentencePieceTokenizer
 from core.word_vectors import WordVectors
 from rater.model import PAD, BiGRURater, RaterConfig
+from rater.tensors import write_array
 
 Start = Literal["vectors", "random"]
 
@@ -62,9 +62,7 @@ def write_embeddings(
     """
     learnt = learn(logs, tokenizer, wanted, path.with_suffix(""), progress)
     pieces = tokenizer.pieces
-    with storage_errors(path):
-        np.save(path, embedded(learnt.vectors, pieces, wanted.seed), allow_pickle=False)
-        sync_file(path)
+    write_array(path, embedded(learnt.vectors, pieces, wanted.seed))
     return {"pieces_with_a_vector": int((learnt.vectors.rows_of(pieces) >= 0).sum()), **learnt.details}
 
 

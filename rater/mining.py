@@ -19,6 +19,7 @@ from core.progress import Progress
 from core.text import SentencePieceTokenizer, normalise
 from rater.coverage import Coverage
 from rater.examples import Corpus
+from rater.tensors import write_array
 
 SHARED: Final = "shared.arrow"
 _ARRAYS: Final = ("pieces", "start", "first", "names")
@@ -111,9 +112,7 @@ def code(tokenizer: SentencePieceTokenizer, folder: Path, max_tokens: int, progr
         "names": np.array(names, np.uint64),
     }
     for name, array in arrays.items():
-        with storage_errors(folder / name):
-            np.save(folder / f"{name}.npy", array, allow_pickle=False)
-            sync_file(folder / f"{name}.npy")
+        write_array(folder / f"{name}.npy", array)
     return {"texts": len(lengths), "pieces": len(arrays["pieces"]), "cut": cut, "coverage": coverage.written()}
 
 

@@ -1,4 +1,4 @@
-"""From logs to pairs as piece ids, piece by piece: no more than the arrays is in memory."""
+"""From logs to pairs as piece ids, piece by piece: of the texts a piece is in memory, of the arrays twice of each."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from core.errors import BadInput, Corrupt
-from core.files import storage_errors, sync_file
 from core.pairs import text_key
 from core.progress import Progress
 from core.text import SentencePieceTokenizer
 from rater.coverage import Coverage
 from rater.orders import Sources
 from rater.ruber_examples import PairCorpus
+from rater.tensors import write_array
 
 _ARRAYS: Final = ("pieces", "start", "utterance", "reply", "asked", "said", "dialogue", "first")
 _COLUMNS: Final = ("dialogue", "utterance", "response", "utterance_key", "response_key")
@@ -86,9 +86,7 @@ def code_pairs(
         "first": np.array(first, np.int64),
     }
     for name, array in arrays.items():
-        with storage_errors(folder / name):
-            np.save(folder / f"{name}.npy", array, allow_pickle=False)
-            sync_file(folder / f"{name}.npy")
+        write_array(folder / f"{name}.npy", array)
     return {
         "pairs": first[-1],
         "empty": every - first[-1],

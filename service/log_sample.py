@@ -19,7 +19,7 @@ from core.holding import Held
 from core.records import Item, Reference, TestPair
 from indexer.arrays import TextColumn
 from indexer.manifest import IndexManifest
-from indexer.ranking import Rows
+from indexer.ranking import NO_TIME, Rows, Rules
 from indexer.segments import Segment, open_segment
 
 TRUE: Final = "true"  # the replies of a drawn item
@@ -37,16 +37,17 @@ class Live:
     segment: Segment
     begins: Rows  # (utterances + 1,): the first occurrence of each
     ends: Rows  # (utterances,): how many live ones there are up to and with each
+    rules: Rules | None = None  # logs and times that nothing is taken from
 
     @classmethod
-    def of(cls, segment: Segment) -> Self:
+    def of(cls, segment: Segment, rules: Rules | None = None) -> Self:
         """Count them."""
         tables = segment.tables
         begins = tables.occurrence_start[tables.pair_start]
         counts = np.diff(begins)
         if len(tables.superseded):
             counts[tables.superseded] = 0
-        return cls(segment, begins, np.cumsum(counts))
+        return cls(segment, begins, np.cumsum(counts), rules)
 
     @property
     def total(self) -> int:
@@ -57,6 +58,22 @@ class Live:
         """The rows of those with these numbers."""
         utterances = np.searchsorted(self.ends, numbers, side="right")
         return np.asarray(self.begins[utterances + 1] - (self.ends[utterances] - numbers))
+
+    def allowed(self, occurrences: Rows) -> NDArray[np.bool_]:
+        """Which of them may be taken, as in a search by the same rules."""
+        if self.rules is None:
+            return np.ones(len(occurrences), np.bool_)
+        tables = self.segment.tables
+        found = ~self.rules.blocked_log[tables.occurrence_log[occurrences]]
+        if self.rules.timed:
+            time = tables.occurrence_time[occurrences]
+            found &= (time != NO_TIME) & (time >= self.rules.after) & (time < self.rules.before)
+        return np.asarray(found)
+
+    def allowed_of(self, utterance: int) -> Rows:
+        """The occurrences of an utterance that may be taken."""
+        rows = np.arange(self.begins[utterance], self.begins[utterance + 1])
+        return rows[self.allowed(rows)]
 
     def pairs(self, occurrences: Rows) -> Rows:
         """The pair of each occurrence."""
@@ -69,15 +86,15 @@ class Live:
 
     def of_several_dialogues(self, utterance: int) -> bool:
         """Whether an utterance comes up in more than one dialogue."""
-        rows, tables = slice(self.begins[utterance], self.begins[utterance + 1]), self.segment.tables
+        rows, tables = self.allowed_of(utterance), self.segment.tables
         log, dialogue = tables.occurrence_log[rows], tables.occurrence_dialogue[rows]
-        return bool(((log != log[0]) | (dialogue != dialogue[0])).any())
+        return len(rows) > 0 and bool(((log != log[0]) | (dialogue != dialogue[0])).any())
 
 
-def live_segments(held: Held, manifest: IndexManifest) -> list[Live]:
-    """What is in use of an index, after a look at whether its files are there."""
+def live_segments(held: Held, manifest: IndexManifest, rules: Rules | None = None) -> list[Live]:
+    """What is in use of an index, after a look at whether its files are there; items are drawn by the rules."""
     require_files(held.folder, read_json(held.folder / MANIFEST))
-    return [Live.of(open_segment(held.folder, number, info)) for number, info in enumerate(manifest.segments)]
+    return [Live.of(open_segment(held.folder, number, info), rules) for number, info in enumerate(manifest.segments)]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -224,7 +241,9 @@ def _two_responses(live: Live, at: int, utterance: int, generator: np.random.Gen
     A response that is alone: all others are of its own dialogue.
     """
     tables = live.segment.tables
-    rows = np.arange(live.begins[utterance], live.begins[utterance + 1])
+    rows = live.allowed_of(utterance)
+    if not len(rows):
+        return None
     pairs, log, dialogue = live.pairs(rows), tables.occurrence_log[rows], tables.occurrence_dialogue[rows]
     gold = int(generator.integers(len(rows)))
     elsewhere = (log != log[gold]) | (dialogue != dialogue[gold])
@@ -245,12 +264,21 @@ def _of_other_utterances(
     for _ in range(_ROUNDS):
         other = _by_number(live, generator.integers(0, total, len(utterance)))
         same = (other.segment == gold.segment) & (_utterances(live, other) == utterance)
-        fits = open_ & ~(same | other.same_dialogue(gold))
+        fits = open_ & ~(same | other.same_dialogue(gold)) & _allowed(live, other)
         segment[fits], occurrence[fits] = other.segment[fits], other.occurrence[fits]
         open_ &= ~fits
         if not open_.any():
             break
     return _by_row(live, segment, occurrence), ~open_
+
+
+def _allowed(live: Sequence[Live], side: _Side) -> NDArray[np.bool_]:
+    """Which occurrences may be taken."""
+    found = np.empty(len(side.pair), np.bool_)
+    for at, one in enumerate(live):
+        here = side.segment == at
+        found[here] = one.allowed(side.occurrence[here])
+    return found
 
 
 def _utterances(live: Sequence[Live], side: _Side) -> Rows:

@@ -108,14 +108,14 @@ class LogSample:
             referenced=_range(referenced, metric.referenced, where),
             unreferenced=_range(unreferenced, metric.unreferenced, where),
         )
-        said = {"index": manifest.id[:12], "pairs": str(referenced.drawn), "seed": str(SEED)}
+        said = {"index": manifest.id[:12], "pairs": str(referenced.drawn), "seed": str(SEED), **self._excluded}
         if metric.info.uses is Uses.WEIGHTED:
             said |= {key: value for key, value in self._found_by.items() if key != "index"}
         return ranges, {f"sample-{key}": value for key, value in said.items()}
 
     def _answer(self, part: Metric, held: Held, manifest: IndexManifest, folder: Path) -> _Answer:
         by: object = dict(self._found_by) if part.info.uses is Uses.WEIGHTED else "gold"
-        asked = {"metric": described(part), "references": by, "pairs": PAIRS, "seed": SEED}
+        asked = {"metric": described(part), "references": by, "pairs": PAIRS, "seed": SEED, **self._excluded}
         question = Question(kind=_KIND, format_version=_FORMAT_VERSION, index=manifest.id, asked=asked)
         path = folder / question.file
         answer = _Answer.read(path, question)
@@ -132,9 +132,21 @@ class LogSample:
         """The drawn items, each with two replies."""
         if self._drawn is None:
             self._progress.stage("sample of the log")
-            self._drawn = sample_items(live_segments(held, manifest), PAIRS // 2, SEED)
+            rules = self._augmenting.search.rules([log.name for log in manifest.logs]) if self._excluded else None
+            self._drawn = sample_items(live_segments(held, manifest, rules), PAIRS // 2, SEED)
             _require_enough(self._drawn, f"index {held.name}@{held.version}")
         return self._drawn
+
+    @cached_property
+    def _excluded(self) -> dict[str, str]:
+        """What nothing is drawn from, as no reference is taken from it: logs that hold the test set, say."""
+        search = self._augmenting.search
+        said = {
+            "after": search.after.isoformat() if search.after else "",
+            "before": search.before.isoformat() if search.before else "",
+            "exclude-logs": ",".join(search.exclude_logs),
+        }
+        return {key: value for key, value in said.items() if value}
 
     @cached_property
     def _found_by(self) -> dict[str, str]:

@@ -239,10 +239,18 @@ def print_shown(settings: Settings, kind: str, spec: str, facts: FactsOfReport, 
     if as_json:
         print_json({**manifest, "name": held.name, "version": held.version, "report": report})
         return
-    made_of = {"id": str(manifest["id"])[:12], "logs": ", ".join(manifest["details"]["logs"])}
-    print_facts(f"{kind} {held.name}@{held.version}", {**made_of, **manifest["config"], **facts(report)})
     columns = ("epoch", "train_loss", "validation_loss", "validation_accuracy", "auc", "seconds")
-    rows = [[one["epoch"], *(f"{one[name]:.4f}" for name in columns[1:5]), one["seconds"]] for one in report["epochs"]]
+    try:
+        made_of = {"id": str(manifest["id"])[:12], "logs": ", ".join(manifest["details"]["logs"])}
+        known = {**made_of, **manifest["config"], **facts(report)}
+        epochs = report["epochs"]
+        rows = [[one["epoch"], *(f"{one[name]:.4f}" for name in columns[1:5]), one["seconds"]] for one in epochs]
+    except (KeyError, TypeError, ValueError) as error:
+        raise Corrupt(
+            f"the manifest or the report of {kind} {held.name}@{held.version} lacks what is to be shown: {error}",
+            remedy="restore it from a backup; --json shows what is there",
+        ) from error
+    print_facts(f"{kind} {held.name}@{held.version}", known)
     print_table("epochs", columns, rows)
 
 

@@ -125,7 +125,7 @@ def _of_report(report: Any) -> dict[str, Any]:
     return {
         "parameters": report["parameters"],
         "pairs": report["examples"]["train"]["pairs"],
-        "held_out_pairs": report["examples"]["validation"]["pairs"],
+        "held_out_pairs": report["examples"]["validation"]["an_epoch"],  # on which all below was measured
         "best_epoch": report["best_epoch"],
         "validation_loss": f"{report['validation_loss']:.4f}",
         "ranking_accuracy": f"{report['ranking_accuracy']:.4f}",
@@ -176,6 +176,8 @@ def score_command(
             context.obj, open_ruber(context.obj, ruber, threads=threads), items, strict=strict, as_json=as_json
         )
         return
+    if strict:
+        raise Usage("--strict without --items", remedy="leave --strict out: without a test file there are no items")
     if utterance is None or not replies:
         raise Usage("nothing is to be scored", remedy="give an utterance and a reply, or --items FILE")
     opened = open_ruber(context.obj, ruber, threads=threads)
@@ -224,7 +226,8 @@ def _rows(path: Path, called: str, bad: list[BadItem]) -> Iterator[_Row]:
             bad.append(one)
             continue
         for system, reply in one.replies.items():
-            yield _Row(one.id, system, one.pair.utterance, reply)
+            utterance = one.pair.utterance or ""
+            yield _Row(one.id, system, utterance if utterance.strip() else None, reply)
 
 
 # ── versions ─────────────────────────────────────────────────────────────────────────────────────────────────────

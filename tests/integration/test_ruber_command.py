@@ -333,6 +333,7 @@ def test_the_replies_of_a_test_file_are_scored_item_by_item(trained: Home, tmp_p
         {"id": "b", "references": ["yes"], "replies": {"one": "no utterance here"}},
         {"id": "c", "turns": ["hello", "who sells you milk now"], "replies": {"two": ""}},
         {"id": "d", "utterance": SCORE[0], "replies": ["bad"]},
+        {"id": "e", "utterance": " ", "replies": {"one": "neither here"}},
     ]
     path = tmp_path / "items.jsonl"
     path.write_bytes(b"\n".join(map(orjson.dumps, items)))
@@ -340,6 +341,7 @@ def test_the_replies_of_a_test_file_are_scored_item_by_item(trained: Home, tmp_p
     assert result.code == 0, result.err
     by_hand = scores(trained)
     expected = [("a", "one", by_hand[0]), ("a", "two", by_hand[2]), ("b", "one", None), ("c", "two", 0)]
+    expected.append(("e", "one", None))
     found = result.json["replies"]
     assert [(row["item"], row["system"]) for row in found] == [row[:2] for row in expected]
     assert [row["score"] for row in found] == [pytest.approx(row[2], abs=1e-5) for row in expected]
@@ -348,6 +350,8 @@ def test_the_replies_of_a_test_file_are_scored_item_by_item(trained: Home, tmp_p
     assert ["a", "one", f"{by_hand[0]:.4f}"] in people
     assert ["b", "one", "-"] in people
     assert trained("ruber", "score", "chat", "--items", path, "--strict").code == 3
+    idle = trained("ruber", "score", "chat", *SCORE, "--strict", "--json")
+    assert (idle.code, idle.error["message"]) == (2, "--strict without --items")
 
 
 def test_a_ruber_that_was_taken_to_another_home_gives_the_same_scores(
@@ -376,3 +380,17 @@ def test_an_altered_ruber_is_named_by_what_asks_it_and_by_the_doctor(trained: Ho
     (wrong,) = (one for one in doctor.json["findings"] if one["state"] == "wrong")
     assert wrong["what"] == f"ruber chat@{path.parent.name}"
     assert str(path) in wrong["found"]
+
+
+@pytest.mark.parametrize(("part", "missing"), [("files", "report.json"), ("details", "logs")])
+def test_a_manifest_that_lacks_what_is_shown_is_named(trained: Home, part: str, missing: str) -> None:
+    path = version_folder(trained.path) / MANIFEST
+    manifest: Any = read_json(path)
+    del manifest[part][missing]
+    path.write_bytes(orjson.dumps(manifest))
+    shown = trained("ruber", "show", "chat", "--json")
+    assert (shown.code, shown.json["name"]) == (0, "chat")
+    asked = trained("ruber", "show", "chat")
+    assert asked.code == 3
+    assert "of ruber chat@" in asked.err
+    assert "lacks what is to be shown" in asked.err

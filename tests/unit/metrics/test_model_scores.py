@@ -143,7 +143,8 @@ def test_a_bound_metric_names_its_rater_last_and_the_other_one_stays_as_it_was()
     assert isinstance(plain, RatedReplies)
     bound = plain.bound(Words())
     short = Signature.of(bound).short
-    assert short.startswith("rater|target:reply|combine:mean|cal:raw|turns:1|refs:golds|rater:words@1#0123456789ab|full:")
+    said = "target:reply|combine:mean|cal:raw|turns:1|refs:golds|rater:words@1#0123456789ab"
+    assert short.startswith(f"rater|{said}|full:")
     assert list(plain.settings) == ["target", "combine", "cal", "turns", "refs"]
     with pytest.raises(Usage):
         plain.prepare([])

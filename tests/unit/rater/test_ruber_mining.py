@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from core.errors import BadInput, Corrupt
+from core.errors import BadInput, Corrupt, StorageFull
 from core.ingest import IngestOrder, ingest
 from core.pairs import text_key
 from core.progress import Silent
@@ -140,3 +141,16 @@ def test_arrays_that_are_damaged_or_missing_are_refused(
     (tmp_path / "reply.npy").unlink()
     with pytest.raises(Corrupt, match=r"reply\.npy"):
         open_pairs(tmp_path)
+
+
+def test_a_full_disk_is_named_and_nothing_half_written_is_left(
+    sources: Sources, tokenizer: SentencePieceTokenizer, tmp_path: Path
+) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, limits[1]))
+    try:
+        with pytest.raises(StorageFull, match=r"pieces\.npy: the file may not grow"):
+            code_pairs(tokenizer, sources, tmp_path, 8, Silent())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []

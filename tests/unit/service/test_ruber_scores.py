@@ -6,6 +6,7 @@ import random
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -198,6 +199,37 @@ def test_ranges_are_measured_once_and_then_read_and_mended_where_they_are_damage
     path.write_bytes(orjson.dumps(orjson.loads(files[path]) | {"low": -0.5, "high": 0.5}))
     found = bound(home, pooled(home)).settings
     assert "-0.5..0.5" in (found["range-ref"], found["range-unref"])
+
+
+@pytest.mark.parametrize(
+    "left_out", [SearchSettings(exclude_logs=("test",)), SearchSettings(before=datetime(2026, 1, 2, tzinfo=UTC))]
+)
+def test_nothing_is_drawn_from_what_references_are_not_taken_from(
+    tmp_path: Path, made: Path, left_out: SearchSettings
+) -> None:
+    home = Settings(home=tmp_path / "home")
+    some = [replace(one, time=datetime(2026, 1, 1, tzinfo=UTC)) for one in a_log()]
+    later = datetime(2026, 1, 3, tzinfo=UTC)
+    held_out = [replace(one, log="test", dialogue=f"t{one.dialogue}", time=later) for one in a_log(seed=2)]
+    build_index(home_of(home.home, [*some, *held_out], VECTORS))
+    for kind in ("raters", "rubers"):
+        shutil.copytree(made / kind, home.home / kind)
+    shutil.copy(made / "words.txt", home.home / "words.txt")
+    with places_of(home).indexes.open("chat") as held:
+        manifest = IndexManifest.read(held.folder)
+        rules = left_out.rules([log.name for log in manifest.logs])
+        items = sample_items(live_segments(held, manifest, rules), 2_500, 1)
+    assert len(items) > 300
+    assert not [item for item in items if (item.pair.dialogue or "").startswith("t")]
+    assert not [item for item in items if any(one.startswith("t") for one in item.pair.exclude)]
+    metric = bound(home, pooled(home), augmenting=AugmentSettings(search=left_out))
+    pairs = [(item, reply) for item in items for reply in item.replies.values()]
+    cosines = [pooled_plainly(reply, item.pair.references[0].text) for item, reply in pairs]
+    assert range_of(metric, "range-ref") == pytest.approx(ends(cosines), abs=1e-6)
+    told = {key: value for key, value in metric.versions().items() if key.startswith("sample-")}
+    assert told.get("sample-exclude-logs", told.get("sample-before")) in ("test", "2026-01-02T00:00:00+00:00")
+    assert bound(home, pooled(home)).versions().keys() < metric.versions().keys()
+    assert len(kept(home)) == 4
 
 
 class Told(Silent):
