@@ -39,7 +39,8 @@ def mine(
         raise BadInput(
             f"{found['utterances']:,} utterances of {length} or more have several different responses in "
             f"{', '.join(log.manifest.name for log in logs)}; at least {LEAST_UTTERANCES} are needed",
-            remedy="give more logs, best ones in which many answer the same (reply trees), or a lower --min-words",
+            remedy="give more logs, best ones in which many answer the same (reply trees), or a lower --min-words, or "
+            "--min-chars where there are no spaces",
         )
     return found
 

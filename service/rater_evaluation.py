@@ -34,7 +34,7 @@ from rater.rate import COMBINES, Calibration, Candidate, Rater, RatingSettings, 
 from service.cases import references_of, split
 from service.meta import agreement
 from service.meta_records import LENGTH, ComparedMetric, MetaResult, MetaSettings, RatedItems
-from service.meta_scores import LENGTH_TOKENIZER
+from service.meta_scores import length_tokenizer
 from service.rating import with_rater
 
 _AT_ONCE: Final = 200  # test pairs between two looks at the clock
@@ -265,7 +265,7 @@ class _Taken:
         progress.stage("rate references", len(self.asked) * len(settings.ratings), "items")
         scores = [self._ratings(rater, one, progress) for one in settings.ratings]
         texts = [candidate.text for one in self.asked for candidate in one.candidates]
-        lengths = [len(tokens) for tokens in get_tokenizer(LENGTH_TOKENIZER).tokenize_batch(texts)]
+        lengths = [len(tokens) for tokens in get_tokenizer(length_tokenizer(texts)).tokenize_batch(texts)]
         return RatedSet(
             np.array([*scores, lengths], dtype=np.float64),
             np.array([weight for one in self.weights for weight in one], dtype=np.float64),

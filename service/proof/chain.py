@@ -427,9 +427,9 @@ class Chain:
         """
         known = dict[int, bool]()
         for number, item in enumerate(one.items):
-            [words] = words_of([item.pair.utterance or ""])
+            [words] = words_of([item.pair.utterance or ""], one.tokenizer)
             others = {str(found.more.get("utterance", "")) for pool in pools for found in pool.retrieved[number]}
-            known[number] = any(likeness(words, other) >= NEAR for other in words_of(sorted(others)))
+            known[number] = any(likeness(words, other) >= NEAR for other in words_of(sorted(others), one.tokenizer))
         return one.of_rows(lambda row: known[int(one.item[row])])
 
     # ── time ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -21,7 +21,7 @@ from metrics.specification import build
 from service.proof.chain import ProofSettings
 from service.proof.figures import Figure, Line, Measured, measured
 from service.proof.references import BY_CHANCE, MATCHED, ONE, RATED, SHUFFLED, Drawn, Pool, scores_of
-from service.proof.sets import TOKENIZER, Mask, ProofSet
+from service.proof.sets import Mask, ProofSet
 
 SINGLE, HUMAN = "1 by people", "all by people"
 SIZES: Final = (1, 2, 5, 10, 20)
@@ -228,7 +228,7 @@ def _in_drawn_order(references: Sequence[Reference], seed: int, item: int) -> li
 
 def with_drawn(one: ProofSet, count: int, seed: int, drawn: Drawn, *, first: int = 0) -> ProofSet:
     """One reference of each item, and drawn ones as long as those that it has beside it, up to so many."""
-    tokenizer = get_tokenizer(TOKENIZER)
+    tokenizer = get_tokenizer(drawn.tokenizer)
     items = list[Item]()
     for number, item in enumerate(one.items):
         own = item.pair.references[first]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import unicodedata
 from collections import Counter
 from typing import Any
 
+import fugashi
+import ipadic
 import numpy as np
 import pytest
 from hypothesis import given
@@ -35,6 +38,7 @@ from service.meta_records import (
     RowsChoice,
     SetResult,
 )
+from service.meta_scores import length_tokenizer
 
 WORDS = sorted({"the", "a", "cat", "dog", "sat", "ran", "home", "fast", "today", "never", "maybe", "we", "you", "go"})
 FEW = 200
@@ -113,6 +117,58 @@ def test_scores_are_those_of_the_metric_and_lengths_count_words() -> None:
             lengths.append(words.total())
     np.testing.assert_allclose(found.points.values["rouge-1:measure=precision,refs=gold"], shares)
     assert found.points.lengths.tolist() == lengths
+
+
+# ── what lengths are counted in ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("texts", "name"),
+    [
+        (["駅前の市場で買えますよ！", "了解"], "mecab"),
+        (["ﾃﾞﾊﾟｰﾄ", "OK"], "mecab"),  # half-width
+        (["ＣＤ買うわw Amazonで"], "word"),  # Latin letters, full-width ones too, are more than half
+        (["well ¯\\_(ツ)_/¯", "who knows"], "word"),
+        (["我们明天去看电影吧", "好的の"], "word"),  # Chinese, with one kana
+        (["ありがとう。", "thanks", "よかったです"], "mecab"),  # all together decide
+        (["ー〜ーー"], "mecab"),
+        (["😊！？", "..."], "word"),
+        ([], "word"),
+    ],
+)
+def test_lengths_of_texts_whose_letters_are_mostly_japanese_are_counted_in_mecab_words(
+    texts: list[str], name: str
+) -> None:
+    assert length_tokenizer(texts) == name
+
+
+@given(st.lists(st.text(st.sampled_from("あンｱー漢々东aＡé1 。！・ｰゞ😊"), max_size=12), max_size=4))
+def test_what_is_japanese_is_told_by_the_names_of_characters(texts: list[str]) -> None:
+    letters = [one for text in texts for one in text if one.isalpha()]
+    kinds = Counter(
+        "kana"
+        if "KANA" in name or "HIRAGANA" in name
+        else "han"
+        if name.startswith(("CJK", "IDEOGRAPHIC"))
+        else "other"
+        for name in map(unicodedata.name, letters)
+    )
+    both = kinds["kana"] + kinds["han"]
+    expected = "mecab" if kinds["kana"] and both > kinds["other"] and kinds["kana"] >= 0.1 * both else "word"
+    assert length_tokenizer(texts) == expected
+
+
+def test_japanese_replies_have_the_length_of_their_mecab_words_in_one_set_and_words_in_another() -> None:
+    mecab = fugashi.GenericTagger(f"{ipadic.MECAB_ARGS} -Owakati")
+    said = ["はい。", "駅前の市場で買えますよ！", "ﾃﾞﾊﾟｰﾄの近くだと思います。", "いいえ、ありませんでした（笑）"]
+    japanese = [item(f"j{n}", ["さあ。"], {"s": text}, {"s": [n + 1]}) for n, text in enumerate(said)]
+    found = meta(japanese, rated_items(), metrics=("chrf",)).sets
+    lengths = [len(mecab.parse(text).split()) for text in said]
+    assert found[0].points.lengths.tolist() == lengths
+    assert len(set(lengths)) == 3
+    assert found[1].points.lengths.tolist() == [
+        len(text.split()) for one in rated_items() for text in one.replies.values()
+    ]
 
 
 def test_with_length_held_fixed_the_ranks_are_freed_of_a_parabola_in_its_rank() -> None:

@@ -126,6 +126,7 @@ def test_of_replies_the_figures_are_those_of_ratings_asked_for_one_by_one(rater:
         "target": "reply",
         "combine": COMBINES[1],
         "cal": calibration,
+        "turns": "1",
         "refs": "golds",
         "rater": SPEC,
     }

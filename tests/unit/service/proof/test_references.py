@@ -12,6 +12,7 @@ from scipy import stats
 from core.errors import BadInput
 from core.items import item_of
 from core.records import Item, Reference
+from core.text import get_tokenizer
 from metrics.base import References
 from metrics.specification import build
 from service.proof.figures import Line
@@ -174,3 +175,58 @@ def test_ranks_are_added_whatever_the_scale() -> None:
 
     np.testing.assert_allclose(found.scores["s"][0], ranked(first[0]) + ranked(second[0]))
     np.testing.assert_allclose(found.scores["s"][1], ranked(first[0]) + ranked(second[1]))
+
+
+# ── Japanese ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+TALK = (
+    "はい。",
+    "駅前の市場で買えますよ！",
+    "ﾃﾞﾊﾟｰﾄの近くだと思います。",
+    "ありませんでした（笑）",
+    "おばが港の古い店で買っています😊",
+)
+
+
+def test_japanese_controls_are_as_long_in_mecab_words_as_what_was_found() -> None:
+    mecab = get_tokenizer("mecab")
+    retrieved = ["いいえ。", "図書館の隣で買えますよ！", "港の近くだと思います。"]
+    drawn = Drawn.of(TALK)
+    pool = Pool.of([augmented("x", [(text, 0.5) for text in retrieved])], drawn)
+
+    lengths = {text: len(mecab.tokenize(text)) for text in TALK}
+    assert drawn.tokenizer == "mecab"
+    assert {one: [TALK[at] for at in places] for one, places in drawn.by_length.items()} == {
+        length: [text for text in TALK if lengths[text] == length] for length in set(lengths.values())
+    }
+    assert len(set(lengths.values())) > 2
+    assert pool.lengths == (tuple(len(mecab.tokenize(text)) for text in retrieved),)
+    for found, text in zip(texts(pool.extras("matched", k=3, parrot=False)[0]), retrieved, strict=True):
+        wanted = len(mecab.tokenize(text))
+        assert abs(lengths[found] - wanted) == min(abs(length - wanted) for length in lengths.values())
+
+
+def test_found_references_are_measured_like_the_drawn_ones_whatever_they_are_written_in() -> None:
+    pool = Pool.of([augmented("x", [("one two", 0.5)])], Drawn.of(TALK))
+
+    assert pool.lengths == ((2,),)
+    assert Pool.of([augmented("x", [("はい、そうです。", 0.5)])], Drawn.of(LOG)).lengths == (
+        (len(get_tokenizer("word").tokenize("はい、そうです。")),),
+    )
+
+
+def test_a_japanese_reference_with_nearly_the_words_of_the_reply_is_dropped() -> None:
+    reply, near, other = "駅前の市場で味噌が買えますよ！", "駅前の市場で、味噌が買えます。", "駅前の市場は休みです。"
+    item = item_of(
+        {"id": "x", "utterance": "どこ？", "references": ["さあ。"], "replies": {"s": reply}, "ratings": {"s": [4]}},
+        fallback_id="x",
+    )
+    one, metric = ProofSet.of("talk", [item]), build("upsilon-bleu:tok=mecab,bp=none")
+    extras: tuple[tuple[Reference, ...], ...] = ((Reference(text=near, weight=1.0), Reference(text=other, weight=1.0)),)
+
+    def alone(*kept: str) -> float:
+        only = (tuple(Reference(text=text, weight=1.0) for text in kept),)
+        return float(scores_of(one, metric, only)[0])
+
+    assert scores_of(one, metric, extras, Drop.NEAR)[0] == pytest.approx(alone(other))
+    assert alone(other) < alone(near, other) == pytest.approx(float(scores_of(one, metric, extras)[0]))

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import fugashi
+import ipadic
 import numpy as np
 import pytest
 
@@ -149,3 +151,39 @@ def test_likeness_is_the_share_of_common_words() -> None:
     assert likeness(nothing, nothing) == 0
     assert likeness(one, one) == 1
     assert np.isclose(likeness(one, nothing), 0)
+
+
+# ── Japanese ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+JAPANESE = ("駅前の市場で買えますよ！", "ﾃﾞﾊﾟｰﾄの近くだと思います。", "了解")
+
+
+def mecab_words(text: str) -> list[str]:
+    return list(fugashi.GenericTagger(f"{ipadic.MECAB_ARGS} -Owakati").parse(text).split())
+
+
+def test_japanese_replies_are_as_long_as_mecab_finds_words_in_them(tmp_path: Path) -> None:
+    rows = [row("a", f"s{n}", text, references=["ありません。"]) for n, text in enumerate(JAPANESE)]
+
+    [found] = read_sets(write(tmp_path, "talk", rows).parents[1], ["talk"])
+
+    assert found.tokenizer == "mecab"
+    assert found.lengths.tolist() == [len(mecab_words(text)) for text in JAPANESE]
+    assert max(found.lengths) > 5
+    assert found.only(found.fair).tokenizer == "mecab"
+
+
+def test_likeness_of_japanese_counts_words_whatever_their_width() -> None:
+    one, other, wide = words_of(["ﾃﾚﾋﾞは駅前の市場で買えますよ！", "テレビは、駅前の市場で買えます", "ＴＶ"])
+
+    assert one == frozenset(mecab_words("テレビは駅前の市場で買えますよ"))
+    assert likeness(one, other) == len(one & other) / len(one) == pytest.approx((len(one) - 1) / len(one))
+    assert wide == {"tv"}
+
+
+def test_words_are_those_of_the_tokenizer_that_is_named() -> None:
+    [alone] = words_of(["東京都知事選挙"])  # without kana it might be Chinese
+    [named] = words_of(["東京都知事選挙"], "mecab")
+
+    assert alone == {"東京都知事選挙"}
+    assert named == set(mecab_words("東京都知事選挙")) > {"選挙"}
