@@ -23,6 +23,7 @@ from service.plotting import Plot
 from service.proof.candidates import (
     GREEDY,
     GREEDY_GOLD,
+    RECOMMENDED,
     REPLY,
     REPLY_TO_THREE,
     VECTORS,
@@ -171,7 +172,7 @@ def _main_lines(trial: Trial, sets: Sequence[ProofSet]) -> _Lines:
     length = Line(
         name="length", scores={one.name: one.lengths[None] for one in trial.sets}, about="tokens of the reply"
     )
-    fixed = (GREEDY_GOLD.name, REPLY.name, REPLY_TO_THREE.name)
+    fixed = (GREEDY_GOLD.name, REPLY.name, REPLY_TO_THREE.name, RECOMMENDED.name)
     return _Lines(
         lines=(
             length,
