@@ -15,7 +15,7 @@ import numpy as np
 
 from core.errors import RefaugError
 from metrics.base import Floats
-from metrics.correlation import PARTIAL
+from metrics.correlation import PARTIAL, partial_spearman
 from metrics.correlation import spearman as spearman_of
 from metrics.specification import build
 from service.pages import Table
@@ -34,20 +34,23 @@ from service.proof.candidates import (
 )
 from service.proof.chain import Chain
 from service.proof.figures import Line, Measured, measured
-from service.proof.people import annotator_table, human_table
+from service.proof.people import annotator_table, human_rows, human_table
 from service.proof.plots import bars
 from service.proof.references import GOLD, KINDS, MATCHED, ONE, RATED, SHUFFLED, Drop, line_of
 from service.proof.report import IN_WORDS, Report, Section, agreement_table, cell, verdict
 from service.proof.selection import Selected, select
 from service.proof.sets import Mask, ProofSet
+from service.proof.weights import systems_of_the_log
 
 BLEU, BLEU_AT_BEST, OURS = "BLEU-2, gold", "BLEU-2, gold, best setting", "best of ours, out of fold"
+BLEU_AT_BEST_GIVEN_LENGTH: Final = "BLEU-2, gold, best setting given length"
 BLEU_OURS: Final = "υBLEU, out of fold"
+_BASELINES: Final = {"spearman": BLEU_AT_BEST, PARTIAL: BLEU_AT_BEST_GIVEN_LENGTH}  # each the best by its own kind
 _PENALTIES: Final = ("closest", "none")
 _SMOOTHINGS: Final = ("none", "floor", "add-k", "exp", "epsilon")
 _BLENDS: Final = ("min", "max", "arithmetic", "geometric")
 _UNREFERENCED: Final = "RUBER, unreferenced"
-_SEEN: Final = {"dailydialog_zhao": "negative-sample", "dailydialog_gupta": "dualencoder_train"}
+_WITHOUT_TAKEN: Final = "without the systems whose replies were taken from the log"
 _FURTHER: Final = {  # other υ-metrics, with what they need
     "υ-chrF": "upsilon-chrf",
     "υ-ROUGE-L": "upsilon-rouge-l",
@@ -70,6 +73,7 @@ class _Lines:
     ours: Selected
     bleu: Selected
     known: Mapping[str, Candidate]
+    made_of: Mapping[str, Candidate]  # the lines that look at further references; chosen ones are made of others
     gaps: tuple[str, ...]
 
 
@@ -85,6 +89,7 @@ def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
     near = {one.name: chain.near_contexts(one, [trial.pool(one), trial.pool(one, WORDS)]) for one in single}
     subsets = _subsets(trial, single, found, standing, near)
     scarce = _scarce(trial, sets)
+    people = human_rows(sets, draws=settings.draws, seed=settings.seed)
     sections = [
         Section(
             title="Agreement with people",
@@ -94,9 +99,9 @@ def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
                 *_best_in_words(found.ours, found.bleu),
             ),
             tables=[
-                agreement_table(whole, "Fair rows", baseline=BLEU_AT_BEST),
+                agreement_table(whole, "Fair rows", baseline=_BASELINES),
                 agreement_table(whole, "Fair rows, Pearson", kinds=("pearson",), baseline=BLEU_AT_BEST),
-                human_table(sets),
+                human_table(people),
                 annotator_table(single, found.lines),
                 _zeros_table(_zeros(found.lines, single), single),
             ],
@@ -131,9 +136,12 @@ def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
         data={
             "main": whole.as_json(),
             "less_baseline": {
-                line: {kind: whole.difference(line, BLEU_AT_BEST, kind).as_json() for kind in ("spearman", PARTIAL)}
+                line: {
+                    kind: whole.difference(line, baseline, kind).as_json()
+                    for kind, baseline in _BASELINES.items()
+                    if line != baseline
+                }
                 for line in whole.names
-                if line != BLEU_AT_BEST
             },
             "controls": {name: one.as_json(("spearman", PARTIAL)) for name, one in controls.items()},
             "claims": {name: _claims(one) for name, one in controls.items()},
@@ -141,6 +149,7 @@ def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
             "all_rows": scarce.as_json(("spearman", "pearson")),
             "selection": {"ours": found.ours.as_json(), "bleu": found.bleu.as_json()},
             "candidates": [one.as_json() for one in found.known.values()],
+            "people": {one.name: one.as_json() for one in people},
             "zeros": _zeros(found.lines, single),
         },
     )
@@ -160,6 +169,7 @@ def _main_lines(trial: Trial, sets: Sequence[ProofSet]) -> _Lines:
     baselines = [
         _plain(trial.sets, BLEU, "bleu"),
         _at_best(trial.sets, BLEU_AT_BEST, "bleu", _PENALTIES),
+        _at_best(trial.sets, BLEU_AT_BEST_GIVEN_LENGTH, "bleu", _PENALTIES, PARTIAL),
         _at_best(trial.sets, "BLEU-4, gold, best setting", "bleu:n=4", _PENALTIES),
     ]
     several = [one for one in sets if any(len(item.pair.references) > 1 for item in one.items)]
@@ -173,6 +183,7 @@ def _main_lines(trial: Trial, sets: Sequence[ProofSet]) -> _Lines:
         name="length", scores={one.name: one.lengths[None] for one in trial.sets}, about="tokens of the reply"
     )
     fixed = (GREEDY_GOLD.name, REPLY.name, REPLY_TO_THREE.name, RECOMMENDED.name)
+    rubers = _ruber_candidates()
     return _Lines(
         lines=(
             length,
@@ -181,12 +192,13 @@ def _main_lines(trial: Trial, sets: Sequence[ProofSet]) -> _Lines:
             bleu.line,
             *further,
             *(by_name[name] for name in fixed),
-            *_ruber(trial, gaps),
+            *_ruber(trial, rubers, gaps),
             ours.line,
         ),
         ours=ours,
         bleu=bleu,
         known=known,
+        made_of={one.name: one for one in (*known.values(), default, *rubers)},
         gaps=tuple(gaps),
     )
 
@@ -195,8 +207,14 @@ def _plain(sets: Sequence[ProofSet], name: str, specification: str) -> Line:
     return line_of(name, sets, build(specification), about=specification)
 
 
-def _at_best(sets: Sequence[ProofSet], name: str, specification: str, penalties: Sequence[str]) -> Line:
-    """A baseline at the setting that is best for it on each set: an advantage that ours does not get."""
+def _at_best(
+    sets: Sequence[ProofSet], name: str, specification: str, penalties: Sequence[str], kind: str = "spearman"
+) -> Line:
+    """A baseline at the setting that is best for it on each set: an advantage that ours does not get.
+
+    The best by Spearman switches the penalty off and is far from the best once length is held fixed, so that each
+    kind of correlation needs a baseline of its own.
+    """
     mark = "," if ":" in specification else ":"
     grid = [
         _plain(sets, f"{specification}{mark}smooth={smooth},bp={bp}", f"{specification}{mark}smooth={smooth},bp={bp}")
@@ -205,16 +223,17 @@ def _at_best(sets: Sequence[ProofSet], name: str, specification: str, penalties:
     ]
     scores, settings = dict[str, Floats](), list[str]()
     for one in sets:
-        best = max(grid, key=lambda line: _spearman(line.scores[one.name][0], one))
+        best = max(grid, key=lambda line: _correlation(line.scores[one.name][0], one, kind))
         scores[one.name] = best.scores[one.name]
         settings.append(f"{one.name}: {best.name}")
     return Line(name=name, scores=scores, about="; ".join(settings))
 
 
-def _spearman(scores: Floats, one: ProofSet) -> float:
+def _correlation(scores: Floats, one: ProofSet, kind: str) -> float:
     rows = one.fair & np.isfinite(scores)
-    value = spearman_of(scores[rows], one.ratings[rows]).value
-    return -1.0 if value is None else value
+    values, ratings = scores[rows], one.ratings[rows]
+    found = partial_spearman(values, ratings, one.lengths[rows]) if kind == PARTIAL else spearman_of(values, ratings)
+    return -1.0 if found.value is None else found.value
 
 
 def _further(trial: Trial) -> tuple[list[Line], list[str]]:
@@ -225,20 +244,26 @@ def _further(trial: Trial) -> tuple[list[Line], list[str]]:
         try:
             lines.append(trial.line(candidate, {}))
         except RefaugError as error:
-            gaps.append(f"{name} is missing: {error.message}")
+            gaps.append(f"{name} is missing: {trial.chain.said_of(error)}")
     return lines, gaps
 
 
-def _ruber(trial: Trial, gaps: list[str]) -> Iterator[Line]:
-    """RUBER, its parts and all four blends, also with υBLEU as a part: the paper does not say which of them it took."""
+def _ruber(trial: Trial, candidates: Sequence[Candidate], gaps: list[str]) -> Iterator[Line]:
+    """RUBER, its parts and blends; without its network there is none of it."""
     try:
         unreferenced = line_of(
             _UNREFERENCED, trial.sets, trial.chain.relevance(), about="how well it goes with the utterance"
         )
     except RefaugError as error:
-        gaps.append(f"RUBER is missing: {error.message}")
+        gaps.append(f"RUBER is missing: {trial.chain.said_of(error)}")
         return
     yield unreferenced
+    for one in candidates:
+        yield trial.line(one, {})
+
+
+def _ruber_candidates() -> list[Candidate]:
+    """The referenced part and all four blends, also with υBLEU as a part: the paper does not say which it took."""
     pooled = f"vectors={VECTORS}"
     wanted = {"RUBER, referenced": (f"pooled:{pooled}", GOLD)}
     for blend in _BLENDS:
@@ -246,9 +271,10 @@ def _ruber(trial: Trial, gaps: list[str]) -> Iterator[Line]:
     wanted["RUBER, arithmetic, scaled by the test set"] = (f"ruber:norm=test,{pooled}", GOLD)
     for blend in _BLENDS:
         wanted[f"RUBER + υBLEU, {blend}"] = (f"ruber:blend={blend},referenced=upsilon-bleu;bp=none", RATED)
-    for name, (specification, kind) in wanted.items():
-        one = Candidate(name=name, why="", family="other", metric=specification, kind=kind, mode=WORDS)
-        yield trial.line(one, {})
+    return [
+        Candidate(name=name, why="", family="other", metric=specification, kind=kind, mode=WORDS)
+        for name, (specification, kind) in wanted.items()
+    ]
 
 
 # ── controls ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -338,9 +364,9 @@ def _subsets(
             {one.name: one.fair & ~near[one.name] for one in sets},
         ),
         "only contexts whose like stands in the log": (shown, {one.name: one.fair & near[one.name] for one in sets}),
-        "without the systems whose replies were taken from the log": (
+        _WITHOUT_TAKEN: (
             shown,
-            {one.name: one.without_system(_SEEN.get(one.name, "")) for one in sets},
+            {one.name: one.without_systems(systems_of_the_log(one, standing[one.name])) for one in sets},
         ),
         "references nearly equal to the reply left out": (
             _without_near_references(trial, found, shown),
@@ -354,9 +380,15 @@ def _subsets(
             tables.append(Table(title=title, columns=("",), rows=(), notes=(f"too few rows: {counts}",)))
             continue
         one = measured(sets, lines, rows=rows, kinds=("spearman", PARTIAL), draws=settings.draws, seed=settings.seed)
-        tables.append(agreement_table(one, title, baseline=BLEU_AT_BEST))
+        notes = (_taken(sets, standing),) if title == _WITHOUT_TAKEN else ()
+        tables.append(agreement_table(one, title, baseline=_BASELINES, notes=notes))
         data[title] = one.as_json(("spearman", PARTIAL))
     return _Subsets(tables=tuple(tables), data=data)
+
+
+def _taken(sets: Sequence[ProofSet], standing: Mapping[str, Mask]) -> str:
+    """Which those are, set by set."""
+    return "; ".join(f"{one.name}: {', '.join(systems_of_the_log(one, standing[one.name])) or 'none'}" for one in sets)
 
 
 def _without_near_references(trial: Trial, found: _Lines, shown: Sequence[Line]) -> list[Line]:
@@ -366,8 +398,8 @@ def _without_near_references(trial: Trial, found: _Lines, shown: Sequence[Line])
     """
     lines = list[Line]()
     for line in shown:
-        if line.name in found.known:
-            lines.append(trial.line(found.known[line.name], found.known, drop=Drop.NEAR))
+        if line.name in found.made_of:
+            lines.append(trial.line(found.made_of[line.name], found.known, drop=Drop.NEAR))
         elif line.name in (OURS, BLEU_OURS):
             chosen = found.ours if line.name == OURS else found.bleu
             again = {
@@ -404,10 +436,10 @@ def _scarce(trial: Trial, sets: Sequence[ProofSet]) -> Measured:
 
 def _summary(whole: Measured, controls: Mapping[str, Measured]) -> Iterator[str]:
     """What is shown and what is not, in sentences made of this run's figures."""
-    less = {kind: whole.difference(OURS, BLEU_AT_BEST, kind) for kind in ("spearman", PARTIAL)}
+    less = {kind: whole.difference(OURS, baseline, kind) for kind, baseline in _BASELINES.items()}
     yield (
         f"The best of ours, out of fold: Spearman {_by_set(whole, OURS, 'spearman')}; partial, given length, "
-        f"{_by_set(whole, OURS, PARTIAL)}. Above BLEU with one reference at its own best setting by "
+        f"{_by_set(whole, OURS, PARTIAL)}. Above BLEU with one reference at its own best setting for each by "
         f"{cell(less['spearman'])}, partial {cell(less[PARTIAL])}: {verdict(list(less.values()))}."
     )
     yield f"υBLEU, its setting chosen out of fold: Spearman {_by_set(whole, BLEU_OURS, 'spearman')}."

@@ -18,7 +18,7 @@ from typing import Final
 import orjson
 
 from core.engine import Engine, scratch_in
-from core.errors import Conflict, Corrupt, NotFound, Usage
+from core.errors import Conflict, Corrupt, NotFound, RefaugError, Usage
 from core.files import make_folder, read_json, sha256_of, write_aside, write_json
 from core.ingest import ingest
 from core.ingest_order import IngestOrder
@@ -132,6 +132,13 @@ class IndexOf:
     norm_words: bool = True  # each word's vector scaled to unit length first
 
 
+def without_folders(text: str, *folders: Path) -> str:
+    """A message without the paths that lead to what lies in these folders."""
+    for folder in folders:
+        text = text.replace(f"{folder}/", "")
+    return text
+
+
 class Chain:
     """Everything that the proof is made with, built when it is first asked for."""
 
@@ -195,7 +202,7 @@ class Chain:
     def _selected(self, path: Path, part: Part) -> Path:
         """Its dialogues in a file of their own, in the order of the whole one."""
         folder = self.home.cache / "reproduce" / "logs"
-        target = folder / f"{part.name}-{path.stat().st_size}.jsonl.gz"
+        target = folder / f"{part.name}-{sha256_of(path)[:16]}.jsonl.gz"
         if target.exists():
             return target
         make_folder(folder)
@@ -315,9 +322,10 @@ class Chain:
 
     def ruber(self, parts: Sequence[Part] = (), *, name: str = "proof") -> str:
         """A ruber of some logs, by default of the everyday ones, its vocabulary of the large one as well."""
-        sizes, seed = RUBER_PRESETS[self.settings.preset], self.settings.seed
+        asked, seed = self.settings.preset, self.settings.seed
+        sizes = RUBER_PRESETS[asked]
         order = RuberOrder(
-            name=name,
+            name=self._called(name if asked == "base" else f"{name}-{asked}"),
             logs=self.logs(parts or self.everyday),
             more_texts=self.logs((self.part("medium"),)),
             model=RuberConfig(embedding=sizes.embedding, hidden=sizes.hidden, width=sizes.width, layers=sizes.layers),
@@ -374,6 +382,7 @@ class Chain:
         with open_index(self.home, index, threads=self.settings.threads) as opened:
             inputs = {
                 "set": one.data,
+                "turns": [list(item.pair.turns) for item in one.items],  # of which the hash of the set says nothing
                 "golds": golds,
                 "index": opened.spec,
                 "rater": rater.spec,
@@ -431,6 +440,10 @@ class Chain:
             others = {str(found.more.get("utterance", "")) for pool in pools for found in pool.retrieved[number]}
             known[number] = any(likeness(words, other) >= NEAR for other in words_of(sorted(others), one.tokenizer))
         return one.of_rows(lambda row: known[int(one.item[row])])
+
+    def said_of(self, error: RefaugError) -> str:
+        """What went wrong, for results: the folders of this machine are nobody's business."""
+        return without_folders(error.message, self.home.home, self.settings.data)
 
     # ── time ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -88,14 +88,18 @@ class Measured:
         return Figure.of(points, drawn)
 
     def ratio(self, above: Mapping[str, float], below: Mapping[str, float], kind: str, where: str = MEAN) -> Figure:
-        """One such sum over another; where the lower one is not surely positive, so is the interval not defined."""
+        """One such sum over another, with an interval over the draws in which the lower one is positive.
+
+        Where it is not surely so, by the same interval as every claim, that is said beside: the interval of the share
+        is then one of the lucky draws alone.
+        """
         (top, tops), (bottom, bottoms) = self._sums(above, kind, where), self._sums(below, kind, where)
         if not bottom > 0:
             return Figure(why="there is no gain that this could be a share of")
-        low = float(np.nanquantile(bottoms, 1 - LEVEL))
+        gain = Figure.of(bottom, bottoms)
         with np.errstate(divide="ignore", invalid="ignore"):
             found = Figure.of(top / bottom, np.where(bottoms > 0, tops / bottoms, np.nan))
-        if low <= 0 and found.value is not None:
+        if (gain.low is None or gain.low <= 0) and found.value is not None:
             return Figure(value=found.value, low=found.low, high=found.high, why="the gain itself is not sure")
         return found
 

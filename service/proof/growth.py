@@ -167,8 +167,7 @@ def _steps(
             for one in sets:
                 require_found(one, step.pools[one.name])
         except (BadInput, CheckFailed) as error:
-            told = error.message.replace(f"{chain.home.home}/", "").replace(f"{chain.settings.data}/", "")
-            gaps.append(f"{name} is missing: {told}")
+            gaps.append(f"{name} is missing: {chain.said_of(error)}")
         else:
             steps.append(step)
     return steps, gaps

@@ -22,7 +22,7 @@ from metrics.specification import build
 from service.pages import Table
 from service.plotting import Plot
 from service.proof.candidates import GREEDY, VECTORS
-from service.proof.chain import Chain, ProofSettings
+from service.proof.chain import Chain, ProofSettings, without_folders
 from service.proof.ladder import (
     BOTH,
     HUMAN,
@@ -137,7 +137,7 @@ def _at_size(data: Path) -> tuple[ProofSet | None, tuple[str, ...]]:
     try:
         [one] = read_sets(data, [AT_SIZE])
     except (NotFound, BadInput) as error:
-        return None, (f"no figures for very many references: {error.message}",)
+        return None, (f"no figures for very many references: {without_folders(error.message, data)}",)
     return one, ()
 
 
@@ -177,7 +177,7 @@ def multi_report(
         + ([] if size is None else [_size_section(size)]),
         notes=gaps,
         data={
-            "sets": {one.rated_set.name: _as_json(one) for one in climbs},
+            "ladders": {one.rated_set.name: _as_json(one) for one in climbs},
             "at_size": None if size is None else _size_json(size),
         },
     )

@@ -118,9 +118,8 @@ def _in_draws(
     )
 
 
-def human_table(sets: Sequence[ProofSet]) -> Table:
+def human_table(found: Sequence[HumanRow]) -> Table:
     """A row for each set; what cannot be known of it is said in its place."""
-    found = human_rows(sets)
     rows = [
         [
             one.name,

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from core.errors import Usage
 from core.files import make_folder, write_json
 from core.version import VERSION
 from metrics.correlation import PARTIAL
@@ -54,7 +55,10 @@ def write_report(report: Report, chain: Chain, sets: Sequence[ProofSet], command
     page = write_file(folder / f"{report.name}.html", _page(report, how).encode())
     text = write_file(folder / f"{report.name}.md", _markdown(report, how).encode())
     written = folder / f"{report.name}.json"
-    write_json(written, {"name": report.name, **how, "notes": list(report.notes), **report.data})
+    head = {"name": report.name, **how, "notes": list(report.notes)}
+    if both := head.keys() & report.data.keys():
+        raise Usage(f"{report.name}: {', '.join(sorted(both))} would be written over by figures of that name")
+    write_json(written, {**head, **report.data})
     return [page, text, written]
 
 
@@ -117,31 +121,27 @@ def agreement_table(
     title: str,
     *,
     kinds: Sequence[str] = ("spearman", PARTIAL),
-    baseline: str | None = None,
+    baseline: str | Mapping[str, str] | None = None,
     lines: Sequence[str] | None = None,
     notes: Sequence[str] = (),
 ) -> Table:
-    """A row for each line: every kind on every set and as the mean, and what it has over the baseline on the mean."""
+    """A row for each line: every kind on every set and as the mean, and what it has over the baseline on the mean.
+
+    The baseline may be another one for each kind of correlation.
+    """
     wheres, names = found.wheres, list(lines or found.names)
     columns = ["", *(f"{IN_WORDS[kind]}, {where}" for kind in kinds for where in wheres)]
-    columns += [f"{IN_WORDS[kind]} less {baseline}, {_whole(found)}" for kind in kinds if baseline is not None]
+    beside = {kind: baseline if isinstance(baseline, str) else baseline[kind] for kind in kinds} if baseline else {}
+    columns += [f"{IN_WORDS[kind]} less {other}, {_whole(found)}" for kind, other in beside.items()]
     rows = []
     for name in names:
         row = [name, *(cell(found.figure(name, kind, where)) for kind in kinds for where in wheres)]
-        if baseline is not None:
-            row += [
-                "" if name == baseline else cell(found.difference(name, baseline, kind, wheres[-1])) for kind in kinds
-            ]
+        row += [
+            "" if name == other else cell(found.difference(name, other, kind, wheres[-1]))
+            for kind, other in beside.items()
+        ]
         rows.append(row)
-    counted = "; ".join(
-        f"{one}: {found.rows[one]:,} rows of {found.contexts[one]:,} contexts"
-        + (
-            f", {found.left_out[one]:,} left out, for which one of the lines has no score"
-            if found.left_out[one]
-            else ""
-        )
-        for one in found.sets
-    )
+    counted = "; ".join(_counted(found, one) for one in found.sets)
     return Table(title=title, columns=columns, rows=rows, notes=(counted, *notes))
 
 

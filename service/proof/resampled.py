@@ -44,7 +44,7 @@ def resampled(chain: Chain, tried: Tried, trial: Trial, target: float) -> Situat
         lines = {one.name: trial.line(one, tried.known) for one in _with_parts(wanted, tried.known)}
         ground = [_Ground.of(one, list(lines.values()), target) for one in trial.sets]
     except BadInput as error:
-        return Situation(name=name, about=about, gap=error.message)
+        return Situation(name=name, about=about, gap=chain.said_of(error))
     chain.progress.stage(f"drawing rows: {name}", settings.seeds, "sets")
     found, reached = list[Measured](), {one.set.name: list[float]() for one in ground}
     for seed in range(settings.seeds):

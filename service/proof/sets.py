@@ -84,9 +84,9 @@ class ProofSet:
         """The rows for whose number this holds."""
         return np.array([wanted(row) for row in range(len(self.replies))], dtype=np.bool_)
 
-    def without_system(self, system: str) -> Mask:
+    def without_systems(self, systems: Sequence[str]) -> Mask:
         """The fair rows of all others."""
-        return self.fair & self.of_rows(lambda row: self.systems[row] != system)
+        return self.fair & self.of_rows(lambda row: self.systems[row] not in systems)
 
     def only(self, rows: Mask) -> ProofSet:
         """The same with these rows alone; all items stay, with their numbers."""
@@ -119,7 +119,11 @@ def _notes(taken: TakenSet) -> Iterator[str]:
     if len(systems) < 2:
         yield "one system only: nothing is compared between systems"
     if taken.bad_items:
-        yield f"{len(taken.bad_items):,} items cannot be used: {taken.bad_items[0]}"
+        first = taken.bad_items[0]  # neither the folder nor the message: it may hold a word of the data
+        yield (
+            f"{len(taken.bad_items):,} items cannot be used: the first in line {first.line} of "
+            f"{Path(first.file).name}, {first.field or 'as a whole'}"
+        )
     without = sum(1 for item in taken.items if item.pair.gold is None)
     if without:
         yield f"{without:,} items have no reference of their own"
@@ -175,6 +179,11 @@ def _of_released(path: Path) -> Iterator[Item | BadItem]:
                 name,
                 {"turns": row.get("context") or [], "references": row["references"], "replies": {}, "ratings": {}},
             )
+            if row["system"] in item["replies"]:
+                raise BadInput(
+                    f"{path}, line {number}: a second reply of {row['system']!r} in context {name!r}",
+                    remedy="one reply a system and context: give several of one system names of their own",
+                )
             scores = row.get("scores") or ([] if row.get("score") is None else [row["score"]])
             item["replies"][row["system"]], item["ratings"][row["system"]] = row["response"], scores
     for name, values in items.items():

@@ -206,14 +206,14 @@ def _plain(
         for one in trial.sets:
             require_found(one, trial.pool(one))
     except BadInput as error:
-        return Situation(name=name, about=about, gap=error.message, is_stress=is_stress)
+        return Situation(name=name, about=about, gap=chain.said_of(error), is_stress=is_stress)
     chain.progress.stage(f"scoring: {name}")
     lines, missing = list[Line](), dict[str, str]()
     for candidate in tried.wanted(candidates):
         try:
             lines.append(trial.line(candidate, tried.known))
         except BadInput as error:
-            missing[candidate.name] = error.message
+            missing[candidate.name] = chain.said_of(error)
     found = measured(trial.sets, lines, kinds=KINDS, draws=chain.settings.draws, seed=chain.settings.seed)
     return Situation(
         name=name,

@@ -25,6 +25,12 @@ def _is_tried(situation: Situation, candidate: Candidate) -> bool:
     return situation.verdicts is None or candidate.name in {*situation.verdicts, *situation.missing}
 
 
+def _is_untouched(situation: Situation, candidate: Candidate, found: Sequence[Situation]) -> bool:
+    """Whether every figure is that of the sets as they are: a stress that does not reach a candidate tells nothing."""
+    verdict = _verdict(situation, candidate)
+    return verdict is not None and any(_verdict(one, candidate) == verdict for one in found if not one.is_stress)
+
+
 def _verdict(situation: Situation, candidate: Candidate) -> Verdict | None:
     return (situation.verdicts or {}).get(candidate.name)
 
@@ -53,6 +59,15 @@ def summary_of(tried: Tried, found: Sequence[Situation]) -> list[str]:
         better = [one.name for one in found if (verdict := (one.verdicts or {}).get(name)) and verdict.is_better]
         where = f"shown in: {'; '.join(better)}; not shown elsewhere" if better else "not shown anywhere"
         said.append(f"{name}: a gain over the gold alone, in both correlations, is {where}.")
+    said += [
+        f"{candidate.name} looks at nothing that changes in: {'; '.join(untouched)}; nothing is tried."
+        for candidate in tried.candidates
+        if (untouched := [one.name for one in stresses if _is_untouched(one, candidate, found)])
+    ]
+    said.append(
+        "Some of the candidates were chosen on these very sets, so that their gains there look better than they are: "
+        "the figure to quote is the one out of fold, of the part metrics."
+    )
     return said
 
 
@@ -90,12 +105,16 @@ def _outcome_table(tried: Tried, found: Sequence[Situation]) -> Table:
     rows = []
     for candidate in tried.candidates:
         outcome = survives(candidate, found)
-        cells = [_in_words(one, candidate) for one in stresses]
+        cells = [
+            _in_words(one, candidate) + (", untouched" if _is_untouched(one, candidate, found) else "")
+            for one in stresses
+        ]
         rows.append([candidate.name, *cells, {True: "yes", False: "no", None: "not judged"}[outcome]])
     return Table(
         title="Not inferior to the gold alone",
         columns=("", *(one.name for one in stresses), "survives"),
         rows=rows,
+        notes=("untouched: the stress changes nothing that the candidate looks at, so passing it says nothing",),
     )
 
 
@@ -103,7 +122,9 @@ def _in_words(situation: Situation, candidate: Candidate) -> str:
     verdict = _verdict(situation, candidate)
     if verdict is not None:
         return verdict.in_words
-    return "not judged" if situation.verdicts is None else "asks no rater"
+    if situation.verdicts is None or candidate.name in situation.missing:
+        return "not judged"
+    return "asks no rater"
 
 
 def _difference_table(tried: Tried, found: Sequence[Situation], kind: str) -> Table:

@@ -274,7 +274,7 @@ def test_killed_in_the_middle_it_goes_on_and_finds_the_same(home: Home, data: Pa
     killed_after("scoring: as it is", home.path, data, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     made, pools = versions(home.path), pools_of(home)
-    assert [len(made), len(pools)] == [3, 4]  # word vectors, an index and a rater; what two ways find for two sets
+    assert [len(made), len(pools)] == [3, 2]  # word vectors, an index and a rater; what is found for two sets
 
     assert reproduce(home, data, tmp_path / "out").code == 0
     found = found_in(tmp_path / "out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,21 @@ def test_a_share_of_no_gain_is_not_given() -> None:
     )
     unsure = found.ratio({"r": 1}, {"n": 1}, "spearman")
     assert unsure.why in ("there is no gain that this could be a share of", "the gain itself is not sure")
+
+
+def test_a_gain_is_sure_for_a_share_where_it_is_sure_for_a_claim() -> None:
+    one = some_set("a")
+    found = measured([one], [Line(name="r", scores={"a": one.ratings[None]})], draws=100)
+    gains = np.linspace(-0.04, 0.96, 100)  # 4 in 100 are not above 0: its interval holds 0
+    found = replace(
+        found, points={("spearman", "a"): np.array([0.5])}, drawn={("spearman", "a"): gains[None]}, sets=("a",)
+    )
+
+    assert found.figure("r", "spearman", "a").low == pytest.approx(np.quantile(gains, 0.025))
+    assert np.quantile(gains, 0.025) < 0 < np.quantile(gains, 0.05)
+    assert found.ratio({"r": 1}, {"r": 1}, "spearman", "a") == Figure(
+        value=1, low=1, high=1, why="the gain itself is not sure"
+    )
 
 
 def test_rows_without_a_score_in_one_line_are_left_out_for_all() -> None:

@@ -36,7 +36,7 @@ from service.proof.ladder import (
     rung,
     with_drawn,
 )
-from service.proof.multi import CLAIMS, PUBLISHED, multi_report, with_several
+from service.proof.multi import CLAIMS, PUBLISHED, _at_size, multi_report, with_several
 from service.proof.references import MATCHED, ONE, RATED, SHUFFLED, Drawn, Pool, scores_of
 from service.proof.sets import ProofSet
 
@@ -280,7 +280,7 @@ def test_the_report_has_the_ladder_the_published_one_the_bounds_and_the_curves(v
     report = multi_report(
         [ladder], invented("big", [3, 12] * 4, 8), ["a gap"], vectors, settings_of(tmp_path), Silent()
     )
-    found = report.data["sets"][name]
+    found = report.data["ladders"][name]
     assert list(found["at_scarce"]) == ["BLEU-2, epsilon[1e-15]", "BLEU-4, epsilon[1e-15]", "υ-greedy, the best of all"]
     for each in (*found["at_scarce"].values(), *found["at_best"].values()):
         assert set(each["figures"]) == set(ladder.rungs())
@@ -306,12 +306,12 @@ def test_figures_of_the_report_are_differences_of_its_own_lines(ladder: Ladder, 
     settings = settings_of(tmp_path)
     report = multi_report([ladder], None, [], vectors, settings, Silent())
     found = climbed(ladder, "upsilon-bleu:n=2,smooth=epsilon[1e-15]", settings)
-    claims = report.data["sets"]["set"]["at_scarce"]["BLEU-2, epsilon[1e-15]"]["claims"]
+    claims = report.data["ladders"]["set"]["at_scarce"]["BLEU-2, epsilon[1e-15]"]["claims"]
     for claim, (above, below) in CLAIMS.items():
         for kind in KINDS:
             assert claims[claim][kind] == found.found.difference(above, below, kind).as_json()
     assert report.data["at_size"] is None
-    assert report.data["sets"]["set"]["published"] == {}
+    assert report.data["ladders"]["set"]["published"] == {}
     assert not any("published ladder" in section.title and "beside" in section.title for section in report.sections)
 
 
@@ -319,6 +319,13 @@ def test_with_nothing_to_measure_there_is_an_error_with_the_gaps(vectors: Path, 
     with pytest.raises(BadInput, match="too few to say anything") as raised:
         multi_report([], None, ["few: too few to say anything"], vectors, settings_of(tmp_path), Silent())
     assert raised.value.remedy == "name a set with several references for each item"
+
+
+def test_a_file_that_is_not_there_is_a_gap_without_the_folder_it_is_not_in(tmp_path: Path) -> None:
+    assert _at_size(tmp_path) == (
+        None,
+        ("no figures for very many references: human/dstc7_reddit.jsonl.gz is not there",),
+    )
 
 
 def test_the_published_ladder_is_that_of_the_paper() -> None:

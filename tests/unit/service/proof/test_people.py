@@ -107,7 +107,7 @@ def test_one_number_a_reply_is_a_named_gap() -> None:
     assert row.spearman.value is None
     assert row.as_json()["why"] == "one number a reply"
 
-    table = human_table([alone, noisy(contexts=6)])
+    table = human_table(human_rows([alone, noisy(contexts=6)], draws=40))
     assert table.rows[0][:4] == ["alone", "12", "1", "– (one number a reply)"]
     assert any(note == "alone: one number a reply, so there is no human row" for note in table.notes)
     assert table.rows[1][3].startswith(".")

@@ -59,7 +59,7 @@ def test_released_rows_become_items_and_rows_with_mean_ratings(tmp_path: Path) -
     assert found.by_annotator.tolist() == [[1, 4], [5, 5], [2, 3]]
     assert found.lengths.tolist() == [3, 4, 2]
     assert found.fair.tolist() == [True, False, True]  # the second is a gold, normalised
-    assert found.without_system("one").tolist() == [False, False, False]
+    assert found.without_systems(["one"]).tolist() == [False, False, False]
     assert [one.text for one in found.with_first_gold().items[0].pair.references] == ["i am fine"]
     assert found.notes == ()
 
@@ -122,6 +122,27 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(tmp_path: Path, lines: 
 
     with pytest.raises(BadInput, match=message):
         read_sets(tmp_path, ["bad"])
+
+
+def test_a_second_reply_of_a_system_is_refused_and_does_not_take_the_place_of_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl.gz"
+    with gzip.open(path, "wt") as file:
+        file.writelines(json.dumps(row("a", "one", text)) + "\n" for text in ("b", "c"))
+
+    with pytest.raises(BadInput, match=r"x\.jsonl\.gz, line 2: a second reply of 'one' in context 'a'"):
+        read_rated(path)
+
+
+def test_an_item_that_cannot_be_used_is_named_without_its_words_and_its_folder(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl.gz"
+    rows = [row("a", "one", "yes", scores=["secret"]), *(row(item, "one", "no") for item in "bcd")]
+    with gzip.open(path, "wt") as file:
+        file.writelines(json.dumps(one) + "\n" for one in rows)
+
+    notes = ProofSet.of("x", read_rated(path)).notes
+
+    assert "1 items cannot be used: the first in line 1 of x.jsonl.gz, ratings.one[0]" in notes
+    assert not any("secret" in note or str(tmp_path) in note for note in notes)
 
 
 def test_a_set_that_is_not_there_or_has_no_references_is_refused(tmp_path: Path) -> None:

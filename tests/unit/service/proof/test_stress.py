@@ -39,7 +39,7 @@ from service.proof.references import Drawn, Pool
 from service.proof.resampled import _Ground, _line_on, mean_of
 from service.proof.sets import ProofSet
 from service.proof.stress import TRIED
-from service.proof.stress_text import summary_of, survives
+from service.proof.stress_text import _outcome_table, summary_of, survives
 from service.proof.tilting import Tilt, _weighted_spearman, draw_rows, of_rows, tilt
 
 BLEU = Candidate(name="b", why="", family="bleu", metric="upsilon-bleu:bp=none", kind="rated", parrot=True)
@@ -339,19 +339,34 @@ def test_the_summary_says_who_survives_who_fails_where_and_what_was_not_tried() 
         situation("cold", {"b": BAD, "g": equal, "s": equal}),
     ]
     said = summary_of(Tried.of((BLEU, ONES, SUM)), found)
-    assert said[1:] == [
+    assert said[1:-1] == [
         "Of 3 candidates 2 survive all 2 stresses: g; s.",
         "b fails: cold.",
         "g: a gain over the gold alone, in both correlations, is shown in: dry; not shown elsewhere.",
         "s: a gain over the gold alone, in both correlations, is not shown anywhere.",
     ]
     assert "at least -.02 and a lower bound above -.06" in said[0]
+    assert "chosen on these very sets" in said[-1]
     open_ = summary_of(Tried.of((BLEU,)), [*found[:1], situation("wet", None)])
-    assert open_[1:] == [
+    assert open_[1:-1] == [
         "Of 1 candidates 0 survive all 2 stresses.",
         "1 of the stresses could not be tried, and nobody survives those: wet.",
         "b is not judged under every stress: see the gaps.",
     ]
+
+
+def test_a_stress_that_does_not_reach_a_candidate_says_nothing_of_it() -> None:
+    found = [situation("as it is", {"b": GOOD, "g": GOOD}, is_stress=False), situation("dry", {"b": GOOD, "g": BAD})]
+    tried = Tried.of((BLEU, ONES))
+    assert "b looks at nothing that changes in: dry; nothing is tried." in summary_of(tried, found)
+    cells = [row[1] for row in _outcome_table(tried, found).rows]
+    assert cells == ["passes, untouched", "fails"]
+
+
+def test_a_candidate_that_cannot_be_had_is_not_judged_and_asks_a_rater_all_the_same() -> None:
+    lost = Situation(name="dry", about="", verdicts=situation("dry", {"g": GOOD}).verdicts, missing={"b": "no range"})
+    [first, *_] = _outcome_table(Tried.of((BLEU, ONES)), [lost]).rows
+    assert first[1:] == ["not judged", "not judged"]
 
 
 def test_what_is_tried_by_default_has_names_and_parts_that_exist() -> None:
