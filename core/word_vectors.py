@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from core.array_files import write_array
 from core.errors import BadInput, Conflict, Corrupt, NotFound
 from core.files import make_folder, read_json, sha256_of, write_aside, write_json
 from core.version import VERSION
@@ -124,12 +125,10 @@ class WordVectors:
         make_folder(folder)
         with write_aside(folder / _WORDS) as file:
             file.writelines(f"{word}\n".encode() for word in self.words)
-        with write_aside(folder / _VECTORS) as file:
-            np.save(file, np.asarray(self.matrix, "<f4"), allow_pickle=False)
+        write_array(folder / _VECTORS, np.asarray(self.matrix, "<f4"))
         names = [_WORDS, _VECTORS, *beside]
         if self.counts is not None:
-            with write_aside(folder / _COUNTS) as file:
-                np.save(file, np.asarray(self.counts, "<i8"), allow_pickle=False)
+            write_array(folder / _COUNTS, np.asarray(self.counts, "<i8"))
             names.append(_COUNTS)
         write_json(folder / MANIFEST, {**self._manifest(folder, names), "details": dict(details or {})})
 

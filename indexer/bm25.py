@@ -18,8 +18,9 @@ import bm25s
 import numpy as np
 from numpy.typing import NDArray
 
+from core.array_files import write_array
 from core.errors import Corrupt, Usage
-from core.files import make_folder, storage_errors, sync_file, write_aside, write_json
+from core.files import make_folder, storage_errors, sync_file, write_json
 from core.kernels import frozen
 from core.progress import Progress
 from indexer.bm25_postings import Postings, search_postings, write_postings
@@ -84,8 +85,7 @@ def build_bm25(
     make_folder(folder)
     starts = np.zeros(vocabulary_size + 1, np.int64)
     np.cumsum(statistics.df, out=starts[1:])
-    with write_aside(folder / _STARTS) as file:
-        np.save(file, starts, allow_pickle=False)
+    write_array(folder / _STARTS, starts)
     _write_postings(codes, offsets, starts, statistics, settings, folder, progress)
     statistics.save(folder, _TEXTS)
     if responses is not None:

@@ -18,8 +18,9 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from core.array_files import write_array
 from core.errors import Corrupt, Usage
-from core.files import read_json, write_aside, write_json
+from core.files import read_json, write_json
 from core.kernels import compiled, frozen
 from indexer.arrays import map_array
 
@@ -74,8 +75,7 @@ class Bm25Statistics:
 
     def save(self, folder: Path, name: str) -> None:
         """Write `name`.df.npy and `name`.json."""
-        with write_aside(folder / f"{name}.df.npy") as file:
-            np.save(file, self.df, allow_pickle=False)
+        write_array(folder / f"{name}.df.npy", self.df)
         facts = {"document_count": self.document_count, "average_length": self.average_length}
         write_json(folder / f"{name}.json", facts)
 

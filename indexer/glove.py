@@ -25,8 +25,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from core.array_files import write_array
 from core.errors import BadInput, Usage
-from core.files import make_folder, read_json, write_aside, write_json
+from core.files import make_folder, read_json, write_json
 from core.progress import Progress
 from indexer import glove_kernels as kernels
 from indexer.arrays import map_array
@@ -219,8 +220,7 @@ class State:
     def save(self, loss: float) -> None:
         """Add an epoch; the state before it stays until this one is whole."""
         before, self.losses = self.losses, [*self.losses, loss]
-        with write_aside(self._parameters_after(len(self.losses))) as file:
-            np.save(file, self.parameters.reshape(-1, self.parameters.shape[-1]), allow_pickle=False)
+        write_array(self._parameters_after(len(self.losses)), self.parameters.reshape(-1, self.parameters.shape[-1]))
         write_json(self._folder / _STATE, {"training": self._training, "losses": self.losses})
         self._parameters_after(len(before)).unlink(missing_ok=True)
 

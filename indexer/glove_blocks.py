@@ -18,8 +18,9 @@ import numpy as np
 import orjson
 from numpy.typing import DTypeLike, NDArray
 
+from core.array_files import write_array
 from core.errors import Corrupt
-from core.files import make_folder, read_json, remove_tree, storage_errors, sync_file, write_aside, write_json
+from core.files import make_folder, read_json, remove_tree, storage_errors, sync_file, write_json
 from core.progress import Progress
 from indexer import glove_kernels as kernels
 from indexer.arrays import map_array
@@ -157,8 +158,7 @@ class _Dealing:
         for array in (pairs, targets):
             array.flush()
             sync_file(Path(str(array.filename)))
-        with write_aside(self._folder / "starts.npy") as file:
-            np.save(file, starts, allow_pickle=False)
+        write_array(self._folder / "starts.npy", starts)
 
     def _pieces(self) -> list[slice]:
         firsts = range(0, len(self._all), _ENTRIES_A_CALL)

@@ -15,13 +15,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from core.array_files import write_array
 from core.errors import Corrupt
 from core.log_store import StoredLog
 from core.progress import Progress
 from core.text import SentencePieceTokenizer
 from core.word_vectors import WordVectors
 from rater.model import PAD, BiGRURater, RaterConfig
-from rater.tensors import write_array
 
 Start = Literal["vectors", "random"]
 

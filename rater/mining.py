@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from core.array_files import write_array
 from core.engine import Engine
 from core.errors import BadInput, Corrupt
 from core.files import storage_errors, sync_file
@@ -19,7 +20,6 @@ from core.progress import Progress
 from core.text import SentencePieceTokenizer, normalise
 from rater.coverage import Coverage
 from rater.examples import Corpus
-from rater.tensors import write_array
 
 SHARED: Final = "shared.arrow"
 _ARRAYS: Final = ("pieces", "start", "first", "names")

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
+from core.array_files import write_array
 from core.errors import BadInput, Corrupt
 from core.pairs import text_key
 from core.progress import Progress
@@ -19,7 +20,6 @@ from core.text import SentencePieceTokenizer
 from rater.coverage import Coverage
 from rater.orders import Sources
 from rater.ruber_examples import PairCorpus
-from rater.tensors import write_array
 
 _ARRAYS: Final = ("pieces", "start", "utterance", "reply", "asked", "said", "dialogue", "first")
 _COLUMNS: Final = ("dialogue", "utterance", "response", "utterance_key", "response_key")

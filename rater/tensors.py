@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
@@ -21,14 +18,6 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
     with write_aside(path) as file:
         file.write(content)
-
-
-def write_array(path: Path, array: NDArray[Any]) -> None:
-    """An .npy file; its numbers are written by us too, since numpy's error for a full disk does not say that it is."""
-    plain = np.ascontiguousarray(array)
-    with write_aside(path) as file:
-        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(plain))
-        file.write(plain.reshape(-1).view(np.uint8).data)
 
 
 def read_tensors(path: Path, device: str = "cpu", *, remedy: str) -> dict[str, Tensor]:

@@ -19,8 +19,11 @@ from core.errors import RefaugError, Usage
 from core.log_store import LogIngest, LogManifest, LogPart, LogSource
 from core.pairs import PAIR_SCHEMA
 from core.text import TOKENIZERS, get_tokenizer, normalise
+from metrics.correlation import PARTIAL
 from service.cli.main import app
 from service.cli.reference import cli_reference
+from service.proof.figures import Figure
+from service.proof.report import cell
 from service.settings import VARIABLES, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -303,6 +306,15 @@ def test_a_figure_of_the_benchmark_page_stands_in_its_result(row: list[str]) -> 
     for step in code(key).split("."):
         value = value[int(step)] if isinstance(value, list) else value[step]
     assert shown == (f"{value:,}" if isinstance(value, int) else str(value)), "copy the new figure into the page"
+
+
+@pytest.mark.parametrize("row", rows(section("proof.md", "What came out")), ids=lambda row: row[0])
+def test_a_figure_of_the_proof_stands_in_its_result(row: list[str]) -> None:
+    name, *shown = row
+    figures = json.loads((ROOT / "docs" / "results" / "metrics.json").read_text("utf-8"))["main"]["figures"][name]
+    asked = [("spearman", "dailydialog_gupta"), ("spearman", "dailydialog_zhao"), ("spearman", "mean")]
+    found = [figures[kind][where] for kind, where in [*asked, (PARTIAL, "mean")]]
+    assert shown == [cell(Figure(**one)) for one in found], "copy the new figures into the page"
 
 
 def test_the_image_copies_only_what_the_ignore_file_lets_through() -> None:
