@@ -10,8 +10,10 @@ learns to tell right from wrong out of fewer examples.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Final, Literal, get_args
 
 import torch
@@ -73,6 +75,71 @@ def last_states(reader: nn.GRU, embedded: Tensor, lengths: Tensor) -> Tensor:
     return torch.cat([last[0], last[1]], dim=1)
 
 
+def quick_states(embedding: nn.Embedding, reader: nn.GRU, tokens: Tensor, lengths: Tensor) -> Tensor:
+    """What `last_states` gives of tokens (texts, time), but for rounding; for answering, not for learning.
+
+    Half of a GRU's work is what the inputs add to its gates. That depends on the piece alone, so it is done once for
+    each piece there is instead of at every place; and each step works in place, on the texts that go on to it. All of
+    it is one call for Python: hundreds of small ones would each have to wait for the other threads of a server.
+    """
+    weights = [
+        getattr(reader, f"{name}_l0{direction}")
+        for direction in ("", "_reverse")
+        for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    ]
+    states: Tensor = _compiled(_both_directions)(tokens, lengths, embedding.weight, weights)
+    return states
+
+
+def _both_directions(tokens: Tensor, lengths: Tensor, table: Tensor, weights: list[Tensor]) -> Tensor:
+    """The equations of torch's GRU; in the words that torch can compile."""
+    pieces, places = torch.unique(tokens, return_inverse=True)
+    embedded = table[pieces]
+    steps = torch.arange(tokens.size(1)).unsqueeze(0)
+    turned = places.gather(1, (lengths.unsqueeze(1) - 1 - steps).clamp_(min=0))  # each text from its end
+    active = (lengths.unsqueeze(0) > steps.t()).sum(dim=1)  # texts that have a piece at a step
+    size = weights[1].size(1)
+    states = torch.zeros(tokens.size(0), 2 * size)
+    for direction in range(2):
+        of_input, of_state = weights[4 * direction], weights[4 * direction + 1]
+        input_bias, state_bias = weights[4 * direction + 2], weights[4 * direction + 3]
+        added = torch.addmm(input_bias, embedded, of_input.t())  # (pieces, 3 * hidden): reset, update, new
+        recall = of_state.t().contiguous()
+        ordered = places if direction == 0 else turned
+        state = torch.zeros(tokens.size(0), size)
+        for step in range(tokens.size(1)):
+            count = int(active[step])
+            gates, own = added[ordered[:count, step]], state[:count]
+            recalled = torch.addmm(state_bias, own, recall)
+            both = torch.sigmoid_(gates[:, : 2 * size].add_(recalled[:, : 2 * size]))
+            new = torch.tanh_(gates[:, 2 * size :].addcmul_(both[:, :size], recalled[:, 2 * size :]))
+            own.sub_(new).mul_(both[:, size:]).add_(new)
+        states[:, direction * size : (direction + 1) * size] = state
+    return states
+
+
+def _judged(vectors: Tensor, rows: Tensor, weights: list[Tensor], biases: list[Tensor], products: bool) -> Tensor:
+    """Logits (triplets, 2) as `judge` has them, of triplets by the rows of their texts in `vectors`."""
+    one, known, other = vectors[rows[:, 0]], vectors[rows[:, 1]], vectors[rows[:, 2]]
+    texts = [one, known, other]
+    if products:
+        texts = [one, known, other, one * known, one * other, known * other]
+    state = torch.cat(texts, dim=1)  # (triplets, judged)
+    for layer in range(len(weights) - 1):
+        state = torch.relu(torch.addmm(biases[layer], state, weights[layer].t()))
+    return torch.addmm(biases[-1], state, weights[-1].t())
+
+
+@cache
+def _compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The same function, run by torch from begin to end without Python's lock."""
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # its successors compile for a minute, and anew for each shape
+        return torch.jit.script(function)  # type: ignore[no-any-return]
+
+
 class BiGRURater(nn.Module):
     """Texts to vectors, and triplets of vectors to logits of (negative, positive)."""
 
@@ -94,6 +161,10 @@ class BiGRURater(nn.Module):
         embedded = nn.functional.dropout(self.embedding(tokens), self.dropout, self.training)
         return last_states(self.reader, embedded, lengths)
 
+    def read_quickly(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """The same, but for rounding, where nothing is learnt."""
+        return quick_states(self.embedding, self.reader, tokens, lengths)
+
     def judge(self, utterances: Tensor, known: Tensor, others: Tensor) -> Tensor:
         """Logits (triplets, 2) of vectors, each (triplets, 2 * hidden)."""
         texts = (utterances, known, others)
@@ -103,6 +174,13 @@ class BiGRURater(nn.Module):
             state = torch.relu(layer(state))
         logits: Tensor = self.last(state)
         return logits
+
+    def judge_quickly(self, vectors: Tensor, rows: Tensor) -> Tensor:
+        """Logits (triplets, 2) of triplets by the rows of their texts in `vectors`, where nothing is learnt."""
+        layers = [*self.hidden, self.last]
+        weights, biases = [one.weight for one in layers], [one.bias for one in layers]
+        judged: Tensor = _compiled(_judged)(vectors, rows, weights, biases, self.config.features == "products")
+        return judged
 
     def forward(self, tokens: Tensor, lengths: Tensor, triplets: Tensor) -> Tensor:
         """Logits of triplets (triplets, 3) of texts by their row in tokens."""

@@ -10,13 +10,12 @@ from typing import Final, Literal, get_args
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from core.errors import Usage
 from core.text import SentencePieceTokenizer
 from rater.coverage import Coverage, unfamiliar
 from rater.model import POSITIVE, BiGRURater
-from rater.reading import CACHE_BYTES, TextReader
+from rater.reading import CACHE_BYTES, WORTH_THREADS, TextReader
 
 Combine = Literal["first", "first-literal", "max", "confident", "mean"]
 Calibration = Literal["raw", "cal"]
@@ -99,7 +98,7 @@ class Rater:
         self.languages, self._usual = tuple(languages), usual or Coverage()
         self._threads = threads
         self._read = TextReader(
-            model.read,
+            model.read_quickly,
             tokenizer,
             size=2 * model.config.hidden,
             max_tokens=model.config.max_tokens,
@@ -162,13 +161,14 @@ class Rater:
         rows = np.array([[places.setdefault(text, len(places)) for text in triplet] for triplet in triplets])
         temperature = self.temperature if calibration == "cal" else 1.0
         with self._lock, torch.inference_mode():
-            torch.set_num_threads(self._threads)
+            torch.set_num_threads(self._threads if len(places) >= WORTH_THREADS else 1)
             vectors = self._read.vectors(list(places))
             likely = [
-                torch.softmax(self._judged(vectors, rows[at : at + _JUDGED_AT_ONCE]).double() / temperature, dim=1)
+                torch.softmax(
+                    self.model.judge_quickly(vectors, torch.from_numpy(rows[at : at + _JUDGED_AT_ONCE])).double()
+                    / temperature,
+                    dim=1,
+                )
                 for at in range(0, len(rows), _JUDGED_AT_ONCE)
             ]
         return torch.cat(likely)[:, POSITIVE].numpy()
-
-    def _judged(self, vectors: Tensor, rows: NDArray[np.int64]) -> Tensor:
-        return self.model.judge(*(vectors[torch.from_numpy(rows[:, place])] for place in range(rows.shape[1])))

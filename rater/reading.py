@@ -6,17 +6,22 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from core.text import SentencePieceTokenizer
 
 CACHE_BYTES: Final = 256 << 20
 _ENTRY: Final = 600
-_READ_AT_ONCE: Final = 256  # texts of like length
+_READ_AT_ONCE: Final = 1_024  # texts of like length
+# Texts; fewer are read sooner by one thread, since threads wait for each other at every step.
+WORTH_THREADS: Final = 512
 
 # Vectors (texts, size) of tokens (texts, time), the longest text first, and of lengths (texts,).
 Read = Callable[[Tensor, Tensor], Tensor]
+Vector = NDArray[np.float32]
 
 
 class TextReader:
@@ -29,11 +34,11 @@ class TextReader:
         self, read: Read, tokenizer: SentencePieceTokenizer, *, size: int, max_tokens: int, cache_bytes: int
     ) -> None:
         self._read, self._tokenizer, self._size, self._max_tokens = read, tokenizer, size, max_tokens
-        self._most, self._kept, self._held = cache_bytes, OrderedDict[str, Tensor](), 0
+        self._most, self._kept, self._held = cache_bytes, OrderedDict[str, Vector](), 0
 
     def vectors(self, texts: Sequence[str]) -> Tensor:
         """What the network has read of each text, (texts, size): now, or before."""
-        vectors = torch.empty(len(texts), self._size)
+        vectors = np.empty((len(texts), self._size), np.float32)
         new = list[int]()
         for place, text in enumerate(texts):
             kept = self._known(text)
@@ -45,29 +50,29 @@ class TextReader:
         order = sorted(range(len(new)), key=lambda at: -len(coded[at]))
         for begin in range(0, len(order), _READ_AT_ONCE):
             some = order[begin : begin + _READ_AT_ONCE]
-            read = self._read(*self._padded([coded[at] for at in some]))
+            read = self._read(*self._padded([coded[at] for at in some])).numpy()
+            vectors[[new[at] for at in some]] = read
             for at, vector in zip(some, read, strict=True):
-                vectors[new[at]] = vector
-                self._keep(texts[new[at]], vector.clone())
-        return vectors
+                self._keep(texts[new[at]], vector.copy())
+        return torch.from_numpy(vectors)
 
     def _padded(self, coded: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Piece ids (texts, time), the longest text first, and lengths; an empty text is one unknown piece."""
-        cut = [list(ids[: self._max_tokens]) or [self._tokenizer.unk_id] for ids in coded]
-        lengths = torch.tensor([len(ids) for ids in cut])
-        tokens = torch.zeros(len(cut), int(lengths.max()), dtype=torch.int64)
+        cut = [ids[: self._max_tokens] or [self._tokenizer.unk_id] for ids in coded]
+        lengths = np.array([len(ids) for ids in cut], np.int64)
+        tokens = np.zeros((len(cut), int(lengths.max())), np.int64)
         for row, ids in enumerate(cut):
-            tokens[row, : len(ids)] = torch.tensor(ids)
-        return tokens, lengths
+            tokens[row, : len(ids)] = ids
+        return torch.from_numpy(tokens), torch.from_numpy(lengths)
 
-    def _known(self, text: str) -> Tensor | None:
+    def _known(self, text: str) -> Vector | None:
         """What was read of a text before, which becomes the newest."""
         found = self._kept.get(text)
         if found is not None:
             self._kept.move_to_end(text)
         return found
 
-    def _keep(self, text: str, vector: Tensor) -> None:
+    def _keep(self, text: str, vector: Vector) -> None:
         """Keep this; the oldest goes where there is no room."""
         if text not in self._kept:
             self._held += bytes_of(text, vector)
@@ -76,6 +81,6 @@ class TextReader:
             self._held -= bytes_of(*self._kept.popitem(last=False))
 
 
-def bytes_of(text: str, vector: Tensor) -> int:
+def bytes_of(text: str, vector: Vector) -> int:
     """Roughly what an entry holds: its numbers, its text, and the objects around them."""
-    return 4 * vector.numel() + 4 * len(text) + _ENTRY
+    return vector.nbytes + 4 * len(text) + _ENTRY

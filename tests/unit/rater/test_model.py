@@ -114,6 +114,17 @@ def test_a_texts_vector_is_the_last_forward_and_the_last_backward_state_of_a_gru
     np.testing.assert_allclose(read(MODEL, texts), expected, rtol=0, atol=1e-5)
 
 
+@settings(deadline=None, max_examples=25)
+@given(TEXTS)
+def test_quick_reading_gives_the_same_vectors_whatever_stands_in_the_padding(texts):
+    texts, weights = longest_first(texts), weights_of(MODEL)
+    expected = np.stack([plain_vector(text, weights) for text in texts])
+    for how in ({}, {"extra": 2}, {"extra": 1, "beyond": 5}):
+        with torch.inference_mode():
+            found = MODEL.read_quickly(*tensors_of(texts, **how)).numpy()
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("features", ["texts", "products"])
 @pytest.mark.parametrize("layers", [1, 5])
 def test_three_vectors_are_judged_by_layers_with_relu_and_one_without(layers, features):
