@@ -12,7 +12,16 @@
     ├── NotFound                no artefact of that name
     ├── Corrupt                 an artefact whose files are not those its manifest names
     ├── Conflict                the request contradicts what is already there
-    │   └── Locked              another process is working on the same thing
+    │   ├── Locked              another process is working on the same thing
+    │   └── Withdrawn           a reference set that nobody is to use any more
+    ├── TooLarge                more than the settings allow at once
+    ├── NoKey                   no key was given, or none that is known
+    ├── NotAllowed              the key is known, and does not allow this
+    ├── Later                   not now: the same request may go through after a while
+    │   ├── TooMany             more requests than a key is allowed in this time
+    │   ├── Overloaded          there is more work waiting than can be done in time
+    │   ├── Expired             the time that the caller gave ran out before the work was done
+    │   └── Unavailable         something that is needed, such as the database, cannot be reached now
     ├── Interrupted             stopped from outside; the same command goes on where it stopped
     ├── CheckFailed             built, but not published because a check failed
     ├── StorageFull             the disk, or a quota on it, is full
@@ -115,6 +124,64 @@ class Locked(Conflict):
     """Another process is working on the same thing."""
 
     code = "locked"
+
+
+class Withdrawn(Conflict):
+    """A reference set that nobody is to use any more."""
+
+    code, status = "withdrawn", 410
+
+
+class TooLarge(RefaugError):
+    """More than the settings allow at once."""
+
+    code, exit_code, status = "too_large", 3, 413
+
+
+class NoKey(RefaugError):
+    """No key was given, or none that is known."""
+
+    code, exit_code, status = "no_key", 3, 401
+
+
+class NotAllowed(RefaugError):
+    """The key is known, and does not allow this."""
+
+    code, exit_code, status = "not_allowed", 3, 403
+
+
+class Later(RefaugError):
+    """Not now: the same request may go through after `retry_after_s`."""
+
+    code, exit_code, status = "later", 4, 503
+
+    def __init__(self, message: str = "", *, remedy: str = "", retry_after_s: float = 1.0) -> None:
+        super().__init__(message, remedy=remedy)
+        self.retry_after_s = retry_after_s
+
+
+class TooMany(Later):
+    """More requests than a key is allowed in this time."""
+
+    code, status = "too_many_requests", 429
+
+
+class Overloaded(Later):
+    """There is more work waiting than can be done in time."""
+
+    code = "overloaded"
+
+
+class Expired(Later):
+    """The time that the caller gave ran out before the work was done."""
+
+    code = "expired"
+
+
+class Unavailable(Later):
+    """Something that is needed, such as the database, cannot be reached now."""
+
+    code = "unavailable"
 
 
 class Interrupted(RefaugError):

@@ -68,6 +68,7 @@ def stream_safe(text: str) -> str:
 
 
 _NEVER_SLOW = 2_000
+_FEW_TEXTS = 32  # fewer are cut one by one: many at once start a thread, which takes longer than a text
 
 
 @functools.cache
@@ -645,6 +646,8 @@ class SentencePieceTokenizer:
 
     def encode_ids_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Give the ids of many texts' pieces, unpadded."""
+        if len(texts) <= _FEW_TEXTS:
+            return [self._pieces.encode_as_ids(_spaced(text)) for text in texts]
         found = self._pieces.encode([_spaced(text) for text in texts], out_type=int, num_threads=1)
         assert isinstance(found, list)
         return found

@@ -35,7 +35,7 @@ class Bm25Likeness:
         """Weigh the words of the test pairs by what the main segment knows of them."""
         index = main.bm25
         if index is None:
-            raise Usage("the index was built without BM25", remedy="build it again with --bm25, or use another mode")
+            raise Usage("the index was built without BM25", remedy="build it again with BM25, or use another mode")
         words = index.queries(queries.utterances.codes, queries.utterances.offsets)
         golds = index.response_queries(queries.golds.codes, queries.golds.offsets)
         able, scale, gold_scale = np.diff(words.start) > 0, np.ones(len(queries)), np.ones(len(queries))

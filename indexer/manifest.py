@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
@@ -111,7 +112,7 @@ class IndexManifest:
     format_version: int = FORMAT_VERSION
     kind: str = KIND
 
-    @property
+    @cached_property
     def id(self) -> str:
         """What signatures call this content: the same files searched in the same way."""
         settings = {

@@ -122,8 +122,9 @@ class SentenceCosine(EncoderMetric):
         return np.asarray(~np.isnan(read).any(axis=1))
 
     def pair_values(self, replies: Any, references: Any, reply: Indexes, reference: Indexes) -> Floats:
-        """The cosine of each pair."""
-        return sentence_cosine(np.concatenate([replies, references]), reply, reference + len(replies))
+        """The cosine of each pair; of many references that are held ready, few are those of a batch."""
+        used, place = np.unique(reference, return_inverse=True)
+        return sentence_cosine(np.concatenate([replies, references[used]]), reply, place + len(replies))
 
 
 def _idf_of(texts: Sequence[TokenVectors]) -> IdfWeights:

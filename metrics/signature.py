@@ -12,6 +12,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from urllib.parse import unquote
 
 from core.errors import BadInput
@@ -43,14 +44,14 @@ class Signature:
             details={**metric.versions(), **(details or {})},
         )
 
-    @property
+    @cached_property
     def full(self) -> str:
         """Everything, in one line; it parses back."""
         pairs = [f"{key}:{_escaped(value)}" for key, value in self.settings.items()]
         pairs += [f"{key}.:{_escaped(value)}" for key, value in self.details.items()]
         return "|".join([_escaped(self.metric), *pairs, f"refaug:{_escaped(self.refaug)}"])
 
-    @property
+    @cached_property
     def short(self) -> str:
         """What is printed beside a score."""
         pairs = [f"{key}:{_escaped(value)}" for key, value in self.settings.items()]
@@ -83,6 +84,7 @@ class Signature:
         )
 
 
+@lru_cache(maxsize=4_096)  # the same words stand in signature after signature
 def _escaped(value: str) -> str:
     """ASCII without the signs that part a signature; what must not stand as itself is written as %XX."""
     return "".join(

@@ -75,8 +75,8 @@ def augment(
     for batch in _batches(items):
         good = [one for one in batch if isinstance(one, Item)]
         if rater is not None and settings.needs_rater:
-            coverage += rater.coverage([text for one in good for text in _own_texts(one)])
-        found = iter(_augmented(good, index, rater, settings))
+            coverage += rater.coverage([text for one in good for text in own_texts(one)])
+        found = iter(_rated(seek(good, index, settings), rater, settings))
         for one in batch:
             yield next(found) if isinstance(one, Item) else one
         progress.advance(len(batch))
@@ -84,7 +84,7 @@ def augment(
         progress.warn(told)
 
 
-def _own_texts(item: Item) -> list[str]:
+def own_texts(item: Item) -> list[str]:
     """What the rater is given of the test pair itself."""
     golds = [one.text for one in item.pair.references if one.source is Origin.GOLD]
     return [item.pair.utterance or "", *golds]
@@ -101,21 +101,56 @@ def _batches(items: Iterable[Item | BadItem]) -> Iterator[list[Item | BadItem]]:
         yield batch
 
 
-def _augmented(
-    items: Sequence[Item], index: ReferenceIndex, rater: Rater | None, settings: AugmentSettings
-) -> list[Augmented]:
+# In two steps, for whoever searches for many at once and rates them in pieces
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sought:
+    """An item with what was found for it, and what is still to be rated of it."""
+
+    item: Item
+    pair: TestPair
+    found: Retrieved
+    places: tuple[int, ...] = ()  # of the references to be rated
+    asked: ToRate | None = None  # nothing, where nothing is to be rated or there is no gold to rate against
+
+    def finished(self, ratings: Sequence[float] = ()) -> Augmented:
+        """With the ratings of what was asked, in that order.
+
+        Without what should have been rated and could not be: a reference without a weight would spoil the item.
+        """
+        references = list(self.pair.references)
+        if self.asked is not None:
+            for place, rating in zip(self.places, ratings, strict=True):
+                references[place] = replace(references[place], rating=rating, weight=rating)
+        kept = tuple(one for one in references if one.is_own or one.weight is not None)
+        note = self.found.note or ("no_gold" if len(kept) < len(references) else "")
+        pair = replace(self.pair, references=kept)
+        return Augmented(item=replace(self.item, pair=pair), excluded=self.found.excluded, note=note)
+
+
+def seek(items: Sequence[Item], index: ReferenceIndex, settings: AugmentSettings) -> list[Sought]:
+    """Search for all of them at once."""
     found = index.search([item.pair for item in items], settings.search)
-    pairs = [_with_references(item.pair, one, settings) for item, one in zip(items, found, strict=True)]
-    if rater is not None and settings.needs_rater:
-        pairs = _rated(pairs, rater, settings)
-    return [_finished(item, pair, one) for item, pair, one in zip(items, pairs, found, strict=True)]
+    return [_sought(item, one, settings) for item, one in zip(items, found, strict=True)]
 
 
-def _finished(item: Item, pair: TestPair, found: Retrieved) -> Augmented:
-    """Without what should have been rated and could not be: a reference without a weight would spoil the item."""
-    kept = tuple(one for one in pair.references if one.is_own or one.weight is not None)
-    note = found.note or ("no_gold" if len(kept) < len(pair.references) else "")
-    return Augmented(item=replace(item, pair=replace(pair, references=kept)), excluded=found.excluded, note=note)
+def _sought(item: Item, found: Retrieved, settings: AugmentSettings) -> Sought:
+    pair = _with_references(item.pair, found, settings)
+    places = tuple(place for place, one in enumerate(pair.references) if _is_rated(one, settings))
+    golds = tuple(one.text for one in pair.references if one.source is Origin.GOLD and one.text.strip())
+    if not places or not golds or not (pair.utterance or "").strip():
+        return Sought(item=item, pair=pair, found=found)
+    candidates = tuple(_candidate(pair.references[place]) for place in places)
+    asked = ToRate(utterance=pair.utterance or "", golds=golds, candidates=candidates)
+    return Sought(item=item, pair=pair, found=found, places=places, asked=asked)
+
+
+def _rated(found: Sequence[Sought], rater: Rater | None, settings: AugmentSettings) -> Iterator[Augmented]:
+    """All of them rated at once."""
+    asked = [one.asked for one in found if one.asked is not None]
+    ratings = iter(rater.rate(asked, settings.rating) if rater is not None else ())
+    return (one.finished(next(ratings) if one.asked is not None else ()) for one in found)
 
 
 def _with_references(pair: TestPair, found: Retrieved, settings: AugmentSettings) -> TestPair:
@@ -133,30 +168,6 @@ def _with_references(pair: TestPair, found: Retrieved, settings: AugmentSettings
 def _unrated(own: Reference) -> Reference:
     """A gold without what an earlier run had the rater say of it; what people supplied as it is."""
     return replace(own, weight=None, rating=None) if own.source is Origin.GOLD else own
-
-
-def _rated(pairs: Sequence[TestPair], rater: Rater, settings: AugmentSettings) -> list[TestPair]:
-    """With ratings, and weights out of them, wherever the settings ask for them and there is a gold to rate against."""
-    golds = [
-        tuple(one.text for one in pair.references if one.source is Origin.GOLD and one.text.strip()) for pair in pairs
-    ]
-    rateable = [number for number, pair in enumerate(pairs) if (pair.utterance or "").strip() and golds[number]]
-    places = [[place for place, one in enumerate(pair.references) if _is_rated(one, settings)] for pair in pairs]
-    asked = [
-        ToRate(
-            utterance=pairs[number].utterance or "",
-            golds=golds[number],
-            candidates=tuple(_candidate(pairs[number].references[place]) for place in places[number]),
-        )
-        for number in rateable
-    ]
-    rated = list(pairs)
-    for number, ratings in zip(rateable, rater.rate(asked, settings.rating), strict=True):
-        references = list(pairs[number].references)
-        for place, rating in zip(places[number], ratings, strict=True):
-            references[place] = replace(references[place], rating=rating, weight=rating)
-        rated[number] = replace(pairs[number], references=tuple(references))
-    return rated
 
 
 def _is_rated(reference: Reference, settings: AugmentSettings) -> bool:

@@ -7,7 +7,7 @@ it, it stays when versions go, and it goes when the index does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self
@@ -161,13 +161,27 @@ def baseline_in(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """The b of a weighted form as specifications write it, and how it was measured."""
+
+    written: str
+    measured: Mapping[str, str]
+
+
+def base_of(metric: Upsilon, indexes: Versions, index: str, progress: Progress | None = None) -> Base:
+    """What an index has for it: what is kept, or else measured and kept."""
+    found = _of_index(metric, indexes, index, PAIRS, SEED, progress or Silent())
+    measured = {"b-index": found.manifest.id[:12], "b-pairs": str(found.drawn), "b-seed": str(SEED)}
+    return Base(written=_written(found.b), measured=measured)
+
+
 def based_on(metric: Metric, indexes: Versions, index: str, progress: Progress | None = None) -> Metric:
     """The metric; a weighted form that was asked for without b has that of the index."""
     if not isinstance(metric, Upsilon) or not metric.b_is_open:
         return metric
-    found = _of_index(metric, indexes, index, PAIRS, SEED, progress or Silent())
-    measured = {"b-index": found.manifest.id[:12], "b-pairs": str(found.drawn), "b-seed": str(SEED)}
-    return metric.with_b(_written(found.b), measured)
+    base = base_of(metric, indexes, index, progress)
+    return metric.with_b(base.written, base.measured)
 
 
 class _OfIndex(NamedTuple):

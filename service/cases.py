@@ -104,13 +104,17 @@ def _weight(reference: Reference, uses: Uses) -> float | None:
 
 def require_references(items: Sequence[Item], metric: Metric) -> None:
     """Refuse a weighted score of references that nobody has weighted: it would be another metric's number."""
-    found = Counter(reference.source for item in items for reference in item.pair.references)
-    if metric.info.uses is Uses.RATED and not found[Origin.SUPPLIED]:
+    require_sources(Counter(reference.source for item in items for reference in item.pair.references), metric)
+
+
+def require_sources(found: Mapping[Origin, int], metric: Metric) -> None:
+    """The same where it is known how many references there are from where."""
+    if metric.info.uses is Uses.RATED and not found.get(Origin.SUPPLIED):
         raise BadInput(
             f"no item has a reference weighted by people, so {metric.name} would be multi-bleu",
             remedy='write references as {"text": …, "weight": …} or with "ratings", or ask for multi-bleu',
         )
-    if metric.info.uses is Uses.WEIGHTED and not sum(found.values()) - found[Origin.GOLD]:
+    if metric.info.uses is Uses.WEIGHTED and not sum(found.values()) - found.get(Origin.GOLD, 0):
         raise BadInput(
             f"no item has other references than golds, so {metric.name} has nothing to weigh",
             remedy="give items whose references carry weights or ratings, or ask for the metric without upsilon-",
@@ -120,15 +124,23 @@ def require_references(items: Sequence[Item], metric: Metric) -> None:
 def evidence_of(item: Item) -> dict[str, Any]:
     """On what a weighted score of this item stands."""
     others = [one for one in item.pair.references if one.source is not Origin.GOLD]
-    above = sum(1 for one in others if (one.weight or 0) > 0)
     return {
         "references": len(item.pair.references),
         "sources": dict(sorted(Counter(one.source.value for one in item.pair.references).items())),
         "similarities": [one.similarity for one in others],
         "weights": [one.weight for one in others],
-        "above_zero": above,
-        "thin": above < ENOUGH,
+        "above_zero": _above_zero(item),
+        "thin": is_thin(item),
     }
+
+
+def is_thin(item: Item) -> bool:
+    """Whether few references beside the golds have a positive weight."""
+    return _above_zero(item) < ENOUGH
+
+
+def _above_zero(item: Item) -> int:
+    return sum(1 for one in item.pair.references if one.source is not Origin.GOLD and (one.weight or 0) > 0)
 
 
 def references_hash(items: Sequence[Item], chosen: Sequence[References | Problem]) -> str:
@@ -136,10 +148,42 @@ def references_hash(items: Sequence[Item], chosen: Sequence[References | Problem
 
     The utterance is among them where the metric looked at that.
     """
-    digest = hashlib.sha256()
+    digest = ReferencesDigest()
     for item, one in zip(items, chosen, strict=True):
-        digest.update(orjson.dumps([item.id, *_looked_at(one)], option=orjson.OPT_APPEND_NEWLINE))
-    return digest.hexdigest()[:12]
+        digest.add(item.id, one)
+    return digest.name
+
+
+class _Digest:
+    """A name for many rows, which are told one after the other."""
+
+    def __init__(self) -> None:
+        self._sha256 = hashlib.sha256()
+
+    @property
+    def name(self) -> str:
+        """The name of what was added so far."""
+        return self._sha256.hexdigest()[:12]
+
+    def _add(self, row: list[Any]) -> None:
+        self._sha256.update(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+
+
+class ReferencesDigest(_Digest):
+    """`references_hash` for items that are not all there at once."""
+
+    def add(self, name: str, chosen: References | Problem) -> None:
+        """The next item's id, and what the metric looks at."""
+        self._add([name, *_looked_at(chosen)])
+
+
+class DataDigest(_Digest):
+    """`data_hash` for items that are not all there at once."""
+
+    def add(self, item: Item) -> None:
+        """The next item."""
+        golds = [one.text for one in item.pair.references if one.source is Origin.GOLD]
+        self._add([item.id, golds or [one.text for one in item.pair.references if one.is_own]])
 
 
 def _looked_at(one: References | Problem) -> list[Any]:
@@ -151,12 +195,10 @@ def _looked_at(one: References | Problem) -> list[Any]:
 
 def data_hash(items: Iterable[Item]) -> str:
     """Names what was scored, beside the signature that names how: a hash of ids and golds, in order."""
-    digest = hashlib.sha256()
+    digest = DataDigest()
     for item in items:
-        golds = [one.text for one in item.pair.references if one.source is Origin.GOLD]
-        golds = golds or [one.text for one in item.pair.references if one.is_own]
-        digest.update(orjson.dumps([item.id, golds], option=orjson.OPT_APPEND_NEWLINE))
-    return digest.hexdigest()[:12]
+        digest.add(item)
+    return digest.name
 
 
 # ── scoring, of anything that has references ──────────────────────────────────────────────────────────────────────
@@ -219,21 +261,27 @@ def score_cases(metric: Metric, cases: Sequence[Case | Problem], progress: Progr
     """Score each case; one that is a problem already stays one. References shared by cases are prepared once."""
     apart = _Apart.of(cases)
     problems = {row: case for row, case in enumerate(cases) if isinstance(case, Problem)}
-    prepared = metric.prepare(apart.references)
+    found = score_prepared(metric, metric.prepare(apart.references), apart.replies, apart.items, progress)
     statistics = np.full((len(cases), len(metric.columns)), np.nan)
-    rows, replies, items = apart.rows, apart.replies, apart.items
-    for first in range(0, len(rows), _BATCH):
-        batch = slice(first, first + _BATCH)
-        texts = replies[batch]
-        found = metric.statistics(texts, prepared, np.arange(len(texts)), items[batch])
-        statistics[rows[batch]] = found
-        for place in np.flatnonzero(np.isnan(found).any(axis=1)):
-            row = rows[first + int(place)]
-            statistics[row] = np.nan
-            problems[row] = _why(metric, prepared, int(items[first + int(place)]))
+    statistics[apart.rows] = found.statistics
+    problems |= {apart.rows[place]: why for place, why in found.problems.items()}
+    return Scored(statistics, dict(sorted(problems.items())))
+
+
+def score_prepared(
+    metric: Metric, prepared: Prepared, replies: Sequence[str], items: Indexes, progress: Progress | None = None
+) -> Scored:
+    """Score replies against references that were prepared before, the i-th against the item `items[i]` of those."""
+    statistics = np.empty((len(replies), len(metric.columns)))
+    for first in range(0, len(replies), _BATCH):
+        texts = replies[first : first + _BATCH]
+        batch = slice(first, first + len(texts))
+        statistics[batch] = metric.statistics(texts, prepared, np.arange(len(texts)), items[batch])
         if progress is not None:
             progress.advance(len(texts))
-    return Scored(statistics, dict(sorted(problems.items())))
+    without = np.flatnonzero(np.isnan(statistics).any(axis=1)).tolist()
+    statistics[without] = np.nan
+    return Scored(statistics, {place: _why(metric, prepared, int(items[place])) for place in without})
 
 
 def _why(metric: Metric, prepared: Prepared, item: int) -> Problem:

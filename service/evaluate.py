@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from core.errors import BadInput, Usage
 from core.items import BadItem
 from core.progress import Progress, Silent
 from core.records import Item, Origin
-from metrics.base import Floats, Level, Metric, Problem, References
+from metrics.base import Floats, Indexes, Level, Metric, Problem, References
 from metrics.catalogue import Uses
 from metrics.model_scores import RatedReplies
 from metrics.resampling import Estimate, approximate_randomisation, bootstrap, paired_bootstrap
@@ -66,10 +65,8 @@ def evaluate(
         require_references(good, metric)
         progress.stage(f"score {metric.name}", sum(len(item.replies) for item in good), "replies")
         found = _ScoredSystems.of(metric, good, systems, progress)
-        nothing += [why] if (why := found.why_nothing()) else []
-        found_for_it = metric.info.uses is Uses.WEIGHTED
-        signature = Signature.of(found.metric, *((provenance, details) if found_for_it else ()))
-        scores.append(_metric_scores(found, settings, signature))
+        nothing += [why] if (why := found.table.why_nothing()) else []
+        scores.append(found.scores(settings, signature_of(found.metric, provenance, details)))
     if len(nothing) == len(metrics):
         raise BadInput(nothing[0])
     weighted = any(metric.info.uses is Uses.WEIGHTED for metric in metrics)
@@ -91,6 +88,13 @@ def evaluate(
     )
 
 
+def signature_of(
+    metric: Metric, provenance: Mapping[str, str] | None = None, details: Mapping[str, str] | None = None
+) -> Signature:
+    """The signature of a bound metric; where references came from is in it if the metric looks at found ones."""
+    return Signature.of(metric, *((provenance, details) if metric.info.uses is Uses.WEIGHTED else ()))
+
+
 def require_baseline(baseline: str | None, systems: Sequence[str]) -> None:
     """The baseline must be one of the systems, and not the only one."""
     if baseline is not None and baseline not in systems:
@@ -101,30 +105,57 @@ def require_baseline(baseline: str | None, systems: Sequence[str]) -> None:
 
 def _warnings(items: Sequence[Item], systems: Sequence[str], metrics: Sequence[Metric]) -> Iterator[str]:
     """What makes a score mean something else than one may think."""
-    missing = {system: sum(1 for item in items if system not in item.replies) for system in systems}
+    yield from reply_warnings({system: [item.replies.get(system) for item in items] for system in systems}, metrics)
+    yield from blank_warning(sum(1 for item in items for one in item.pair.references if not one.text.strip()))
+
+
+def reply_warnings(replies: Mapping[str, Sequence[str | None]], metrics: Sequence[Metric]) -> Iterator[str]:
+    """Of each system's replies, those that are not there, and those that say nothing."""
+    count = max(map(len, replies.values()), default=0)
+    missing = {system: listed.count(None) for system, listed in replies.items()}
     if lacking := [f"{system} ({count:,})" for system, count in missing.items() if count]:
-        yield f"replies are missing (of {len(items):,}): {_listed(lacking)}; the scores are over those there are"
-    empty = {system: sum(1 for item in items if not item.replies.get(system, "-").strip()) for system in systems}
+        yield f"replies are missing (of {count:,}): {_listed(lacking)}; the scores are over those there are"
+    empty = {
+        system: sum(1 for text in listed if text is not None and not text.strip()) for system, listed in replies.items()
+    }
     if silent := [f"{system} ({count:,})" for system, count in empty.items() if count]:
         least = "0, by a rater -1," if any(isinstance(metric, RatedReplies) for metric in metrics) else "0"
         yield f"empty replies, which score {least} or nothing at all: {_listed(silent)}"
-    if blank := sum(1 for item in items for one in item.pair.references if not one.text.strip()):
-        yield f"empty references, which are left out: {blank:,}"
+
+
+def blank_warning(count: int) -> Iterator[str]:
+    """References of which nothing can be seen."""
+    if count:
+        yield f"empty references, which are left out: {count:,}"
 
 
 def _weights_ignored(items: Sequence[Item], metrics: Sequence[Metric]) -> Iterator[str]:
     """Golds that a rater has weighted count as 1 where people's weights are asked for."""
+    yield from ignored_warning(sum(other_golds(item) for item in items), metrics)
+
+
+def other_golds(item: Item) -> int:
+    """How many golds have another weight than 1."""
+    return sum(1 for one in item.pair.references if one.source is Origin.GOLD and one.weight not in (None, 1.0))
+
+
+def ignored_warning(other: int, metrics: Sequence[Metric]) -> Iterator[str]:
+    """That some metrics do not look at the weights of so many golds."""
     rated = [metric.name for metric in metrics if metric.info.uses is Uses.RATED]
-    golds = [one for item in items for one in item.pair.references if one.source is Origin.GOLD]
-    if rated and (other := sum(1 for gold in golds if gold.weight not in (None, 1.0))):
+    if rated and other:
         yield f"{', '.join(rated)} takes every gold at weight 1; {other:,} have another weight, which upsilon- uses"
 
 
 def _thin(evidence: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """How many weighted scores stand on little."""
-    if thin := sum(1 for one in evidence.values() if one["thin"]):
+    yield from thin_warning(sum(1 for one in evidence.values() if one["thin"]), len(evidence))
+
+
+def thin_warning(thin: int, items: int) -> Iterator[str]:
+    """That so many of the items have few references of positive weight."""
+    if thin:
         what = f"fewer than {ENOUGH} references of positive weight beside the gold"
-        yield f"weighted scores stand on thin evidence for {thin:,} of {len(evidence):,} items: {what}"
+        yield f"weighted scores stand on thin evidence for {thin:,} of {items:,} items: {what}"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -138,12 +169,8 @@ class _ScoredSystems:
     """All replies of all systems under one metric: system by system, each with a row for every item."""
 
     metric: Metric
-    items: Sequence[Item]
-    systems: Sequence[str]
     cases: Sequence[Case | Problem]
-    scored: Scored
-    values: Floats
-    rows: Mapping[str, slice]
+    table: ScoredTable
     references: str  # names the references and weights that were looked at
 
     @classmethod
@@ -157,30 +184,13 @@ class _ScoredSystems:
         ]
         metric = bound_to(metric, chosen, cases)
         scored = score_cases(metric, cases, progress)
-        values = scored.values(metric)
-        return cls(
-            metric=metric,
-            items=items,
-            systems=systems,
-            cases=cases,
-            scored=scored,
-            values=values,
-            rows={name: slice(n * len(items), (n + 1) * len(items)) for n, name in enumerate(systems)},
-            references=references_hash(items, chosen),
-        )
+        table = ScoredTable.of(metric, systems, [item.id for item in items], scored)
+        return cls(metric=metric, cases=cases, table=table, references=references_hash(items, chosen))
 
-    @cached_property
-    def statistics(self) -> dict[str, Floats]:
-        """The statistics by system."""
-        return {system: self.scored.statistics[rows] for system, rows in self.rows.items()}
-
-    def why_nothing(self) -> str | None:
-        """For a metric under which nothing at all has a score, the reasons."""
-        if not np.isnan(self.values).all():
-            return None
-        reasons = Counter(problem.message for problem in self.scored.problems.values())
-        listed = "; ".join(f"{count:,} times {message}" for message, count in reasons.most_common(3))
-        return f"no reply has a score by {self.metric.name}: {listed}"
+    def scores(self, settings: ScoreSettings, signature: Signature) -> MetricScores:
+        """What is handed out of them."""
+        explained = explanations(self.metric, self.cases, self.table) if settings.explain else {}
+        return self.table.scores(settings, signature, self.references, explained)
 
 
 def _case(reply: str | None, references: References | Problem) -> Case | Problem:
@@ -189,48 +199,165 @@ def _case(reply: str | None, references: References | Problem) -> Case | Problem
     return references if isinstance(references, Problem) else Case(reply, references)
 
 
-def _metric_scores(found: _ScoredSystems, settings: ScoreSettings, signature: Signature) -> MetricScores:
-    intervals = _intervals(found, settings)
-    explained = _explanations(found) if settings.explain else {}
-    systems = {}
-    for system in found.systems:
-        replies = tuple(
-            _reply_score(item.id, row, found, explained.get(row), parts=settings.parts)
-            for row, item in enumerate(found.items, start=found.rows[system].start)
+# ── from rows to systems ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScoredTable:
+    """The scored replies of all systems under one metric, system by system, each with the same rows.
+
+    Row i of every system is a reply to the item `ids[i]`. An item may have several rows: then `places` says where it
+    stands among all items. Sums are taken in that order, whatever the order of the rows; and it is items that are drawn
+    again, not rows, since replies to one item are not independent.
+    """
+
+    metric: Metric
+    systems: Sequence[str]
+    ids: Sequence[str]
+    statistics: Floats  # (systems, rows, columns); NaN where there is no score
+    values: Floats  # (systems, rows)
+    problems: Mapping[int, Problem]  # by system · rows + row
+    places: Indexes | None = None  # (rows,); −1: of no item. None: every row is an item of its own, in order
+
+    @classmethod
+    def of(
+        cls, metric: Metric, systems: Sequence[str], ids: Sequence[str], scored: Scored, places: Indexes | None = None
+    ) -> ScoredTable:
+        """The table of what was scored system by system."""
+        in_order = places is None or bool(np.all(places[:1] >= 0) and np.all(np.diff(places) > 0))
+        return cls(
+            metric=metric,
+            systems=systems,
+            ids=ids,
+            statistics=scored.statistics.reshape(len(systems), len(ids), len(metric.columns)),
+            values=scored.values(metric).reshape(len(systems), len(ids)),
+            problems=scored.problems,
+            places=None if in_order else places,
         )
-        systems[system] = _system_score(found.statistics[system], replies, found.metric, *intervals[system])
-    comparisons = _comparisons(found.statistics, found.metric, settings)
-    return MetricScores(
-        metric=found.metric,
-        signature=signature,
-        references=found.references,
-        systems=systems,
-        comparisons=comparisons,
-    )
 
+    def why_nothing(self) -> str | None:
+        """For a metric under which nothing at all has a score, the reasons."""
+        if not np.isnan(self.values).all():
+            return None
+        reasons = Counter(problem.message for problem in self.problems.values())
+        listed = "; ".join(f"{count:,} times {message}" for message, count in reasons.most_common(3))
+        return f"no reply has a score by {self.metric.name}: {listed}"
 
-def _comparisons(statistics: Mapping[str, Floats], metric: Metric, settings: ScoreSettings) -> dict[str, Comparison]:
-    if settings.baseline is None:
-        return {}
-    value_of, draws, seed = metric.value_of_sums, settings.draws, settings.seed
-    drawn = paired_bootstrap(statistics, value_of, settings.baseline, draws=draws, seed=seed, level=settings.confidence)
-    swapped = approximate_randomisation(statistics, value_of, settings.baseline, trials=draws, seed=seed)
-    return {name: Comparison(bootstrap=drawn[name], randomisation=swapped[name]) for name in drawn}
+    def scores(
+        self,
+        settings: ScoreSettings,
+        signature: Signature,
+        references: str,
+        explained: Mapping[int, Mapping[str, Any]] | None = None,
+    ) -> MetricScores:
+        """Systems with their replies, intervals and comparisons; explanations are by row, as problems are."""
+        sampled = self._sampled() if settings.draws else None
+        intervals = self._intervals(sampled, settings) if sampled is not None else {}
+        systems = {
+            name: self._system_score(
+                number, settings, intervals.get(name, (_NO_INTERVAL, _NO_INTERVAL)), explained or {}
+            )
+            for number, name in enumerate(self.systems)
+        }
+        return MetricScores(
+            metric=self.metric,
+            signature=signature,
+            references=references,
+            systems=systems,
+            comparisons=self._comparisons(sampled, settings) if sampled is not None else {},
+        )
+
+    def _system_score(
+        self,
+        number: int,
+        settings: ScoreSettings,
+        intervals: tuple[Estimate, Estimate],
+        explained: Mapping[int, Mapping[str, Any]],
+    ) -> SystemScore:
+        statistics, values = self.statistics[number], self.values[number]
+        first = number * len(self.ids)
+        replies = tuple(
+            self._reply_score(name, first + row, statistics[row], value, settings, explained)
+            for row, (name, value) in enumerate(zip(self.ids, values.tolist(), strict=True))
+        )
+        order = self._order(statistics)
+        in_order, scores = (statistics, values) if order is None else (statistics[order], values[order])
+        has_score = ~np.isnan(in_order).any(axis=1)
+        sums, any_score = in_order[has_score].sum(axis=0), bool(has_score.any())
+        return SystemScore(
+            corpus=float(self.metric.values(sums, Level.CORPUS)) if any_score else None,
+            interval=intervals[0],
+            mean=float(np.mean(scores[has_score])) if any_score else None,
+            mean_interval=intervals[1],
+            unscored=dict(Counter(reply.problem.code for reply in replies if reply.problem is not None)),
+            replies=replies,
+            parts=self.metric.parts(sums, Level.CORPUS) if any_score else None,
+            statistics=statistics,
+        )
+
+    def _reply_score(
+        self,
+        name: str,
+        row: int,
+        statistics: Floats,
+        value: float,
+        settings: ScoreSettings,
+        explained: Mapping[int, Mapping[str, Any]],
+    ) -> ReplyScore:
+        if row in self.problems:
+            return ReplyScore(id=name, score=None, problem=self.problems[row])
+        parts = self.metric.parts(statistics, Level.REPLY) if settings.parts else None
+        return ReplyScore(id=name, score=value, parts=parts, explanation=explained.get(row))
+
+    def _order(self, statistics: Floats) -> Indexes | None:
+        """The rows by items, those of one item by what is in them: the last bit of a sum depends on its order."""
+        if self.places is None:
+            return None
+        return np.lexsort((*statistics.T[::-1], self.places))
+
+    def _sampled(self) -> _Sampled:
+        """What resampling draws from: rows of items alone, system beside system."""
+        statistics, values, clusters = self.statistics, self.values, None
+        if (order := self._order(np.hstack(list(statistics)))) is not None and self.places is not None:
+            order = order[self.places[order] >= 0]
+            statistics, values, clusters = statistics[:, order], values[:, order], self.places[order]
+        counted = np.stack([values, np.where(np.isnan(values), np.nan, 1.0)], axis=-1)
+        return _Sampled(
+            statistics=dict(zip(self.systems, statistics, strict=True)),
+            means=dict(zip(self.systems, counted, strict=True)),
+            clusters=clusters,
+        )
+
+    def _intervals(self, sampled: _Sampled, settings: ScoreSettings) -> dict[str, tuple[Estimate, Estimate]]:
+        """Intervals of corpus score and mean, for each system."""
+        if not self.ids or (sampled.clusters is not None and not len(sampled.clusters)):
+            return {}
+        draws, seed, level, clusters = settings.draws, settings.seed, settings.confidence, sampled.clusters
+        of_corpus = bootstrap(
+            sampled.statistics, self.metric.value_of_sums, draws=draws, seed=seed, level=level, clusters=clusters
+        )
+        of_mean = bootstrap(sampled.means, _mean_of_sums, draws=draws, seed=seed, level=level, clusters=clusters)
+        return {name: (of_corpus[name].score, of_mean[name].score) for name in self.systems}
+
+    def _comparisons(self, sampled: _Sampled, settings: ScoreSettings) -> dict[str, Comparison]:
+        if settings.baseline is None:
+            return {}
+        rows, value_of, draws, seed = sampled.statistics, self.metric.value_of_sums, settings.draws, settings.seed
+        baseline, level, clusters = settings.baseline, settings.confidence, sampled.clusters
+        drawn = paired_bootstrap(rows, value_of, baseline, draws=draws, seed=seed, level=level, clusters=clusters)
+        swapped = approximate_randomisation(rows, value_of, baseline, trials=draws, seed=seed, clusters=clusters)
+        return {name: Comparison(bootstrap=drawn[name], randomisation=swapped[name]) for name in drawn}
 
 
 _NO_INTERVAL: Final = Estimate(why="no interval was asked for")
 
 
-def _intervals(found: _ScoredSystems, settings: ScoreSettings) -> dict[str, tuple[Estimate, Estimate]]:
-    """Intervals of corpus score and mean, for each system."""
-    if not settings.draws:
-        return dict.fromkeys(found.systems, (_NO_INTERVAL, _NO_INTERVAL))
-    counted = np.stack([found.values, np.where(np.isnan(found.values), np.nan, 1.0)], axis=1)
-    means = {system: counted[rows] for system, rows in found.rows.items()}
-    draws, seed, level = settings.draws, settings.seed, settings.confidence
-    of_corpus = bootstrap(found.statistics, found.metric.value_of_sums, draws=draws, seed=seed, level=level)
-    of_mean = bootstrap(means, _mean_of_sums, draws=draws, seed=seed, level=level)
-    return {name: (of_corpus[name].score, of_mean[name].score) for name in found.systems}
+class _Sampled(NamedTuple):
+    """What is drawn from, by system; with clusters, the item of each row."""
+
+    statistics: Mapping[str, Floats]
+    means: Mapping[str, Floats]  # the score of a row and 1, so that sums give the mean
+    clusters: Indexes | None
 
 
 def _mean_of_sums(sums: Floats) -> Floats:
@@ -238,49 +365,19 @@ def _mean_of_sums(sums: Floats) -> Floats:
         return np.asarray(sums[..., 0] / sums[..., 1])
 
 
-def _reply_score(
-    name: str, row: int, found: _ScoredSystems, explanation: Mapping[str, Any] | None, *, parts: bool
-) -> ReplyScore:
-    if row in found.scored.problems:
-        return ReplyScore(id=name, score=None, problem=found.scored.problems[row])
-    return ReplyScore(
-        id=name,
-        score=float(found.values[row]),
-        parts=found.metric.parts(found.scored.statistics[row], Level.REPLY) if parts else None,
-        explanation=explanation,
-    )
-
-
-def _system_score(
-    statistics: Floats, replies: Sequence[ReplyScore], metric: Metric, of_corpus: Estimate, of_mean: Estimate
-) -> SystemScore:
-    sums = statistics[~np.isnan(statistics).any(axis=1)].sum(axis=0)
-    values = [reply.score for reply in replies if reply.score is not None]
-    return SystemScore(
-        corpus=float(metric.values(sums, Level.CORPUS)) if values else None,
-        interval=of_corpus,
-        mean=float(np.mean(values)) if values else None,
-        mean_interval=of_mean,
-        unscored=dict(Counter(reply.problem.code for reply in replies if reply.problem is not None)),
-        replies=tuple(replies),
-        parts=metric.parts(sums, Level.CORPUS) if values else None,
-        statistics=statistics,
-    )
-
-
 # ── why ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _explanations(found: _ScoredSystems) -> dict[int, dict[str, Any]]:
-    """What each reference is worth to each reply, and where n-grams are credited, to which reference."""
-    fewer = leave_one_out(found.metric, found.cases)
+def explanations(metric: Metric, cases: Sequence[Case | Problem], table: ScoredTable) -> dict[int, dict[str, Any]]:
+    """What each reference is worth to each reply, and where n-grams are credited, to which reference; by row."""
+    fewer, values = leave_one_out(metric, cases), table.values.reshape(-1)
     explained = {}
-    for row, case in enumerate(found.cases):
+    for row, case in enumerate(cases):
         if isinstance(case, Case):
-            credit = found.metric.credited(case.reply, case.references)
+            credit = metric.credited(case.reply, case.references)
             explained[row] = {
                 **({} if credit is None else {"credited": credit}),
-                "without_reference": _without(case, fewer[row], found.values[row]),
+                "without_reference": _without(case, fewer[row], values[row]),
             }
     return explained
 

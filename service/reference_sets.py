@@ -25,7 +25,7 @@ import orjson
 import zstandard
 
 from core.artefacts import require_format
-from core.errors import BadInput, Conflict, Corrupt, NotFound, Usage
+from core.errors import BadInput, Conflict, Corrupt, NotFound, Usage, Withdrawn
 from core.files import hold, is_held, make_folder, read_json, storage_errors, unique, write_aside, write_json
 from core.items import BadItem, parse_item, reference_json
 from core.logs.sources import MAX_LINE_BYTES, LineReader, Source
@@ -244,18 +244,22 @@ class ReferenceSet:
 
     def items(self) -> Iterator[Item]:
         """Every item in order; Corrupt at the end, or before, if they are not those that were frozen."""
-        for number, line in enumerate(self._lines(), start=1):
-            try:
-                values = orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                raise Corrupt(f"{self.path}: item {number:,} is not JSON: {error}", remedy=_REMEDY) from error
-            where = values if isinstance(values, dict) else {}
-            item = parse_item(where, where=str(self.path), line=number + 1, fallback_id="")
-            if isinstance(item, BadItem):
-                raise Corrupt(str(item), remedy=_REMEDY)
-            yield item
+        for number, line in enumerate(self.lines(), start=1):
+            yield self.item_of(line, number)
 
-    def _lines(self) -> Iterator[bytes]:
+    def item_of(self, line: bytes, number: int) -> Item:
+        """The item that a line holds, the `number`-th."""
+        try:
+            values = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise Corrupt(f"{self.path}: item {number:,} is not JSON: {error}", remedy=_REMEDY) from error
+        where = values if isinstance(values, dict) else {}
+        item = parse_item(where, where=str(self.path), line=number + 1, fallback_id="")
+        if isinstance(item, BadItem):
+            raise Corrupt(str(item), remedy=_REMEDY)
+        return item
+
+    def lines(self) -> Iterator[bytes]:
         """The lines of the items, counted and hashed on the way."""
         digest, count, is_first = hashlib.sha256(), 0, True
         expected = self.manifest.items
@@ -354,13 +358,14 @@ class ReferenceSets:
         if not _PREFIX.fullmatch(text):
             raise Usage(
                 f"{text!r} is no id of a reference set",
-                remedy=f"16 characters of 0-9 and a-f, or at least the first {LEAST_PREFIX} of them: refaug sets list",
+                remedy=f"16 characters of 0-9 and a-f, or at least the first {LEAST_PREFIX} of them: refaug sets list, "
+                "or GET /v1/reference-sets",
             )
         withdrawn = (path.name.removesuffix(_WITHDRAWN) for path in self.folder.glob(f"*{_WITHDRAWN}"))
         known = {*self.ids(), *(name for name in withdrawn if _ID.fullmatch(name))}
         found = sorted(name for name in known if name.startswith(text))
         if not found:
-            raise NotFound(f"there is no reference set {text}", remedy="refaug sets list")
+            raise NotFound(f"there is no reference set {text}", remedy="refaug sets list, or GET /v1/reference-sets")
         if len(found) > 1:
             raise Usage(f"{text} is the beginning of several sets: {', '.join(found[:5])}", remedy="give more of it")
         return found[0]
@@ -369,8 +374,8 @@ class ReferenceSets:
         """A set by its id or the beginning of it; one that is withdrawn only for being looked at."""
         name = self.resolve(text)
         if not even_withdrawn:
-            self._require_valid(name)
-        return ReferenceSet.at(self._path(name))
+            self.require_valid(name)
+        return ReferenceSet.at(self.path_of(name))
 
     def freeze(
         self,
@@ -396,7 +401,7 @@ class ReferenceSets:
             counts = {"items": written.items, "references": written.references, "content": written.content}
             manifest = SetManifest.of(making, **counts)  # type: ignore[arg-type]
             is_new = self._publish(manifest, aside)
-        return Frozen(set=ReferenceSet.at(self._path(manifest.id)), is_new=is_new, bad_items=tuple(written.bad))
+        return Frozen(set=ReferenceSet.at(self.path_of(manifest.id)), is_new=is_new, bad_items=tuple(written.bad))
 
     def derive(self, parent: str, change: Derivation, progress: Progress | None = None) -> Frozen:
         """A set of other weights out of what another one has stored."""
@@ -430,7 +435,7 @@ class ReferenceSets:
         """Let nobody use a set any more; the file stays as it is, and who asks is told why."""
         name = self.resolve(text)
         if not reason.strip():
-            raise Usage("a withdrawal without a reason", remedy="--reason TEXT: it is told to everyone who asks")
+            raise Usage("a withdrawal without a reason", remedy="say why: everyone who asks for the set is told")
         better = self.open(instead).id if instead is not None else None
         if better == name:
             raise Usage(f"{name} cannot stand in for itself", remedy="name another set, or none")
@@ -443,12 +448,14 @@ class ReferenceSets:
             write_json(self.folder / f"{name}{_WITHDRAWN}", asdict(wanted))
         return wanted
 
-    def _require_valid(self, name: str) -> None:
+    def require_valid(self, name: str) -> None:
+        """Withdrawn, with the reason and what to use instead, if the set of this id is."""
         if (withdrawn := self.withdrawal(name)) is not None:
             remedy = f"use {withdrawn.instead} instead" if withdrawn.instead else "no other set is named instead"
-            raise Conflict(f"the reference set {name} was withdrawn: {withdrawn.reason}", remedy=remedy)
+            raise Withdrawn(f"the reference set {name} was withdrawn: {withdrawn.reason}", remedy=remedy)
 
-    def _path(self, name: str) -> Path:
+    def path_of(self, name: str) -> Path:
+        """Where the set of this id lies, if it is there."""
         return self.folder / f"{name}{_SUFFIX}"
 
     @contextmanager
@@ -473,12 +480,12 @@ class ReferenceSets:
 
     def _publish(self, manifest: SetManifest, items: Path) -> bool:
         """Put manifest, items and seal together under the set's name; False where it is there already."""
-        path = self._path(manifest.id)
+        path = self.path_of(manifest.id)
         line = orjson.dumps(manifest.as_json(), option=orjson.OPT_APPEND_NEWLINE)
         if len(line) > MAX_LINE_BYTES:
             raise Usage(f"a manifest of {len(line):,} bytes", remedy="fewer logs or shorter names to leave out")
         with hold(self.folder / _LOCK):
-            self._require_valid(manifest.id)
+            self.require_valid(manifest.id)
             if path.exists():
                 return False
             digest = hashlib.sha256()
@@ -657,18 +664,23 @@ def score(
     A metric that asks a rater or a ruber is refused, bound to one or not: scores against a set outlive both. So is a
     weighted form without b, where the index that the set's references are from would have one.
     """
+    require_answerable(stored.manifest, metrics)
+    manifest = stored.manifest
+    return evaluate(
+        joined, metrics, settings, provenance=manifest.signed(), details=manifest.details, progress=progress
+    )
+
+
+def require_answerable(manifest: SetManifest, metrics: Sequence[Metric]) -> None:
+    """Refuse metrics of which a frozen set cannot give the scores: see `score`."""
     if asking := next((one for one in metrics if one.info.needs_rater or one.info.needs_ruber), None):
         whom = "rater" if asking.info.needs_rater else "ruber"
         raise Usage(
             f"{asking.name} asks a {whom}, and scores against a frozen set ask nobody",
-            remedy=f"refaug score ITEMS --metric {asking.name} --{whom} NAME, on the items that were frozen",
+            remedy=f"score the items that were frozen, with a {whom} named: by refaug score, or by POST /v1/scores",
         )
-    manifest = stored.manifest
     if (index := manifest.provenance.get("index")) is not None:
         _require_b(metrics, index.partition("#")[0])
-    return evaluate(
-        joined, metrics, settings, provenance=manifest.signed(), details=manifest.details, progress=progress
-    )
 
 
 def _require_b(metrics: Sequence[Metric], index: str) -> None:
@@ -676,7 +688,8 @@ def _require_b(metrics: Sequence[Metric], index: str) -> None:
     if lacking := next((one.name for one in metrics if isinstance(one, Upsilon) and one.b_is_open), None):
         raise Usage(
             f"{lacking} has no b, and scores against a frozen set ask no index for it",
-            remedy=f"--metric {lacking}:b=…, the number by refaug metrics baseline {lacking} --index {index}; or b=0",
+            remedy=f"{lacking}:b=…, the number that signatures of scores with references of that index have, and that "
+            f"is printed by: refaug metrics baseline {lacking} --index {index}; or {lacking}:b=0",
         )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from metrics.ruber import Ruber
 from rater.coverage import Coverage
 from rater.rate import Rater
 from rater.ruber import Relevance
+from service.artefacts import stored
 from service.augment import AugmentSettings
 from service.baseline import based_on
 from service.rating import ReplyJudge, open_rater
@@ -67,18 +70,28 @@ class ReplyRelevance:
         return () if told is None else (told,)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """Models that are open already, of those that are named: a server does not read them anew for every request."""
+
+    rater: Rater | None = None
+    ruber: Relevance | None = None
+
+
 def with_parts(
     metrics: Sequence[Metric],
     settings: Settings,
     named: Named,
     augmenting: AugmentSettings | None = None,
     progress: Progress | None = None,
+    *,
+    opened: Opened | None = None,
 ) -> list[Metric]:
     """The same metrics, those that ask models bound to the ones that are named, `ruber` with its ranges.
 
     `augmenting` is how references were found and weighed that are looked at: for the sample it is done alike.
     """
-    models, progress = _Models(settings, named), progress or Silent()
+    models, progress = _Models(settings, named, opened or Opened()), progress or Silent()
     sample = None
     if named.sample is not None:
         pinned = "@".join(places_of(settings).indexes.resolve(named.sample))  # the same, whatever is published now
@@ -115,15 +128,37 @@ def _with_parts(metric: Ruber, models: _Models, sample: LogSample | None, progre
     return metric.with_ranges(*sample.measured(asked))
 
 
+class HeldRubers:
+    """Rubers kept open, the last ones that were asked for: each is read whole, which takes a while."""
+
+    def __init__(self, settings: Settings, *, most: int = 2, threads: int | None = None) -> None:
+        self._settings, self._most, self._threads = settings, most, threads
+        self._held = OrderedDict[str, Relevance]()
+        self._lock = Lock()
+
+    def get(self, spec: str) -> Relevance:
+        """A ruber by `name` or `name@version`, of the version that is published now."""
+        name = "@".join(stored(self._settings)["ruber"].resolve(spec))
+        with self._lock:  # also while it is read: two who ask at once get one
+            if name not in self._held:
+                self._held[name] = open_ruber(self._settings, name, threads=self._threads)
+                if len(self._held) > self._most:
+                    self._held.popitem(last=False)
+            self._held.move_to_end(name)
+            return self._held[name]
+
+
 class _Models:
     """The models that are named, each opened when it is first needed; Usage where it is not named."""
 
-    def __init__(self, settings: Settings, named: Named) -> None:
-        self.settings, self.named = settings, named
+    def __init__(self, settings: Settings, named: Named, opened: Opened) -> None:
+        self.settings, self.named, self._opened = settings, named, opened
 
     @cached_property
     def rater(self) -> Rater:
         """The rater itself."""
+        if self._opened.rater is not None:
+            return self._opened.rater
         if self.named.rater is None:
             raise Usage(
                 "a rater is asked, by a metric or to weigh references of the sample, and none is named",
@@ -134,6 +169,8 @@ class _Models:
     @cached_property
     def ruber(self) -> Relevance:
         """The ruber itself."""
+        if self._opened.ruber is not None:
+            return self._opened.ruber
         if self.named.ruber is None:
             raise Usage("a metric asks a ruber, and none is named", remedy="--ruber NAME: refaug ruber list")
         return open_ruber(self.settings, self.named.ruber, threads=self.named.threads)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 from core.errors import Usage
@@ -30,7 +31,24 @@ class ScoreSettings:
         if not 0 < self.confidence < 1:
             raise Usage(f"a confidence of {self.confidence:g}", remedy="a share between 0 and 1, such as 0.95")
         if self.baseline is not None and not self.draws:
-            raise Usage("a comparison without draws", remedy="leave --draws at 1000")
+            raise Usage("a comparison without draws", remedy="1000 draws, or no baseline")
+
+    def resampling(self) -> dict[str, Any]:
+        """How intervals come about, as JSON has it."""
+        return {
+            "method": "percentile bootstrap over items",
+            "draws": self.draws,
+            "confidence": self.confidence,
+            "seed": self.seed,
+        }
+
+
+class ReplyForm(StrEnum):
+    """How the scores of single replies are given out."""
+
+    REPLIES = "replies"  # an object each: id, score, and what else is known
+    VALUES = "values"  # a number or null each, in order: what a training loop wants
+    NONE = "none"  # not at all, where nobody has them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +90,7 @@ class SystemScore:
         """The intervals of corpus score and mean."""
         return bounds(self.interval), bounds(self.mean_interval)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self, form: ReplyForm = ReplyForm.REPLIES) -> dict[str, Any]:
         """As the command prints and the server answers it."""
         scored, unscored = self.counts()
         return {
@@ -85,8 +103,26 @@ class SystemScore:
             "unscored": unscored,
             "unscored_by_reason": dict(self.unscored),
             **({"parts": self.parts} if self.parts is not None else {}),
-            "replies": [reply.as_json() for reply in self.replies],
+            **self._replies(form),
         }
+
+    def _replies(self, form: ReplyForm) -> dict[str, Any]:
+        if form is ReplyForm.REPLIES:
+            return {"replies": [reply.as_json() for reply in self.replies]}
+        return {"values": [reply.score for reply in self.replies]} if form is ReplyForm.VALUES else {}
+
+    def as_statistics(self) -> dict[str, Any]:
+        """The sums of every reply, to be added elsewhere; null, and a problem, where there is no score."""
+        problems = [
+            {"row": row, "problem": reply.problem.code, "message": reply.problem.message}
+            for row, reply in enumerate(self.replies)
+            if reply.problem is not None
+        ]
+        rows = [
+            None if reply.problem is not None else row
+            for reply, row in zip(self.replies, self.statistics.tolist(), strict=True)
+        ]
+        return {"items": [reply.id for reply in self.replies], "rows": rows, "problems": problems}
 
 
 def bounds(estimate: Estimate) -> list[float] | None:
@@ -126,8 +162,24 @@ class MetricScores:
     comparisons: Mapping[str, Comparison]
     scale: float = 1.0
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self, form: ReplyForm = ReplyForm.REPLIES) -> dict[str, Any]:
         """As the command prints and the server answers it."""
+        return {
+            **self._named(),
+            "scale": self.scale,
+            "systems": {name: system.as_json(form) for name, system in self.systems.items()},
+            **({"comparisons": {k: v.as_json() for k, v in self.comparisons.items()}} if self.comparisons else {}),
+        }
+
+    def as_statistics(self) -> dict[str, Any]:
+        """The same with sums instead of scores, and what they are sums of."""
+        return {
+            **self._named(),
+            "columns": list(self.metric.columns),
+            "systems": {name: system.as_statistics() for name, system in self.systems.items()},
+        }
+
+    def _named(self) -> dict[str, Any]:
         return {
             "metric": self.metric.name,
             "signature": self.signature.short,
@@ -135,9 +187,6 @@ class MetricScores:
             "references": self.references,
             "corpus_from": self.metric.info.corpus.value,
             "higher_is_better": self.metric.info.higher_is_better,
-            "scale": self.scale,
-            "systems": {name: system.as_json() for name, system in self.systems.items()},
-            **({"comparisons": {k: v.as_json() for k, v in self.comparisons.items()}} if self.comparisons else {}),
         }
 
 
@@ -153,19 +202,28 @@ class Evaluation:
     warnings: tuple[str, ...]
     settings: ScoreSettings
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self, form: ReplyForm = ReplyForm.REPLIES) -> dict[str, Any]:
         """One document; the same for the command and the server."""
         return {
-            "scores": [one.as_json() for one in self.scores],
+            "scores": [one.as_json(form) for one in self.scores],
             "data": self.data,
             "items": self.items,
-            "resampling": {
-                "method": "percentile bootstrap over items",
-                "draws": self.settings.draws,
-                "confidence": self.settings.confidence,
-                "seed": self.settings.seed,
-            },
+            "resampling": self.settings.resampling(),
             **({"evidence": dict(self.evidence)} if self.evidence else {}),
+            **self._remarks(),
+        }
+
+    def as_statistics(self) -> dict[str, Any]:
+        """Sums instead of scores: what `service.combine` makes one evaluation of, out of several."""
+        return {
+            "stats": [one.as_statistics() for one in self.scores],
+            "data": self.data,
+            "items": self.items,
+            **self._remarks(),
+        }
+
+    def _remarks(self) -> dict[str, Any]:
+        return {
             "problems": [
                 {"file": bad.file, "line": bad.line, "id": bad.item, "field": bad.field, "message": bad.message}
                 for bad in self.bad_items
@@ -189,7 +247,7 @@ def require_share(metric: Metric) -> None:
     if not metric.info.is_share:
         raise Usage(
             f"{metric.name} is from {metric.info.range}, which cannot be given in per cent",
-            remedy="leave --percent out",
+            remedy="ask for it without per cent",
         )
 
 

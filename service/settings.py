@@ -1,4 +1,4 @@
-"""The only reader of the environment."""
+"""What every command is told by the environment; what a server is told besides is in serve_settings."""
 
 from __future__ import annotations
 
@@ -58,5 +58,8 @@ class Settings:
         return self.home / "cache"
 
 
-# Name → what it does; docs/reference/settings.md is held to this list by a test.
-VARIABLES: Mapping[str, str] = {"REFAUG_HOME": "the folder that holds everything refaug owns; default ./refaug-data"}
+# Name → what it does; docs/reference/settings.md is made of this and of the fields of ServeSettings.
+VARIABLES: Mapping[str, str] = {
+    "REFAUG_HOME": "the folder that holds everything refaug owns, on a local disk; made when it is not there; "
+    "a relative one counts from the folder where the command is run"
+}

@@ -218,7 +218,7 @@ def test_sets_are_listed_shown_verified_and_withdrawn(home, weighted) -> None:
     assert withdrawn.out == f"set {first['id']} is withdrawn; instead: {other['id']}\n"
     for command in (("score", first["id"], weighted), ("verify", first["id"]), ("derive", first["id"], "-k", "1")):
         refused = home("sets", *command, "--json")
-        assert (refused.code, refused.error["code"]) == (4, "conflict")
+        assert (refused.code, refused.error["code"]) == (4, "withdrawn")
         assert "erased text" in refused.error["message"]
         assert other["id"] in refused.error["remedy"]
     assert made(home("sets", "show", first["id"], "--json"))["withdrawn"]["instead"] == other["id"]
