@@ -1,0 +1,653 @@
+"""Jobs do what commands do, go on where they were stopped, and make nothing twice."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from trainings import talk
+
+from core.errors import BadInput, CheckFailed, Locked, NoSource, NotAllowed, NotFound, RefaugError, Usage, Withdrawn
+from core.log_deletion import delete
+from core.log_store import LogManifest, StoredLog
+from core.progress import Silent
+from core.versions import Versions
+from indexer.manifest import IndexManifest
+from service.artefacts import stored
+from service.job_kinds import erasing, run
+from service.job_kinds.freezing import _path, put_items
+from service.job_kinds.nightly import broken
+from service.job_kinds.orders import NightLimits, NightlyJob, parse_order
+from service.job_kinds.work import Clocked, NotPublished, folder_of, remove_old
+from service.posted import Posted
+from service.reference_sets import ReferenceSets
+from service.serve_settings import ServeSettings
+from service.settings import Settings
+
+ONE = {"threads": 1}
+FIRST = {"k": 4, "weights": "rated"}
+
+
+class Told(Silent):
+    """Remembers what it was told; and presses Ctrl-C, so to speak, at the n-th stage."""
+
+    def __init__(self, stop_at: int = 0) -> None:
+        self.stages, self.warnings, self._stop_at = list[str](), list[str](), stop_at
+
+    def stage(self, name: str, total: int | None = None, unit: str = "") -> None:
+        self.stages.append(name)
+        if len(self.stages) == self._stop_at:
+            raise KeyboardInterrupt
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
+
+
+class Jobs:
+    """Runs jobs in a home."""
+
+    def __init__(self, path: Path) -> None:
+        self.home, self.serve, self._number = Settings(home=path), ServeSettings(), 0
+
+    def __call__(self, kind: str, *, job: str = "", told: Told | None = None, **order: Any) -> Mapping[str, Any]:
+        self._number += 1
+        job = job or f"job-{self._number}"
+        return run({"kind": kind, **order}, self.home, self.serve, told or Told(), job=job)
+
+    @property
+    def indexes(self) -> Versions:
+        return stored(self.home)["index"]
+
+    @property
+    def sets(self) -> ReferenceSets:
+        return ReferenceSets(self.home.reference_sets)
+
+    def post(self, *dialogues: Mapping[str, Any], log: str = "chat") -> None:
+        Posted(self.home, self.serve).add(log, dialogues)
+
+    def inbox(self, name: str, *lines: Mapping[str, Any]) -> Path:
+        path = self.home.home / "inbox" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"\n".join(map(orjson.dumps, lines)))
+        return path
+
+
+@pytest.fixture
+def jobs(ready) -> Jobs:
+    return Jobs(ready.path)
+
+
+@pytest.fixture
+def empty(tmp_path) -> Jobs:
+    return Jobs(tmp_path / "home")
+
+
+def dialogue(number: int, *texts: str) -> dict[str, Any]:
+    return {"id": f"new-{number}", "turns": list(texts)}
+
+
+def items() -> list[dict[str, Any]]:
+    return [
+        {"id": f"i{n}", "utterance": f"where do you buy {what} {when}", "references": [f"near the {where}"]}
+        for n, (what, when, where) in enumerate(
+            (what, when, where)
+            for what in ("tea", "soup", "bread", "milk")
+            for when, where in (("today", "market"), ("at night", "mill"), ("in winter", "bridge"))
+        )
+    ]
+
+
+# ── logs ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_file_is_ingested_as_the_command_does_it(empty, home, tmp_path):
+    lines = [{"id": f"d{n}", "turns": [f"question {n} www.a.example/x", f"answer {n}", "bye"]} for n in range(20)]
+    source = empty.inbox("deep/log.jsonl", *lines)
+    found = empty("ingest", log="chat", sources=["deep/log.jsonl"], workers=0, no_rules=["urls"], flood_cap=5)
+    other = type(home)(tmp_path / "other", home._capsys)
+    result = other.ingest(source, "--no-rule", "urls", "--workers", "0", "--flood-cap", "5")
+    assert {name: value for name, value in result.json.items() if name != "sources"} == {
+        name: found[name] for name in result.json if name != "sources"
+    }
+    ours, theirs = (LogManifest.read(path / "logs/chat") for path in (empty.home.home, other.path))
+    assert [part.sha256 for part in ours.parts] == [part.sha256 for part in theirs.parts]
+    assert ours.ingests[0].settings == theirs.ingests[0].settings
+    assert found["sources"][0]["name"] == "log.jsonl", "not where it lies"
+    assert list(found["seconds_by_stage"]), "every stage has its seconds"
+    again = empty("ingest", log="chat", sources=["deep"], workers=0, no_rules=["urls"], flood_cap=5)
+    assert (again["pairs_added"], again["already_there"]) == (0, ["log.jsonl"])
+
+
+def test_sources_elsewhere_are_refused(empty, tmp_path):
+    (tmp_path / "private.jsonl").write_text("{}", "utf-8")
+    for source in ("../../private.jsonl", str(tmp_path / "private.jsonl")):
+        with pytest.raises(NotAllowed):
+            empty("ingest", log="chat", sources=[source])
+        with pytest.raises(NotAllowed):
+            empty("meta", data=[source])
+        with pytest.raises(NotAllowed):
+            empty("freeze", source=source, purpose="test")
+        with pytest.raises(NotAllowed):
+            empty("index-build", logs=["chat"], encoder=source)
+    with pytest.raises(BadInput, match=r"map\.talk: no such field"):
+        empty("ingest", log="chat", sources=["a"], map={"talk": "x"})
+
+
+@pytest.mark.parametrize("stop_at", [1, 2, 3])
+def test_an_ingest_of_posted_dialogues_that_was_stopped_goes_on(empty, stop_at):
+    empty.post(*[dialogue(n, f"question {n}", f"answer {n}") for n in range(5)])
+    with pytest.raises(KeyboardInterrupt):
+        empty("ingest", log="chat", posted=True, workers=0, job="a", told=Told(stop_at))
+    empty.post(dialogue(9, "question 9", "answer 9"))
+    assert empty("ingest", log="chat", posted=True, workers=0, job="a")["posted"]["dialogues"] == 5
+    assert empty("ingest", log="chat", posted=True, workers=0, job="b")["posted"]["dialogues"] == 1
+    pairs = [(one.dialogue, one.response) for one in StoredLog.open(empty.home.logs, "chat").pairs()]
+    assert sorted(pairs) == [(f"new-{n}", f"answer {n}") for n in (0, 1, 2, 3, 4, 9)]
+
+
+# ── the whole way ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_vectors_index_and_rater_are_what_the_commands_make(empty, home, tmp_path):
+    log = talk(empty.inbox("chat.jsonl"), 240)
+    empty("ingest", log="chat", sources=["chat.jsonl"], workers=0)
+    vectors = empty("vectors", logs=["chat"], dimensions=8, epochs=2, min_count=1, **ONE)
+    index = empty("index-build", logs=["chat"], check_queries=0, **ONE)
+    small = {"preset": "small", "epochs": 1, "max_tokens": 12, "positives": 250, "decay": "none"}
+    told = Told()
+    rater = empty("rater-train", logs=["chat"], **small, validation_share=0.3, told=told, **ONE)
+    other = type(home)(tmp_path / "other", home._capsys)
+    other.ingest(log, "--workers", "0")
+    shared = ("--threads", "1", "--json")
+    asked = other("vectors", "train", "chat", "--dimensions", "8", "--epochs", "2", "--min-count", "1", *shared).json
+    assert (vectors["sha256"], vectors["words"], vectors["published"]) == (asked["sha256"], asked["words"], True)
+    asked = other("index", "build", "chat", "--check-queries", "0", *shared).json
+    assert (index["id"], index["version"], index["published"]) == (asked["id"], asked["index"].split("@")[1], True)
+    options = [text for name, value in small.items() for text in (f"--{name.replace('_', '-')}", str(value))]
+    asked = other("rater", "train", "chat", *options, "--validation-share", "0.3", *shared).json
+    assert (rater["id"], rater["published"]) == (asked["id"][:12], True)
+    assert rater["validation_loss"] == asked["report"]["validation_loss"]
+    assert any(stage.startswith("epoch 1 done: loss") for stage in told.stages)
+
+
+@pytest.mark.parametrize(
+    ("kind", "order"),
+    [
+        ("index-build", {"logs": ["chat"], "check_queries": 0, "seed": 7, **ONE}),
+        ("index-compact", {"index": "chat", **ONE}),
+        ("vectors", {"logs": ["chat"], "dimensions": 8, "epochs": 1, "min_count": 1, **ONE}),
+    ],
+)
+def test_a_version_that_a_killed_job_has_made_is_published_and_not_made_again(jobs, kind, order):
+    """As a kill between adding a version and publishing it leaves it: the first run has not published."""
+    versions = stored(jobs.home)["vectors" if kind == "vectors" else "index"]
+    before = versions.versions("chat")
+    jobs.post(dialogue(1, "where do you buy tea", "on the moon"))
+    jobs("ingest", log="chat", posted=True, workers=0)
+    made = jobs(kind, job="a", publish=False, **order)
+    assert (made["published"], versions.versions("chat")) == (False, [*before, made["version"]])
+    assert versions.current("chat") == before[-1]
+    (folder_of(jobs.home, "a") / "stages.json").write_bytes(orjson.dumps({"begun": {"versions": before, "seconds": 0}}))
+    again = jobs(kind, job="a", publish=True, **order)
+    assert (again["version"], again["published"]) == (made["version"], True)
+    assert versions.versions("chat") == [*before, made["version"]]
+    assert versions.current("chat") == made["version"]
+
+
+def test_a_job_that_was_done_says_so_again_without_doing_anything(jobs):
+    jobs.post(dialogue(1, "where do you buy tea", "on the moon"))
+    first = jobs("ingest", log="chat", posted=True, workers=0, job="same")
+    told = Told()
+    assert jobs("ingest", log="chat", posted=True, workers=0, job="same", told=told) == first
+    assert told.stages == []
+
+
+def test_marks_of_old_jobs_and_items_that_nobody_froze_go(jobs):
+    name = put_items(jobs.home, [b"{}"])
+    jobs("gc", artefact="index", name="chat", job="old")
+    for path in (jobs.home.home / "jobs").iterdir():
+        os.utime(path, (0, 0))
+    jobs("gc", artefact="index", name="chat", job="new")
+    assert [path.name for path in (jobs.home.home / "jobs").iterdir()] == ["new"]
+    assert name.startswith("items-")
+    with pytest.raises(Usage, match="is no id of a job"):
+        jobs("gc", artefact="index", name="chat", job="../../x")
+    remove_old(jobs.home, 90)
+    assert (jobs.home.home / "jobs/new").is_dir()
+
+
+# ── updates ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_update_is_looked_at_before_it_is_published(jobs):
+    old = jobs.indexes.current("chat")
+    assert jobs("index-update", index="chat", **ONE)["version"] is None, "there is nothing to do"
+    jobs.post(dialogue(1, "where do you buy tea", "on the moon"), dialogue(2, "who sells you soup", "the baker"))
+    jobs("ingest", log="chat", posted=True, workers=0)
+    found = jobs("index-update", index="chat", least_recall=0.99, check_queries=20, **ONE)
+    assert (found["before"], found["changed"], found["gone"]) == (old, 2, 0)
+    assert (found["recall"]["recall"], found["recall"]["queries"], found["published"]) == (1.0, 20, True)
+    assert jobs.indexes.current("chat") == found["version"] != old
+
+
+def test_an_update_is_made_once_and_published_when_it_may_be(jobs):
+    old = jobs.indexes.current("chat")
+    jobs.post(dialogue(1, "where do you buy tea", "on the moon"))
+    jobs("ingest", log="chat", posted=True, workers=0)
+    first = jobs("index-update", index="chat", publish=False, **ONE)
+    assert (first["published"], jobs.indexes.current("chat")) == (False, old)
+    second = jobs("index-update", index="chat", **ONE)
+    assert (second["version"], second["published"], second["changed"]) == (first["version"], True, None)
+    assert jobs.indexes.versions("chat") == [old, first["version"]]
+    jobs.post(dialogue(2, "where do you buy tea", "on the sun"))
+    jobs("ingest", log="chat", posted=True, workers=0)
+    third = jobs("index-update", index="chat", publish=False, **ONE)
+    assert third["version"] not in (old, first["version"]), "the log has grown"
+
+
+def test_gc_keeps_vectors_that_an_index_needs(jobs):
+    needed = stored(jobs.home)["vectors"].current("chat")
+    for epochs in (1, 3):
+        jobs("vectors", logs=["chat"], dimensions=8, epochs=epochs, min_count=1, **ONE)
+    first, second, third = stored(jobs.home)["vectors"].versions("chat")
+    assert needed == first
+    assert jobs("gc", artefact="vectors", name="chat", keep=0)["removed"] == [second]
+    assert stored(jobs.home)["vectors"].versions("chat") == [first, third]
+    with pytest.raises(NotFound, match="no index 'nothing'"):
+        jobs("gc", artefact="index", name="nothing")
+
+
+# ── freezing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_items_that_were_sent_make_the_set_that_the_command_makes(jobs, ready):
+    lines = items()
+    path = jobs.inbox("test.jsonl", *lines)
+    tools = ("--index", "chat", "--rater", "tiny", "-k", "4", "--threads", "1")
+    asked = ready("sets", "freeze", path, "--purpose", "test", *tools, "--json").json
+    name = put_items(jobs.home, map(orjson.dumps, lines))
+    order = {"items": name, "purpose": "test", "index": "chat", "rater": "tiny", "settings": {"k": 4}, **ONE}
+    found = jobs("freeze", job="a", **order)
+    assert (found["set"], found["new"], found["items"]) == (asked["id"], False, 12)
+    assert found["provenance"] == asked["provenance"]
+    assert not list((jobs.home.home / "jobs").glob("items-*"))
+    assert jobs("freeze", job="a", **order) == found, "the items are gone, and it is known what became of them"
+    with pytest.raises(NoSource, match=f"{name}: these items are not here any more"):
+        jobs("freeze", job="b", **order)
+    from_file = jobs("freeze", source="test.jsonl", purpose="train", index="chat", rater="tiny", **ONE)
+    assert (from_file["new"], from_file["purpose"]) == (True, "train")
+    assert path.exists(), "a file of the user's stays"
+
+
+def test_bad_items_are_told_and_with_strict_nothing_is_frozen(jobs):
+    jobs.inbox("test.jsonl", *items()[:2], {"id": "i0", "references": ["x"]}, {"id": "none"})
+    found = jobs("freeze", source="test.jsonl", purpose="test")
+    assert (found["items"], [one["item"] for one in found["problems"]]) == (2, ["i0", "none"])
+    before = jobs.sets.ids()
+    with pytest.raises(BadInput, match=r"2 items could not be used: test\.jsonl, line 3, item i0, id"):
+        jobs("freeze", source="test.jsonl", purpose="train", strict=True)
+    assert jobs.sets.ids() == before
+
+
+def test_what_does_not_go_together_is_refused_before_any_work(jobs):
+    jobs.inbox("test.jsonl", *items()[:2])
+    with pytest.raises(Usage, match="no rater is named"):
+        jobs("freeze", source="test.jsonl", purpose="test", index="chat")
+    alone = {"weights": "one", "parrot": "off"}
+    with pytest.raises(Usage, match="nothing is to be rated"):
+        jobs("freeze", source="test.jsonl", purpose="test", index="chat", rater="tiny", settings=alone)
+    with pytest.raises(Usage, match="is no name of stored items"):
+        _path(jobs.home, "../../etc/passwd")
+
+
+# ── agreement ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def rated(count: int = 24) -> list[dict[str, Any]]:
+    said = ("near the mill", "at the market", "no", "i think so", "near the market", "why not at the mill")
+    return [
+        {
+            **one,
+            "id": f"r{n}",
+            "replies": {"a": said[n % 6], "b": said[(n * 5 + 1) % 6]},
+            "ratings": {"a": [1 + n % 5, 1 + (n + 1) % 5], "b": [1 + (n * 3) % 5, 2]},
+        }
+        for n, one in enumerate([*items(), *items()][:count])
+    ]
+
+
+def test_agreement_is_that_of_the_command(jobs, ready):
+    path = jobs.inbox("rated.jsonl", *rated())
+    specs = ["bleu", "chrf", "rater"]
+    options = [text for spec in specs for text in ("-m", spec)]
+    asked = ready(
+        "meta", path, *options, "--baseline", "rouge-l", "--rater", "tiny", "--draws", "50", "--threads", "1", "--json"
+    ).json
+    found = jobs("meta", data=["rated.jsonl"], metrics=specs, baseline="rouge-l", rater="tiny", draws=50, **ONE)
+    assert {name: found[name] for name in asked} == asked
+    assert [row["name"] for row in asked["sets"][0]["rows"]][:2] == ["rouge-l", "bleu"]
+
+
+def test_metrics_that_ask_somebody_need_a_name_and_nobody_is_named_for_nothing(jobs):
+    jobs.inbox("rated.jsonl", *rated())
+    for order, message in (
+        ({"metrics": ["rater"]}, "rater asks a rater, and none is named"),
+        ({"metrics": ["ruber"]}, "ruber asks a ruber, and none is named"),
+        ({"metrics": ["bleu"], "rater": "tiny"}, "rater tiny, and no metric asks for it"),
+        ({"metrics": ["bleu"], "sample": "chat"}, "sample chat, and no metric asks for it"),
+        ({"data": ["rated.jsonl", "rated.jsonl"]}, "rated.jsonl is named twice"),
+    ):
+        with pytest.raises(Usage, match=message):
+            jobs("meta", **{"data": ["rated.jsonl"], **order})
+
+
+def test_metrics_and_tokenizers_of_jobs_read_only_files_that_requests_may_name(jobs, tmp_path):
+    jobs.inbox("rated.jsonl", *rated())
+    elsewhere = tmp_path / "secret.model"
+    elsewhere.write_bytes(b"not yours")
+    inside = jobs.inbox("tok.model")
+    inside.write_bytes(b"no model")
+    told = Told()
+    for name in (str(elsewhere), "../../secret.model", "../logs/chat/manifest.json"):
+        spec = f"bleu:tok=sentencepiece:{name}"
+        for order in ({"metrics": [spec]}, {"metrics": ["bleu"], "baseline": spec}):
+            with pytest.raises(NotAllowed, match="is not where sources may lie"):
+                jobs("meta", data=["rated.jsonl"], told=told, **order)
+        for kind, order in (("vectors", {"name": "v"}), ("index-build", {"index": "i"})):
+            with pytest.raises(NotAllowed, match="is not where sources may lie"):
+                jobs(kind, logs=["chat"], tokenizer=f"sentencepiece:{name}", told=told, **order)
+    assert told.stages == [], "nothing was begun"
+    with pytest.raises(RefaugError) as caught:  # the file is looked for where it lies
+        jobs("meta", data=["rated.jsonl"], metrics=["bleu:tok=sentencepiece:tok.model"])
+    assert str(inside) in caught.value.message
+
+
+# ── erasing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def frozen(jobs) -> str:
+    """A set whose references are of the index; the id."""
+    jobs.inbox("test.jsonl", *items())
+    order = {"index": "chat", "rater": "tiny", "settings": {"k": 4}}
+    return str(jobs("freeze", source="test.jsonl", purpose="validation", **order, **ONE)["set"])
+
+
+def references(jobs, name) -> list[dict[str, Any]]:
+    stored_set = jobs.sets.open(name, even_withdrawn=True)
+    return [dict(one.more) for item in stored_set.items() for one in item.pair.references if "pair" in one.more]
+
+
+def test_an_erased_dialogue_is_gone_everywhere(jobs, frozen):
+    gone = references(jobs, frozen)[0]["dialogue"]
+    count = sum(one["dialogue"] == gone for one in references(jobs, frozen))
+    old = jobs.indexes.current("chat")
+    jobs.post({"id": gone, "turns": ["it was said", "once more"]})
+    found = jobs("erase", log="chat", dialogues=[gone], **ONE)
+    assert found["posted"] == 1
+    assert (found["removed"]["pairs"], found["removed"]["dialogues"]) == (1, {gone: 1})
+    assert not any(one.dialogue == gone for one in StoredLog.open(jobs.home.logs, "chat").pairs())
+    ((index,), (one,)) = found["indexes"], found["sets"]
+    assert (index["index"], index["removed"], index["held"]) == ("chat", [old], [])
+    assert jobs.indexes.current("chat") == index["version"] != old
+    assert jobs.indexes.versions("chat") == [index["version"]], "no version is left that has it"
+    assert (one["set"], one["references"]) == (frozen, count)
+    with pytest.raises(Withdrawn, match="holds text that was erased from log chat") as caught:
+        jobs.sets.open(frozen)
+    assert one["instead"] in caught.value.remedy
+    left = jobs.sets.open(one["instead"])
+    assert (left.manifest.parent, left.manifest.purpose) == (frozen, "validation")
+    assert left.manifest.provenance == jobs.sets.open(frozen, even_withdrawn=True).manifest.provenance
+    assert references(jobs, one["instead"]) == [one for one in references(jobs, frozen) if one["dialogue"] != gone]
+    assert not (folder_of(jobs.home, "job-2") / "pairs.txt").exists()
+
+
+def test_erasing_a_speaker_withdraws_sets_with_what_they_said(empty):
+    turns = [{"text": "where do you buy tea", "speaker": "ann"}, {"text": "at the mill", "speaker": "bob"}]
+    more = [{"text": "where do you buy tea", "speaker": "ann"}, {"text": "at the market", "speaker": "eve"}]
+    empty.post({"id": "d1", "turns": turns}, {"id": "d2", "turns": more}, log="chat")
+    empty("ingest", log="chat", posted=True, workers=0)
+    empty("vectors", logs=["chat"], dimensions=4, epochs=1, min_count=1, **ONE)
+    empty("index-build", logs=["chat"], check_queries=0, least_coverage=0.0, **ONE)
+    empty.inbox("test.jsonl", {"id": "i", "utterance": "where do you buy tea", "references": ["in town"]})
+    settings = {"weights": "one", "parrot": "off"}
+    name = empty("freeze", source="test.jsonl", purpose="test", index="chat", settings=settings, **ONE)["set"]
+    assert sorted(one["dialogue"] for one in references(empty, name)) == ["d1", "d2"]
+    found = empty("erase", log="chat", speakers=["bob"], compact=True, **ONE)
+    assert found["removed"]["speakers"] == {"bob": 1}
+    (one,) = found["sets"]
+    assert [kept["dialogue"] for kept in references(empty, one["instead"])] == ["d2"]
+    folder = empty.indexes.folder("chat", str(empty.indexes.current("chat")))
+    assert len(empty.indexes.versions("chat")) == 1
+    manifest = IndexManifest.read(folder)
+    assert (manifest.pairs, len(manifest.segments)) == (1, 1)
+    assert not any(b"at the mill" in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("stop_at", [2, 3, 5, 7])
+def test_an_erasure_that_was_stopped_is_finished(jobs, frozen, stop_at):
+    gone = references(jobs, frozen)[0]["dialogue"]
+    with pytest.raises(KeyboardInterrupt):
+        jobs("erase", log="chat", dialogues=[gone], job="a", told=Told(stop_at), **ONE)
+    found = jobs("erase", log="chat", dialogues=[gone], job="a", **ONE)
+    assert found["removed"]["dialogues"] == {gone: 1}
+    assert [one["set"] for one in found["sets"]] == [frozen]
+    assert len(jobs.indexes.versions("chat")) == 1
+    assert not any(one["dialogue"] == gone for one in references(jobs, found["sets"][0]["instead"]))
+
+
+def test_a_version_that_is_read_is_named_and_stays(jobs, frozen):
+    gone = references(jobs, frozen)[0]["dialogue"]
+    old, told = str(jobs.indexes.current("chat")), Told()
+    with jobs.indexes.open("chat"):
+        found = jobs("erase", log="chat", dialogues=[gone], told=told, **ONE)
+    assert found["indexes"][0]["held"] == [old]
+    assert f"index chat: {old} still hold what was erased, and are in use" in told.warnings
+
+
+def test_an_erasure_waits_for_whoever_works_on_the_same_thing(monkeypatch):
+    monkeypatch.setattr(erasing, "_LOOK_S", 0.0)
+    answers = iter([Locked("in use"), Locked("in use"), "done"])
+
+    def do() -> str:
+        answer = next(answers)
+        if isinstance(answer, Locked):
+            raise answer
+        return answer
+
+    assert erasing._patient(do) == "done"
+    monkeypatch.setattr(erasing, "_WAIT_S", -1.0)
+    answers = iter([Locked("in use")])
+    with pytest.raises(Locked):
+        erasing._patient(do)
+
+
+def test_erasing_from_a_log_that_is_not_there_says_so(empty):
+    with pytest.raises(NotFound, match="no log 'chat'"):
+        empty("erase", log="chat", dialogues=["d1"])
+
+
+# ── the night ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def night(jobs: Jobs, frozen: str, **more: Any) -> Mapping[str, Any]:
+    order = {"log": "chat", "index": "chat", "set": frozen, "check_queries": 20, "workers": 0, **ONE}
+    return jobs("nightly", **{**order, **more})
+
+
+def news(jobs: Jobs, first: int = 0) -> None:
+    jobs.post(
+        *[
+            dialogue(first + n, f"where do you buy {what} today", "on the moon")
+            for n, what in enumerate(("tea", "soup"))
+        ]
+    )
+
+
+def test_a_night_ends_with_a_new_version_and_the_old_one_beside_it(jobs, frozen):
+    old = jobs.indexes.current("chat")
+    news(jobs)
+    told = Told()
+    found = night(jobs, frozen, told=told, limits={"recall": 0.9, "references_changed": 1.0, "spearman": -1.0})
+    assert found["ingest"]["posted"] == {"requests": 1, "dialogues": 2}
+    assert (found["update"]["before"], found["update"]["changed"]) == (old, 2)
+    assert found["recall"]["recall"] == 1.0
+    assert (found["drift"]["set"], found["drift"]["items"], found["failed"]) == (frozen, 12, [])
+    assert found["drift"]["items_changed"] > 0
+    assert (found["published"], found["removed"]) == (True, [])
+    assert jobs.indexes.versions("chat") == [old, jobs.indexes.current("chat")]
+    assert jobs.indexes.current("chat") == found["version"]
+    assert "publishing the index" in told.stages
+    assert night(jobs, frozen)["version"] is None, "nothing new, nothing made"
+
+
+def test_a_limit_that_is_not_kept_leaves_the_old_version_and_the_next_night_does_not_build_it_again(jobs, frozen):
+    old = jobs.indexes.current("chat")
+    news(jobs)
+    with pytest.raises(NotPublished, match="references changed is") as caught:
+        night(jobs, frozen, limits={"references_changed": 0.0})
+    assert (caught.value.code, caught.value.exit_code) == ("check_failed", 6)
+    assert isinstance(caught.value, CheckFailed)
+    result = caught.value.result
+    assert (result["published"], result["drift"]["set"]) == (False, frozen)
+    assert f"{old} goes on serving" in caught.value.remedy
+    assert jobs.indexes.current("chat") == old
+    there = jobs.indexes.versions("chat")
+    with pytest.raises(NotPublished):
+        night(jobs, frozen, limits={"references_changed": 0.0})
+    assert jobs.indexes.versions("chat") == there
+    found = night(jobs, frozen)
+    assert (found["version"], jobs.indexes.current("chat")) == (result["version"], result["version"])
+
+
+def test_the_version_that_served_stays_however_many_failed_since(jobs, frozen):
+    old, failed = jobs.indexes.current("chat"), list[str]()
+    for first in (0, 10):
+        news(jobs, first)
+        with pytest.raises(NotPublished) as caught:
+            night(jobs, frozen, limits={"references_changed": 0.0}, keep=1)
+        failed.append(caught.value.result["version"])
+    assert jobs.indexes.versions("chat") == [old, failed[1]]
+    news(jobs, 20)
+    found = night(jobs, frozen, keep=1)
+    assert (found["removed"], jobs.indexes.versions("chat")) == ([failed[1]], [old, found["version"]])
+
+
+def test_a_bad_night_leaves_the_version_to_roll_back_to(jobs, frozen):
+    first = jobs.indexes.current("chat")
+    news(jobs)
+    second = night(jobs, frozen, keep=1)["version"]
+    jobs.post(dialogue(30, "where do you buy tea today", "in the garden"))
+    with pytest.raises(NotPublished) as caught:
+        night(jobs, frozen, limits={"references_changed": 0.0}, keep=1)
+    assert jobs.indexes.versions("chat") == [first, second, caught.value.result["version"]]
+    assert jobs.indexes.rollback("chat") == first
+
+
+def test_what_was_deleted_goes_whatever_the_checks_say(jobs, frozen):
+    gone, told = references(jobs, frozen)[0]["dialogue"], Told()
+    delete(jobs.home.logs, "chat", dialogues=[gone])
+    found = night(jobs, frozen, limits={"references_changed": 0.0}, told=told)
+    assert found["published"]
+    assert len(found["failed"]) == 1
+    assert any("published all the same, since something was deleted" in one for one in told.warnings)
+    assert jobs.indexes.current("chat") == found["version"]
+
+
+def stages_of_a_night(jobs: Jobs, frozen: str, copy: Path) -> int:
+    shutil.copytree(jobs.home.home, copy)
+    told = Told()
+    night(Jobs(copy), frozen, told=told, job="whole")
+    return len(told.stages)
+
+
+def test_a_night_that_was_stopped_anywhere_goes_on_and_makes_one_version(jobs, frozen, tmp_path):
+    news(jobs)
+    old = jobs.indexes.current("chat")
+    count = stages_of_a_night(jobs, frozen, tmp_path / "whole")
+    assert count > 10
+    whole = IndexManifest.read(
+        Jobs(tmp_path / "whole").indexes.folder("chat", Jobs(tmp_path / "whole").indexes.versions("chat")[-1])
+    )
+    for stop_at in range(1, count + 1, 3):
+        copy = Jobs(tmp_path / f"stopped-{stop_at}")
+        shutil.copytree(jobs.home.home, copy.home.home)
+        with pytest.raises(KeyboardInterrupt):
+            night(copy, frozen, job="n", told=Told(stop_at))
+        assert copy.indexes.current("chat") in copy.indexes.versions("chat")
+        found = night(copy, frozen, job="n")
+        assert found["published"]
+        assert copy.indexes.versions("chat") == [old, found["version"]], f"stopped at stage {stop_at}"
+        assert copy.indexes.current("chat") == found["version"]
+        assert IndexManifest.read(copy.indexes.folder("chat", found["version"])).pairs == whole.pairs
+        assert LogManifest.read(copy.home.logs / "chat").totals["pairs"] == 722
+        assert Posted(copy.home, copy.serve).waiting("chat")["requests"] == 0
+        shutil.rmtree(copy.home.home)
+
+
+def test_a_night_without_a_set_or_with_files_and_replies(jobs, frozen):
+    jobs.inbox("new.jsonl", dialogue(1, "where do you buy tea today", "on the moon"))
+    jobs.inbox("replies.jsonl", *[{"id": f"i{n}", "replies": {"a": "near the moon", "b": "no"}} for n in range(12)])
+    found = night(
+        jobs, frozen, sources=["new.jsonl"], replies="replies.jsonl", metrics=["upsilon-bleu", "upsilon-chrf"]
+    )
+    assert [(one["metric"], one["system"]) for one in found["drift"]["scores"]] == [
+        (metric, system) for metric in ("upsilon-bleu", "upsilon-chrf") for system in ("a", "b")
+    ]
+    assert found["ingest"]["pairs_added"] == 1
+    news(jobs)
+    plain = night(jobs, frozen, set=None)
+    assert "drift" not in plain
+    assert plain["published"]
+
+
+def test_what_would_stop_a_night_is_found_before_its_work(jobs, frozen):
+    news(jobs)
+    given = jobs("freeze", source="test.jsonl", purpose="test")["set"]
+    for more, error, message in (
+        ({"set": given}, Usage, "was frozen with the references that it came with"),
+        ({"set": "0123456789abcdef"}, NotFound, "there is no reference set"),
+        ({"metrics": ["blue"]}, Usage, "blue"),
+        (
+            {"metrics": ["bleu:tok=sentencepiece:/etc/hostname"]},
+            NotAllowed,
+            "/etc/hostname is not where sources may lie",
+        ),
+        ({"replies": "../x"}, NotAllowed, "is not where sources may lie"),
+        ({"rater": "nobody"}, NotFound, "no rater 'nobody'"),
+    ):
+        with pytest.raises(error, match=message):
+            night(jobs, frozen, **more)
+    assert Posted(jobs.home, jobs.serve).waiting("chat")["requests"] == 1, "nothing was begun"
+
+
+def test_limits_are_from_below_or_from_above_and_the_unknown_keeps_to_none():
+    worst = {"corpus_difference": 0.03, "mean_absolute": None, "references_changed": 0.5, "spearman": 0.8}
+    result = {"recall": {"recall": 0.9}, "drift": {"worst": worst}}
+
+    def told(**limits: float) -> list[str]:
+        order = parse_order({"kind": "nightly", "log": "a", "index": "a", "set": "0" * 16, "limits": limits})
+        assert isinstance(order, NightlyJob)
+        return broken(order, result)
+
+    assert told() == []
+    assert told(recall=0.9, corpus_difference=0.03, references_changed=0.5, spearman=0.8) == []
+    assert told(recall=0.91) == ["recall is 0.9, at least 0.91 is asked for"]
+    assert told(corpus_difference=0.02) == ["corpus difference is 0.03, at most 0.02 is allowed"]
+    assert told(references_changed=0.4) == ["references changed is 0.5, at most 0.4 is allowed"]
+    assert told(spearman=0.9) == ["spearman is 0.8, at least 0.9 is asked for"]
+    assert told(mean_absolute=1.0) == ["mean absolute could not be computed"]
+    assert set(NightLimits.model_fields) == {"recall", *worst}
+
+
+def test_the_clock_counts_every_stage():
+    times = iter([0.0, 1.0, 3.0, 6.0, 10.0, 15.0])
+    clock = Clocked(Silent(), clock=lambda: next(times))
+    for stage in ("a", "b", "a"):
+        clock.stage(stage)
+    assert clock.seconds == {"a": 2.0 + 4.0, "b": 3.0}
