@@ -40,7 +40,9 @@ ENV PATH=/opt/refaug/bin:$PATH \
 USER 10001:10001
 WORKDIR /data
 VOLUME /data
-# For a container that is kept running; one that runs a single command tells how it went by its exit code.
+EXPOSE 8000
+# For a container that is kept running; one that runs a single command tells how it went by its exit code. A container
+# that serves has a check of its own in compose.yaml.
 HEALTHCHECK --interval=5m --timeout=60s --start-period=10s CMD ["refaug", "doctor", "--json"]
 ENTRYPOINT ["refaug"]
 CMD ["--help"]

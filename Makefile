@@ -1,16 +1,19 @@
 # make demo     from nothing to the first real work: install, make the demo log, ingest it, train word vectors on it,
-#               plan, build and search an index of it, train a rater, score the demo test file
+#               plan, build and search an index of it, train a rater, score the demo test file, start the service, score
+#               the same file over HTTP, and leave the service in the foreground until Ctrl-C
 # make test     all tests        make check   format, lint, types, imports, docs
 # make bench    benchmarks       make faults  the long fault tests      make clean   remove what make made
 #
 # PYTHON=…      the interpreter to make .venv with      TORCH_INDEX=URL   a further package index, for a torch build of your own
 # HYPOTHESIS_PROFILE=new   make test with other examples than the usual ones
-# ONCE=1        make demo ends by itself: it always does, until there is a service to stay in the foreground
+# ONCE=1        make demo stops the service and ends, instead of leaving it in the foreground
 
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
-DEMO := $(or $(REFAUG_HOME),refaug-data)/demo
+HOME_FOLDER := $(or $(REFAUG_HOME),refaug-data)
+DEMO := $(HOME_FOLDER)/demo
+DEMO_SCORES := $(DEMO)/demo-items.jsonl --index demo --rater demo --metric upsilon-bleu --metric bleu --baseline generic --percent
 PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .PHONY: demo test check format docs bench faults lock clean
@@ -21,6 +24,8 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
+# the service takes what the commands have compiled, beside the code, instead of compiling it again into the home
+demo: export NUMBA_CACHE_DIR =
 demo: $(VENV)/.installed
 	$(BIN)/refaug demo-log --noise 0.03 --output $(DEMO)/demo-log.jsonl --items-output $(DEMO)/demo-items.jsonl
 	$(BIN)/refaug ingest $(DEMO)/demo-log.jsonl --log demo --language en
@@ -34,9 +39,11 @@ demo: $(VENV)/.installed
 	$(BIN)/refaug rater train demo --preset small --epochs 3 --max-tokens 64
 	$(BIN)/refaug rater report demo --index demo --to $(DEMO)/rater-report
 	$(BIN)/refaug refs $(DEMO)/demo-items.jsonl --index demo --rater demo > $(DEMO)/weighted-items.jsonl
-	$(BIN)/refaug score $(DEMO)/demo-items.jsonl --index demo --rater demo --metric upsilon-bleu --metric bleu --baseline generic --percent
+	$(BIN)/refaug score $(DEMO_SCORES) > $(DEMO)/scores.txt
+	@cat $(DEMO)/scores.txt
 	@echo "simulated ratings: this shows that the chain runs, not that a metric is good"
 	$(BIN)/refaug meta $(DEMO)/weighted-items.jsonl --metric upsilon-bleu --metric bleu --metric chrf --metric rater --rater demo
+	$(BIN)/python examples/demo_service.py $(DEMO)/scores.txt $(if $(ONCE),--once) -- $(DEMO_SCORES)
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile
@@ -47,6 +54,8 @@ check: $(VENV)/.installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m service.cli.reference --check docs/reference/cli.md
+	$(BIN)/python -m service.cli.settings_page --check docs/reference/settings.md
+	$(BIN)/python -m service.web.reference --check docs/reference/api.md
 
 format: $(VENV)/.installed
 	$(BIN)/ruff format .
@@ -54,6 +63,8 @@ format: $(VENV)/.installed
 
 docs: $(VENV)/.installed
 	$(BIN)/python -m service.cli.reference docs/reference/cli.md
+	$(BIN)/python -m service.cli.settings_page docs/reference/settings.md
+	$(BIN)/python -m service.web.reference docs/reference/api.md
 
 bench: $(VENV)/.installed
 	$(BIN)/python bench/bench_ingest.py

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib import metadata, util
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from core.artefacts import MANIFEST, file_troubles, named_files
 from core.engine import IN_USE
-from core.errors import Conflict, RefaugError
+from core.errors import Conflict, RefaugError, Unavailable
 from core.files import is_held, read_json
 from core.log_store import StoredLog, list_logs
 from core.text import get_tokenizer
 from core.version import VERSION
 from core.versions import DELETED, IMPORTING, Versions
 from service.artefacts import stored
+from service.serve_settings import ServeSettings
 from service.settings import Settings
+
+if TYPE_CHECKING:
+    from service.database import Database
 
 PACKAGES: Final = ("core", "indexer", "metrics", "rater", "service")  # the top-level names that must be ours
 _LIBRARIES: Final = (
@@ -93,6 +99,8 @@ def examine(settings: Settings, *, verify: bool = False) -> list[Finding]:
         *_without_manifest(settings),
         *_logs(settings, verify=verify),
         *_artefacts(settings, verify=verify),
+        *_sets(settings, verify=verify),
+        *_service(settings, verify=verify),
     ]
 
 
@@ -323,3 +331,69 @@ def _version_of(versions: Versions, name: str, version: str, *, verify: bool) ->
         found="; ".join(broken) or f"{files:,} file{'' if files == 1 else 's'}, {checked} as the manifest says",
         remedy="restore the file from a backup, or make this version again" if broken else "",
     )
+
+
+def _sets(settings: Settings, *, verify: bool) -> Iterator[Finding]:
+    """Frozen sets: how many there are; on demand each is read whole, and one whose hash is another's is named."""
+    from service.reference_sets import ReferenceSets  # noqa: PLC0415  compiles
+
+    sets = ReferenceSets(settings.reference_sets)
+    ids = sets.ids()
+    for name in ids if verify else ():
+        try:
+            sets.open(name, even_withdrawn=True).verify()
+        except RefaugError as error:
+            yield Finding(
+                what=f"set {name}", state=State.WRONG, found=error.message, remedy="restore the file from a backup"
+            )
+    if ids:
+        found = f"{len(ids):,}" + (", every one was read" if verify else "")
+        yield Finding(what="reference sets", state=State.GOOD, found=found)
+
+
+def _service(settings: Settings, *, verify: bool) -> Iterator[Finding]:
+    """What a server has beside artefacts: its database, and schedules that fail."""
+    from service.database import FILE, Database  # noqa: PLC0415  sqlalchemy, which a home without a server needs not
+
+    lock = settings.home / "serving" / ".lock"
+    if lock.exists() and is_held(lock):
+        yield Finding(what="server", state=State.GOOD, found="one runs on this home")
+    try:
+        url = ServeSettings.from_env().database
+        if not url and not (settings.home / FILE).exists():
+            return
+        database = Database.open(settings, url)
+        with contextlib.closing(database):
+            yield from _database(database, verify=verify)
+    except RefaugError as error:
+        yield Finding(what="database", state=State.WRONG, found=error.message, remedy=error.remedy)
+
+
+def _database(database: Database, *, verify: bool) -> Iterator[Finding]:
+    from service.job_store import JobStore  # noqa: PLC0415
+    from service.schedules import Schedules  # noqa: PLC0415
+
+    with database.reading() as connection:
+        checked = verify and database.is_sqlite
+        troubles = [row[0] for row in connection.exec_driver_sql("PRAGMA quick_check(3)")] if checked else ["ok"]
+    if troubles != ["ok"]:
+        yield Finding(
+            what="database",
+            state=State.WRONG,
+            found="; ".join(" ".join(trouble.split()) for trouble in troubles),
+            remedy="restore it from a backup: docs/operations.md",
+        )
+        return
+    try:
+        database.require_current()
+    except Unavailable as error:
+        yield Finding(what="database", state=State.NOTE, found=error.message, remedy=error.remedy)
+        return
+    waiting = Counter(JobStore(database).counts())
+    yield Finding(
+        what="database",
+        state=State.GOOD,
+        found=f"answers, and is up to date; jobs: {waiting['queued']:,} wait, {waiting['running']:,} run",
+    )
+    for name, why in sorted(Schedules(database).failing().items()):
+        yield Finding(what=f"schedule {name}", state=State.NOTE, found=why, remedy=f"refaug schedules show {name}")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from core.errors import Usage
 from core.progress import Progress
-from metrics.catalogue import METRICS, Uses
-from metrics.ranges import AUTO
 from service.settings import Settings
 
 if TYPE_CHECKING:
@@ -43,7 +41,9 @@ class Asking:
 
         Where an index is named that references are found in, it is the one that is sampled too, unless another is.
         """
-        wants = [_Wants.of(text) for text in specifications]
+        from service.asked_metrics import Wants  # noqa: PLC0415  compiles
+
+        wants = [Wants.of(text) for text in specifications]
         for one in wants:
             if one.rater and rater is None:
                 raise Usage(f"{one.name} needs a rater, and none is named", remedy="--rater NAME: refaug rater list")
@@ -83,33 +83,3 @@ class Asking:
 def _plain(spec: str | None) -> str | None:
     """`name@version` of `name@version#content`."""
     return None if spec is None else spec.partition("#")[0]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Wants:
-    """What a metric will ask for, as far as its specification tells: mistakes in it are found when it is built."""
-
-    name: str
-    rater: bool = False
-    ruber: bool = False
-    sample: bool = False
-    weigher: bool = False  # a rater, for the references of the sample
-
-    @classmethod
-    def of(cls, text: str) -> Self:
-        """Read it."""
-        name, _, rest = text.strip().partition(":")
-        info = METRICS.get(name)
-        if name != "ruber" or info is None:
-            return cls(name=name, rater=info is not None and info.needs_rater)
-        given = {key.strip(): value.strip() for key, _, value in (one.partition("=") for one in rest.split(","))}
-        asks_rater = _first(given.get("unreferenced", "ruber")) == "rater"
-        sample = given.get("norm", "log") == "log" and given.get("range-ref", AUTO) == AUTO
-        compared = METRICS.get(_first(given.get("referenced", "")))
-        weighted = compared is not None and compared.uses is Uses.WEIGHTED
-        return cls(name=name, rater=asks_rater, ruber=not asks_rater, sample=sample, weigher=sample and weighted)
-
-
-def _first(part: str) -> str:
-    """The name of a part, which its own parameters follow."""
-    return part.partition(";")[0].strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -24,6 +25,8 @@ from service.cli import (
     index_search,
     index_versions,
     ingest,
+    jobs,
+    keys,
     log,
     meta,
     metrics,
@@ -32,7 +35,9 @@ from service.cli import (
     refs,
     reproduce,
     ruber,
+    schedules,
     score,
+    serve,
     sets,
     tokenizer,
     transfer,
@@ -41,6 +46,8 @@ from service.cli import (
 from service.cli.common import ReaderGone, report_error
 from service.settings import Settings
 
+# What a command has to say it prints; what parts of the service log as well is for the log that a server sets up.
+_NOWHERE: Final = logging.NullHandler()
 _TYPER_INTERRUPTED: Final = 130
 # they keep nothing of what they have done
 _BEGIN_ANEW: Final = frozenset({"score", "meta", "diagnose", "refs", "sets", "report", "evaluate"})
@@ -77,6 +84,10 @@ meta.app.command("probe")(probe.probe_command)
 app.command("diagnose")(diagnose.diagnose_command)
 app.command("reproduce")(reproduce.reproduce_command)
 app.add_typer(metrics.app, name="metrics")
+app.command("serve")(serve.serve_command)
+app.add_typer(jobs.app, name="jobs")
+app.add_typer(schedules.app, name="schedules")
+app.add_typer(keys.app, name="keys")
 app.command("export")(transfer.export_command)
 app.command("import")(transfer.import_command)
 app.command("doctor")(doctor.doctor_command)
@@ -109,6 +120,7 @@ def options(
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; the exit code says how it went (docs/reference/exit-codes.md)."""
     given = sys.argv[1:] if arguments is None else arguments
+    logging.getLogger("service").addHandler(_NOWHERE)
     signal.signal(signal.SIGTERM, _terminated)
     try:
         return _run(given)

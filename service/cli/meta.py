@@ -21,8 +21,8 @@ from service.cli.common import JsonFlag, print_json, print_line
 from service.cli.index_common import ThreadsOption
 from service.cli.options import with_options
 from service.cli.progress import shown_progress
-from service.cli.score import items_from, lacking_b
-from service.cli.scoring import LanguageOption, SeedOption, StrictFlag, metrics_of, report_problems, require_all
+from service.cli.score import items_from
+from service.cli.scoring import LanguageOption, SeedOption, StrictFlag, report_problems, require_all
 from service.settings import Settings
 
 if TYPE_CHECKING:
@@ -195,7 +195,8 @@ def _computed(
     progress: Progress,
 ) -> MetaResult:
     """Read the files, choose the metrics, and compare them."""
-    from service.meta import agreement, default_metrics  # noqa: PLC0415  compiles
+    from service.asked_metrics import lacking_b  # noqa: PLC0415  compiles
+    from service.meta import agreement, default_metrics  # noqa: PLC0415
     from service.meta_records import RatedItems  # noqa: PLC0415
 
     sets = [RatedItems(name=name, items=read_set(path, progress)) for name, path in files.items()]
@@ -249,6 +250,7 @@ def _chosen(
 ) -> tuple[list[ComparedMetric], str]:
     """The metrics, each once however it is written, and the name of the one that is the baseline."""
     from metrics.signature import Signature  # noqa: PLC0415  compiles
+    from service.asked_metrics import metrics_of  # noqa: PLC0415
     from service.meta_records import ComparedMetric  # noqa: PLC0415
 
     asked = [*([baseline] if baseline is not None else []), *specifications]

@@ -12,13 +12,11 @@ from service.cli.index_common import ThreadsOption
 from service.cli.meta import RaterOption, require_wanted
 from service.cli.options import with_options
 from service.cli.progress import shown_progress
-from service.cli.score import ItemsArgument, items_from, lacking_b
+from service.cli.score import ItemsArgument, items_from
 from service.cli.scoring import (
     LanguageOption,
     MetricOption,
     StrictFlag,
-    default_metric,
-    metrics_of,
     number,
     report_problems,
     require_all,
@@ -63,7 +61,8 @@ def probe_command(
     to the replies that were tampered with, over the items where both have a score.
     """
     require_wanted(asking, metric or [], rater)
-    from service.cases import split  # noqa: PLC0415  compiles
+    from service.asked_metrics import default_metric, lacking_b, metrics_of  # noqa: PLC0415  compiles
+    from service.cases import split  # noqa: PLC0415
     from service.probe import ProbeSettings, probe  # noqa: PLC0415
 
     settings = ProbeSettings(

@@ -52,6 +52,9 @@ def _parameter(parameter: Any) -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the page, or say whether the one that is there is current."""
+    if not arguments or arguments[-1].startswith("-"):
+        sys.stderr.write(f"{__doc__}\n")
+        return 2
     check, path = arguments[:-1] == ["--check"], Path(arguments[-1])
     page = cli_reference()
     if not check:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from core.errors import Usage
 from core.items import BadItem, read_aligned, read_items, system_name
 from core.progress import Progress
-from core.records import Item, Origin
+from core.records import Item
 from service.cli.asking import Asking
 from service.cli.common import file_or_stdin
 from service.cli.index_common import ThreadsOption
@@ -20,10 +20,6 @@ from service.cli.options import with_options
 from service.cli.progress import shown_progress
 from service.cli.references import Asked, IndexOption, Made, augmented
 from service.cli.scoring import Scoring, report_problems
-from service.settings import Settings
-
-if TYPE_CHECKING:
-    from metrics.base import Metric
 
 ItemsArgument = Annotated[
     Path | None,
@@ -75,7 +71,9 @@ def score_command(
     metric rater asks --rater about the replies themselves, and ruber asks --ruber. What cannot be scored is listed and
     counted, and the rest is scored.
     """
-    from service.evaluate import evaluate  # noqa: PLC0415  compiles
+    from service.asked_metrics import based_in, lacking_b  # noqa: PLC0415  compiles
+    from service.evaluate import evaluate  # noqa: PLC0415
+    from service.retrieval import places_of  # noqa: PLC0415
 
     settings = scoring.settings()
     asks_rater = asking.require_named(scoring.metric or [], rater, index=index)
@@ -91,7 +89,8 @@ def score_command(
         if index is not None:
             listed, made = augmented(context.obj, listed, index, rater, asked.settings(), threads, progress)
         by_default = {"combine": asked.combine, "cal": "cal" if asked.calibrated else "raw"}
-        based = based_on_index(context.obj, made.by["index"], progress) if index is not None else None
+        indexes = places_of(context.obj).indexes
+        based = based_in(indexes, made.by["index"], progress) if index is not None else None
         chosen = scoring.metrics(listed, by_default, based)
         if (advice := lacking_b(chosen, listed)) is not None:
             progress.warn(advice)
@@ -156,33 +155,3 @@ def _named(text: str) -> tuple[str, Path]:
     if equals and file and not Path(text).exists():
         return system_name(name), Path(file)
     return "stdin" if text == "-" else system_name(Path(text).name.split(".")[0] or text), Path(text)
-
-
-def based_on_index(settings: Settings, index: str, progress: Progress) -> Callable[[Metric], Metric]:
-    """What gives metrics the b of an index, named as signatures name it."""
-
-    def based(metric: Metric) -> Metric:
-        from service.baseline import based_on  # noqa: PLC0415
-        from service.retrieval import places_of  # noqa: PLC0415
-
-        return based_on(metric, places_of(settings).indexes, index.partition("#")[0], progress)
-
-    return based
-
-
-def lacking_b(metrics: Sequence[Metric], items: Sequence[Item | BadItem]) -> str | None:
-    """Advice where the references are those of an index, and a weighted form that counts from 0 could count from b."""
-    from metrics.upsilon import Upsilon  # noqa: PLC0415  compiles
-
-    names = [one.name for one in metrics if isinstance(one, Upsilon) and one.b_is_open]
-    if not names:
-        return None
-    references = (one for item in items if isinstance(item, Item) for one in item.pair.references)
-    indexes = {one.more.get("index") for one in references if one.source is Origin.RETRIEVED}
-    known = sorted(one for one in indexes if isinstance(one, str))
-    if not known:
-        return None
-    return (
-        f"{', '.join(names)} without b counts from 0, though the references are those of an index: "
-        f"refaug metrics baseline {names[0]} --index {known[0]} measures b"
-    )

@@ -12,8 +12,7 @@ import typer
 from core.errors import BadInput, Usage
 from core.items import BadItem
 from core.progress import Progress
-from core.records import Item, Origin
-from core.text import default_tokenizer
+from core.records import Item
 from service.cli.common import JsonFlag, counted, print_cells, print_json, print_line, print_table
 
 if TYPE_CHECKING:
@@ -104,7 +103,8 @@ class Scoring:
         based: Callable[[Metric], Metric] | None = None,
     ) -> list[Metric]:
         """The metrics that were named, as `metrics_of` makes them, or else the one that these items call for."""
-        from service.scores import require_share  # noqa: PLC0415  compiles
+        from service.asked_metrics import default_metric, metrics_of  # noqa: PLC0415  compiles
+        from service.scores import require_share  # noqa: PLC0415
 
         found = metrics_of(self.metric or [default_metric(items)], self.language, by_default, based)
         for one in found if self.percent else []:
@@ -123,38 +123,6 @@ class Scoring:
         else:
             _print_tables(found, self.level or LevelChoice.CORPUS)
         require_all(found.bad_items, strict=self.strict)
-
-
-# ── metrics ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def default_metric(items: Sequence[Item | BadItem]) -> str:
-    """The score that the references were made for."""
-    sources = {one.source for item in items if isinstance(item, Item) for one in item.pair.references}
-    if sources & {Origin.RETRIEVED, Origin.PARROT}:
-        return "upsilon-bleu"
-    return "delta-bleu" if Origin.SUPPLIED in sources else "multi-bleu"
-
-
-def metrics_of(
-    specifications: Sequence[str],
-    language: str | None,
-    by_default: Mapping[str, str] | None = None,
-    based: Callable[[Metric], Metric] | None = None,
-) -> list[Metric]:
-    """The metrics asked for, each once; `by_default` are parameters that options of the command stand for.
-
-    `based` gives a weighted form that was asked for without b the one that it is to have; without it that is 0.
-    """
-    from metrics.signature import Signature  # noqa: PLC0415  compiles
-    from metrics.specification import Specification, build  # noqa: PLC0415
-    from metrics.upsilon import open_without_b  # noqa: PLC0415
-
-    defaults = {**(by_default or {}), **({"tok": default_tokenizer(language)} if language else {})}
-    asked = [Specification.parse(text) for text in specifications]
-    metrics = [open_without_b(build(one, defaults), one) for one in asked]
-    by_signature = {Signature.of(one).full: one for one in (map(based, metrics) if based is not None else metrics)}
-    return list(by_signature.values())
 
 
 # ── output ────────────────────────────────────────────────────────────────────────────────────────────────────────

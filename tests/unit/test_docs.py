@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,15 @@ from core.pairs import PAIR_SCHEMA
 from core.text import TOKENIZERS, get_tokenizer, normalise
 from service.cli.main import app
 from service.cli.reference import cli_reference
+from service.cli.reference import main as reference_main
+from service.cli.settings_page import main as settings_page_main
+from service.cli.settings_page import settings_page
+from service.serve_settings import ServeSettings
 from service.settings import VARIABLES, Settings
+from service.web import reference
+from service.web.app import create_app
+from service.web.problems import meanings
+from service.web.reference import api_reference
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -29,8 +38,11 @@ PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _COMMANDS = (
     "ingest|log|tokenizer|demo-log|vectors|index|rater|ruber|sets|refs|export|import|score|meta|diagnose|reproduce|"
-    "metrics|doctor"
+    "metrics|doctor|serve|jobs|schedules|keys"
 )
+_OF_GROUPS = (
+    "log", "tokenizer", "metrics", "vectors", "index", "rater", "ruber", "sets", "jobs", "schedules", "keys",
+)  # fmt: skip
 _INDENTED = re.compile(r"^(?: {4}.*\n)+", re.MULTILINE)
 
 
@@ -85,6 +97,36 @@ def test_the_reference_of_the_command_is_what_the_commands_say() -> None:
     assert page("reference/cli.md") == cli_reference()
 
 
+def test_the_reference_of_the_api_is_what_the_service_says() -> None:
+    assert page("reference/api.md") == api_reference()
+
+
+def test_the_reference_of_the_api_has_every_route_header_and_code() -> None:
+    document = create_app(Settings(), ServeSettings()).openapi()
+    routes = {f"{method.upper()} {path}" for path, found in document["paths"].items() for method in found}
+    text = _FENCE.sub("", page("reference/api.md"))
+    assert set(re.findall(r"^### ([A-Z]+ /.*)$", text, re.MULTILINE)) == routes
+    codes = {code(row[0]) for row in rows(section("reference/api.md", "Errors")) if row[0].startswith("`")}
+    assert codes == set(meanings())
+    assert {kind.code for kind in error_classes()} <= codes
+    headers = {code(row[0]) for row in rows(section("reference/api.md", "Headers"))}
+    assert {"X-Timeout-S", "Idempotency-Key", "X-Request-Id", "Retry-After", "Location", "ETag", "Allow"} <= headers
+    schemas = set(document["components"]["schemas"])
+    assert set(re.findall(r"^### (\w+)$", text, re.MULTILINE)) | {f for f in schemas if f"`{f}`" in text} == schemas
+
+
+def test_the_pages_of_the_api_say_when_they_are_not_current(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "new" / "api.md"
+    assert reference.main(["--check", str(path)]) == 1
+    assert reference.main([str(path)]) == 0
+    assert reference.main([str(path), "--check"]) == 0
+    path.write_text(path.read_text("utf-8").replace("/healthz", "/health"), "utf-8")
+    assert reference.main(["--check", str(path)]) == 1
+    assert capsys.readouterr().err == f"{path} is not what the service says: run make docs\n" * 2
+    assert reference.main([]) == 2
+    assert reference.main(["--check"]) == 2
+
+
 def shown_commands() -> list[tuple[str, str]]:
     """Every command line of a fenced or indented block, without what a shell adds to it."""
     found = []
@@ -129,10 +171,7 @@ def test_commands_and_options_named_in_running_text_exist(path: Path) -> None:
     for span in re.findall(r"`([^`\n]+)`", text):
         words = span.split()
         if words[0] == "refaug" and len(words) > 1 and not words[1].startswith("-"):
-            of_a_group = (
-                words[1] in ("log", "tokenizer", "metrics", "vectors", "index", "rater", "ruber", "sets")
-                and len(words) > 2
-            )
+            of_a_group = words[1] in _OF_GROUPS and len(words) > 2
             names = words[1:3] if of_a_group else words[1:2]
             variants = [[*names[:-1], last] for last in names[-1].split("|")]
             unknown += [span for variant in variants if " ".join(variant) not in commands]
@@ -287,10 +326,45 @@ def test_the_exit_code_page_has_every_exit_code() -> None:
     assert listed == sorted({0, *(kind.exit_code for kind in error_classes())})
 
 
+def test_the_settings_page_is_what_the_settings_say() -> None:
+    assert page("reference/settings.md") == settings_page()
+
+
+@pytest.mark.parametrize("main", [settings_page_main, reference_main])
+def test_a_page_is_not_written_into_a_file_that_is_called_like_an_option(
+    main: Callable[[list[str]], int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for arguments in ([], ["--help"], ["--check"]):
+        assert main(arguments) == 2
+        assert "[--check] FILE" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_settings_page_has_every_variable_and_its_default() -> None:
-    listed = {code(row[0]): code(row[2]) for row in rows(page("reference/settings.md"))}
-    assert list(listed) == list(VARIABLES)
-    assert Path(listed["REFAUG_HOME"]) == Settings().home
+    home, *served = rows(page("reference/settings.md"))
+    assert [code(row[0]) for row in (home, *served)] == [*VARIABLES, *ServeSettings().as_env()]
+    assert Path(code(home[2])) == Settings().home
+    defaults = {code(row[0]): "" if row[3] == "none" else code(row[3]) for row in served}
+    assert ServeSettings.from_env(defaults) == ServeSettings()
+
+
+@pytest.mark.parametrize("row", rows(page("reference/settings.md"))[1:], ids=lambda row: row[0].strip("`"))
+def test_a_setting_is_a_variable_and_an_option_with_the_range_of_the_page(row: list[str]) -> None:
+    command: Any = get_command(app)
+    options = {name for parameter in command.commands["serve"].params for name in _options(parameter)}
+    assert code(row[1]) in options
+    if " to " in row[4]:
+        for bound, step in zip(row[4].split(" to "), (-1, 1), strict=True):
+            least = bound.replace(",", "")
+            with pytest.raises(Usage, match=code(row[0])):
+                ServeSettings.from_env({code(row[0]): str(type(json.loads(least))(json.loads(least) + step))})
+    elif row[4] == "yes or no":
+        with pytest.raises(Usage, match="perhaps"):
+            ServeSettings.from_env({code(row[0]): "perhaps"})
 
 
 # ── benchmarks, container ─────────────────────────────────────────────────────────────────────────────────────────

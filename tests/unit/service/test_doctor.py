@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,14 @@ from core.artefacts import describe_files
 from core.files import write_json
 from core.ingest import IngestOrder, ingest
 from core.progress import Silent
+from core.records import Item, Reference, TestPair
 from service.artefacts import stored
 from service.cli import main as cli
+from service.database import Database
 from service.doctor import Finding, State, examine
+from service.job_store import JobStore
+from service.reference_sets import Making, Purpose, ReferenceSets
+from service.schedules import Schedules
 from service.settings import Settings
 
 
@@ -152,3 +159,70 @@ def test_what_stopped_builds_imports_and_deletions_left_is_named(tmp_path: Path)
         **dict.fromkeys(resumable, "run the same command again to finish it, or delete it"),
         **dict.fromkeys(useless, "delete it if none is running"),
     }
+
+
+def test_the_database_of_a_service_is_looked_at(home: Settings) -> None:
+    assert found(examine(home), "database") == []  # nobody has needed one
+    database = Database.open(home)
+    database.migrate()
+    JobStore(database).enqueue("gc", {"kind": "gc"}, ["index/chat"])
+    sound = found(examine(home, verify=True), "database")
+    assert [(one.state, one.found) for one in sound] == [
+        (State.GOOD, "answers, and is up to date; jobs: 1 wait, 0 run")
+    ]
+    with database.writing() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    newer = found(examine(home), "database")
+    assert [one.state for one in newer] == [State.WRONG]
+    assert "of step 9999, which refaug" in newer[0].found
+    assert "restore the backup from before the upgrade" in newer[0].remedy
+    database.close()
+
+
+def test_a_damaged_database_is_found_when_it_is_looked_for(home: Settings) -> None:
+    database = Database.open(home)
+    database.migrate()
+    jobs = JobStore(database, waiting_jobs=10_000)
+    for number in range(300):
+        jobs.enqueue("gc", {"kind": "gc", "text": "x" * 900}, [f"index/chat{number}"])
+    database.close()
+    path = home.home / "refaug.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 : len(data) * 3 // 4] = b"\xff" * (len(data) * 3 // 4 - len(data) // 2)
+    path.write_bytes(bytes(data))
+    wrong = found(examine(home, verify=True), "database")
+    assert [one.state for one in wrong] == [State.WRONG]
+
+
+def test_a_schedule_that_fails_is_noted(home: Settings) -> None:
+    database = Database.open(home)
+    database.migrate()
+    order = {"kind": "gc", "artefact": "index", "name": "chat"}
+    Schedules(database).put("nightly", cron="30 2 * * *", timezone="UTC", order=order)
+    assert found(examine(home), "schedule nightly") == []
+    with database.writing() as connection:
+        connection.exec_driver_sql("UPDATE schedules SET begun = '2024-05-01T12:00:00.000000Z'")
+    database.close()
+    noted = found(examine(home), "schedule nightly")
+    assert [(one.state, one.found, one.remedy) for one in noted] == [
+        (
+            State.NOTE,
+            "due at 2024-05-02 02:30 UTC, and not begun: no worker runs, or too many jobs wait",
+            "refaug schedules show nightly",
+        )
+    ]
+
+
+def test_frozen_sets_are_read_on_demand(home: Settings) -> None:
+    pair = TestPair(id="a", turns=("hi",), references=(Reference(text="hello"),))
+    sets = ReferenceSets(home.reference_sets)
+    sets.freeze([Item(pair=pair)], Making(purpose=Purpose.TEST))
+    (name,) = sets.ids()
+    assert [one.found for one in found(examine(home), "reference sets")] == ["1"]
+    assert [one.found for one in found(examine(home, verify=True), "reference sets")] == ["1, every one was read"]
+    path = sets.path_of(name)
+    path.write_bytes(path.read_bytes()[:-1])
+    wrong = found(examine(home, verify=True), f"set {name}")
+    assert [one.state for one in wrong] == [State.WRONG]

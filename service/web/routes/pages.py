@@ -1,0 +1,110 @@
+"""Pages for people: the documentation, which fetches nothing from elsewhere, and what the codes of problems mean."""
+
+from __future__ import annotations
+
+from functools import cache
+from html import escape
+from importlib import resources
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import APIRouter, Path, Request
+from starlette.responses import RedirectResponse, Response
+
+from core.errors import NotFound
+from service.web.answers import json_answer
+from service.web.openapi import errors
+from service.web.problems import meanings
+from service.web.schemas.catalogue import ProblemCodeOut
+
+router = APIRouter(tags=["about"])
+
+_DAY: Final = {"Cache-Control": "max-age=86400"}
+# Swagger UI sets styles on its elements and has images inside of its style sheet.
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+_FILES: Final = {
+    "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
+    "swagger-ui.css": "text/css; charset=utf-8",
+    "favicon.png": "image/png",
+}
+_PAGE: Final = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="stylesheet" href="{root}/docs/files/swagger-ui.css">
+<link rel="icon" href="{root}/docs/files/favicon.png">
+</head>
+<body data-document="{root}/openapi.json">
+<div id="swagger-ui"></div>
+<script src="{root}/docs/files/swagger-ui-bundle.js"></script>
+<script src="{root}/docs/files/start.js"></script>
+</body>
+</html>
+"""
+# In a file of its own: no script stands in the page, so the page's policy allows none. The validator would be fetched.
+_START: Final = """SwaggerUIBundle({
+  url: document.body.dataset.document,
+  dom_id: "#swagger-ui",
+  deepLinking: true,
+  displayOperationId: true,
+  defaultModelsExpandDepth: 0,
+  validatorUrl: null,
+});
+"""
+
+
+@router.get("/", include_in_schema=False)
+async def go_to_docs(request: Request) -> Response:
+    """Where a browser that comes without an address is sent."""
+    return RedirectResponse(f"{_root(request)}/docs", status_code=307)
+
+
+@router.get("/docs", include_in_schema=False)
+async def show_docs(request: Request) -> Response:
+    """The page that shows the OpenAPI document and sends requests by it."""
+    page = _PAGE.format(title=escape(request.app.title), root=escape(_root(request)))
+    return Response(page, media_type="text/html", headers={"Content-Security-Policy": _POLICY})
+
+
+@router.get("/docs/files/{name}", include_in_schema=False)
+def get_docs_file(name: str) -> Response:
+    """A file of that page."""
+    if name == "start.js":
+        return Response(_START, headers={"Content-Type": "text/javascript; charset=utf-8", **_DAY})
+    if name not in _FILES:
+        raise NotFound(f"the documentation has no file {name[:80]!r}")
+    return Response(_file(name), headers={"Content-Type": _FILES[name], **_DAY})
+
+
+@router.get("/openapi.json", include_in_schema=False)
+def get_openapi_document(request: Request) -> Response:
+    """The document itself; under a proxy it says below which path everything lies."""
+    found: dict[str, Any] = request.app.openapi()
+    if root := _root(request):
+        found = {**found, "servers": [{"url": root}]}
+    return Response(orjson.dumps(found), media_type="application/json")
+
+
+@router.get("/problems/{code}", responses={200: {"model": ProblemCodeOut}, **errors(404)})
+def get_problem(code: Annotated[str, Path(description="the code")]) -> Response:
+    """What a code of problem means: where the `type` of an error leads."""
+    known = meanings()
+    if code not in known:
+        raise NotFound(f"no problem has the code {code[:80]!r}", remedy=f"one of: {', '.join(known)}")
+    return json_answer({"code": code, **known[code]})
+
+
+@cache
+def _file(name: str) -> bytes:
+    """As the package brings it; its own application is not used."""
+    return (resources.files("fastapi_offline") / "static" / name).read_bytes()
+
+
+def _root(request: Request) -> str:
+    root: str = request.scope.get("root_path", "")
+    return root.rstrip("/")

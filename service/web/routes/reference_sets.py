@@ -1,0 +1,379 @@
+"""Frozen reference sets: making them, looking at them, deriving, withdrawing, and scores against them."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import orjson
+from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request
+from fastapi import Path as InPath
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import FileResponse, Response, StreamingResponse
+
+from core.errors import RefaugError, Withdrawn
+from service import observe
+from service.keys import Scope
+from service.reference_sets import (
+    BIN_EDGES,
+    Derivation,
+    Frozen,
+    Purpose,
+    ReferenceSet,
+    ReferenceSets,
+    SetEvidence,
+    evidence,
+)
+from service.web.answers import json_answer, large_answer
+from service.web.body import body_of, parsed, raw_body, takes
+from service.web.deps import Deadline, counted, key_of, requires, while_connected
+from service.web.freezing import frozen_or_queued, frozen_set
+from service.web.once import IdempotencyKey, Made, once
+from service.web.openapi import MADE, TAG, errors
+from service.web.problems import Details
+from service.web.schemas.jobs import OneJobOut
+from service.web.schemas.sets import (
+    DeriveIn,
+    FrozenOut,
+    OneSetOut,
+    SetIn,
+    SetScoresIn,
+    SetScoresOut,
+    SetsOut,
+    WithdrawnOut,
+)
+from service.web.set_scores import SetWork
+from service.web.state import State, state_of
+
+router = APIRouter(prefix="/v1", tags=["reference-sets"])
+
+_SEAL_SHA256: Final = 32  # bytes at the end of a set's file
+_LINES: Final = 100  # items in one piece of a download: each piece is a turn in a thread
+_ZSTD: Final = "application/zstd"
+_JSONL: Final = "application/x-ndjson"
+_RANGES: Final = re.compile(r"bytes=\s*(\d*-\d*(?:\s*,\s*\d*-\d*)*)\s*")
+_READ: Final = [Depends(requires(Scope.READ))]
+_SCORE: Final = [Depends(requires(Scope.SCORE))]
+_WRITE: Final = [Depends(requires(Scope.WRITE))]
+_ADMIN: Final = [Depends(requires(Scope.ADMIN))]
+_FREEZE_EXAMPLES: Final = {
+    "found": {
+        "items": [
+            {"id": "d1", "utterance": "Where do you buy tea?", "references": ["At the market."]},
+            {"id": "d2", "utterance": "Who sells bread at noon?", "references": ["The mill does."]},
+        ],
+        "purpose": "test",
+    },
+    "given": {
+        "items": [{"id": "d1", "references": ["At the market.", {"text": "At the mill.", "weight": 0.6}]}],
+        "purpose": "validation",
+        "references": "given",
+    },
+}
+_SCORE_EXAMPLES: Final = {
+    "several replies an item": {
+        "items": ["d1", "d1", "d2"],
+        "replies": {"model": ["At the shop.", "At the mill.", "The baker does."]},
+        "metrics": ["upsilon-bleu"],
+    },
+    "numbers for a training loop": {
+        "items": ["d1", "d2"],
+        "replies": {"policy": ["At the shop.", None]},
+        "return": "values",
+    },
+}
+SetId = Annotated[str, InPath(description="id of the set, or at least the first 6 characters of it", max_length=100)]
+
+
+def _sets(state: State) -> ReferenceSets:
+    return ReferenceSets(state.home.reference_sets)
+
+
+# ── making ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@router.post(
+    "/reference-sets",
+    status_code=201,
+    dependencies=_WRITE,
+    openapi_extra=takes(SetIn, examples=_FREEZE_EXAMPLES),
+    responses={
+        200: {"model": FrozenOut, "headers": MADE, "description": "The same set was there already."},
+        201: {"model": FrozenOut, "headers": MADE},
+        202: {"model": OneJobOut, "headers": MADE, "description": "There are many items: a job freezes them."},
+        **errors(404, 409, 410, 413, 422, 503, 507),
+    },
+)
+async def freeze_set(request: Request, deadline: Deadline, idempotency_key: IdempotencyKey = None) -> Response:
+    """Freeze items with their weighted references, so that scores against them never change their meaning.
+
+    What a set is called follows from its content: the same items frozen again, here or by the command, are the same
+    set. More items than the server freezes at once become a job, whose result names the set. With an
+    `Idempotency-Key`, the same request again gets the first one's answer.
+    """
+    raw = await raw_body(request)
+    asked = parsed(SetIn, raw)
+    counted(request, len(asked.items))
+
+    async def make() -> Made:
+        return await frozen_or_queued(state_of(request), asked, deadline, key_of(request).name)
+
+    return await while_connected(request, once(request, "reference-sets", idempotency_key, raw, make))
+
+
+@router.post(
+    "/reference-sets/{id}/derive",
+    status_code=201,
+    dependencies=_WRITE,
+    openapi_extra=takes(DeriveIn, examples={"without parrots": {"parrot": "off"}, "unweighted": {"weights": "one"}}),
+    responses={
+        200: {"model": FrozenOut, "headers": MADE, "description": "The same set was there already."},
+        201: {"model": FrozenOut, "headers": MADE},
+        **errors(400, 404, 410, 422, 507),
+    },
+)
+async def derive_set(request: Request, id: SetId, change: Annotated[DeriveIn, Depends(body_of(DeriveIn))]) -> Response:  # noqa: A002
+    """Make a set of other weights out of what another one has stored, without index or rater."""
+    state = state_of(request)
+
+    def derive() -> Frozen:
+        return _sets(state).derive(id, Derivation(**change.model_dump()))
+
+    try:
+        frozen = await run_in_threadpool(derive)
+    except Withdrawn as error:
+        raise await run_in_threadpool(_gone, state, id, error) from None
+    return frozen_set(frozen).answer(request)
+
+
+# ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@router.get("/reference-sets", dependencies=_READ, responses={200: {"model": SetsOut}, **errors()})
+def list_sets(
+    request: Request,
+    purpose: Annotated[Purpose | None, Query(description="only sets for this")] = None,
+    after: Annotated[str, Query(description="what `next` was on the page before", max_length=200)] = "",
+    limit: Annotated[int, Query(description="how many on a page", ge=1, le=200)] = 50,
+) -> Response:
+    """Sets by id, withdrawn ones too."""
+    state = state_of(request)
+    ids = _sets(state).ids()
+    listed = (_listed(state, name) for name in ids[bisect_right(ids, after) :])
+    wanted = (row for row in listed if purpose is None or row["purpose"] == purpose.value)
+    page = [row for row, _ in zip(wanted, range(limit + 1), strict=False)]
+    following = page[limit - 1]["id"] if len(page) > limit else None
+    return json_answer({"sets": page[:limit], "next": following})
+
+
+def _listed(state: State, name: str) -> dict[str, Any]:
+    """A set in one row; a damaged one must not hide the others."""
+    try:
+        withdrawn = _sets(state).withdrawal(name)
+        manifest = _sets(state).open(name, even_withdrawn=True).manifest
+    except RefaugError as error:
+        empty = dict.fromkeys(("purpose", "items", "references", "created", "parent", "withdrawn"))
+        return {"id": name, "problem": state.without_paths(error.message), **empty}
+    return {
+        "id": name,
+        "problem": None,
+        "purpose": manifest.purpose.value,
+        "items": manifest.items,
+        "references": manifest.references,
+        "created": manifest.created,
+        "parent": manifest.parent,
+        "withdrawn": asdict(withdrawn) if withdrawn else None,
+    }
+
+
+@router.get("/reference-sets/{id}", dependencies=_READ, responses={200: {"model": OneSetOut}, **errors(400, 404)})
+def get_set(request: Request, id: SetId) -> Response:  # noqa: A002
+    """How a set was made, and on what scores against it stand; of a withdrawn one too."""
+    sets = _sets(state_of(request))
+    stored = sets.open(id, even_withdrawn=True)
+    withdrawn, found = sets.withdrawal(stored.id), _evidence(stored.path, stored.manifest.content)
+    edges = [-1.0, *BIN_EDGES, 1.0]
+    bins = zip(edges[:-1], edges[1:], found.weights, strict=True)
+    body = {
+        **stored.manifest.as_json(),
+        "withdrawn": asdict(withdrawn) if withdrawn else None,
+        "evidence": {
+            "sources": dict(found.sources),
+            "thin": found.thin,
+            "weights": [{"from": low, "to": high, "references": count} for low, high, count in bins],
+        },
+    }
+    return json_answer(body)
+
+
+@lru_cache(maxsize=256)
+def _evidence(path: Path, content: str) -> SetEvidence:  # noqa: ARG001  the content is what it is kept for
+    """A look at every item, which need not be taken twice: a set never changes."""
+    return evidence(ReferenceSet.at(path))
+
+
+@router.get(
+    "/reference-sets/{id}/download",
+    dependencies=_READ,
+    response_class=FileResponse,
+    responses={
+        200: {
+            "headers": TAG,
+            "description": "The file, or its lines: the manifest, then the items.",
+            "content": {
+                _ZSTD: {"schema": {"type": "string", "format": "binary"}},
+                _JSONL: {"schema": {"type": "string"}},
+            },
+        },
+        206: {"headers": TAG, "description": "The part that was asked for."},
+        304: {"headers": TAG, "description": "It is what `If-None-Match` says."},
+        **errors(400, 404, 410, 416),
+    },
+)
+async def download_set(
+    request: Request,
+    id: SetId,  # noqa: A002
+    format: Annotated[  # noqa: A002
+        Literal["zst", "jsonl"], Query(description="zst: the file as it lies there; jsonl: its lines, not packed")
+    ] = "zst",
+    if_none_match: Annotated[str | None, Header(description="ETags of what is there already")] = None,
+) -> Response:
+    """A set as a file, for another home or another group: `refaug sets` reads it where it lies."""
+    state = state_of(request)
+    try:
+        stored = await run_in_threadpool(_sets(state).open, id)
+    except Withdrawn as error:
+        raise await run_in_threadpool(_gone, state, id, error) from None
+    digest, size = await run_in_threadpool(_sealed, stored.path)
+    headers = {"ETag": f'"{digest}"' if format == "zst" else f'"{digest}-jsonl"'}
+    if if_none_match is not None and _names(if_none_match, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    name = f"{stored.id}.jsonl"
+    if format == "jsonl":
+        headers["Content-Disposition"] = f'attachment; filename="{name}"'
+        return StreamingResponse(_pieces(stored), media_type=_JSONL, headers=headers)
+    _settle_range(request, size)
+    # Said to be packed as it is, so that nobody packs it once more on the way.
+    headers["Content-Encoding"] = "identity"
+    return FileResponse(stored.path, media_type=_ZSTD, filename=f"{name}.zst", headers=headers)
+
+
+def _sealed(path: Path) -> tuple[str, int]:
+    """The SHA-256 that seals a set's file, which names its bytes; and how many bytes there are."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - _SEAL_SHA256))
+        return file.read().hex(), size
+
+
+def _names(header: str, tag: str) -> bool:
+    """Whether a header names this tag; `*` names every one."""
+    named = {one.strip().removeprefix("W/") for one in header.split(",")}
+    return bool(named & {tag, "*"})
+
+
+def _settle_range(request: Request, size: int) -> None:
+    """Refuse a part that is not there; a header that cannot be read is as good as none, as HTTP has it."""
+    given = request.headers.get("range")
+    if given is None:
+        return
+    match = _RANGES.fullmatch(given)
+    parts = [part.strip().partition("-") for part in match[1].split(",")] if match else []
+    readable = [(first, last) for first, _, last in parts if first or last]
+    if not readable or len(readable) < len(parts) or any(a and b and int(a) > int(b) for a, b in readable):
+        headers = [(name, value) for name, value in request.scope["headers"] if name != b"range"]
+        request.scope["headers"] = headers
+        return
+    if any((int(first) >= size) if first else int(last) == 0 for first, last in readable):
+        raise HTTPException(416, detail=f"the file has {size:,} bytes", headers={"Content-Range": f"bytes */{size}"})
+
+
+def _pieces(stored: ReferenceSet) -> Iterator[bytes]:
+    """The manifest and the items, several lines at a time; it breaks off where the file is damaged."""
+    piece = [orjson.dumps(stored.manifest.as_json())]
+    for line in stored.lines():
+        piece.append(line)
+        if len(piece) >= _LINES:
+            yield b"\n".join([*piece, b""])
+            piece = []
+    if piece:
+        yield b"\n".join([*piece, b""])
+
+
+# ── scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@router.post(
+    "/reference-sets/{id}/scores",
+    dependencies=_SCORE,
+    openapi_extra=takes(SetScoresIn, examples=_SCORE_EXAMPLES),
+    responses={200: {"model": SetScoresOut}, **errors(404, 410, 501)},
+)
+async def score_against_set(
+    request: Request,
+    id: SetId,  # noqa: A002
+    deadline: Deadline,
+    asked: Annotated[SetScoresIn, Depends(body_of(SetScoresIn))],
+) -> Response:
+    """Score replies against a frozen set; neither index nor rater is asked, and the scores are the same for ever.
+
+    Several replies to an item are several rows: the corpus score is over all of them, and intervals resample items.
+    """
+    state = state_of(request)
+    work = SetWork.of(asked, state.home, state.serve)
+    counted(request, work.replies)
+    try:
+        held = await run_in_threadpool(state.sets.get, id)
+    except Withdrawn as error:
+        raise await run_in_threadpool(_gone, state, id, error) from None
+    cost = min(work.cost, state.serve.queue_items)
+    scoring = state.batcher.run(lambda: work.run(held), items=cost, deadline=deadline)
+    found = await while_connected(request, scoring)
+    for one in found["scores"] if work.gives != "stats" else ():
+        for system in one["systems"].values():
+            observe.unscored(system["unscored_by_reason"])
+    return await large_answer(lambda: found, items=work.replies)
+
+
+# ── withdrawing ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@router.delete(
+    "/reference-sets/{id}",
+    dependencies=_ADMIN,
+    responses={200: {"model": WithdrawnOut}, **errors(400, 404, 409, 410)},
+)
+def withdraw_set(
+    request: Request,
+    id: SetId,  # noqa: A002
+    reason: Annotated[
+        str, Query(description="why; everyone who asks for the set is told", min_length=1, max_length=2_000)
+    ],
+    instead: Annotated[str | None, Query(description="the set to use instead", max_length=100)] = None,
+) -> Response:
+    """Let nobody use a set any more: from now on scores and downloads are 410, and say which set to use instead.
+
+    Its file stays as it is. The same again changes nothing; another reason for the same set is 409.
+    """
+    sets = _sets(state_of(request))
+    withdrawn = sets.withdraw(id, reason, instead)
+    return json_answer({"id": sets.resolve(id), **asdict(withdrawn)})
+
+
+class SetGone(Withdrawn, Details):
+    """A reference set that nobody is to use any more."""
+
+    def __init__(self, error: Withdrawn, instead: str | None) -> None:
+        super().__init__(error.message, remedy=error.remedy)
+        self.details = {"instead": instead}  # for programs, which do not read the remedy
+
+
+def _gone(state: State, name: str, error: Withdrawn) -> SetGone:
+    """The same error with the set to use instead."""
+    withdrawn = _sets(state).withdrawal(_sets(state).resolve(name))
+    return SetGone(error, withdrawn.instead if withdrawn is not None else None)

@@ -1,0 +1,69 @@
+"""Jobs over HTTP: what is to be done, how far it is, and what happened on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field, RootModel
+
+from service.job_kinds.orders import JobOrder
+from service.job_store import Job, JobState
+from service.web.schemas.common import Answer
+
+
+class JobIn(RootModel[JobOrder]):
+    """What a job is to do; `kind` says which of these it is."""
+
+
+class JobOut(BaseModel):
+    """A job."""
+
+    id: str = Field(description="names the job")
+    kind: str = Field(description="what kind of work it is")
+    order: dict[str, Any] = Field(description="what was asked for, with all defaults")
+    resources: list[str] = Field(description="what it writes: no two jobs that share one run at once")
+    state: JobState = Field(
+        description="queued: it waits; running: it is being done; done, failed and cancelled: it has ended"
+    )
+    created: str = Field(description="when it was asked for")
+    started: str | None = Field(description="when it was begun, the last time")
+    finished: str | None = Field(description="when it ended")
+    tries: int = Field(description="how often it was begun")
+    progress: dict[str, Any] | None = Field(description="where it is")
+    result: dict[str, Any] | None = Field(description="what came of it")
+    error: dict[str, Any] | None = Field(description="why it failed, in the shape of the errors of requests")
+    requested_by: str | None = Field(description="name of the key that asked for it")
+    schedule: str | None = Field(description="name of the schedule that asked for it")
+    cancel_requested: bool = Field(description="whether it has been told to stop")
+
+
+class OneJobOut(JobOut, Answer):
+    """A job."""
+
+
+class JobsOut(Answer):
+    """A page of jobs."""
+
+    jobs: list[JobOut] = Field(description="newest first")
+    next: str | None = Field(description="the `after` of the next page; null on the last one")
+
+
+def shown_job(job: Job) -> dict[str, Any]:
+    """A job as others see it; which process does it is the server's business."""
+    return {
+        "id": job.id,
+        "kind": job.kind,
+        "order": job.order,
+        "resources": list(job.resources),
+        "state": job.state.value,
+        "created": job.created,
+        "started": job.started,
+        "finished": job.finished,
+        "tries": job.tries,
+        "progress": job.progress,
+        "result": job.result,
+        "error": job.error,
+        "requested_by": job.requested_by,
+        "schedule": job.schedule,
+        "cancel_requested": job.cancel_requested,
+    }

@@ -1,0 +1,104 @@
+"""POST /v1/references and POST /v1/ratings."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.web.schemas.common import (
+    STRICT,
+    Answer,
+    ItemsField,
+    NameField,
+    OnErrorField,
+    Problems,
+    RetrievalIn,
+    VersionsOut,
+)
+
+
+class ReferencesIn(BaseModel):
+    """Test pairs that further references are wanted for."""
+
+    model_config = STRICT
+
+    items: ItemsField
+    index: NameField | None = Field(default=None, description="name or name@version; null: the server's default")
+    rater: NameField | None = Field(default=None, description="name or name@version; null: the server's default")
+    settings: RetrievalIn = Field(default_factory=RetrievalIn, description="how references are found and weighed")
+    on_error: OnErrorField = "fail"
+
+
+class ReferenceOut(BaseModel):
+    """A reference with its weight and where it comes from."""
+
+    model_config = ConfigDict(extra="allow")
+
+    text: str = Field(description="what it says")
+    source: Literal["gold", "parrot", "retrieved", "supplied"] = Field(description="where it comes from")
+    weight: float | None = Field(default=None, description="what a match with it is worth, from -1 to 1")
+    similarity: float | None = Field(default=None, description="of what it answered to the item's utterance")
+    rating: float | None = Field(default=None, description="what the rater gave it, from -1 to 1")
+    rank: int | None = Field(default=None, description="its place among those that were found, from 1")
+    utterance: str | None = Field(default=None, description="what it answered, where it was found")
+
+
+class ReferencedItemOut(BaseModel):
+    """An item with its references; again a valid item."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str = Field(description="the item's")
+    references: list[ReferenceOut] = Field(description="golds and supplied ones, the parrot, then what was found")
+    excluded: dict[str, int] = Field(default={}, description="what was left out on the way, counted by the reason")
+    note: str | None = Field(default=None, description="why nothing was found, or nothing could be rated")
+    evidence: dict[str, Any] = Field(description="on what a weighted score of it stands")
+
+
+class ReferencesOut(Problems, Answer):
+    """The items in the order sent, without those under `problems`."""
+
+    items: list[ReferencedItemOut] = Field(description="in the order sent")
+    versions: VersionsOut = Field(description="what made the references")
+    provenance: dict[str, str] = Field(description="what signatures of scores by these references say of them")
+
+
+class CandidateIn(BaseModel):
+    """A text to be rated."""
+
+    model_config = STRICT
+
+    text: str = Field(description="the text")
+    utterance: str | None = Field(default=None, description="what it answered; null: the test pair's utterance")
+
+
+class PairIn(BaseModel):
+    """A test pair, and what is to be rated against it."""
+
+    model_config = STRICT
+
+    utterance: str = Field(min_length=1, description="what is replied to")
+    golds: list[str] = Field(min_length=1, max_length=1_000, description="responses that fit; the rating is the mean")
+    candidates: list[CandidateIn] = Field(max_length=10_000, description="what is to be rated")
+
+
+class RatingsIn(BaseModel):
+    """Texts that a rater is asked about."""
+
+    model_config = STRICT
+
+    pairs: list[PairIn] = Field(min_length=1, description="test pairs with their candidates")
+    rater: NameField | None = Field(default=None, description="name or name@version; null: the server's default")
+    combine: Literal["first", "first-literal", "max", "confident", "mean"] = Field(
+        default="first", description="how the rater's two answers become a rating"
+    )
+    calibrated: bool = Field(default=False, description="with the rater's temperature")
+
+
+class RatingsOut(Answer):
+    """Ratings in the order sent."""
+
+    ratings: list[list[float]] = Field(description="for each pair, those of its candidates, from -1 to 1")
+    versions: VersionsOut = Field(description="what rated them")
+    warnings: list[str] = Field(description="what makes the ratings mean less than one may think")

@@ -1,0 +1,220 @@
+"""POST /v1/scores and POST /v1/scores/combine."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.web.schemas.common import (
+    STRICT,
+    Answer,
+    ItemsField,
+    NameField,
+    OnErrorField,
+    Problems,
+    RetrievalIn,
+    VersionsOut,
+)
+
+Specification = Annotated[str, Field(min_length=1, max_length=1_000)]
+SystemField = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class ResamplingIn(BaseModel):
+    """Intervals and comparisons: on request, since each takes as long as many scores."""
+
+    model_config = STRICT
+
+    draws: int = Field(default=0, ge=0, le=1_000_000, description="draws of the bootstrap; 0: no intervals")
+    confidence: float = Field(default=0.95, ge=0.5, le=0.9999, description="of the intervals; needs draws")
+    seed: int = Field(default=1, ge=0, le=2**32 - 1, description="of the resampling; needs draws")
+    baseline: SystemField | None = Field(
+        default=None, description="the system that every other one is compared with; needs draws"
+    )
+
+
+class ScoresIn(ResamplingIn):
+    """Replies of some systems, and what they are to be scored by."""
+
+    items: ItemsField
+    metrics: list[Specification] | None = Field(
+        default=None,
+        min_length=1,
+        description="`NAME` or `NAME:key=value,…`, as GET /v1/metrics lists them; null: `upsilon-bleu` where "
+        "references are found or came as found, `delta-bleu` where people weighted some, else `multi-bleu`",
+    )
+    references: Literal["find", "given"] | None = Field(
+        default=None,
+        description="`find`: further references are found and weighed, once for all metrics; `given`: the items are "
+        "scored as they are. null: `find` where an index is named, or a metric that is named looks at weighted "
+        "references",
+    )
+    index: NameField | None = Field(default=None, description="name or name@version; null: the server's default")
+    rater: NameField | None = Field(
+        default=None,
+        description="weighs what is found, and is whom the metric `rater` asks; null: the server's default",
+    )
+    ruber: NameField | None = Field(default=None, description="whom the metric `ruber` asks: name or name@version")
+    sample: NameField | None = Field(
+        default=None,
+        description="index whose log says what counts as 0 and 1 of the parts of `ruber`; null: the one that "
+        "references are found in",
+    )
+    settings: RetrievalIn | None = Field(default=None, description="how references are found and weighed")
+    explain: bool = Field(
+        default=False, description="n-grams credited to which reference, and scores without each reference"
+    )
+    percent: bool = Field(default=False, description="times 100; only for metrics from 0 to 1")
+    language: Annotated[str, Field(min_length=1, max_length=40)] | None = Field(
+        default=None, description="of the texts (en, ja, …): decides the tokenizer where a metric names none"
+    )
+    on_error: OnErrorField = "fail"
+    return_: Literal["scores", "stats"] = Field(
+        default="scores",
+        alias="return",
+        description="`stats`: instead of scores the sums that they are made of, for POST /v1/scores/combine",
+    )
+
+
+class ReplyScoreOut(BaseModel):
+    """The score of one reply."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str = Field(description="the item's")
+    score: float | None = Field(description="null where there is none: `problem` says why")
+    parts: dict[str, Any] | None = Field(default=None, description="what the score was made of")
+    problem: str | None = Field(default=None, description="a code")
+    message: str | None = Field(default=None, description="the same in words")
+
+
+class SystemFiguresOut(BaseModel):
+    """One system under one metric, without its replies."""
+
+    model_config = ConfigDict(extra="allow")
+
+    corpus: float | None = Field(description="of all replies together")
+    interval: list[float] | None = Field(description="of the corpus score")
+    mean: float | None = Field(description="of the reply scores")
+    mean_interval: list[float] | None = Field(description="of the mean")
+    scored: int = Field(description="replies with a score")
+    unscored: int = Field(description="replies without one")
+    unscored_by_reason: dict[str, int] = Field(description="the same by code")
+    interval_note: str | None = Field(default=None, description="why there is no interval, where one was asked for")
+    parts: dict[str, Any] | None = Field(default=None, description="what the corpus score was made of")
+
+
+class SystemScoreOut(SystemFiguresOut):
+    """One system under one metric, with every reply."""
+
+    replies: list[ReplyScoreOut] = Field(description="in the order of the items")
+
+
+class ComparisonOut(BaseModel):
+    """A system beside the baseline, on the items that both have a score for."""
+
+    model_config = ConfigDict(extra="allow")
+
+    difference: float | None = Field(description="of the corpus scores: the system's less the baseline's")
+    interval: list[float] | None = Field(description="of the difference")
+    p_bootstrap: float | None = Field(description="how likely so large a difference is by chance, by the bootstrap")
+    p_randomisation: float | None = Field(description="the same by approximate randomisation")
+    replies: int = Field(description="on how many replies it stands")
+    left_out: int = Field(description="replies that only one of the two has a score for")
+    note: str | None = Field(default=None, description="why there is none")
+
+
+class MetricFiguresOut(BaseModel):
+    """What numbers of one metric mean."""
+
+    model_config = ConfigDict(extra="allow")
+
+    metric: str = Field(description="its name")
+    signature: str = Field(description="all that the numbers depend on, in short; belongs beside every number")
+    signature_full: str = Field(description="the same in full; it can be read back")
+    corpus_from: Literal["sums", "mean"] = Field(description="where corpus scores come from")
+    higher_is_better: bool = Field(description="the metric's direction")
+    scale: float = Field(description="100 with `percent`, else 1")
+    comparisons: dict[str, ComparisonOut] | None = Field(default=None, description="with the baseline, by name")
+
+
+class MetricScoresOut(MetricFiguresOut):
+    """All systems under one metric."""
+
+    references: str = Field(description="names the references and weights that were looked at")
+    systems: dict[str, SystemScoreOut] = Field(description="by name")
+
+
+class CombinedMetricOut(MetricFiguresOut):
+    """All systems under one metric, over all batches."""
+
+    references: list[str] = Field(description="of each batch, what names the references that were looked at")
+    systems: dict[str, SystemFiguresOut] = Field(description="by name")
+
+
+class SystemSumsOut(BaseModel):
+    """The sums of one system's replies."""
+
+    model_config = ConfigDict(extra="allow")
+
+    items: list[str] = Field(description="of each row, the item's id")
+    rows: list[list[float | None] | None] = Field(description="of each reply its sums; null where it has no score")
+    problems: list[dict[str, Any]] = Field(description="why a row has none: its number, a code, and words")
+
+
+class MetricSumsOut(BaseModel):
+    """What scores by one metric are made of."""
+
+    model_config = ConfigDict(extra="allow")
+
+    metric: str = Field(description="its name")
+    signature_full: str = Field(description="all that the sums depend on: only equal ones can be put together")
+    columns: list[str] = Field(description="what each number of a row is")
+    systems: dict[str, SystemSumsOut] = Field(description="by name")
+
+
+class ResamplingOut(BaseModel):
+    """How intervals were drawn."""
+
+    method: str = Field(description="in words")
+    draws: int = Field(description="0: there are none")
+    confidence: float = Field(description="of the intervals")
+    seed: int = Field(description="of the resampling")
+
+
+class ScoresOut(Problems, Answer):
+    """What `refaug score --json` prints, with the versions that made it; with `stats`, sums instead of scores."""
+
+    model_config = ConfigDict(extra="allow")
+
+    scores: list[MetricScoresOut] = Field(default=[], description="a metric each")
+    data: str | None = Field(default=None, description="names the items and golds that were scored")
+    items: int | None = Field(default=None, description="how many")
+    resampling: ResamplingOut | None = Field(default=None, description="how intervals were drawn")
+    evidence: dict[str, dict[str, Any]] | None = Field(
+        default=None, description="on what weighted scores stand, by item"
+    )
+    stats: list[MetricSumsOut] | None = Field(default=None, description='with `"return": "stats"`: a metric each')
+    versions: VersionsOut = Field(description="what was asked beside the texts")
+
+
+class CombineIn(ResamplingIn):
+    """What several requests with `"return": "stats"` gave."""
+
+    batches: list[dict[str, Any]] = Field(
+        min_length=1, max_length=10_000, description="those answers as they came, of the same metrics"
+    )
+
+
+class CombinedOut(Answer):
+    """Scores of all batches together."""
+
+    model_config = ConfigDict(extra="allow")
+
+    scores: list[CombinedMetricOut] = Field(description="a metric each")
+    data: list[str | None] = Field(description="of each batch, what names the items and golds that were scored")
+    items: int = Field(description="how many, each counted once")
+    batches: int = Field(description="how many were put together")
+    resampling: ResamplingOut = Field(description="how intervals were drawn")
+    warnings: list[str] = Field(description="what one should know of the numbers")

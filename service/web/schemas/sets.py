@@ -1,0 +1,226 @@
+"""Frozen reference sets over HTTP: made, looked at, derived from, withdrawn, and scored against."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.reference_sets import Purpose
+from service.web.problems import FieldProblem
+from service.web.schemas.common import STRICT, Answer, ItemsField, NameField, OnError, OnErrorField, RetrievalIn
+from service.web.schemas.scoring import (
+    MetricFiguresOut,
+    MetricSumsOut,
+    ReplyScoreOut,
+    ResamplingIn,
+    Specification,
+    SystemField,
+    SystemFiguresOut,
+)
+
+_ITEMS: Final[Any] = [
+    {"id": "d1", "utterance": "Where do you buy tea?", "references": ["At the market."]},
+    {"id": "d2", "utterance": "Who sells bread at noon?", "references": ["The mill does."]},
+]
+
+
+class SetIn(BaseModel):
+    """Items to be frozen with their weighted references."""
+
+    model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"items": _ITEMS, "purpose": "test"}]})
+
+    items: ItemsField
+    purpose: Purpose = Field(description="what the set is for; scores on sets of other purposes mean something else")
+    references: Literal["find", "given"] = Field(
+        default="find",
+        description="`find`: references are found and weighed first; `given`: items are taken as they are",
+    )
+    index: NameField | None = Field(default=None, description="name or name@version; null: the server's default")
+    rater: NameField | None = Field(default=None, description="name or name@version; null: the server's default")
+    settings: RetrievalIn | None = Field(default=None, description="how references are found and weighed")
+    on_error: OnErrorField = "fail"
+
+
+class DeriveIn(BaseModel):
+    """What is to be another way than in the set that is derived from; what is left out stays as it is."""
+
+    model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"parrot": "off"}, {"weights": "one"}]})
+
+    weights: Literal["one", "rated"] | None = Field(default=None, description="what references that were found weigh")
+    parrot: Literal["rated", "off"] | Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)] | None = Field(
+        default=None, description="the utterance itself as a reference: rated, off, or its weight"
+    )
+    gold: Literal["one", "rated"] | None = Field(default=None, description="what a gold weighs")
+    k: int | None = Field(default=None, description="of what was found, the first so many stay", ge=1, le=1_000)
+
+
+class SetScoresIn(ResamplingIn):
+    """Replies to items of a set, and what they are to be scored with."""
+
+    model_config = ConfigDict(
+        **STRICT,
+        json_schema_extra={
+            "examples": [
+                {"items": ["d1", "d1", "d2"], "replies": {"model": ["At the shop.", "At the mill.", "The baker."]}}
+            ]
+        },
+    )
+
+    items: list[str] | None = Field(
+        default=None,
+        description="ids of the items that the replies answer, one for each; an id may come several times. Left out: "
+        "all items of the set, in its order",
+    )
+    replies: dict[SystemField, list[str | None]] = Field(
+        description="for each system its replies, in the order of `items`; null: it has none", min_length=1
+    )
+    metrics: list[Specification] | None = Field(
+        default=None,
+        min_length=1,
+        description="`NAME` or `NAME:key=value,…`, as GET /v1/metrics lists them; null: `upsilon-bleu` where "
+        "references were found, `delta-bleu` where people weighted some, else `multi-bleu`",
+    )
+    explain: bool = Field(
+        default=False,
+        description="what every score is made of, n-grams credited to which reference, and scores without each "
+        "reference",
+    )
+    percent: bool = Field(default=False, description="times 100; only for metrics from 0 to 1")
+    language: Annotated[str, Field(min_length=1, max_length=40)] | None = Field(
+        default=None, description="of the texts (en, ja, …): decides the tokenizer where a metric names none"
+    )
+    on_error: OnError = Field(
+        default="fail",
+        description="what an id does that the set does not have: `fail` refuses the request, `report` lists it under "
+        "`problems` and scores the others",
+    )
+    return_: Literal["scores", "values", "stats"] = Field(
+        default="scores",
+        alias="return",
+        description="`values`: for each system a list of its replies' scores, in the order sent, and no more of them; "
+        "`stats`: the sums that they are made of, for POST /v1/scores/combine",
+    )
+
+
+class WithdrawalOut(BaseModel):
+    """Why a set is not to be used any more."""
+
+    reason: str = Field(description="why")
+    instead: str | None = Field(description="the set to use instead")
+    at: str = Field(description="when it was withdrawn")
+
+
+class ManifestOut(BaseModel):
+    """How a set was made."""
+
+    id: str = Field(description="names what the set says: the same content has the same id wherever it is frozen")
+    purpose: Purpose = Field(description="what it is for")
+    created: str = Field(description="when it was frozen")
+    items: int = Field(description="how many items it has")
+    references: int = Field(description="how many references they have together")
+    provenance: dict[str, str] = Field(description="what both forms of a signature say of the references")
+    details: dict[str, str] = Field(description="what the full form says beside that")
+    parent: str | None = Field(description="the set that it was derived from")
+    how: dict[str, Any] = Field(description="by which steps it came about")
+    content: str = Field(description="SHA-256 of its items")
+    refaug: str = Field(description="the release that wrote it")
+    kind: str = Field(description="reference-set")
+    format_version: int = Field(description="of its file")
+
+
+class FrozenOut(ManifestOut, Answer):
+    """A set that is there now."""
+
+    new: bool = Field(description="false: the same was frozen before, and stays as it was")
+    problems: list[FieldProblem] = Field(description='items that were left out, with "on_error": "report"')
+    warnings: list[str] = Field(description="what one should know of the others")
+
+
+class ListedSetOut(BaseModel):
+    """A set in a list."""
+
+    id: str = Field(description="names the set")
+    problem: str | None = Field(description="what is wrong with its file; then all else is null")
+    purpose: Purpose | None = Field(description="what it is for")
+    items: int | None = Field(description="how many items it has")
+    references: int | None = Field(description="how many references they have together")
+    created: str | None = Field(description="when it was frozen")
+    parent: str | None = Field(description="the set that it was derived from")
+    withdrawn: WithdrawalOut | None = Field(description="why it is not to be used any more, if so")
+
+
+class SetsOut(Answer):
+    """A page of sets."""
+
+    sets: list[ListedSetOut] = Field(description="by id, withdrawn ones too")
+    next: str | None = Field(description="the `after` of the next page; null on the last one")
+
+
+class BinOut(BaseModel):
+    """Some of the references' weights."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    from_: float = Field(alias="from", description="the least weight in it")
+    to: float = Field(description="up to this one")
+    references: int = Field(description="how many have such a weight")
+
+
+class EvidenceOut(BaseModel):
+    """On what scores against a set stand; golds are not counted."""
+
+    sources: dict[str, int] = Field(description="references by where they come from")
+    thin: int = Field(description="items with few references of positive weight")
+    weights: list[BinOut] = Field(description="how many references have which weight")
+
+
+class OneSetOut(ManifestOut, Answer):
+    """A set."""
+
+    withdrawn: WithdrawalOut | None = Field(description="why it is not to be used any more, if so")
+    evidence: EvidenceOut = Field(description="on what scores against it stand")
+
+
+class WithdrawnOut(WithdrawalOut, Answer):
+    """A set that was withdrawn."""
+
+    id: str = Field(description="names the set")
+
+
+class ScoredSetOut(BaseModel):
+    """Which set scores are against."""
+
+    id: str = Field(description="names the set")
+    purpose: Purpose = Field(description="what it is for")
+    items: int = Field(description="how many items it has")
+
+
+class SystemOfSetOut(SystemFiguresOut):
+    """One system under one metric."""
+
+    replies: list[ReplyScoreOut] | None = Field(default=None, description="in the order sent")
+    values: list[float | None] | None = Field(
+        default=None, description='with `"return": "values"`: the scores alone; null where there is none'
+    )
+
+
+class MetricOfSetOut(MetricFiguresOut):
+    """All systems under one metric."""
+
+    references: str = Field(description="names the references and weights that were looked at")
+    systems: dict[str, SystemOfSetOut] = Field(description="by name")
+
+
+class SetScoresOut(Answer):
+    """Scores against a set: the JSON of `refaug sets score`, and which set it was."""
+
+    model_config = ConfigDict(extra="allow")
+
+    scores: list[MetricOfSetOut] = Field(
+        default=[], description="for each metric its signature and the scores of all systems"
+    )
+    stats: list[MetricSumsOut] | None = Field(default=None, description='with `"return": "stats"`: a metric each')
+    set: ScoredSetOut | None = Field(default=None, description="which set they are against")
+    problems: list[dict[str, Any]] = Field(default=[], description="what could not be scored, and why")
+    warnings: list[str] = Field(default=[], description="what one should know of the rest")

@@ -1,0 +1,179 @@
+"""What every route answers, over a home of a few dialogues: `python tests/api_answers.py` writes it down for the pages.
+
+A test asks all of it again and holds what was written down to it; figures may differ, what is told may not.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from engines import add_rater, publish_first
+from indexes import build, home_of, pairs_of
+from serving import client_of, migrated
+from starlette.testclient import TestClient
+
+from core.log_store import StoredLog
+from core.text import get_tokenizer
+from service.artefacts import stored
+from service.settings import Settings
+from service.web import openapi
+
+SAID = (
+    ("Where do you buy tea?", "In the shop at the corner."),
+    ("Where do you get your tea?", "At the market, on Saturdays."),
+    ("Where can one buy good tea?", "The market has the best."),
+    ("Who sells bread at noon?", "The mill does."),
+    ("Who has bread on Sundays?", "Nobody, I am afraid."),
+    ("Do you like tea?", "Yes, with milk."),
+)
+_ITEM = {"id": "d1", "utterance": "Where do you buy tea?", "references": ["At the market."]}
+_REQUEST_ID = "3f9a1c7e5b2d8046"
+Asked = dict[str, Any]
+
+
+@contextmanager
+def answering(folder: Path) -> Iterator[TestClient]:
+    """A client of the service over a log, an index `chat` and a rater `base`."""
+    pairs = pairs_of(*SAID)
+    words = sorted({word for pair in SAID for text in pair for word in get_tokenizer("word").tokenize(text)})
+    rows = np.random.default_rng(1).standard_normal((len(words), 6)).astype(np.float32)
+    home = Settings(home=folder / "home")
+    places = home_of(home.home, pairs, dict(zip(words, rows.tolist(), strict=True)))
+    said = replace(
+        StoredLog.open(places.logs, "chat").manifest,
+        created="2026-11-20T07:00:00+00:00",
+        updated="2026-11-20T07:00:00+00:00",
+        totals={"pairs": len(SAID), "dialogues": len(SAID), "distinct_utterances": len(SAID)},
+    )
+    said.write(places.logs / "chat")
+    for number in range(2):
+        build(places)
+        add_rater(home, folder / f"tools-{number}", temperature=1.0)
+    for kind, name in (("index", "chat"), ("rater", "base")):
+        publish_first(stored(home)[kind], name)
+    with client_of(migrated(home), headers={"X-Request-Id": _REQUEST_ID}) as client:
+        yield client
+
+
+@dataclass
+class Recorder:
+    """Asks, and keeps what was asked and answered."""
+
+    client: TestClient
+    kept: dict[str, Asked] = field(default_factory=dict)
+
+    def ask(self, name: str, method: str, path: str, body: Any = None) -> Any:
+        """The answer, kept under the operation's name."""
+        sent = {} if body is None else {"json": body}
+        answer = self.client.request(method, path, **sent)
+        assert answer.status_code < 300, (name, answer.text)
+        kept: Asked = {"method": method, "path": path, "status": answer.status_code}
+        if body is not None:
+            kept["body"] = body
+        kind = answer.headers["content-type"].partition(";")[0]
+        found: Any = answer.json() if kind == "application/json" else answer.text
+        if kind == "application/json":
+            kept["answer"] = shortened(found)
+        elif kind != "application/zstd":
+            lines = found.splitlines()
+            ours = [line for line in lines if "refaug" in line][:12] if name == "get_figures" else lines
+            kept["answer"] = "".join(f"{line}\n" for line in ours)
+        self.kept[name] = kept
+        return found
+
+
+def shortened(value: Any) -> Any:
+    """Of every list of objects the first three."""
+    if isinstance(value, dict):
+        return {name: shortened(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [shortened(one) for one in (value[:3] if value and isinstance(value[0], dict) else value)]
+    return value
+
+
+def first_example(client: TestClient, name: str) -> Any:
+    """The first example of a body in the document."""
+    found = client.get("/openapi.json").json()["paths"]
+    bodies = {
+        operation["operationId"]: operation["requestBody"]["content"]["application/json"].get("examples", {})
+        for operations in found.values()
+        for operation in operations.values()
+        if "requestBody" in operation
+    }
+    return next(iter(bodies[name].values()))["value"]
+
+
+def answers(client: TestClient) -> Mapping[str, Asked]:
+    """One request to every route, in an order in which each finds what it asks for."""
+    recorder = Recorder(client)
+    ask = recorder.ask
+
+    def of(name: str) -> Any:
+        return first_example(client, name)
+
+    ask("get_health", "GET", "/healthz")
+    ask("get_readiness", "GET", "/readyz")
+    ask("get_figures", "GET", "/metrics")
+    ask("get_problem", "GET", "/problems/no_rater")
+    ask("list_metrics", "GET", "/v1/metrics")
+    for name, path in (("find_references", "/v1/references"), ("score", "/v1/scores"), ("rate", "/v1/ratings")):
+        ask(name, "POST", path, of(name))
+    replies = {"a": "In the shop next door.", "b": "I don't know."}
+    batch = {"items": [{**_ITEM, "replies": replies}], "metrics": ["bleu"], "return": "stats"}
+    sums = client.post("/v1/scores", json=batch).json()
+    ask("combine_scores", "POST", "/v1/scores/combine", {"batches": [sums]})
+
+    _ask_of_sets(recorder, of)
+
+    ask("list_all_logs", "GET", "/v1/logs")
+    ask("post_dialogues", "POST", "/v1/logs/chat/dialogues", of("post_dialogues"))
+    ask("get_log", "GET", "/v1/logs/chat")
+    ask("erase_dialogue", "DELETE", "/v1/logs/chat/dialogues/d1")
+    for kind, plural, name in (("index", "indexes", "chat"), ("rater", "raters", "base")):
+        ask(f"list_{plural}", "GET", f"/v1/{plural}")
+        ask(f"get_{kind}", "GET", f"/v1/{plural}/{name}")
+        versions = ask(f"list_{kind}_versions", "GET", f"/v1/{plural}/{name}/versions")["versions"]
+        ask(f"publish_{kind}", "PUT", f"/v1/{plural}/{name}/current", {"version": versions[1]["version"]})
+
+    job = ask("start_job", "POST", "/v1/jobs", of("start_job"))["id"]
+    ask("list_jobs", "GET", "/v1/jobs")
+    ask("get_job", "GET", f"/v1/jobs/{job}")
+    ask("cancel_job", "DELETE", f"/v1/jobs/{job}")
+    ask("follow_job", "GET", f"/v1/jobs/{job}/events")  # it has ended, and so does the stream
+
+    ask("put_schedule", "PUT", "/v1/schedules/nightly", of("put_schedule"))
+    ask("list_schedules", "GET", "/v1/schedules")
+    ask("get_schedule", "GET", "/v1/schedules/nightly")
+    ask("delete_schedule", "DELETE", "/v1/schedules/nightly")
+    return recorder.kept
+
+
+def _ask_of_sets(recorder: Recorder, of: Any) -> None:
+    ask, sets = recorder.ask, "/v1/reference-sets"
+    made = ask("freeze_set", "POST", sets, of("freeze_set"))["id"]
+    ask("list_sets", "GET", sets)
+    ask("get_set", "GET", f"{sets}/{made}")
+    ask("derive_set", "POST", f"{sets}/{made}/derive", of("derive_set"))
+    asked = of("score_against_set")
+    ask("score_against_set", "POST", f"{sets}/{made}/scores", asked)
+    ask("download_set", "GET", f"{sets}/{made}/download")
+    ask("withdraw_set", "DELETE", f"{sets}/{made}?reason=a%20dialogue%20was%20erased")
+
+
+def main() -> None:
+    """Write them down."""
+    with tempfile.TemporaryDirectory() as folder, answering(Path(folder)) as client:
+        kept = orjson.dumps(answers(client), option=orjson.OPT_INDENT_2)
+    openapi.ANSWERS.write_bytes(kept + b"\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

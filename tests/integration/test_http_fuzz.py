@@ -1,0 +1,91 @@
+"""Every operation of the OpenAPI document under requests that nobody would think of: right ones, and wrong in all ways.
+
+Whatever comes, the answer is one that the document promises: its status, its type, its schema; and never our own fault.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+import schemathesis
+import uvicorn
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+    unsupported_method,
+)
+
+from service.database import Database
+from service.serve_settings import ServeSettings
+from service.settings import Settings
+from service.web.app import create_app
+
+
+def never_our_fault(_context: object, response: schemathesis.Response, _case: schemathesis.Case) -> None:
+    """No answer says that something broke; only that a time which the request itself had set has run out."""
+    if response.status_code >= 500:
+        assert (response.status_code, response.json()["code"]) == (503, "expired"), response.text
+        assert int(response.headers["retry-after"][0]) >= 1
+
+
+CHECKS = [
+    never_our_fault,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    unsupported_method,
+]
+EXAMPLES = 25
+READY_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def address(with_all: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The real app behind a real server, over a home with a log, an index and a rater."""
+    folder = tmp_path_factory.mktemp("fuzzed") / "home"
+    shutil.copytree(with_all, folder)
+    home = Settings(home=folder)
+    database = Database.open(home)
+    database.migrate()
+    database.close()
+    app = create_app(home, ServeSettings(publish_wait_s=0.5, timeout_s=20, shutdown_s=2, streams=4))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=2))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        until = time.monotonic() + READY_S
+        while not server.started and thread.is_alive() and time.monotonic() < until:
+            time.sleep(0.02)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        with httpx2.Client(base_url=f"http://127.0.0.1:{port}") as client:
+            while client.get("/readyz").status_code != 200 and time.monotonic() < until:
+                time.sleep(0.05)
+            assert client.get("/readyz").status_code == 200, client.get("/readyz").text
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+schema = schemathesis.openapi.from_dict(create_app(Settings(), ServeSettings()).openapi())
+
+
+@schema.parametrize()
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+def test_whatever_comes_the_answer_is_as_the_document_says(case: schemathesis.Case, address: str) -> None:
+    case.call_and_validate(base_url=address, checks=CHECKS, timeout=60)

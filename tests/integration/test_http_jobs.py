@@ -1,0 +1,383 @@
+"""Jobs over HTTP: asked for once, listed in pages, followed without gaps, and stopped."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from serving import client_of, small_home
+from starlette.testclient import TestClient
+
+from core.progress import Progress
+from service.job_store import JobStore, NewEvent
+from service.job_worker import work
+from service.serve_settings import ServeSettings
+from service.settings import Settings
+from service.web.routes import jobs as routes
+
+UPDATE = {"kind": "index-update", "index": "chat"}
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return small_home(tmp_path_factory.mktemp("jobs"), raters=0)
+
+
+@pytest.fixture
+def home(template: Settings, tmp_path: Path) -> Settings:
+    shutil.copytree(template.home, tmp_path / "home")
+    return Settings(home=tmp_path / "home")
+
+
+@pytest.fixture
+def client(home: Settings) -> Iterator[TestClient]:
+    with client_of(home, ready=False) as found:
+        yield found
+
+
+def started(client: TestClient, **order: Any) -> str:
+    answer = client.post("/v1/jobs", json=order)
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["id"])
+
+
+def gc_of(name: str) -> dict[str, Any]:
+    return {"kind": "gc", "artefact": "vectors", "name": name}
+
+
+# ── asking ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_job_is_asked_for_run_and_looked_at(home: Settings, client: TestClient) -> None:
+    asked = client.post("/v1/jobs", json=UPDATE)
+    assert asked.status_code == 202
+    job = asked.json()
+    assert asked.headers["location"] == f"/v1/jobs/{job['id']}"
+    assert (job["kind"], job["state"], job["resources"], job["tries"]) == ("index-update", "queued", ["index/chat"], 0)
+    assert (job["order"]["index"], job["order"]["publish"], job["order"]["check_queries"]) == ("chat", True, 200)
+    assert (job["requested_by"], job["schedule"], job["cancel_requested"]) == ("anonymous", None, False)
+    assert "worker" not in job
+
+    assert work(home, ServeSettings(), once=True) == 0
+
+    ended = client.get(asked.headers["location"]).json()
+    assert (ended["state"], ended["tries"], ended["error"]) == ("done", 1, None)
+    assert ended["result"]["index"] == "chat"
+    assert ended["created"] <= ended["started"] <= ended["finished"]
+
+
+def test_a_second_job_like_one_that_waits_is_409_and_names_it(client: TestClient) -> None:
+    first = started(client, **UPDATE)
+    second = client.post("/v1/jobs", json=UPDATE)
+    assert (second.status_code, second.json()["code"]) == (409, "conflict")
+    assert first in second.json()["detail"]
+    assert [job["id"] for job in client.get("/v1/jobs").json()["jobs"]] == [first]
+
+
+def test_with_a_key_the_same_request_is_the_same_job_and_another_one_a_conflict(client: TestClient) -> None:
+    key = {"Idempotency-Key": "monday"}
+    first = client.post("/v1/jobs", json=UPDATE, headers=key)
+    again = client.post("/v1/jobs", json=UPDATE, headers=key)
+    for answer in (first, again):
+        assert answer.status_code == 202
+        assert answer.headers["location"] == f"/v1/jobs/{first.json()['id']}"
+    same = {name: value for name, value in first.json().items() if name != "request_id"}
+    assert {name: value for name, value in again.json().items() if name != "request_id"} == same
+    assert first.json()["request_id"] != again.json()["request_id"]
+    assert ("idempotent-replayed" in first.headers, again.headers["idempotent-replayed"]) == (False, "true")
+    reused = client.post("/v1/jobs", json={**UPDATE, "publish": False}, headers=key)
+    assert (reused.status_code, reused.json()["code"]) == (409, "idempotency_key_reused")
+    assert len(client.get("/v1/jobs").json()["jobs"]) == 1
+
+
+def test_what_was_refused_may_be_sent_again_with_its_key(client: TestClient) -> None:
+    first = started(client, **UPDATE)
+    key = {"Idempotency-Key": "tuesday"}
+    assert client.post("/v1/jobs", json=UPDATE, headers=key).status_code == 409
+    client.delete(f"/v1/jobs/{first}")
+    assert client.post("/v1/jobs", json=UPDATE, headers=key).status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        ({"kind": "dance"}, "kind"),
+        ({"index": "chat"}, "kind"),
+        ({"kind": "index-update"}, "index"),
+        ({"kind": "index-update", "index": "Chat"}, "index"),
+        ({"kind": "index-update", "index": "chat", "colour": 1}, "colour"),
+        ({"kind": "index-update", "index": "chat", "publish": "yes"}, "publish"),
+        ({"kind": "gc", "artefact": "index", "name": "chat", "keep": -1}, "keep"),
+    ],
+)
+def test_an_order_that_makes_no_sense_is_refused_by_its_field(
+    client: TestClient, order: dict[str, Any], said: str
+) -> None:
+    answer = client.post("/v1/jobs", json=order)
+    assert (answer.status_code, answer.json()["code"]) == (422, "bad_input")
+    assert said in answer.json()["detail"]
+    assert client.get("/v1/jobs").json()["jobs"] == []
+
+
+def test_sources_lie_in_the_inbox_and_others_are_refused_before_anything_waits(
+    home: Settings, client: TestClient, tmp_path: Path
+) -> None:
+    (home.home / "inbox").mkdir()
+    (home.home / "inbox" / "talk.jsonl").write_text('{"id": "t1", "turns": ["hello you", "hello me"]}\n')
+    (tmp_path / "other.jsonl").write_text("{}\n")
+    (home.home / "inbox" / "link.jsonl").symlink_to(tmp_path / "other.jsonl")
+    for source in ("../refaug.db", str(tmp_path / "other.jsonl"), "link.jsonl", "/etc/passwd", ".posted"):
+        answer = client.post("/v1/jobs", json={"kind": "ingest", "log": "talk", "sources": [source]})
+        assert answer.status_code in (403, 422), source
+        assert answer.json()["code"] in ("not_allowed", "no_source"), source
+        assert str(home.home) not in answer.text
+    assert client.get("/v1/jobs").json()["jobs"] == []
+    assert client.post("/v1/jobs", json={"kind": "meta", "data": ["/etc/passwd"]}).status_code == 403
+    model = f"sentencepiece:{tmp_path / 'other.jsonl'}"
+    for order in (
+        {"kind": "meta", "data": ["talk.jsonl"], "metrics": [f"bleu:tok={model}"]},
+        {"kind": "meta", "data": ["talk.jsonl"], "metrics": ["bleu"], "baseline": f"ruber:referenced=bleu;tok={model}"},
+        {"kind": "nightly", "log": "talk", "index": "talk", "metrics": [f"upsilon-bleu:tok={model}"]},
+        {"kind": "vectors", "logs": ["talk"], "tokenizer": model},
+        {"kind": "index-build", "logs": ["talk"], "tokenizer": model},
+    ):
+        assert client.post("/v1/jobs", json=order).json()["code"] == "not_allowed", order
+        timed = {"cron": "0 0 * * *", "order": order}
+        assert client.put("/v1/schedules/night", json=timed).json()["code"] == "not_allowed", order
+    assert client.get("/v1/jobs").json()["jobs"] == []
+    assert client.post("/v1/jobs", json={"kind": "ingest", "log": "talk", "sources": ["nope"]}).status_code == 422
+    job = started(client, kind="ingest", log="talk", sources=["talk.jsonl"])
+    assert work(home, ServeSettings(), once=True) == 0
+    assert client.get(f"/v1/jobs/{job}").json()["result"]["pairs_added"] == 1
+
+
+def test_a_source_whose_name_is_no_utf8_is_refused_by_it(home: Settings, client: TestClient) -> None:
+    folder = home.home / "inbox" / "talk"
+    folder.mkdir(parents=True)
+    (folder / os.fsdecode(b"bad\xff.jsonl")).symlink_to("/etc/passwd")
+    answer = client.post("/v1/jobs", json={"kind": "ingest", "log": "talk", "sources": ["talk"]})
+    assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
+    assert "talk/bad\\udcff.jsonl is not where sources may lie" in answer.json()["detail"]
+
+
+def test_so_many_jobs_wait_and_no_more(home: Settings) -> None:
+    with client_of(home, ready=False, waiting_jobs=2) as client:
+        started(client, **gc_of("a"))
+        started(client, **gc_of("b"))
+        full = client.post("/v1/jobs", json=gc_of("c"))
+        assert (full.status_code, full.json()["code"]) == (503, "overloaded")
+        assert int(full.headers["retry-after"]) >= 1
+
+
+# ── looking and stopping ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_pages_of_jobs_hold_each_once_newest_first(client: TestClient) -> None:
+    ids = [started(client, **gc_of(f"v{number}")) for number in range(7)]
+    client.delete(f"/v1/jobs/{ids[2]}")
+    for limit in (1, 3, 7, 8):
+        walked, after = list[str](), None
+        while True:
+            page = client.get("/v1/jobs", params={"limit": limit, **({"after": after} if after else {})}).json()
+            walked += [job["id"] for job in page["jobs"]]
+            if (after := page["next"]) is None:
+                break
+        assert walked == ids[::-1], limit
+    cancelled = client.get("/v1/jobs", params={"state": "cancelled"}).json()
+    assert [job["id"] for job in cancelled["jobs"]] == [ids[2]]
+    assert client.get("/v1/jobs", params={"kind": "meta"}).json() | {"request_id": ""} == {
+        "jobs": [],
+        "next": None,
+        "request_id": "",
+    }
+    for wrong in ({"state": "lost"}, {"kind": "No!"}, {"limit": 201}):
+        assert client.get("/v1/jobs", params=wrong).status_code == 422, wrong
+    assert client.get("/v1/jobs", params={"after": "x"}).json()["code"] == "usage"
+
+
+def test_a_job_that_waits_is_cancelled_at_once_and_one_that_has_ended_stays_so(
+    home: Settings, client: TestClient
+) -> None:
+    waits = started(client, **gc_of("a"))
+    answer = client.delete(f"/v1/jobs/{waits}")
+    assert (answer.status_code, answer.json()["state"]) == (200, "cancelled")
+    assert client.delete(f"/v1/jobs/{waits}").status_code == 200
+    done = started(client, **UPDATE)
+    work(home, ServeSettings(), once=True)
+    ended = client.delete(f"/v1/jobs/{done}")
+    assert (ended.status_code, ended.json()["state"], ended.json()["cancel_requested"]) == (200, "done", False)
+    unknown = "0" * 26
+    assert client.delete(f"/v1/jobs/{unknown}").status_code == client.get(f"/v1/jobs/{unknown}").status_code == 404
+
+
+def test_a_job_that_runs_is_asked_to_stop(client: TestClient) -> None:
+    job = started(client, **UPDATE)
+    store: JobStore = client.app.state.refaug.jobs
+    assert store.claim("somebody") is not None
+    answer = client.delete(f"/v1/jobs/{job}")
+    assert (answer.status_code, answer.json()["state"], answer.json()["cancel_requested"]) == (202, "running", True)
+    assert store.beat(job, "somebody") is True
+
+
+# ── following ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Sent:
+    id: int
+    type: str
+    data: Mapping[str, Any]
+
+
+def events_in(text: str) -> list[Sent]:
+    """The events of a stream, as the standard has them: blocks of `field: value` lines; comments begin with a colon."""
+    found = list[Sent]()
+    for block in text.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if line and not line.startswith(":"))
+        if fields:
+            found.append(Sent(int(fields["id"]), fields["event"], orjson.loads(fields["data"])))
+    return found
+
+
+def followed(client: TestClient, job: str, headers: Mapping[str, str] | None = None, **query: Any) -> list[Sent]:
+    answer = client.get(f"/v1/jobs/{job}/events", headers=dict(headers or {}), params=query)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    return events_in(answer.text)
+
+
+def in_rows(client: TestClient, job: str) -> list[Sent]:
+    store: JobStore = client.app.state.refaug.jobs
+    return [Sent(one.id, one.type, {"at": one.at, **one.data}) for one in store.events(job, 0, 10_000)]
+
+
+def test_a_job_that_is_over_is_told_from_its_begin_to_its_end(home: Settings, client: TestClient) -> None:
+    job = started(client, **UPDATE)
+    work(home, ServeSettings(), once=True)
+    found = followed(client, job)
+    assert found == in_rows(client, job)
+    assert [one.data["state"] for one in found if one.type == "state"] == ["queued", "running", "done"]
+    assert (found[-1].type, found[-1].data["state"]) == ("state", "done")
+    assert any(one.type == "stage" for one in found)
+
+
+def test_who_comes_back_misses_nothing_and_gets_nothing_twice(home: Settings, client: TestClient) -> None:
+    job = started(client, **UPDATE)
+    work(home, ServeSettings(), once=True)
+    whole = in_rows(client, job)
+    assert len(whole) > 3
+    for place in range(len(whole) + 1):
+        last = whole[place - 1].id if place else 0
+        assert followed(client, job, {"Last-Event-ID": str(last)}) == whole[place:]
+        assert followed(client, job, after=last) == whole[place:]
+    # Who connects again sends the address of the first time, and says where it was in the header.
+    assert followed(client, job, {"Last-Event-ID": str(whole[1].id)}, after=whole[0].id) == whole[2:]
+
+
+def test_many_events_come_in_pieces_and_none_is_lost(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "_AT_ONCE", 7)
+    job = started(client, **UPDATE)
+    store: JobStore = client.app.state.refaug.jobs
+    claimed = store.claim("somebody")
+    assert claimed is not None
+    store.progress(job, "somebody", None, [NewEvent(type="note", data={"message": f"{n}\n…"}) for n in range(40)])
+    store.requeue(job, "somebody", "enough")
+    store.cancel(job)
+    found = followed(client, job)
+    assert found == in_rows(client, job)
+    assert [one.data["message"] for one in found if one.type == "note"] == [f"{number}\n…" for number in range(40)]
+
+
+def test_events_come_while_the_job_runs_and_the_stream_ends_with_it(home: Settings, client: TestClient) -> None:
+    job = started(client, **gc_of("any"))
+    got = list[Sent]()
+
+    def follow() -> None:
+        got.extend(followed(client, job))
+
+    def steps(
+        order: Mapping[str, Any], home: Settings, serve: ServeSettings, progress: Progress, *, job: str
+    ) -> Mapping[str, Any]:
+        until = time.monotonic() + 30
+        while not getattr(client.app.state, "streams", 0):  # somebody listens
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        for number in range(3):
+            progress.stage(f"step {number}", 10, "things")
+        return {"kind": order["kind"]}
+
+    following = threading.Thread(target=follow)
+    following.start()
+    work(home, ServeSettings(), once=True, run=steps)
+    following.join(30)
+    assert not following.is_alive()
+    assert got == in_rows(client, job)
+    assert [one.data["state"] for one in got if one.type == "state"] == ["queued", "running", "done"]
+    assert [one.data["stage"] for one in got if one.type == "stage"] == ["step 0", "step 1", "step 2"]
+    assert client.app.state.streams == 0
+
+
+def listening(client: TestClient, job: str) -> threading.Thread:
+    """Somebody who follows a job from now on."""
+    thread = threading.Thread(target=client.get, args=(f"/v1/jobs/{job}/events",))
+    thread.start()
+    until = time.monotonic() + 30
+    while not getattr(client.app.state, "streams", 0):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return thread
+
+
+def test_so_many_streams_are_open_and_no_more(home: Settings) -> None:
+    with client_of(home, ready=False, streams=1) as client:
+        job = started(client, **UPDATE)
+        first = listening(client, job)
+        second = client.get(f"/v1/jobs/{job}/events")
+        assert (second.status_code, second.json()["code"]) == (503, "overloaded")
+        assert int(second.headers["retry-after"]) >= 1
+        client.delete(f"/v1/jobs/{job}")
+        first.join(30)
+        assert not first.is_alive()
+        assert [one.data["state"] for one in followed(client, job)] == ["queued", "cancelled"]
+
+
+def test_streams_end_when_the_server_stops(client: TestClient) -> None:
+    stream = listening(client, started(client, **UPDATE))
+    client.app.state.refaug.is_stopping = True
+    stream.join(30)
+    assert not stream.is_alive()
+
+
+def test_a_silent_stream_is_kept_open_by_comments(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert routes.PING_S == 15
+    monkeypatch.setattr(routes, "PING_S", 0.02)
+    job = started(client, **UPDATE)
+    pinged, ping = list[int](), routes._ping
+    monkeypatch.setattr(routes, "_ping", lambda: pinged.append(1) or ping())
+    texts = list[str]()
+    following = threading.Thread(target=lambda: texts.append(client.get(f"/v1/jobs/{job}/events").text))
+    following.start()
+    until = time.monotonic() + 30
+    while len(pinged) < 3:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    client.delete(f"/v1/jobs/{job}")
+    following.join(30)
+    assert texts[0].count(": still here\n\n") >= 2
+    assert [one.data["state"] for one in events_in(texts[0])] == ["queued", "cancelled"]
+
+
+def test_events_of_no_job_are_404_and_places_are_numbers(client: TestClient) -> None:
+    assert client.get(f"/v1/jobs/{'0' * 26}/events").json()["code"] == "not_found"
+    job = started(client, **UPDATE)
+    for wrong in ({"headers": {"Last-Event-ID": "x"}}, {"params": {"after": -1}}):
+        answer = client.get(f"/v1/jobs/{job}/events", **wrong)
+        assert (answer.status_code, answer.json()["code"]) == (422, "bad_input")

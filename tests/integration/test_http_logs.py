@@ -1,0 +1,201 @@
+"""Logs over HTTP: pages of them, dialogues that are posted, ingested by a job and erased by another."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import client_of, small_home
+from starlette.testclient import TestClient
+
+from core.log_store import StoredLog
+from service.job_worker import work
+from service.serve_settings import ServeSettings
+from service.settings import Settings
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return small_home(tmp_path_factory.mktemp("logs"), raters=0)
+
+
+@pytest.fixture
+def home(template: Settings, tmp_path: Path) -> Settings:
+    shutil.copytree(template.home, tmp_path / "home")
+    return Settings(home=tmp_path / "home")
+
+
+@pytest.fixture
+def client(home: Settings) -> Iterator[TestClient]:
+    with client_of(home, ready=False) as found:
+        yield found
+
+
+def dialogue(name: str, *texts: str) -> dict[str, Any]:
+    return {"id": name, "turns": [{"text": text} for text in texts]}
+
+
+TALKS = [
+    dialogue("t1", "do you like green apples", "no i like the red ones", "we do too"),
+    dialogue("t/2", "how are the boats", "they are blue"),
+]
+
+
+def job_done(client: TestClient, home: Settings, answer: Any) -> dict[str, Any]:
+    """The job of an answer, after a worker has run what waits."""
+    assert answer.status_code == 202, answer.text
+    assert answer.headers["location"] == f"/v1/jobs/{answer.json()['id']}"
+    assert work(home, ServeSettings(), once=True) == 0
+    found: dict[str, Any] = client.get(answer.headers["location"]).json()
+    assert found["state"] == "done", found
+    return found
+
+
+def test_pages_of_logs_hold_each_once_in_order_whatever_their_size(home: Settings, client: TestClient) -> None:
+    names = ["a", "b.1", "b_2", "chat", "z-9"]
+    for name in names:
+        if name != "chat":
+            shutil.copytree(home.logs / "chat", home.logs / name)
+    whole = client.get("/v1/logs").json()
+    assert whole["next"] is None
+    for limit in (1, 2, 5, 6):
+        walked, after = list[Any](), ""
+        while True:
+            page = client.get("/v1/logs", params={"limit": limit, "after": after}).json()
+            assert len(page["logs"]) <= limit
+            walked += page["logs"]
+            if (after := page["next"]) is None:
+                break
+        assert walked == whole["logs"], limit
+    assert client.get("/v1/logs", params={"limit": 0}).json()["errors"][0]["field"] == "query.limit"
+
+
+def test_a_log_that_is_damaged_is_listed_with_what_is_wrong(home: Settings, client: TestClient) -> None:
+    shutil.copytree(home.logs / "chat", home.logs / "broken")
+    (next((home.logs / "broken").glob("*.parquet"))).write_bytes(b"")
+    bad, good = client.get("/v1/logs").json()["logs"]
+    assert (bad["name"], bad["pairs"]) == ("broken", None)
+    assert "the manifest says" in bad["problem"]
+    assert str(home.home) not in bad["problem"]
+    assert (good["name"], good["problem"]) == ("chat", None)
+    single = client.get("/v1/logs/broken")
+    assert (single.status_code, single.json()["code"]) == (500, "corrupt")
+
+
+def test_posted_dialogues_wait_and_are_in_the_log_after_its_ingest(home: Settings, client: TestClient) -> None:
+    posted = client.post("/v1/logs/talk/dialogues", json={"dialogues": TALKS})
+    assert posted.status_code == 202, posted.text
+    told = posted.json()
+    assert (told["log"], told["accepted"], told["duplicate"]) == ("talk", 2, False)
+    assert (told["ids"], told["problems"]) == (["t1", "t/2"], [])
+    assert (told["waiting"]["dialogues"], told["waiting"]["requests"]) == (2, 1)
+
+    before = client.get("/v1/logs/talk").json()
+    assert (before["pairs"], before["created"], before["updated"], before["ingests"]) == (0, None, None, 0)
+    assert before["waiting"] == told["waiting"]
+    assert "talk" not in [log["name"] for log in client.get("/v1/logs").json()["logs"]]
+
+    again = client.post("/v1/logs/talk/dialogues", json={"dialogues": TALKS}).json()
+    assert (again["duplicate"], again["waiting"]) == (True, told["waiting"])
+
+    job = job_done(client, home, client.post("/v1/jobs", json={"kind": "ingest", "log": "talk", "posted": True}))
+
+    assert job["result"]["pairs_added"] == 3
+    after = client.get("/v1/logs/talk").json()
+    assert (after["pairs"], after["dialogues"], after["ingests"]) == (3, 2, 1)
+    assert after["waiting"] == {"requests": 0, "dialogues": 0, "bytes": 0}
+    stored = StoredLog.open(home.logs, "talk")
+    assert (after["created"], after["updated"]) == (stored.manifest.created, stored.manifest.updated)
+    assert [(pair.dialogue, pair.utterance, pair.response) for pair in stored.pairs()] == [
+        ("t1", "do you like green apples", "no i like the red ones"),
+        ("t1", "no i like the red ones", "we do too"),
+        ("t/2", "how are the boats", "they are blue"),
+    ]
+
+
+def test_a_bad_dialogue_refuses_all_with_its_place_or_is_left_out_where_that_is_asked_for(client: TestClient) -> None:
+    dialogues = [TALKS[0], {"id": "x", "turns": 5}, 7, dialogue("t1", "again", "the same id")]
+    refused = client.post("/v1/logs/talk/dialogues", json={"dialogues": dialogues})
+    assert (refused.status_code, refused.json()["code"]) == (422, "bad_input")
+    assert [(one["item"], one["place"], one["field"]) for one in refused.json()["errors"]] == [
+        ("x", 1, "dialogues[1].turns"),
+        (None, 2, "dialogues[2]"),
+        ("t1", 3, "dialogues[3].id"),
+    ]
+    assert "report" in refused.json()["remedy"]
+    assert client.get("/v1/logs/talk").status_code == 404
+
+    reported = client.post("/v1/logs/talk/dialogues", json={"dialogues": dialogues, "on_error": "report"})
+    assert reported.status_code == 202
+    assert (reported.json()["accepted"], reported.json()["ids"]) == (1, ["t1"])
+    assert [one["place"] for one in reported.json()["problems"]] == [1, 2, 3]
+    assert client.get("/v1/logs/talk").json()["waiting"]["dialogues"] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [({}, "dialogues"), ({"dialogues": []}, "dialogues"), ({"dialogues": TALKS, "log": "a"}, "log")],
+)
+def test_what_is_no_posting_is_refused_by_field(client: TestClient, body: dict[str, Any], field: str) -> None:
+    answer = client.post("/v1/logs/talk/dialogues", json=body)
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, field)
+
+
+def test_names_of_logs_are_names(home: Settings, client: TestClient) -> None:
+    for name in ("Talk", "a b", "-x", "x" * 65):
+        answer = client.post(f"/v1/logs/{name}/dialogues", json={"dialogues": TALKS})
+        assert (answer.status_code, answer.json()["code"]) == (400, "usage"), name
+        assert client.get(f"/v1/logs/{name}").status_code == 400
+    assert not (home.home / "inbox").exists()
+
+
+def test_a_log_may_hold_so_many_dialogues_that_wait_and_no_more(home: Settings) -> None:
+    with client_of(home, ready=False, posted_mib=1) as client:
+        large = [dialogue(f"big-{number}", "x" * 15_000, "y" * 15_000) for number in range(20)]
+        assert client.post("/v1/logs/talk/dialogues", json={"dialogues": large}).status_code == 202
+        other = [dialogue(f"more-{number}", "x" * 15_000, "z" * 15_000) for number in range(20)]
+        full = client.post("/v1/logs/talk/dialogues", json={"dialogues": other})
+        assert (full.status_code, full.json()["code"]) == (503, "overloaded")
+        assert int(full.headers["retry-after"]) >= 1
+        assert "ingest" in full.json()["remedy"]
+        assert client.get("/v1/logs/talk").json()["waiting"]["dialogues"] == 20
+
+
+def test_an_erased_dialogue_is_gone_from_the_log_and_from_what_waits(home: Settings, client: TestClient) -> None:
+    client.post("/v1/logs/talk/dialogues", json={"dialogues": TALKS})
+    job_done(client, home, client.post("/v1/jobs", json={"kind": "ingest", "log": "talk", "posted": True}))
+    later = [dialogue("t3", "how do boats fly", "they do not"), dialogue("t/2", "how are they now", "still blue")]
+    client.post("/v1/logs/talk/dialogues", json={"dialogues": later})
+
+    answer = client.delete("/v1/logs/talk/dialogues/t/2")
+
+    assert (answer.json()["kind"], answer.json()["state"]) == ("erase", "queued")
+    assert (answer.json()["order"]["log"], answer.json()["order"]["dialogues"]) == ("talk", ["t/2"])
+    second = client.delete("/v1/logs/talk/dialogues/t3")
+    assert (second.status_code, second.json()["code"]) == (409, "conflict")
+    assert answer.json()["id"] in second.json()["detail"]
+
+    job_done(client, home, answer)
+    job_done(client, home, client.post("/v1/jobs", json={"kind": "ingest", "log": "talk", "posted": True}))
+    assert [pair.dialogue for pair in StoredLog.open(home.logs, "talk").pairs()] == ["t1", "t1", "t3"]
+    assert client.get("/v1/logs/talk").json()["erased"] == {"dialogues": 1, "speakers": 0}
+
+
+def test_nothing_is_erased_from_a_log_that_is_not_there(client: TestClient) -> None:
+    answer = client.delete("/v1/logs/nope/dialogues/t1")
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert client.get("/v1/jobs").json()["jobs"] == []
+
+
+def test_erasing_sent_again_with_its_key_is_the_same_job(client: TestClient) -> None:
+    key = {"Idempotency-Key": "erase-1"}
+    first = client.delete("/v1/logs/chat/dialogues/d0-1", headers=key)
+    again = client.delete("/v1/logs/chat/dialogues/d0-1", headers=key)
+    assert (first.status_code, again.status_code) == (202, 202)
+    assert (again.json()["id"], again.headers["idempotent-replayed"]) == (first.json()["id"], "true")
+    assert "idempotent-replayed" not in first.headers
+    other = client.delete("/v1/logs/chat/dialogues/d0-2", headers=key)
+    assert (other.status_code, other.json()["code"]) == (409, "idempotency_key_reused")

@@ -1,0 +1,125 @@
+"""Which key opens which route: without one nothing, with one of another scope nothing either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.routing import APIRoute, iter_route_contexts
+from serving import client_of, migrated
+from starlette.testclient import TestClient
+
+from service.database import Database
+from service.keys import KeyStore, Scope
+from service.serve_settings import ServeSettings
+from service.settings import Settings
+from service.web.app import create_app
+
+JOB = "0" * 26
+SET = "0" * 16
+ROUTES: list[tuple[Scope, str, str, Any]] = [
+    (Scope.READ, "GET", "/v1/reference-sets", None),
+    (Scope.READ, "GET", f"/v1/reference-sets/{SET}", None),
+    (Scope.READ, "GET", f"/v1/reference-sets/{SET}/download", None),
+    (Scope.SCORE, "POST", f"/v1/reference-sets/{SET}/scores", {"replies": {"a": ["x"]}}),
+    (Scope.WRITE, "POST", "/v1/reference-sets", {"items": [{}], "purpose": "test", "references": "given"}),
+    (Scope.WRITE, "POST", f"/v1/reference-sets/{SET}/derive", {"k": 1}),
+    (Scope.ADMIN, "DELETE", f"/v1/reference-sets/{SET}?reason=x", None),
+    (Scope.READ, "GET", "/v1/logs", None),
+    (Scope.READ, "GET", "/v1/logs/chat", None),
+    (Scope.WRITE, "POST", "/v1/logs/chat/dialogues", {"dialogues": [{"turns": ["hello you", "hello me"]}]}),
+    (Scope.ADMIN, "DELETE", "/v1/logs/chat/dialogues/d1", None),
+    (Scope.READ, "GET", "/v1/jobs", None),
+    (Scope.READ, "GET", f"/v1/jobs/{JOB}", None),
+    (Scope.READ, "GET", f"/v1/jobs/{JOB}/events", None),
+    (Scope.ADMIN, "POST", "/v1/jobs", {"kind": "gc", "artefact": "index", "name": "chat"}),
+    (Scope.ADMIN, "DELETE", f"/v1/jobs/{JOB}", None),
+    (Scope.READ, "GET", "/v1/schedules", None),
+    (Scope.READ, "GET", "/v1/schedules/night", None),
+    (Scope.ADMIN, "PUT", "/v1/schedules/night", {"cron": "0 0 * * *", "order": {"kind": "index-update", "index": "a"}}),
+    (Scope.ADMIN, "DELETE", "/v1/schedules/night", None),
+    (Scope.READ, "GET", "/v1/indexes", None),
+    (Scope.READ, "GET", "/v1/indexes/chat", None),
+    (Scope.READ, "GET", "/v1/indexes/chat/versions", None),
+    (Scope.ADMIN, "PUT", "/v1/indexes/chat/current", {"rollback": True}),
+    (Scope.READ, "GET", "/v1/raters", None),
+    (Scope.READ, "GET", "/v1/raters/base", None),
+    (Scope.READ, "GET", "/v1/raters/base/versions", None),
+    (Scope.ADMIN, "PUT", "/v1/raters/base/current", {"rollback": True}),
+    (Scope.SCORE, "POST", "/v1/references", {"items": [{}]}),
+    (Scope.SCORE, "POST", "/v1/scores", {"items": [{}]}),
+    (Scope.SCORE, "POST", "/v1/scores/combine", {"batches": [{}]}),
+    (Scope.SCORE, "POST", "/v1/ratings", {"pairs": [{}]}),
+    (Scope.READ, "GET", "/v1/metrics", None),
+    (Scope.READ, "GET", "/metrics", None),
+]
+OPEN = {"/", "/docs", "/docs/files/{name}", "/openapi.json", "/problems/{code}", "/healthz", "/readyz"}
+
+
+@pytest.fixture(scope="module")
+def tokens_and_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[Scope, str], TestClient]]:
+    home = migrated(Settings(home=_made(tmp_path_factory.mktemp("scopes") / "home")))
+    database = Database.open(home)
+    tokens = {scope: str(KeyStore(database).create(scope.value, [scope])[0]) for scope in Scope}
+    database.close()
+    with client_of(home, ready=False, keys=True) as client:
+        yield tokens, client
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize(("scope", "method", "path", "body"), ROUTES, ids=lambda value: str(value)[:40])
+def test_a_route_is_open_to_keys_of_its_scope_alone(
+    tokens_and_client: tuple[dict[Scope, str], TestClient], scope: Scope, method: str, path: str, body: Any
+) -> None:
+    tokens, client = tokens_and_client
+    without = client.request(method, path, json=body)
+    assert (without.status_code, without.json()["code"]) == (401, "no_key")
+    for held, token in tokens.items():
+        answer = client.request(method, path, json=body, headers={"Authorization": f"Bearer {token}"})
+        is_open = held in (scope, Scope.ADMIN)
+        assert (answer.status_code not in (401, 403)) == is_open, (held, answer.text)
+        if not is_open:
+            assert answer.json()["code"] == "not_allowed"
+
+
+def test_every_route_is_in_the_table_or_open_to_all_on_purpose() -> None:
+    routes = [
+        (method, route.path_regex, route.path_format)
+        for context in iter_route_contexts(create_app(Settings(), ServeSettings()).routes)
+        if isinstance(route := context.original_route, APIRoute)
+        for method in route.methods
+    ]
+    asked = [(method, path.partition("?")[0]) for _, method, path, _ in ROUTES]
+    lacking = {
+        path
+        for method, pattern, path in routes
+        if not any(method == one and pattern.match(address) for one, address in asked)
+    }
+    assert lacking == OPEN
+
+
+def test_jobs_say_who_asked_for_them_and_keys_of_callers_do_not_meet(
+    tokens_and_client: tuple[dict[Scope, str], TestClient],
+) -> None:
+    tokens, client = tokens_and_client
+    order = {"kind": "gc", "artefact": "rater", "name": "any"}
+    headers = {"X-API-Key": tokens[Scope.ADMIN], "Idempotency-Key": "same"}
+    job = client.post("/v1/jobs", json=order, headers=headers).json()
+    assert job["requested_by"] == "admin"
+    given = {
+        "items": [{"id": "i", "references": ["a b c"]}],
+        "purpose": "test",
+        "references": "given",
+    }
+    made = [
+        client.post("/v1/reference-sets", json=given, headers={"X-API-Key": tokens[scope], "Idempotency-Key": "same"})
+        for scope in (Scope.WRITE, Scope.ADMIN, Scope.WRITE)
+    ]
+    assert [one.status_code for one in made] == [201, 200, 201]
+    assert [one.headers.get("idempotent-replayed") for one in made] == [None, None, "true"]

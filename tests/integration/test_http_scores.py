@@ -1,0 +1,835 @@
+"""References, scores and ratings over HTTP: the answers of the functions that the command asks, and every refusal."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from indexes import build
+from ruber_homes import home_with_models
+from serving import READY_WITHIN_S, client_of, migrated, played, small_home, small_items, wait_until, wait_until_ready
+from starlette.testclient import TestClient
+
+from core.items import item_json, parse_item
+from core.records import Item
+from indexer.queries import SearchSettings
+from metrics.signature import Signature
+from rater.rate import Candidate, RatingSettings, ToRate
+from service.asked_metrics import based_in, metrics_of
+from service.augment import Augmented, AugmentSettings, augment, provenance, provenance_details
+from service.cases import evidence_of
+from service.cli.main import main
+from service.database import Database
+from service.engine import Engines
+from service.evaluate import evaluate
+from service.keys import KeyStore, Scope
+from service.rating import open_rater
+from service.retrieval import open_index, places_of
+from service.scores import ScoreSettings, percent
+from service.serve_settings import ServeSettings
+from service.settings import Settings
+from service.web.schemas.references import RatingsOut, ReferencesOut
+from service.web.schemas.scoring import ScoresOut
+from service.web.state import State
+
+ITEMS = small_items(8)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return small_home(tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture(scope="module")
+def client(home: Settings) -> Iterator[TestClient]:
+    with client_of(home) as client:
+        yield client
+
+
+def items_of(values: list[dict[str, Any]]) -> list[Item]:
+    read = [parse_item(value, where="", line=1, fallback_id="") for value in deepcopy(values)]
+    return [one for one in read if isinstance(one, Item)]
+
+
+@contextmanager
+def tools(home: Settings) -> Iterator[tuple[Any, Any]]:
+    rater = open_rater(home, "base", threads=1)
+    with open_index(home, "chat", threads=1) as index:
+        yield index, rater
+
+
+def problem(answer: Any, status: int, code: str) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    told: dict[str, Any] = answer.json()
+    assert (told["status"], told["code"], told["type"]) == (status, code, f"/problems/{code}")
+    assert told["request_id"] == answer.headers["x-request-id"]
+    assert told["title"]
+    assert told["detail"]
+    return told
+
+
+# ── references ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("sent", "settings"),
+    [
+        ({}, AugmentSettings()),
+        (
+            {"k": 3, "gold": "rated", "parrot": 0.25},
+            AugmentSettings(search=SearchSettings(k=3), gold="rated", parrot=0.25),
+        ),
+        ({"weights": "one", "parrot": "off"}, AugmentSettings(weights="one", parrot="off")),
+        (
+            {"k": 4, "mode": "bm25-utterance", "combine": "mean", "calibrated": True},
+            AugmentSettings(
+                search=SearchSettings(k=4, mode="bm25-utterance"),
+                rating=RatingSettings(combine="mean", calibration="cal"),
+            ),
+        ),
+        (
+            {"mode": "embedding-dialog", "alpha": 0.9, "epsilon": 0, "depth": 30, "near": 0.5, "near_tokens": 2},
+            AugmentSettings(
+                search=SearchSettings(mode="embedding-dialog", alpha=0.9, epsilon=0, depth=30, near=0.5, near_tokens=2)
+            ),
+        ),
+        (
+            {"before": "2030-01-01T00:00:00Z", "after": "2020-01-01T00:00:00+01:00"},
+            AugmentSettings(
+                search=SearchSettings(
+                    before=datetime(2030, 1, 1, tzinfo=UTC),
+                    after=datetime.fromisoformat("2020-01-01T00:00:00+01:00"),
+                )
+            ),
+        ),
+    ],
+)
+def test_references_are_those_of_augment_in_the_order_sent(
+    client: TestClient, home: Settings, sent: dict[str, Any], settings: AugmentSettings
+) -> None:
+    answer = client.post("/v1/references", json={"items": ITEMS, "settings": sent})
+    assert answer.status_code == 200, answer.text
+    found = ReferencesOut.model_validate_json(answer.content).model_dump(exclude_unset=True)
+    with tools(home) as (index, rater):
+        expected = [one for one in augment(items_of(ITEMS), index, rater, settings) if isinstance(one, Augmented)]
+        made_by = {**provenance(index, rater, settings), **provenance_details(index, settings)}
+        versions = {"index": index.spec, **({"rater": rater.spec} if settings.needs_rater else {})}
+    assert [one["id"] for one in found["items"]] == [one["id"] for one in ITEMS]
+    for one, wanted in zip(found["items"], expected, strict=True):
+        shown = item_json(wanted.item)
+        assert [ref["text"] for ref in one["references"]] == [ref["text"] for ref in shown["references"]]
+        for ref, other in zip(one["references"], shown["references"], strict=True):
+            assert ref == pytest.approx(other, abs=1e-5)
+        assert one.get("excluded", {}) == wanted.excluded
+        assert one.get("note", "") == wanted.note
+        assert one["evidence"]["weights"] == pytest.approx(evidence_of(wanted.item)["weights"], abs=1e-5)
+        assert one["evidence"]["thin"] == evidence_of(wanted.item)["thin"]
+    assert found["provenance"] == made_by
+    assert found["versions"] == versions
+    assert found["problems"] == []
+    assert sum(len(one["references"]) for one in found["items"]) > len(ITEMS) or "after" in sent
+
+
+def test_what_comes_back_is_again_an_item_that_gives_the_same(client: TestClient) -> None:
+    once = client.post("/v1/references", json={"items": ITEMS}).json()
+    again = client.post("/v1/references", json={"items": once["items"]}).json()
+    assert again["items"] == once["items"]
+
+
+def test_a_bad_item_refuses_the_request_or_is_reported(client: TestClient) -> None:
+    bad = {"id": "x", "utterance": "how", "references": [{"text": "no", "weight": 3}]}
+    items = [ITEMS[0], bad, 7, ITEMS[1], {**ITEMS[2], "id": "d0"}]
+    told = problem(client.post("/v1/references", json={"items": items}), 422, "bad_input")
+    wanted = [
+        {
+            "item": "x",
+            "place": 1,
+            "field": "items[1].references[0].weight",
+            "message": "3 is out of range: it must be from -1 to 1",
+        },
+        {
+            "item": None,
+            "place": 2,
+            "field": "items[2]",
+            "message": "an item is an object, with a test pair in it; int was found",
+        },
+        {
+            "item": "d0",
+            "place": 4,
+            "field": "items[4].id",
+            "message": "'d0' is the id of items[0]: every item has an id of its own",
+        },
+    ]
+    assert told["errors"] == wanted
+    assert told["detail"].startswith("3 of 5 items cannot be used: items[1].references[0].weight: 3 is out of range")
+    assert '"on_error": "report"' in told["remedy"]
+    found = client.post("/v1/references", json={"items": items, "on_error": "report"}).json()
+    assert [one["id"] for one in found["items"]] == ["d0", "d1"]
+    assert found["problems"] == wanted
+    alone = client.post("/v1/references", json={"items": [ITEMS[0], ITEMS[1]]}).json()
+    assert found["items"] == alone["items"]
+
+
+def test_numbers_that_are_none_are_refused_where_they_stand(client: TestClient) -> None:
+    for number in ("NaN", "Infinity", "1e999"):
+        body = f'{{"items": [{{"utterance": "how", "references": [{{"text": "no", "weight": {number}}}]}}]}}'
+        told = problem(client.post("/v1/references", content=body), 422, "bad_input")
+        assert told["errors"][0]["field"] == "items[0].references[0].weight"
+    told = problem(
+        client.post("/v1/references", content=b'{"items": [{"utterance": "how"}], "settings": {"near": NaN}}'),
+        422,
+        "bad_input",
+    )
+    assert told["errors"][0]["field"] == "settings.near"
+
+
+def test_fields_that_nobody_reads_and_wrong_types_are_named(client: TestClient) -> None:
+    body = {"items": ITEMS, "setings": {}, "settings": {"k": "3", "mode": "nearest", "parrot": 2}, "on_error": "ignore"}
+    told = problem(client.post("/v1/references", json=body), 422, "bad_input")
+    fields = {one["field"] for one in told["errors"]}
+    assert {"settings.k", "settings.mode", "on_error", "setings"} <= fields
+    assert any(field.startswith("settings.parrot") for field in fields)
+    problem(client.post("/v1/references", json={"items": []}), 422, "bad_input")
+    problem(client.post("/v1/references", json=[ITEMS]), 422, "bad_input")
+    told = problem(
+        client.post("/v1/references", json={"items": ITEMS, "settings": {"after": "2020-01-01"}}), 422, "bad_input"
+    )
+    assert told["errors"][0]["field"] == "settings.after"
+    told = problem(client.post("/v1/references", json={"items": ITEMS, "settings": {"k": 9, "depth": 3}}), 400, "usage")
+    assert told["detail"] == "a depth of 3 does not go with k=9"
+
+
+def test_what_is_not_there_is_named(client: TestClient) -> None:
+    told = problem(client.post("/v1/references", json={"items": ITEMS, "index": "nope"}), 404, "not_found")
+    assert "'nope'" in told["detail"]
+    assert "chat" in told["remedy"]
+    told = problem(client.post("/v1/references", json={"items": ITEMS, "rater": "base@2001-01-01.1"}), 404, "not_found")
+    assert "base@2001-01-01.1" in told["detail"]
+    told = problem(
+        client.post("/v1/references", json={"items": ITEMS, "settings": {"exclude_logs": ["other"]}}), 400, "usage"
+    )
+    assert (told["detail"], told["remedy"]) == ("the index has no log 'other'", "it has: chat")
+
+
+# ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def scored_as_the_command_does(home: Settings, specs: list[str], settings: ScoreSettings, *, find: bool = True) -> Any:
+    """One retrieval and `evaluate`, with the tools opened here."""
+    asked = AugmentSettings()
+    if not find:
+        return evaluate(items_of(ITEMS), metrics_of(specs, None), settings)
+    with tools(home) as (index, rater):
+        items = [one.item for one in augment(items_of(ITEMS), index, rater, asked) if isinstance(one, Augmented)]
+        based = based_in(places_of(home).indexes, index.spec, None)  # type: ignore[arg-type]
+        metrics = metrics_of(specs, None, None, based)
+        by, details = provenance(index, rater, asked), provenance_details(index, asked)
+        return evaluate(items, metrics, settings, provenance=by, details=details)
+
+
+def assert_same_scores(found: dict[str, Any], expected: Any) -> None:
+    """Equal in every value and in their order, up to what a rater may differ by."""
+    wanted = orjson.loads(orjson.dumps(expected.as_json()))
+    for one, other in zip(found["scores"], wanted["scores"], strict=True):
+        assert {**one, "systems": 0, "comparisons": 0, "references": 0} == {
+            **other,
+            "systems": 0,
+            "comparisons": 0,
+            "references": 0,
+        }
+        assert list(one["systems"]) == list(other["systems"])
+        assert_close(one["systems"], other["systems"])
+        assert_close(one.get("comparisons", {}), other.get("comparisons", {}))
+    assert found["data"] == wanted["data"]
+    assert found["items"] == wanted["items"]
+    assert found["resampling"] == wanted["resampling"]
+
+
+def assert_close(found: Any, wanted: Any) -> None:
+    if isinstance(wanted, dict):
+        assert list(found) == list(wanted)
+        for name, value in wanted.items():
+            assert_close(found[name], value)
+    elif isinstance(wanted, list):
+        assert len(found) == len(wanted)
+        for one, other in zip(found, wanted, strict=True):
+            assert_close(one, other)
+    elif isinstance(wanted, float):
+        assert found == pytest.approx(wanted, abs=1e-4)
+    else:
+        assert found == wanted
+
+
+def test_scores_are_those_of_evaluate_after_one_retrieval(client: TestClient, home: Settings) -> None:
+    specs = ["upsilon-bleu:n=3", "upsilon-chrf", "multi-bleu", "upsilon-rouge-l:b=0.1"]
+    answer = client.post("/v1/scores", json={"items": ITEMS, "metrics": specs})
+    assert answer.status_code == 200, answer.text
+    ScoresOut.model_validate_json(answer.content)
+    found = answer.json()
+    assert_same_scores(found, scored_as_the_command_does(home, specs, ScoreSettings(draws=0)))
+    with tools(home) as (index, rater):
+        assert found["versions"] == {"index": index.spec, "rater": rater.spec}
+    chrf = Signature.parse(found["scores"][1]["signature_full"])
+    assert (chrf.details["b-seed"], chrf.details["b-index"]) == ("1", found["versions"]["index"].rpartition("#")[2])
+    assert float(chrf.settings["b"]) > 0
+    assert sorted(found["evidence"]) == sorted(one["id"] for one in ITEMS)
+
+
+def test_scores_are_what_the_command_prints(client: TestClient, home: Settings, tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "items.jsonl"
+    path.write_bytes(b"\n".join(orjson.dumps(one) for one in ITEMS))
+    options = [
+        "--index",
+        "chat",
+        "--rater",
+        "base",
+        "-m",
+        "upsilon-bleu",
+        "-m",
+        "rater",
+        "--draws",
+        "50",
+        "--baseline",
+        "a",
+    ]
+    assert main(["--home", str(home.home), "--quiet", "score", str(path), *options, "--threads", "1", "--json"]) == 0
+    printed = orjson.loads(capsys.readouterr().out)
+    body = {"items": ITEMS, "metrics": ["upsilon-bleu", "rater"], "draws": 50, "baseline": "a"}
+    found = client.post("/v1/scores", json=body).json()
+    added = {"request_id", "versions"}
+    assert set(found) - added == set(printed)
+    for one, other in zip(found["scores"], printed["scores"], strict=True):
+        assert one["signature_full"] == other["signature_full"]
+        assert_close(one["systems"], other["systems"])
+        assert_close(one["comparisons"], other["comparisons"])
+    assert (found["data"], found["warnings"]) == (printed["data"], printed["warnings"])
+    assert_close(found["evidence"], printed["evidence"])
+
+
+def test_given_references_are_scored_to_the_last_bit_as_evaluate_does(client: TestClient, home: Settings) -> None:
+    specs = ["multi-bleu", "chrf", "rouge-1"]
+    settings = ScoreSettings(draws=200, baseline="b", seed=7, confidence=0.9, explain=True)
+    body = {
+        "items": ITEMS,
+        "metrics": specs,
+        "draws": 200,
+        "baseline": "b",
+        "seed": 7,
+        "confidence": 0.9,
+        "explain": True,
+    }
+    found = client.post("/v1/scores", json=body).json()
+    wanted = orjson.loads(orjson.dumps(scored_as_the_command_does(home, specs, settings, find=False).as_json()))
+    assert found["scores"] == wanted["scores"]
+    assert found["scores"][0]["systems"]["a"]["replies"][0]["without_reference"]
+    assert found["versions"] == {}
+    percents = client.post("/v1/scores", json={**body, "percent": True}).json()
+    times = percent(scored_as_the_command_does(home, specs, settings, find=False))
+    assert percents["scores"] == orjson.loads(orjson.dumps(times.as_json()))["scores"]
+    assert percents["scores"][0]["scale"] == 100
+
+
+def test_the_metric_that_is_meant_follows_from_the_items_or_from_the_index(client: TestClient) -> None:
+    def scored_by(items: list[dict[str, Any]], **more: Any) -> str:
+        answer = client.post("/v1/scores", json={"items": items, **more})
+        assert answer.status_code == 200, answer.text
+        name: str = answer.json()["scores"][0]["metric"]
+        return name
+
+    rated = [{**one, "references": [*one["references"], {"text": "yes we do", "weight": 0.5}]} for one in ITEMS]
+    found = client.post("/v1/references", json={"items": ITEMS}).json()["items"]
+    assert scored_by(ITEMS) == "multi-bleu"
+    assert scored_by(rated) == "delta-bleu"
+    assert scored_by(found) == "upsilon-bleu"
+    assert scored_by(ITEMS, index="chat") == "upsilon-bleu"
+    assert scored_by(ITEMS, references="find") == "upsilon-bleu"
+
+
+def test_references_that_came_as_found_are_scored_as_they_are_with_advice(client: TestClient) -> None:
+    items = client.post("/v1/references", json={"items": ITEMS}).json()["items"]
+    body = {"items": items, "metrics": ["upsilon-chrf"], "references": "given"}
+    given = client.post("/v1/scores", json=body).json()
+    signature = Signature.parse(given["scores"][0]["signature_full"])
+    assert (signature.settings["b"], given["versions"]) == ("0", {})
+    assert "index" not in signature.settings
+    assert any("upsilon-chrf without b counts from 0" in one for one in given["warnings"])
+    found = client.post("/v1/scores", json={**body, "references": "find"}).json()
+    assert Signature.parse(found["scores"][0]["signature_full"]).settings["b"] != "0"
+
+
+def test_replies_that_cannot_be_scored_say_why_and_bad_items_are_reported(client: TestClient) -> None:
+    silent = {**ITEMS[1], "references": []}
+    lacking = {**ITEMS[2], "replies": {"a": "yes"}}
+    body = {"items": [ITEMS[0], {"id": 3.5}, silent, lacking], "metrics": ["multi-bleu"], "on_error": "report"}
+    found = client.post("/v1/scores", json=body).json()
+    assert [(one["place"], one["field"]) for one in found["problems"]] == [(1, "items[1].id")]
+    systems = found["scores"][0]["systems"]
+    assert [one.get("problem") for one in systems["a"]["replies"]] == [None, "no_reference", None]
+    assert [one.get("problem") for one in systems["b"]["replies"]] == [None, "no_reference", "no_reply"]
+    assert systems["b"]["unscored_by_reason"] == {"no_reference": 1, "no_reply": 1}
+    told = problem(client.post("/v1/scores", json={**body, "items": [{"id": 3.5}, 1]}), 422, "bad_input")
+    assert [one["field"] for one in told["errors"]] == ["items[0].id", "items[1]"]
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "said"),
+    [
+        ({"metrics": ["no-such"]}, 400, "no metric is called 'no-such'"),
+        ({"metrics": ["bleu:n=9"]}, 400, "bleu: n cannot be '9'"),
+        ({"metrics": ["bleu"], "index": "chat", "references": "given"}, 400, '"index" with "references": "given"'),
+        ({"metrics": ["bleu"], "rater": "base"}, 400, '"rater", and nothing is to be rated'),
+        ({"metrics": ["bleu"], "settings": {"k": 3}}, 400, "nothing looks at settings.k"),
+        ({"metrics": ["ruber"]}, 400, "ruber needs a ruber, and none is named"),
+        ({"metrics": ["ruber"], "ruber": "x"}, 400, "ruber needs an index"),
+        ({"metrics": ["bleu"], "ruber": "x"}, 400, '"ruber" without a metric that asks it'),
+        ({"metrics": ["bleu"], "sample": "chat"}, 400, '"sample" without a metric that looks at it'),
+        ({"metrics": ["ruber:referenced=bleu,norm=none"], "ruber": "none"}, 404, "ruber 'none'"),
+        ({"metrics": ["ter"], "percent": True}, 400, "ter is from 0 to ∞, which cannot be given in per cent"),
+        ({"baseline": "a"}, 400, '"baseline" without "draws"'),
+        ({"baseline": "c", "draws": 10}, 400, "no system is called 'c'"),
+        ({"draws": 10_001}, 413, "10,001 draws are more than the 10,000 of one request"),
+        ({"metrics": [f"bleu:n={1 + n % 4}" for n in range(21)]}, 413, "21 metrics are more than the 20"),
+        ({"metrics": ["delta-bleu"]}, 422, "no item has a reference weighted by people"),
+        ({"metrics": ["upsilon-bleu"], "references": "given"}, 422, "no item has other references than golds"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_words_of_the_request(
+    client: TestClient, more: dict[str, Any], status: int, said: str
+) -> None:
+    code = {400: "usage", 404: "not_found", 413: "too_large", 422: "bad_input"}[status]
+    told = problem(client.post("/v1/scores", json={"items": ITEMS, **more}), status, code)
+    assert said in told["detail"]
+    assert "--" not in told["detail"] + told.get("remedy", "")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "embedding-average:vectors=/etc/passwd",
+        "upsilon-greedy:vectors=../../secret.txt",
+        "bertscore:encoder=/etc",
+        "meteor:wordnet=/etc",
+        "bleu:tok=sentencepiece:/etc/passwd",
+        "ruber:referenced=pooled;vectors=/etc/passwd,norm=none",
+        "ruber:referenced=bleu;tok=sentencepiece:/etc/passwd,norm=none",
+        "ruber:referenced=bleu; tok = sentencepiece:/etc/passwd,norm=none",
+        "ruber:referenced=pooled; vectors = /etc/passwd ,norm=none",
+    ],
+)
+def test_a_metric_reads_no_file_that_requests_may_not_name(client: TestClient, spec: str) -> None:
+    told = problem(client.post("/v1/scores", json={"items": ITEMS, "metrics": [spec]}), 403, "not_allowed")
+    assert "is not where sources may lie" in told["detail"]
+
+
+def test_a_metric_reads_vectors_in_the_inbox_by_their_name_there(client: TestClient, home: Settings) -> None:
+    inbox = home.home / "inbox"
+    inbox.mkdir(exist_ok=True)
+    words = sorted(
+        {word for one in ITEMS for text in (*one["references"], *one["replies"].values()) for word in text.split()}
+    )
+    lines = [f"{word} {number + 1} {len(word)} {(number * 7) % 5}" for number, word in enumerate(words)]
+    (inbox / "words.txt").write_text("\n".join(lines))
+    body = {"items": ITEMS, "metrics": ["embedding-average:vectors=words.txt"]}
+    found = client.post("/v1/scores", json=body)
+    assert found.status_code == 200, found.text
+    wanted = evaluate(
+        items_of(ITEMS), metrics_of([f"embedding-average:vectors={inbox / 'words.txt'}"], None), ScoreSettings(draws=0)
+    )
+    assert found.json()["scores"] == orjson.loads(orjson.dumps(wanted.as_json()))["scores"]
+    assert str(home.home) not in found.text
+
+
+def test_the_metric_ruber_asks_whom_the_request_names_and_reads_it_once(tmp_path: Path, capsys: Any) -> None:
+    home = migrated(Settings(home=home_with_models(tmp_path)))
+    path = tmp_path / "items.jsonl"
+    path.write_bytes(b"\n".join(orjson.dumps(one) for one in ITEMS))
+    spec = "ruber:referenced=bleu,blend=min"
+    command = ["score", str(path), "-m", spec, "--ruber", "some", "--sample", "chat", "--threads", "1", "--json"]
+    assert main(["--home", str(home.home), "--quiet", *command, "--draws", "0"]) == 0
+    printed = orjson.loads(capsys.readouterr().out)
+    with client_of(home) as client:
+        state: State = client.app.state.refaug  # type: ignore[attr-defined]
+        body = {"items": ITEMS, "metrics": [spec], "ruber": "some", "sample": "chat"}
+        found = client.post("/v1/scores", json=body).json()
+        assert found["scores"][0]["signature_full"] == printed["scores"][0]["signature_full"]
+        assert_close(found["scores"][0]["systems"], printed["scores"][0]["systems"])
+        held = state.rubers.get("some")
+        assert found["versions"] == {"ruber": held.spec}
+        assert client.post("/v1/scores", json=body).json()["scores"] == found["scores"]
+        assert state.rubers.get("some") is held
+
+
+# ── sums ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_sums_of_batches_together_are_the_scores_of_all_at_once(client: TestClient) -> None:
+    asked = {"metrics": ["multi-bleu", "upsilon-bleu"], "return": "stats"}
+    batches = [client.post("/v1/scores", json={"items": ITEMS[at : at + 3], **asked}).json() for at in (0, 3, 6)]
+    assert all("scores" not in one and one["versions"] == batches[0]["versions"] for one in batches)
+    body = {"batches": batches, "draws": 100, "baseline": "a"}
+    together = client.post("/v1/scores/combine", json=body)
+    assert together.status_code == 200, together.text
+    at_once = client.post(
+        "/v1/scores", json={"items": ITEMS, **asked, "return": "scores", "draws": 100, "baseline": "a"}
+    )
+    for one, other in zip(together.json()["scores"], at_once.json()["scores"], strict=True):
+        assert one["signature_full"] == other["signature_full"]
+        for system, scores in other["systems"].items():
+            for name in ("corpus", "interval", "mean", "mean_interval", "scored", "unscored"):
+                assert_close(one["systems"][system][name], scores[name])
+        assert_close(one["comparisons"], other["comparisons"])
+    assert (
+        together.json()["scores"][0]["systems"]["b"]["corpus"] == at_once.json()["scores"][0]["systems"]["b"]["corpus"]
+    )
+
+
+def test_sums_by_different_metrics_are_not_put_together(client: TestClient) -> None:
+    batches = [
+        client.post("/v1/scores", json={"items": items, "metrics": [spec], "return": "stats"}).json()
+        for items, spec in ((ITEMS[:2], "bleu"), (ITEMS[2:], "bleu:n=4"))
+    ]
+    answer = client.post("/v1/scores/combine", json={"batches": batches})
+    assert answer.status_code in (409, 422), answer.text
+    assert "batches[1]" in answer.json()["detail"]
+    problem(client.post("/v1/scores/combine", json={"batches": [{"stats": 3}]}), 422, "bad_input")
+    problem(client.post("/v1/scores/combine", json={"batches": batches, "draws": 10_001}), 413, "too_large")
+
+
+# ── ratings ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_ratings_are_those_of_the_rater_in_the_order_sent(client: TestClient, home: Settings) -> None:
+    pairs = [
+        {
+            "utterance": "how are the boats",
+            "golds": ["blue", "the boats are green"],
+            "candidates": [{"text": "red"}, {"text": "no", "utterance": "do we fly"}, {"text": ""}],
+        },
+        {"utterance": "do apples fly", "golds": ["yes"], "candidates": []},
+        {"utterance": "do apples fly", "golds": ["yes"], "candidates": [{"text": "yes we like apples"}]},
+    ]
+    rater = open_rater(home, "base", threads=1)
+    asked = [
+        ToRate(
+            utterance=str(one["utterance"]),
+            golds=tuple(one["golds"]),
+            candidates=tuple(Candidate(**candidate) for candidate in one["candidates"]),  # type: ignore[arg-type]
+        )
+        for one in pairs
+    ]
+    for combine, calibrated in (("first", False), ("max", True)):
+        body = {"pairs": pairs, "combine": combine, "calibrated": calibrated}
+        answer = client.post("/v1/ratings", json=body)
+        found = RatingsOut.model_validate_json(answer.content)
+        wanted = rater.rate(asked, RatingSettings(combine=combine, calibration="cal" if calibrated else "raw"))  # type: ignore[arg-type]
+        assert [len(one) for one in found.ratings] == [3, 0, 1]
+        for one, other in zip(found.ratings, wanted, strict=True):
+            assert one == pytest.approx(other, abs=1e-5)
+        assert found.versions.rater == rater.spec
+
+
+def test_pairs_that_cannot_be_rated_are_named(client: TestClient) -> None:
+    pair = {"utterance": "how", "golds": ["yes"], "candidates": [{"text": "x" * 20_001}]}
+    told = problem(client.post("/v1/ratings", json={"pairs": [{**pair, "golds": ["yes", " "]}]}), 422, "bad_input")
+    assert [(one["field"], one["message"]) for one in told["errors"]] == [
+        ("pairs[0].golds[1]", "it is empty"),
+        ("pairs[0].candidates[0].text", "20,001 characters are more than the 20,000 that one text may have"),
+    ]
+    problem(client.post("/v1/ratings", json={"pairs": [{**pair, "golds": []}]}), 422, "bad_input")
+    problem(client.post("/v1/ratings", json={"pairs": [{**pair, "candidates": []}], "rater": "nope"}), 404, "not_found")
+
+
+# ── limits ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_limits_are_settings_and_name_what_is_too_much(home: Settings) -> None:
+    with client_of(home, items=3, replies=5, references=2, text_chars=100, metrics=2, draws=10) as client:
+        told = problem(client.post("/v1/references", json={"items": ITEMS[:4]}), 413, "too_large")
+        assert told["detail"] == "4 items are more than the 3 that one request may have"
+        told = problem(client.post("/v1/scores", json={"items": ITEMS[:3]}), 413, "too_large")
+        assert told["detail"] == "6 replies are more than the 5 that one request may have"
+        many = {**ITEMS[0], "references": ["yes", "no", "the boats"]}
+        told = problem(client.post("/v1/references", json={"items": [many]}), 422, "bad_input")
+        assert told["errors"][0]["field"] == "items[0].references"
+        assert told["errors"][0]["message"] == "3 are more than the 2 that one item may have"
+        for field, item in (
+            ("utterance", {"utterance": "x" * 101}),
+            ("turns[0]", {"turns": ["x" * 101, "y"]}),
+            ("references[0].text", {"utterance": "y", "references": ["x" * 101]}),
+            ("replies.a", {"utterance": "y", "replies": {"a": "x" * 101}}),
+            ("dialogue", {"utterance": "y", "dialogue": "x" * 101}),
+            ("exclude[1]", {"utterance": "y", "exclude": ["d", "x" * 101]}),
+            ("id", {"utterance": "y", "id": "x" * 101}),
+        ):
+            told = problem(client.post("/v1/references", json={"items": [item]}), 422, "bad_input")
+            assert told["errors"][0]["field"] == f"items[0].{field}"
+        problem(
+            client.post("/v1/scores", json={"items": ITEMS[:1], "metrics": ["bleu", "chrf", "ter"]}), 413, "too_large"
+        )
+        problem(client.post("/v1/scores", json={"items": ITEMS[:1], "draws": 11}), 413, "too_large")
+
+
+def test_bodies_go_packed_both_ways(client: TestClient) -> None:
+    body = gzip.compress(orjson.dumps({"items": ITEMS, "metrics": ["upsilon-bleu"]}))
+    packed = client.post("/v1/scores", content=body, headers={"Content-Encoding": "gzip", "Accept-Encoding": "gzip"})
+    plain = client.post(
+        "/v1/scores", json={"items": ITEMS, "metrics": ["upsilon-bleu"]}, headers={"Accept-Encoding": "identity"}
+    )
+    assert packed.headers["content-encoding"] == "gzip"
+    assert int(packed.headers["content-length"]) < len(plain.content) / 2
+    assert "content-encoding" not in plain.headers
+    assert {**packed.json(), "request_id": 0} == {**plain.json(), "request_id": 0}
+    small = client.get("/healthz", headers={"Accept-Encoding": "gzip"})
+    assert "content-encoding" not in small.headers
+
+
+def test_many_items_come_back_in_their_order(client: TestClient) -> None:
+    items = [{**one, "id": f"n{number}"} for number, one in enumerate(small_items(260, seed=5))]
+    found = client.post("/v1/references", json={"items": items, "settings": {"k": 1}}).json()
+    assert [one["id"] for one in found["items"]] == [f"n{number}" for number in range(260)]
+    scored = client.post("/v1/scores", json={"items": items, "metrics": ["bleu"]}).json()
+    replies = scored["scores"][0]["systems"]["a"]["replies"]
+    wanted = evaluate(items_of(items), metrics_of(["bleu"], None), ScoreSettings(draws=0))
+    assert [one["score"] for one in replies] == [one.score for one in wanted.scores[0].systems["a"].replies]
+
+
+# ── time, and who waits ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def executor_taken(client: TestClient) -> Iterator[threading.Event]:
+    """The executor does nothing until the event is set, or the block ends."""
+    state: State = client.app.state.refaug  # type: ignore[attr-defined]
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        go_on.wait(60)
+
+    async def take() -> None:
+        await state.batcher.run(hold, items=1, deadline=float("inf"))
+
+    assert client.portal is not None
+    holding = client.portal.start_task_soon(take)
+    assert begun.wait(60)
+    try:
+        yield go_on
+    finally:
+        go_on.set()
+        holding.result(60)
+
+
+def test_the_time_that_a_request_gives_is_kept_and_limited(client: TestClient) -> None:
+    with executor_taken(client):
+        answer = client.post("/v1/scores", json={"items": ITEMS}, headers={"X-Timeout-S": "0.05"})
+        told = problem(answer, 503, "expired")
+        assert int(answer.headers["retry-after"]) >= 1
+        assert "time" in told["detail"]
+    for given in ("61", "inf", "nan", "0", "-1", "soon"):
+        told = problem(
+            client.post("/v1/scores", json={"items": ITEMS}, headers={"X-Timeout-S": given}), 422, "bad_input"
+        )
+        assert told["errors"][0]["field"] == "header.x-timeout-s"
+    assert client.post("/v1/scores", json={"items": ITEMS}, headers={"X-Timeout-S": "60"}).status_code == 200
+
+
+def test_work_that_nobody_waits_for_any_more_is_dropped(client: TestClient) -> None:
+    state: State = client.app.state.refaug  # type: ignore[attr-defined]
+    unseen = small_items(8, seed=661)  # what was found before is kept, and waits for nobody
+    sent = [{"type": "http.request", "body": orjson.dumps({"items": unseen}), "more_body": False}]
+
+    async def receive() -> dict[str, Any]:
+        if sent:
+            return sent.pop()
+        async with asyncio.timeout(READY_WITHIN_S):
+            while not state.batcher.waiting():
+                await asyncio.sleep(0.001)
+        return {"type": "http.disconnect"}
+
+    with executor_taken(client):
+        assert client.portal is not None
+        answered = client.portal.call(played, client.app, "/v1/references", receive)
+        assert answered.status == 499
+        assert state.batcher.waiting() == 0
+
+
+def test_more_items_than_the_queue_holds_are_told_when_to_come_again(home: Settings) -> None:
+    with client_of(home, queue_items=8, batch_items=4) as client, executor_taken(client) as go_on:
+        state: State = client.app.state.refaug  # type: ignore[attr-defined]
+        answers = list[Any]()
+        first = threading.Thread(
+            target=lambda: answers.append(client.post("/v1/references", json={"items": ITEMS[:6]}))
+        )
+        first.start()
+        wait_until(lambda: state.batcher.waiting() == 6)
+        refused = client.post("/v1/references", json={"items": ITEMS[:3]})
+        told = problem(refused, 503, "overloaded")
+        assert int(refused.headers["retry-after"]) >= 1
+        assert "at most 8 may" in told["detail"]
+        go_on.set()
+        first.join(60)
+        assert [one["id"] for one in answers[0].json()["items"]] == [one["id"] for one in ITEMS[:6]]
+
+
+# ── what serves ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_without_a_rater_weighted_scores_are_409_and_plain_ones_are_not(tmp_path: Path) -> None:
+    home = small_home(tmp_path, raters=0)
+    with client_of(home) as client:
+        told = problem(client.post("/v1/scores", json={"items": ITEMS, "metrics": ["upsilon-bleu"]}), 409, "no_rater")
+        assert '"weights": "one"' in told["remedy"]
+        problem(
+            client.post("/v1/ratings", json={"pairs": [{"utterance": "a", "golds": ["b"], "candidates": []}]}),
+            409,
+            "no_rater",
+        )
+        settings = {"weights": "one", "parrot": "off"}
+        found = client.post(
+            "/v1/scores", json={"items": ITEMS, "metrics": ["upsilon-bleu"], "settings": settings}
+        ).json()
+        signature = Signature.parse(found["scores"][0]["signature_full"])
+        assert (signature.settings["weights"], signature.settings["parrot"]) == ("one", "off")
+        assert list(found["versions"]) == ["index"]
+        assert client.post("/v1/scores", json={"items": ITEMS}).json()["scores"][0]["metric"] == "multi-bleu"
+
+
+def test_an_old_version_can_be_pinned_and_the_default_is_a_setting(tmp_path: Path) -> None:
+    home = small_home(tmp_path, indexes=2)
+    versions = places_of(home).indexes.versions("chat")
+    build(places_of(home), "other")
+    with client_of(home) as client:
+        body = {"items": ITEMS[:2], "settings": {"weights": "one", "parrot": "off"}}
+        told = problem(client.post("/v1/references", json=body), 409, "no_default_index")
+        assert told["remedy"] == "name one of: chat, other"
+        old, new = (
+            client.post("/v1/references", json={**body, "index": f"chat@{version}"}).json() for version in versions
+        )
+        assert [one["versions"]["index"].partition("#")[0] for one in (old, new)] == [f"chat@{one}" for one in versions]
+        assert old["items"] != new["items"]
+        assert client.post("/v1/references", json={**body, "index": "chat"}).json()["items"] == old["items"]
+    with client_of(home, default_index=f"chat@{versions[1]}") as client:
+        found = client.post("/v1/references", json=body).json()
+        assert found["items"] == new["items"]
+
+
+def test_readiness_names_what_is_missing_and_health_does_not_care(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = small_home(tmp_path)
+    looking, go_on = threading.Event(), threading.Event()
+    refresh = Engines.refresh
+
+    def slowly(engines: Engines, **how: Any) -> bool:
+        looking.set()
+        go_on.wait(60)
+        return refresh(engines, **how)
+
+    monkeypatch.setattr(Engines, "refresh", slowly)
+    with client_of(home, ready=False) as client:
+        assert looking.wait(60)
+        assert client.get("/healthz").json()["status"] == "ok"
+        told = problem(client.get("/readyz"), 503, "not_ready")
+        assert "indexes and raters" in told["missing"]
+        problem(client.post("/v1/references", json={"items": ITEMS}), 503, "unavailable")
+        assert client.get("/v1/metrics").status_code == 200
+        go_on.set()
+        wait_until_ready(client)
+        found = client.get("/readyz").json()
+        assert sorted(found["versions"]["index"]) == ["chat"]
+        assert found["versions"]["rater"] == {"base": found["versions"]["rater"]["base"]}
+
+
+def test_an_index_that_cannot_be_opened_is_missing_by_name(tmp_path: Path) -> None:
+    home = small_home(tmp_path)
+    version = places_of(home).indexes.versions("chat")[0]
+    (places_of(home).indexes.folder("chat", version) / "manifest.json").write_text("{}")
+    with client_of(home, ready=False) as client:
+        wait_until(lambda: "index chat" in problem(client.get("/readyz"), 503, "not_ready")["missing"])
+        told = client.post("/v1/references", json={"items": ITEMS})
+        assert told.status_code == 503
+        assert str(home.home) not in told.text
+        assert client.post("/v1/scores", json={"items": ITEMS}).status_code == 200
+
+
+def test_a_database_that_is_gone_keeps_nobody_from_scoring(tmp_path: Path) -> None:
+    home = small_home(tmp_path)
+    with client_of(home, database="postgresql+psycopg://nobody:secret@127.0.0.1:9/none") as client:
+        assert client.post("/v1/scores", json={"items": ITEMS, "metrics": ["upsilon-bleu"]}).status_code == 200
+        figures = client.get("/metrics").text
+        assert "refaug_database_up 0.0" in figures
+        assert 'refaug_version_info{kind="index",name="chat"' in figures
+
+
+# ── keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_keys_let_through_what_their_scopes_allow(tmp_path: Path) -> None:
+    home = small_home(tmp_path)
+    database = Database.open(home)
+    store = KeyStore(database)
+    tokens = {scope: store.create(scope.value, [scope])[0] for scope in (Scope.READ, Scope.SCORE, Scope.ADMIN)}
+    slow, _ = store.create("slow", [Scope.SCORE], rate_per_s=0.001)
+    with client_of(home, keys=True) as client:
+        body = {"items": ITEMS[:1], "metrics": ["bleu"]}
+
+        def post(**headers: str) -> Any:
+            return client.post(
+                "/v1/scores", json=body, headers={name.replace("_", "-"): of for name, of in headers.items()}
+            )
+
+        answer = post()
+        problem(answer, 401, "no_key")
+        assert answer.headers["www-authenticate"] == "Bearer"
+        problem(post(Authorization="Bearer nonsense"), 401, "no_key")
+        problem(post(X_API_Key=f"{tokens[Scope.SCORE][:-3]}abc"), 401, "no_key")
+        told = problem(post(Authorization=f"Bearer {tokens[Scope.READ]}"), 403, "not_allowed")
+        assert "score" in told["detail"]
+        assert post(Authorization=f"Bearer {tokens[Scope.SCORE]}").status_code == 200
+        assert post(X_API_Key=tokens[Scope.SCORE]).status_code == 200
+        assert post(authorization=f"bearer {tokens[Scope.ADMIN]}").status_code == 200
+        assert post(X_API_Key=slow).status_code == 200
+        refused = post(X_API_Key=slow)
+        problem(refused, 429, "too_many_requests")
+        assert int(refused.headers["retry-after"]) > 100
+        assert client.get("/metrics").status_code == 401
+        assert client.get("/metrics", headers={"X-API-Key": str(tokens[Scope.READ])}).status_code == 200
+        assert [client.get(path).status_code for path in ("/healthz", "/readyz", "/docs", "/openapi.json")] == [200] * 4
+    database.close()
+
+
+def test_an_unknown_key_is_refused_before_its_body_is_read(tmp_path: Path) -> None:
+    home = small_home(tmp_path)
+
+    async def never() -> dict[str, Any]:
+        raise AssertionError("the body was asked for")
+
+    with client_of(home, keys=True) as client:
+        assert client.portal is not None
+        answered = client.portal.call(played, client.app, "/v1/scores", never)
+        assert answered.status == 401
+
+
+# ── one server ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_app_takes_its_settings_from_the_environment(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    from service.web.app import from_env  # noqa: PLC0415
+
+    serve = ServeSettings(items=17, text_chars=500, workers=64)
+    for name, value in {"REFAUG_HOME": str(home.home), **serve.as_env()}.items():
+        monkeypatch.setenv(name, value)
+    state: State = from_env().state.refaug
+    assert state.serve == serve
+    assert state.home == home
+    assert state.threads == 1

@@ -1,0 +1,135 @@
+"""The service in process: an app over a small home, with a client that waits until it is ready."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from engines import TEXTS, home_with_versions
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+from starlette.types import ASGIApp, Message, Receive
+
+from service.database import Database
+from service.serve_settings import ServeSettings
+from service.settings import Settings
+from service.web import problems
+from service.web.app import create_app
+from service.web.gate import Gate
+from service.web.state import State
+
+READY_WITHIN_S = 120.0  # a machine that compiles with all its cores taken
+
+
+def small_home(folder: Path, *, indexes: int = 1, raters: int = 1) -> Settings:
+    """A home with an index `chat`, a rater `base` and an empty database, in a folder of the given one."""
+    home = home_with_versions(folder, indexes=indexes, raters=raters)
+    migrated(home)
+    return home
+
+
+def migrated(home: Settings) -> Settings:
+    """The same home with the tables of its database."""
+    database = Database.open(home)
+    database.migrate()
+    database.close()
+    return home
+
+
+def small_items(count: int = 6, *, systems: tuple[str, ...] = ("a", "b"), seed: int = 1) -> list[dict[str, Any]]:
+    """Items that the small home's index has something for, each with a gold and replies that differ."""
+    drawn = random.Random(seed)
+    return [
+        {
+            "id": f"d{number}",
+            "utterance": drawn.choice(TEXTS),
+            "references": [drawn.choice(TEXTS)],
+            "replies": {system: drawn.choice(TEXTS) for system in systems},
+        }
+        for number in range(count)
+    ]
+
+
+@contextmanager
+def client_of(
+    home: Settings, *, root_path: str = "", ready: bool = True, headers: dict[str, str] | None = None, **settings: Any
+) -> Iterator[TestClient]:
+    """A client of an app over this home; the settings are those of `ServeSettings`."""
+    app = create_app(home, ServeSettings(**settings))
+    with TestClient(app, root_path=root_path, headers=headers or {}) as client:
+        if ready:
+            wait_until_ready(client)
+        yield client
+
+
+def wait_until_ready(client: TestClient) -> None:
+    """Ask until the service says so; what it lacks is in the failure."""
+    wait_until(lambda: client.get("/readyz").status_code == 200, lambda: client.get("/readyz").text)
+
+
+def wait_until(true: Callable[[], bool], said: Callable[[], str] = lambda: "it never came") -> None:
+    """Look again and again; a failure where it is still not so after a long while."""
+    until = time.monotonic() + READY_WITHIN_S
+    while not true():
+        assert time.monotonic() < until, said()
+        time.sleep(0.01)
+
+
+def bare_app(home: Settings, **settings: Any) -> FastAPI:
+    """The gate and the errors around routes that a test adds, with none of the parts of a service."""
+    app = FastAPI()
+    app.state.refaug = State(home=home, serve=ServeSettings(**settings))
+    problems.install(app)
+    app.add_middleware(Gate, state=app.state.refaug)
+    return app
+
+
+@dataclass
+class Answered:
+    """What an app has sent for a request that was played to it by hand."""
+
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+async def played(
+    app: ASGIApp,
+    path: str,
+    receive: Receive,
+    *,
+    method: str = "POST",
+    headers: tuple[tuple[bytes, bytes], ...] = ((b"content-type", b"application/json"),),
+) -> Answered:
+    """A request whose body comes, or does not come, as `receive` has it."""
+    answered = Answered()
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            answered.status = message["status"]
+            answered.headers = {name.decode().lower(): value.decode() for name, value in message["headers"]}
+        else:
+            answered.body += message.get("body", b"")
+
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": list(headers),
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+        "app": app,
+    }
+    await app(scope, receive, send)
+    return answered
