@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import socket
 import statistics
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def watched(command: Sequence[str], *, every_s: float = 0.05) -> Run:
 
     def sample() -> None:
         while not done.wait(every_s):
-            peak[0] = max(peak[0], sum(_pss(pid) for pid in _tree(process.pid)))
+            peak[0] = max(peak[0], sum(pss_of(pid) for pid in tree_of(process.pid)))
 
     sampler = threading.Thread(target=sample)
     sampler.start()
@@ -53,16 +54,16 @@ def watched(command: Sequence[str], *, every_s: float = 0.05) -> Run:
     return Run(seconds=seconds, peak_bytes=peak[0], output=output)
 
 
-def _tree(pid: int) -> list[int]:
+def tree_of(pid: int) -> list[int]:
     """A process and all below it."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         return []
-    return [pid, *(inner for child in children for inner in _tree(int(child)))]
+    return [pid, *(inner for child in children for inner in tree_of(int(child)))]
 
 
-def _pss(pid: int) -> int:
+def pss_of(pid: int) -> int:
     """Proportional set size: memory that two processes share counts once."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
@@ -96,3 +97,10 @@ def write_result(name: str, figures: dict[str, Any], packages: Sequence[str]) ->
     path = RESULTS / f"{name}.json"
     path.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     return path
+
+
+def free_port() -> int:
+    """A port of this machine's loopback address that nobody uses now."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port: int = found.getsockname()[1]
+    return port
