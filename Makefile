@@ -18,10 +18,10 @@ PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .PHONY: demo test check format docs bench faults lock clean
 
-$(VENV)/.installed: requirements.lock pyproject.toml
+$(VENV)/.installed: requirements.lock pyproject.toml clients/python/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check $(PIP_INDEX) -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e clients/python
 	touch $@
 
 # the service takes what the commands have compiled, beside the code, instead of compiling it again into the home
@@ -80,7 +80,7 @@ lock:
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/pip install --quiet $(PIP_INDEX) torch==2.13.0
 	build/lock/bin/pip install --quiet $(PIP_INDEX) -e ".[dev]"
-	(sed -n '/^#/p' requirements.lock; build/lock/bin/pip freeze --all --exclude pip --exclude refaug \
+	(sed -n '/^#/p' requirements.lock; build/lock/bin/pip freeze --all --exclude pip --exclude refaug --exclude refaug-client \
 		| grep -viE '^(nvidia-|triton)' | sed 's/+[a-z0-9.]*$$//' | sort -f) > build/requirements.lock
 	mv build/requirements.lock requirements.lock
 

@@ -1,0 +1,1 @@
+"""A client of refaug: how good a reply is, when many different replies would have been fine."""

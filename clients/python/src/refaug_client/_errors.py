@@ -1,0 +1,186 @@
+"""Every error that this library raises on purpose, as one tree.
+
+RefaugError
+├── Usage                 what was asked for makes no sense, and nothing was sent
+├── NoAnswer              nobody answered, or not to the end
+│   ├── CannotConnect     nothing was received by anybody
+│   ├── ConnectionLost    sent, perhaps received, and not answered
+│   └── TimedOut          no answer in time
+├── BadAnswer             an answer that is not refaug's: a proxy's page, half a document
+├── Problem               refaug refused, and said why: a problem document
+│   ├── BadInput          400, 413, 415, 422 and the like: another request would be right
+│   ├── NoKey             401
+│   ├── NotAllowed        403
+│   ├── NotFound          404
+│   ├── Conflict          409
+│   ├── Withdrawn         410: a reference set that nobody is to use any more
+│   ├── Later             429, 503: the same request may go through later
+│   │   ├── TooMany       429
+│   │   └── Unavailable   503
+│   └── ServerFault       500, 501, 507: the server's fault
+├── JobFailed             a job that was waited for ended in an error
+├── JobCancelled          … or was stopped
+├── WrongPurpose          a reward asked of a reference set that is there for testing
+├── NoScore               a reply has no score, where one is needed
+└── OldServer             the server lacks what was asked for
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional
+
+
+class RefaugError(Exception):
+    """What all errors of this library are; `request_id` names the request in the server's log."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str = "",
+        request_id: Optional[str] = None,
+        status: Optional[int] = None,
+        tries: int = 1,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+        self.request_id = request_id
+        self.status = status
+        self.tries = tries
+
+    def __str__(self) -> str:
+        said = [self.message]
+        if self.remedy:
+            said.append(self.remedy)
+        notes = [] if self.tries == 1 else [f"tried {self.tries} times"]
+        if self.request_id:
+            notes.append(f"request {self.request_id}")
+        return "; ".join(said) + (f" ({', '.join(notes)})" if notes else "")
+
+    def __reduce__(self) -> Any:  # worker processes hand errors back to whoever began them
+        return _again, (type(self), dict(self.__dict__))
+
+
+def _again(kind: type[RefaugError], values: Mapping[str, Any]) -> RefaugError:
+    error = kind.__new__(kind, values["message"])
+    error.__dict__.update(values)
+    return error
+
+
+class Usage(RefaugError):
+    """What was asked for makes no sense as it stands; nothing was sent."""
+
+
+class NoAnswer(RefaugError):
+    """Nobody answered, or not to the end."""
+
+
+class CannotConnect(NoAnswer):
+    """There was no connection, so nothing was received by anybody."""
+
+
+class ConnectionLost(NoAnswer):
+    """The request was sent, at least in part, and the connection ended before the answer did."""
+
+
+class TimedOut(NoAnswer):
+    """The answer did not come in time."""
+
+
+class BadAnswer(RefaugError):
+    """Something answered that is not refaug, or not all of an answer arrived; `excerpt` is how it begins."""
+
+    def __init__(self, message: str, *, excerpt: str = "", content_type: str = "", **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.excerpt = excerpt
+        self.content_type = content_type
+
+
+class Problem(RefaugError):
+    """refaug refused, and said why: `problem` is the whole problem document, `code` never changes its meaning."""
+
+    def __init__(self, message: str, *, problem: Mapping[str, Any], **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.problem = dict(problem)
+        self.code = str(problem.get("code", ""))
+
+    @property
+    def errors(self) -> list[dict[str, Any]]:
+        """Every place of the request that is wrong, where the server lists them."""
+        return [dict(one) for one in self.problem.get("errors") or []]
+
+
+class BadInput(Problem):
+    """The request cannot be answered as it is; another one would be right."""
+
+
+class NoKey(Problem):
+    """No key was given, or none that is known."""
+
+
+class NotAllowed(Problem):
+    """The key is known, and does not allow this."""
+
+
+class NotFound(Problem):
+    """There is nothing of that name."""
+
+
+class Conflict(Problem):
+    """The request contradicts what is there."""
+
+
+class Withdrawn(Problem):
+    """The reference set was withdrawn."""
+
+    @property
+    def instead(self) -> Optional[str]:
+        """The set to use instead, where one was named."""
+        found = self.problem.get("instead")
+        return None if found is None else str(found)
+
+
+class Later(Problem):
+    """Not now; the same request may go through after `retry_after_s`."""
+
+    def __init__(self, message: str, *, retry_after_s: Optional[float] = None, **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.retry_after_s = retry_after_s
+
+
+class TooMany(Later):
+    """More requests than the key is allowed in this time."""
+
+
+class Unavailable(Later):
+    """The server is too busy, starting, stopping, or lacks something that it needs now."""
+
+
+class ServerFault(Problem):
+    """The server's own fault."""
+
+
+class JobFailed(RefaugError):
+    """A job that was waited for ended in an error; `job` is all that is known of it."""
+
+    def __init__(self, message: str, *, job: Any = None, **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.job = job
+
+
+class JobCancelled(JobFailed):
+    """A job that was waited for was stopped."""
+
+
+class WrongPurpose(RefaugError):
+    """A reward was asked of a reference set that is there for testing: optimising on it would spoil it."""
+
+
+class NoScore(RefaugError):
+    """A reply has no score, where one is needed."""
+
+
+class OldServer(RefaugError):
+    """The server lacks what was asked for: it is older than this library."""
