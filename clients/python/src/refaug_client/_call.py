@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Callable, Generic, NoReturn, Optional, TypeVar, Union
 from urllib.parse import quote
@@ -15,6 +18,7 @@ T = TypeVar("T")
 Query = Mapping[str, Union[str, int, float, bool, None]]
 
 _EXCERPT = 200
+_DEEPEST = 50  # levels of a body that are looked through for what is wrong in it
 _OF_STATUS: Mapping[int, type[errors.Problem]] = {
     401: errors.NoKey,
     403: errors.NotAllowed,
@@ -48,15 +52,22 @@ class Answer:
             self.garbled(f"an answer that is a JSON {type(found).__name__}, and refaug's are objects")
         return found
 
-    def garbled(self, message: str) -> NoReturn:
+    def garbled(self, message: str, *, complete: bool = False) -> NoReturn:
         """Refuse an answer that is not refaug's."""
         raise errors.BadAnswer(
             f"status {self.status}, and {message}",
             excerpt=self.content[:_EXCERPT].decode("utf-8", "replace"),
             content_type=self.headers.get("content-type", ""),
+            complete=complete,
+            retry_after_s=self.retry_after_s,
             status=self.status,
             request_id=self.request_id,
         )
+
+    @property
+    def retry_after_s(self) -> Optional[float]:
+        """Seconds after which it is worth to come again, where the answer says so."""
+        return _seconds(self.headers.get("retry-after"), self.headers.get("date"))
 
 
 def as_json(answer: Answer) -> dict[str, Any]:
@@ -91,11 +102,13 @@ class Call(Generic[T]):
             return text.encode("utf-8")
         except UnicodeEncodeError as error:
             raise errors.Usage(
-                f"half a surrogate pair in a text: {error}", remedy="text that can be written as UTF-8"
+                f"{self.method} {self.path}: half a surrogate pair in a text{_place_of(_is_broken, self.body)}",
+                remedy="text that can be written as UTF-8",
             ) from error
         except (TypeError, ValueError, RecursionError) as error:
             raise errors.Usage(
-                f"{self.method} {self.path}: something in the request is no JSON: {error}",
+                f"{self.method} {self.path}: something in the request is no JSON: {error}"
+                f"{_place_of(_is_no_json, self.body)}",
                 remedy="texts, finite numbers, True, False, None, lists and dicts with text keys",
             ) from error
 
@@ -103,19 +116,56 @@ class Call(Generic[T]):
 def path(*parts: str) -> str:
     """A path out of names, of which none can become two."""
     for part in parts:
-        if not isinstance(part, str) or not part or part in (".", ".."):
+        if not isinstance(part, str) or not part or part in (".", "..") or _is_broken(part):
             raise errors.Usage(f"{part!r} is no name or id", remedy="a text of at least one character")
     return "/" + "/".join(quote(part, safe="") for part in parts)
 
 
 def _plain(value: object) -> object:
-    """Numbers and arrays of other libraries, as plain ones."""
-    for name in ("tolist", "item"):
+    """Numbers, arrays, columns and iterators of other libraries, as plain ones; nothing whose order is by chance."""
+    for name in ("tolist", "to_list", "item"):
         if callable(found := getattr(value, name, None)):
             return found()
-    if isinstance(value, (tuple, set, frozenset)) or hasattr(value, "__iter__"):
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError("bytes, of which nobody knows the encoding")
+    if isinstance(value, AbstractSet):
+        raise TypeError("a set, which has no order")
+    if isinstance(value, (Sequence, Iterator)):
         return list(value)
-    raise TypeError(f"{type(value).__name__} is not JSON serializable")
+    raise TypeError(f"{type(value).__name__}")
+
+
+def _is_broken(value: object) -> bool:
+    return isinstance(value, str) and not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def _is_no_json(value: object) -> bool:
+    if value is None or isinstance(value, (str, int)):
+        return False
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    return not isinstance(value, (Sequence, Mapping)) or isinstance(value, (bytes, bytearray, memoryview))
+
+
+def _place_of(wrong: Callable[[object], bool], body: object) -> str:
+    """Where in a body something is wrong, as ` (items[3].id)`; nothing where it is hidden too well."""
+    waiting: list[tuple[str, object, int]] = [("", body, 0)]
+    while waiting:
+        place, value, depth = waiting.pop()
+        if wrong(value):
+            return f" (at {place.lstrip('.')})" if place else ""
+        inner: list[tuple[str, object, int]] = []
+        if isinstance(value, Mapping):
+            inner = [(f"{place}.{key!s}", one, depth + 1) for key, one in value.items()]
+            if any(wrong(key) for key in value if isinstance(key, str)):
+                return f" (a name in {place.lstrip('.') or 'it'})"
+        elif isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray, memoryview)):
+            inner = [(f"{place}[{at}]", one, depth + 1) for at, one in enumerate(value)]
+        if depth < _DEEPEST:
+            waiting += reversed(inner)
+    return ""
 
 
 def understood(call: Call[T], answer: Answer) -> T:
@@ -129,7 +179,8 @@ def understood(call: Call[T], answer: Answer) -> T:
         return call.read(answer)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         answer.garbled(
-            f"an answer that is not what {call.method} {call.path} answers ({type(error).__name__}: {error})"
+            f"an answer that is not what {call.method} {call.path} answers ({type(error).__name__}: {error})",
+            complete=True,
         )
 
 
@@ -152,7 +203,7 @@ def _problem(answer: Answer) -> errors.RefaugError:
         "remedy": _remedy(found),
     }
     if issubclass(kind, errors.Later):
-        facts["retry_after_s"] = _seconds(answer.headers.get("retry-after"))
+        facts["retry_after_s"] = answer.retry_after_s
     return kind(detail, **facts)
 
 
@@ -161,6 +212,23 @@ def _remedy(problem: Mapping[str, Any]) -> str:
     return remedy if isinstance(remedy, str) else ""
 
 
-def _seconds(said: Optional[str]) -> Optional[float]:
-    """Retry-After in seconds; one that is a date, as some proxies send it, is passed over."""
-    return float(said) if said is not None and re.fullmatch(r"\d{1,9}(\.\d{1,9})?", said.strip(), re.ASCII) else None
+def _seconds(said: Optional[str], now: Optional[str]) -> Optional[float]:
+    """Retry-After in seconds: a number, or a date, as some proxies send it, beside the answer's own date."""
+    if said is None:
+        return None
+    if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", said.strip(), re.ASCII):
+        return float(said)
+    when = _moment(said)
+    if when is None:
+        return None
+    known = _moment(now) if now is not None else None
+    return max(0.0, when - (time.time() if known is None else known))
+
+
+def _moment(date: str) -> Optional[float]:
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415  for few answers only
+
+    try:
+        return parsedate_to_datetime(date).timestamp()
+    except (TypeError, ValueError, IndexError, OverflowError):  # what it raises differs between versions of Python
+        return None

@@ -7,89 +7,163 @@ begins with connections of its own, and one that is pickled takes along how to c
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import platform
+import re
 import secrets
+import socket
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Generic, Optional, TypeVar
 
 import httpx
 
 from . import _errors as errors
 from ._call import Answer, Call, understood
-from ._settings import Connecting
+from ._compat import async_require_current, require_current
+from ._settings import Connecting, require_seconds
 from ._version import VERSION
 
 T = TypeVar("T")
 
 _CONNECT_S = 10.0
 _AGENT = f"refaug-client/{VERSION} python/{platform.python_version()} httpx/{httpx.__version__}"
+_TOO_LONG = "header.x-timeout-s"  # the field of a problem: the server gives no request so much time
+_OPENED = ("connect_tcp.complete", "connect_unix_socket.complete", "start_tls.complete")
+_STAGES = ("connect", "read", "write", "pool")
+_BROKEN_OFF = ("server disconnected", "peer closed connection")  # how httpcore and h11 say that nothing more came
+
+
+class _Times(Mapping[str, float]):
+    """The limits of the stages of one try, as they are asked for: what is left then, so that all have one end."""
+
+    def __init__(self, ends: float, gap_s: Optional[float]) -> None:
+        self._ends, self._gap_s = ends, gap_s
+
+    def __getitem__(self, stage: str) -> float:
+        if stage == "read" and self._gap_s is not None:
+            return self._gap_s
+        left = max(self._ends - time.monotonic(), 0.001)
+        return min(left, _CONNECT_S) if stage == "connect" else left
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_STAGES)
+
+    def __len__(self) -> int:
+        return len(_STAGES)
+
+
+class _Known:
+    """What a connection has learnt of its server."""
+
+    def __init__(self) -> None:
+        self.most_s = math.inf  # the longest time that it can be asked for
+
+    def told(self, error: errors.RefaugError) -> bool:
+        """Whether the error says that this was too long a time, and by how much."""
+        if not isinstance(error, errors.BadInput) or error.status != 400:
+            return False
+        listed = error.problem.get("errors")
+        for one in listed if isinstance(listed, list) else []:
+            if isinstance(one, dict) and one.get("field") == _TOO_LONG:
+                found = re.search(r"at most ([0-9.]+)", str(one.get("message")))
+                before, self.most_s = self.most_s, float(found[1].rstrip(".") or 0) if found else 0.0
+                self.most_s = self.most_s if self.most_s < before else 0.0  # it was obeyed, and was still too long
+                return True
+        return False
 
 
 class _Sending(Generic[T]):
     """One call on its way: what every try sends, how long it may take, what is done when it fails."""
 
-    def __init__(self, to: Connecting, call: Call[T], timeout_s: Optional[float], within_s: Optional[float]) -> None:
-        self.to, self.call = to, call
+    def __init__(
+        self,
+        to: Connecting,
+        known: _Known,
+        call: Call[T],
+        timeout_s: Optional[float] = None,
+        within_s: Optional[float] = None,
+        *,
+        whole: bool = True,
+    ) -> None:
+        self.to, self.known, self.call, self.whole = to, known, call, whole
         self.began = time.monotonic()
-        self.ends = None if within_s is None else self.began + within_s
-        self.timeout_s = to.timeout_s if timeout_s is None else timeout_s
+        self.ends = None if within_s is None else self.began + _finite(within_s)
+        self.timeout_s = to.timeout_s if timeout_s is None else require_seconds("timeout_s", timeout_s)
         self.tried = 0
         self.name = secrets.token_hex(8)
         self.body = None if call.body is None else call.said()
         self.key = secrets.token_hex(16) if call.keyed else None
+        self.last: Optional[errors.RefaugError] = None
+        self.corrected = False
 
-    def request(self, http: Any) -> httpx.Request:
+    def request(self, http: Any, trace: Any = None) -> httpx.Request:
         """The next try, as a request; TimedOut where there is no time left for one."""
         self.tried += 1
         now = time.monotonic()
-        left = self.timeout_s if self.ends is None else min(self.timeout_s, self.ends - now)
-        if left <= 0:
-            raise errors.TimedOut("the time for it was over before it was sent", request_id=self.id)
-        self.try_ends = now + left
-        headers = {"User-Agent": _AGENT, "Accept": "application/json", **self.to.headers, **self.call.headers}
-        headers["X-Request-Id"] = self.id
-        if self.to.key is not None:
-            headers["Authorization"] = f"Bearer {self.to.key}"
-        if self.body is not None:
-            headers["Content-Type"] = "application/json"
-        if self.call.timed:
-            headers["X-Timeout-S"] = f"{left:.3f}"
-        if self.key is not None:
-            headers["Idempotency-Key"] = self.key
+        self.try_s = self.timeout_s if self.ends is None else min(self.timeout_s, self.ends - now)
+        if self.try_s <= 0:
+            raise errors.TimedOut("the time for it was over before it was sent", request_id=self.id) from self.last
+        self.try_ends = now + self.try_s
+        extensions: dict[str, Any] = {"timeout": _Times(self.try_ends, None if self.whole else self.timeout_s)}
+        if trace is not None:
+            extensions["trace"] = trace
         query = {key: value for key, value in self.call.query.items() if value is not None}
-        made: httpx.Request = http.build_request(
-            self.call.method,
-            self.to.url + self.call.path,
-            params=query or None,
-            content=self.body,
-            headers=headers,
-            timeout=httpx.Timeout(left, connect=min(left, _CONNECT_S)),
-        )
+        try:
+            made: httpx.Request = http.build_request(
+                self.call.method,
+                self.to.url + self.call.path,
+                params=query or None,
+                content=self.body,
+                headers=self._headers(),
+                extensions=extensions,
+            )
+        except UnicodeError as error:
+            raise errors.Usage(
+                f"{self.call.method} {self.call.path}: {error}", remedy="text without surrogates"
+            ) from error
         return made
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"user-agent": _AGENT, "accept": "application/json", **self.to.headers}
+        headers.update({name.lower(): value for name, value in self.call.headers.items()})
+        headers["x-request-id"] = self.id
+        if self.to.key is not None:
+            headers["authorization"] = f"Bearer {self.to.key}"
+        if self.body is not None:
+            headers.setdefault("content-type", "application/json")
+        if self.call.timed and self.try_s <= self.known.most_s:  # without it, the server's own limit holds
+            headers["x-timeout-s"] = f"{max(self.try_s, 0.001):.3f}"
+        if self.key is not None:
+            headers["idempotency-key"] = self.key
+        return headers
 
     @property
     def id(self) -> str:
         """The name of this try in the server's log."""
         return self.name if self.tried <= 1 else f"{self.name}.{self.tried}"
 
-    def late(self) -> bool:
-        """Whether the time of this try is over, while its answer still comes in, drop by drop."""
-        return time.monotonic() > self.try_ends
+    def require_time(self, request: httpx.Request) -> None:
+        """Refuse to wait on, while the answer still comes in, drop by drop."""
+        if time.monotonic() > self.try_ends:
+            raise httpx.ReadTimeout("the answer came too slowly", request=request)
 
     def answer(self, response: httpx.Response, content: bytes) -> Answer:
         """What came back."""
         return Answer(response.status_code, response.headers, content, response.headers.get("x-request-id") or self.id)
 
-    def error(self, error: Exception) -> errors.RefaugError:
+    def error(self, error: Exception, *, closed: bool = False) -> errors.RefaugError:
         """What a failure on the way means."""
         where = self.to.uds or self.to.url
         said = str(error) or type(error).__name__
+        if closed:
+            return errors.ConnectionLost("the client was closed before the answer came", request_id=self.id)
         if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)):
             return errors.CannotConnect(
                 f"nobody answers at {where}: {said}", remedy="is refaug serve running there?", request_id=self.id
@@ -100,26 +174,43 @@ class _Sending(Generic[T]):
             )
         if isinstance(error, httpx.TimeoutException):
             return errors.TimedOut(
-                f"no answer from {where} to {self.call.method} {self.call.path} within {self.timeout_s:g} s",
-                remedy="timeout_s=… for more",
+                f"no answer from {where} to {self.call.method} {self.call.path} within {self.try_s:.3g} s",
+                remedy="timeout_s=… for more" if self.try_s == self.timeout_s else "",
                 request_id=self.id,
             )
         if isinstance(error, httpx.DecodingError):
             return errors.BadAnswer(f"an answer that cannot be unpacked: {said}", request_id=self.id)
+        if isinstance(error, httpx.RemoteProtocolError) and not said.lower().startswith(_BROKEN_OFF):
+            return errors.BadAnswer(
+                f"an answer from {where} that is no HTTP: {said}",
+                remedy="is it refaug's port, and http or https as it should be?",
+                request_id=self.id,
+            )
         if isinstance(error, (httpx.LocalProtocolError, httpx.UnsupportedProtocol, httpx.InvalidURL)):
             return errors.Usage(f"{where}: {said}", request_id=self.id)
         return errors.ConnectionLost(f"the connection to {where} ended before the answer: {said}", request_id=self.id)
 
-    def pause(self, error: errors.RefaugError) -> float:
-        """Seconds until the next try; the error is raised where there is to be none."""
+    def pause(self, error: errors.RefaugError) -> Optional[float]:
+        """Seconds until the next try; None where there is to be none."""
         retry, now = self.to.retry, time.monotonic()
+        error.tries, self.last = self.tried, error
+        if self.call.timed and not self.corrected and self.known.told(error):
+            self.corrected = True
+            return 0.0
         if self.ends is not None:
-            retry = replace(retry, total_s=min(retry.total_s, self.ends - self.began))
-        wait = retry.pause(error, tried=self.tried, spent_s=now - self.began, repeatable=self.call.may_be_repeated)
-        if wait is None:
-            error.tries = self.tried
-            raise error
-        return wait
+            retry = replace(retry, total_s=max(0.0, min(retry.total_s, self.ends - self.began)))
+        return retry.pause(error, tried=self.tried, spent_s=now - self.began, repeatable=self.call.may_be_repeated)
+
+
+def _finite(within_s: float) -> float:
+    """Seconds that are left, which may be none."""
+    if isinstance(within_s, (bool, str)) or not hasattr(within_s, "__float__") or math.isnan(within_s):
+        raise errors.Usage(f"within_s={within_s!r} is no number of seconds", remedy="seconds, or None")
+    return min(float(within_s), 1e8)
+
+
+def _closed() -> errors.Usage:
+    return errors.Usage("this client is closed", remedy="a new one")
 
 
 _TROUBLES = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError)
@@ -134,102 +225,135 @@ class Connection:
         self._http: Optional[httpx.Client] = http
         self._pid = os.getpid()
         self._lock = threading.Lock()
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._known = _Known()
+        self._trace = self._opened if http is None else None
         self.closing = threading.Event()
         _ALIVE.add(self)
 
     def send(self, call: Call[T], *, timeout_s: Optional[float] = None, within_s: Optional[float] = None) -> T:
         """What the server answers; `timeout_s` is for each try, `within_s` for all of them and the pauses."""
-        sending = _Sending(self.to, call, timeout_s, within_s)
+        sending = _Sending(self.to, self._known, call, timeout_s, within_s)
         while True:
             try:
                 return self._tried(sending)
             except errors.RefaugError as error:
-                if self.closing.wait(sending.pause(error)):
+                if self.closing.wait(self._pause(sending, error)):
                     raise
 
+    def _pause(self, sending: _Sending[Any], error: errors.RefaugError) -> float:
+        """Seconds until the next try; where there is none the error is raised, or what it means of an old server."""
+        wait = sending.pause(error)
+        if wait is None:
+            require_current(error, sending.call, self)
+            raise error
+        return wait
+
     def _tried(self, sending: _Sending[T]) -> T:
-        http = self.http
-        request = sending.request(http)
+        request, response = self._asked(sending)
         try:
-            response = http.send(request, stream=True)
-            try:
-                chunks = []
-                for chunk in response.iter_bytes():
-                    chunks.append(chunk)
-                    if sending.late():
-                        raise httpx.ReadTimeout("the answer came too slowly", request=request)
-            finally:
-                response.close()
+            chunks = []
+            for chunk in response.iter_bytes():
+                chunks.append(chunk)
+                sending.require_time(request)
         except _TROUBLES as error:
-            raise sending.error(error) from error
-        except RuntimeError as error:
-            self._require_open(error)
-            raise
+            raise sending.error(error, closed=self.closing.is_set()) from error
+        finally:
+            response.close()
         return understood(sending.call, sending.answer(response, b"".join(chunks)))
+
+    def _asked(self, sending: _Sending[Any]) -> tuple[httpx.Request, httpx.Response]:
+        """The request as it was sent, and the answer as far as its headers."""
+        http = self.http
+        request = sending.request(http, self._trace)
+        try:
+            return request, http.send(request, stream=True, follow_redirects=False)
+        except _TROUBLES as error:
+            raise sending.error(error, closed=self.closing.is_set()) from error
+        except RuntimeError as error:  # httpx has no class of its own for this
+            if self.closing.is_set() or http.is_closed:
+                raise _closed() from error
+            raise
 
     @contextmanager
     def stream(self, call: Call[Any], *, timeout_s: Optional[float] = None) -> Iterator[httpx.Response]:
-        """The answer as it comes, for what is too long to be held; tried again only until it begins."""
-        sending = _Sending(self.to, call, timeout_s, None)
+        """The answer as it comes, for what is too long to be held; tried again only until it begins.
+
+        `timeout_s` is for its beginning, and then for every pause in it.
+        """
+        sending = _Sending(self.to, self._known, call, timeout_s, whole=False)
         while True:
             try:
                 response = self._begun(sending)
                 break
             except errors.RefaugError as error:
-                if self.closing.wait(sending.pause(error)):
+                if self.closing.wait(self._pause(sending, error)):
                     raise
         try:
             yield response
         except _TROUBLES as error:
-            raise sending.error(error) from error
+            raise sending.error(error, closed=self.closing.is_set()) from error
         finally:
             response.close()
 
     def _begun(self, sending: _Sending[Any]) -> httpx.Response:
-        http = self.http
-        try:
-            response = http.send(sending.request(http), stream=True)
-            if response.status_code >= 300 and response.status_code not in sending.call.expected:
-                try:
-                    content = response.read()
-                finally:
-                    response.close()
-                understood(sending.call, sending.answer(response, content))
-        except _TROUBLES as error:
-            raise sending.error(error) from error
+        _, response = self._asked(sending)
+        if response.status_code >= 300 and response.status_code not in sending.call.expected:
+            try:
+                content = response.read()
+            except _TROUBLES as error:
+                raise sending.error(error, closed=self.closing.is_set()) from error
+            finally:
+                response.close()
+            understood(sending.call, sending.answer(response, content))
         return response
 
     @property
     def http(self) -> httpx.Client:
         """The connections of this process."""
-        if self._http is None or self._pid != os.getpid():
-            with self._lock:
+        found = self._http
+        if found is not None and self._pid == os.getpid():
+            return found
+        with self._lock:
+            if self.closing.is_set():
+                raise _closed()
+            if self._given is not None:
+                raise errors.Usage(
+                    "an httpx client that was handed in cannot be used in a forked process",
+                    remedy="make the client in the worker, or let it make its own connections",
+                )
+            if self._http is None or self._pid != os.getpid():
+                self._http = httpx.Client(
+                    transport=httpx.HTTPTransport(**_transport(self.to)) if self.to.uds else None,
+                    **_options(self.to),
+                )
+                self._pid = os.getpid()
+            return self._http
+
+    def _opened(self, event: str, info: Mapping[str, Any]) -> None:
+        """Remember every socket, for only by it can a thread be woken that waits for an answer."""
+        if event.endswith(_OPENED):
+            opened = info["return_value"].get_extra_info("socket")
+            if isinstance(opened, socket.socket):
+                self._sockets.add(opened)
                 if self.closing.is_set():
-                    raise errors.Usage("this client is closed", remedy="a new one")
-                if self._given is not None and self._pid != os.getpid():
-                    raise errors.Usage(
-                        "an httpx client that was handed in cannot be used in a forked process",
-                        remedy="make the client in the worker, or let it make its own connections",
-                    )
-                if self._http is None or self._pid != os.getpid():
-                    self._http = httpx.Client(
-                        transport=httpx.HTTPTransport(**_transport(self.to)) if self.to.uds else None,
-                        **_options(self.to),
-                    )
-                    self._pid = os.getpid()
-        return self._http
+                    _shut(opened)
 
     def close(self) -> None:
-        """End all connections, and every pause between tries; a client that was handed in stays open."""
+        """End all connections, requests and pauses between tries; a client that was handed in stays open."""
         self.closing.set()
         with self._lock:
             http, self._http = self._http, None
         if http is not None and http is not self._given and self._pid == os.getpid():
+            for one in list(self._sockets):
+                _shut(one)
             http.close()
 
-    def _require_open(self, error: Exception) -> None:
-        if self.closing.is_set():
-            raise errors.Usage("this client is closed", remedy="a new one") from error
+    def part(self) -> Connection:
+        """The same connections, with an end of its own: closing it ends its tries, and nobody else's."""
+        made = Connection(self.to, self.http)
+        made._known, made._trace = self._known, self._trace
+        return made
 
     def forked(self) -> None:
         """In a child: nothing of the parent's is touched, a lock that another thread of its held least of all."""
@@ -237,14 +361,13 @@ class Connection:
         self._lock, self.closing = threading.Lock(), threading.Event()
         if closed:
             self.closing.set()
+        for one in list(self._sockets):  # the child's hold on them: the parent's connections go on
+            with suppress(OSError):
+                one.close()
+        self._sockets = weakref.WeakSet()
 
     def __reduce__(self) -> Any:
-        if self._given is not None:
-            raise errors.Usage(
-                "a client with an httpx client that was handed in cannot be pickled",
-                remedy="make the client in the worker, or let it make its own connections",
-            )
-        return type(self), (self.to,)
+        return type(self), (_carried(self.to, self._given),)
 
 
 class AsyncConnection:
@@ -253,102 +376,174 @@ class AsyncConnection:
     def __init__(self, to: Connecting, http: Optional[httpx.AsyncClient] = None) -> None:
         self.to = to
         self._given = http
-        self._http: Optional[httpx.AsyncClient] = http
-        self._loop: Any = None
+        self._by_loop: weakref.WeakKeyDictionary[Any, httpx.AsyncClient] = weakref.WeakKeyDictionary()
+        self._known = _Known()
+        self._pauses: set[asyncio.Future[None]] = set()
         self.closed = False
 
     async def send(self, call: Call[T], *, timeout_s: Optional[float] = None, within_s: Optional[float] = None) -> T:
         """What the server answers; `timeout_s` is for each try, `within_s` for all of them and the pauses."""
-        sending = _Sending(self.to, call, timeout_s, within_s)
+        sending = _Sending(self.to, self._known, call, timeout_s, within_s)
         while True:
             try:
                 return await self._tried(sending)
             except errors.RefaugError as error:
-                await asyncio.sleep(sending.pause(error))
+                if await self._paused(await self._pause(sending, error)):
+                    raise
+
+    async def _pause(self, sending: _Sending[Any], error: errors.RefaugError) -> float:
+        wait = sending.pause(error)
+        if wait is None:
+            await async_require_current(error, sending.call, self)
+            raise error
+        return wait
 
     async def _tried(self, sending: _Sending[T]) -> T:
+        request, response = await self._asked(sending)
+        try:
+            chunks = []
+            async for chunk in response.aiter_bytes():
+                chunks.append(chunk)
+                sending.require_time(request)
+        except _TROUBLES as error:
+            raise sending.error(error, closed=self.closed) from error
+        finally:
+            await response.aclose()
+        return understood(sending.call, sending.answer(response, b"".join(chunks)))
+
+    async def _asked(self, sending: _Sending[Any]) -> tuple[httpx.Request, httpx.Response]:
+        """The request as it was sent, and the answer as far as its headers."""
         http = self.http
         request = sending.request(http)
         try:
-            response = await http.send(request, stream=True)
-            try:
-                chunks = []
-                async for chunk in response.aiter_bytes():
-                    chunks.append(chunk)
-                    if sending.late():
-                        raise httpx.ReadTimeout("the answer came too slowly", request=request)
-            finally:
-                await response.aclose()
+            return request, await http.send(request, stream=True, follow_redirects=False)
         except _TROUBLES as error:
-            raise sending.error(error) from error
-        except RuntimeError as error:
-            if self.closed:
-                raise errors.Usage("this client is closed", remedy="a new one") from error
+            raise sending.error(error, closed=self.closed) from error
+        except RuntimeError as error:  # httpx has no class of its own for this
+            if self.closed or http.is_closed:
+                raise _closed() from error
             raise
-        return understood(sending.call, sending.answer(response, b"".join(chunks)))
 
     @asynccontextmanager
     async def stream(self, call: Call[Any], *, timeout_s: Optional[float] = None) -> AsyncIterator[httpx.Response]:
-        """The answer as it comes, for what is too long to be held; tried again only until it begins."""
-        sending = _Sending(self.to, call, timeout_s, None)
+        """The answer as it comes, for what is too long to be held; tried again only until it begins.
+
+        `timeout_s` is for its beginning, and then for every pause in it.
+        """
+        sending = _Sending(self.to, self._known, call, timeout_s, whole=False)
         while True:
             try:
                 response = await self._begun(sending)
                 break
             except errors.RefaugError as error:
-                await asyncio.sleep(sending.pause(error))
+                if await self._paused(await self._pause(sending, error)):
+                    raise
         try:
             yield response
         except _TROUBLES as error:
-            raise sending.error(error) from error
+            raise sending.error(error, closed=self.closed) from error
         finally:
             await response.aclose()
 
     async def _begun(self, sending: _Sending[Any]) -> httpx.Response:
-        http = self.http
-        try:
-            response = await http.send(sending.request(http), stream=True)
-            if response.status_code >= 300 and response.status_code not in sending.call.expected:
-                try:
-                    content = await response.aread()
-                finally:
-                    await response.aclose()
-                understood(sending.call, sending.answer(response, content))
-        except _TROUBLES as error:
-            raise sending.error(error) from error
+        _, response = await self._asked(sending)
+        if response.status_code >= 300 and response.status_code not in sending.call.expected:
+            try:
+                content = await response.aread()
+            except _TROUBLES as error:
+                raise sending.error(error, closed=self.closed) from error
+            finally:
+                await response.aclose()
+            understood(sending.call, sending.answer(response, content))
         return response
+
+    async def _paused(self, seconds: float) -> bool:
+        """Wait so long, or until it is closed; whether it is."""
+        loop = asyncio.get_running_loop()
+        over: asyncio.Future[None] = loop.create_future()
+        alarm = loop.call_later(seconds, _end, over)
+        self._pauses.add(over)
+        try:
+            if not self.closed:
+                await over
+        finally:
+            alarm.cancel()
+            self._pauses.discard(over)
+        return self.closed
 
     @property
     def http(self) -> httpx.AsyncClient:
-        """The connections of the loop that runs."""
+        """The connections of the loop that runs: they belong to the one that opened them, and end with it."""
         loop = asyncio.get_running_loop()
         if self.closed:
-            raise errors.Usage("this client is closed", remedy="a new one")
-        if self._http is None or (self._given is None and self._loop is not loop):
-            # connections belong to the loop that opened them; those of a loop that has ended cannot even be closed
-            self._http = httpx.AsyncClient(
+            raise _closed()
+        if self._given is not None:
+            return self._given
+        found = self._by_loop.get(loop)
+        if found is None:
+            found = self._by_loop[loop] = httpx.AsyncClient(
                 transport=httpx.AsyncHTTPTransport(**_transport(self.to)) if self.to.uds else None,
                 **_options(self.to),
             )
-            self._loop = loop
-        return self._http
+        return found
 
     async def close(self) -> None:
-        """End all connections; a client that was handed in stays open."""
+        """End all connections and pauses of the loop that runs; a client that was handed in stays open."""
         self.closed = True
-        http, self._http = self._http, None
-        if http is not None and http is not self._given:
-            with suppress(RuntimeError):  # its loop has ended before it
-                await http.aclose()
+        loop = asyncio.get_running_loop()
+        for over in list(self._pauses):
+            if over.get_loop() is loop:
+                _end(over)
+        http = self._by_loop.pop(loop, None)
+        self._by_loop.clear()
+        if http is not None:
+            await http.aclose()
+
+    def __reduce__(self) -> Any:
+        return type(self), (_carried(self.to, self._given),)
+
+
+def _end(over: asyncio.Future[None]) -> None:
+    if not over.done():
+        over.set_result(None)
+
+
+def _shut(one: socket.socket) -> None:
+    with suppress(OSError):
+        socket.socket.shutdown(one, socket.SHUT_RDWR)  # of TLS, too, without a word of farewell
+
+
+def _carried(to: Connecting, given: object) -> Connecting:
+    if given is not None:
+        raise errors.Usage(
+            "a client with an httpx client that was handed in cannot be pickled",
+            remedy="make the client in the worker, or let it make its own connections",
+        )
+    return to
 
 
 def _options(to: Connecting) -> dict[str, Any]:
-    options: dict[str, Any] = {"follow_redirects": False}
-    return options if to.uds else {**options, "limits": _limits(to), "verify": to.verify}
+    if to.uds:
+        return {}
+    return {"limits": _limits(to), "verify": _verify(to)}
+
+
+def _verify(to: Connecting) -> Any:
+    """What certificates are held to; without TLS there are none, and reading those of the system takes its time."""
+    if not isinstance(to.verify, str):
+        return to.verify and to.url.startswith("https")
+    import ssl  # noqa: PLC0415  httpx reads it only when it is needed, too
+
+    try:
+        if Path(to.verify).is_dir():
+            return ssl.create_default_context(capath=to.verify)
+        return ssl.create_default_context(cafile=to.verify)
+    except (OSError, ssl.SSLError) as error:
+        raise errors.Usage(f"verify={to.verify!r}: {error}", remedy="a file or folder of certificates") from error
 
 
 def _transport(to: Connecting) -> dict[str, Any]:
-    return {"uds": to.uds, "limits": _limits(to)}
+    return {"uds": to.uds, "limits": _limits(to), "verify": False}  # nobody else can listen on its path
 
 
 def _limits(to: Connecting) -> httpx.Limits:

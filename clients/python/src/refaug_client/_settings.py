@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Optional, Union
@@ -30,32 +32,90 @@ class Connecting:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise Usage(f"{self.url!r} is no address of a server", remedy="such as http://127.0.0.1:8000")
-        if parts.username or parts.password:
-            raise Usage("the address has a name or password in it", remedy="key=… instead, or the variable REFAUG_KEY")
-        if parts.query or parts.fragment:
-            raise Usage(f"{self.url!r} has more than an address in it", remedy="leave out what follows ? or #")
-        if not self.timeout_s > 0:
-            raise Usage(f"timeout_s={self.timeout_s} is no time in which an answer can come", remedy="more than 0")
-        if self.connections < 1:
-            raise Usage(f"connections={self.connections}: at least one is needed", remedy="1 or more")
-        if self.key is not None and (not self.key.isascii() or not self.key.isprintable() or " " in self.key):
+        _require_address(self.url)
+        require_seconds("timeout_s", self.timeout_s)
+        if not isinstance(self.retry, Retry):
+            raise Usage(f"retry={self.retry!r} is no Retry", remedy="Retry(tries=…), or how often to try again")
+        if isinstance(self.connections, bool) or not isinstance(self.connections, int) or self.connections < 1:
+            raise Usage(f"connections={self.connections!r}: at least one is needed", remedy="1 or more")
+        if not isinstance(self.verify, (bool, str)):
+            raise Usage(f"verify={type(self.verify).__name__}", remedy="True, False, or the path of a certificate")
+        if self.key is not None and not _is_token(self.key):
             raise Usage("the key has characters that no key has", remedy="the key as refaug keys create printed it")
+        if self.uds is not None:
+            _require_socket(self.uds)
+        object.__setattr__(self, "headers", _headers(self.headers))
 
     @classmethod
     def of(
         cls, url: Optional[str] = None, *, key: Optional[str] = None, retry: Union[Retry, int, None] = None, **more: Any
     ) -> Connecting:
         """Settings from what was said; address and key from REFAUG_URL and REFAUG_KEY where nothing was."""
+        if url is not None and not isinstance(url, str):
+            raise Usage(f"{url!r} is no address of a server", remedy="such as http://127.0.0.1:8000")
         found = cls(
             url=(url or os.environ.get(URL_VARIABLE) or DEFAULT_URL).rstrip("/"),
             key=key or os.environ.get(KEY_VARIABLE) or None,
             **more,
         )
-        if retry is None:
+        if retry is None or retry is True:
             return found
         if isinstance(retry, int):
             return replace(found, retry=replace(found.retry, tries=retry + 1) if retry > 0 else NO_RETRY)
         return replace(found, retry=retry)
+
+
+_LONGEST_S = 366 * 86_400.0  # what a clock of the system can still wait for is more
+_SOCKET_BYTES = 107  # of a Unix socket's path, as Linux has it
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+def require_seconds(name: str, value: object) -> float:
+    """A number of seconds in which something can be done; Usage for anything else."""
+    if isinstance(value, (bool, str)) or not hasattr(value, "__float__") or not 0 < float(value) <= _LONGEST_S:
+        raise Usage(f"{name}={value!r} is no time in which an answer can come", remedy="seconds, more than 0")
+    found = float(value)
+    if not math.isfinite(found):
+        raise Usage(f"{name}={value!r} has no end", remedy="seconds, more than 0")
+    return found
+
+
+def _require_address(url: object) -> None:
+    if not isinstance(url, str):
+        raise Usage(f"{url!r} is no address of a server", remedy="such as http://127.0.0.1:8000")
+    if "@" in url:
+        raise Usage("the address has a name or password in it", remedy="key=… instead, or the variable REFAUG_KEY")
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # half an IPv6 address, a port that is none
+        good = False
+    if not good or not url.isprintable() or " " in url:
+        raise Usage(f"{url!r} is no address of a server", remedy="such as http://127.0.0.1:8000")
+    if parts.query or parts.fragment:
+        raise Usage(f"{url!r} has more than an address in it", remedy="leave out what follows ? or #")
+
+
+def _require_socket(uds: object) -> None:
+    if not isinstance(uds, str) or not uds:
+        raise Usage(f"uds={uds!r} is no path of a socket", remedy="the path as text, as refaug serve --uds has it")
+    if len(os.fsencode(uds)) > _SOCKET_BYTES:
+        raise Usage(f"{uds}: a socket's path has at most {_SOCKET_BYTES} bytes", remedy="a folder higher up")
+
+
+def _is_token(key: object) -> bool:
+    return isinstance(key, str) and key.isascii() and key.isprintable() and " " not in key
+
+
+def _headers(given: object) -> dict[str, str]:
+    """Headers by names in small letters, so that none is sent twice."""
+    if not isinstance(given, Mapping):
+        raise Usage(f"headers={type(given).__name__}", remedy="a dict of texts by name")
+    found = {}
+    for name, value in given.items():
+        if not isinstance(name, str) or not _HEADER.fullmatch(name):
+            raise Usage(f"{name!r} is no name of a header", remedy="letters, digits and -")
+        if not isinstance(value, str) or not value.isascii() or not value.isprintable():  # it may be a secret
+            raise Usage(f"the header {name} has characters that no header has", remedy="printable ASCII in one line")
+        found[name.lower()] = value.strip()
+    return found
