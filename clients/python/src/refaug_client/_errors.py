@@ -22,7 +22,8 @@ RefaugError
 ├── JobCancelled          … or was stopped
 ├── WrongPurpose          a reward asked of a reference set that is there for testing
 ├── NoScore               a reply has no score, where one is needed
-└── OldServer             the server lacks what was asked for
+├── OldServer             the server lacks what was asked for
+└── NotStarted            the server that was to be started here did not get ready
 """
 
 from __future__ import annotations
@@ -90,12 +91,26 @@ class TimedOut(NoAnswer):
 
 
 class BadAnswer(RefaugError):
-    """Something answered that is not refaug, or not all of an answer arrived; `excerpt` is how it begins."""
+    """Something answered that is not refaug, or not all of an answer arrived; `excerpt` is how it begins.
 
-    def __init__(self, message: str, *, excerpt: str = "", content_type: str = "", **facts: Any) -> None:
+    Where it is `complete`, it was whole, and JSON, and said something else: asking again would bring the same.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        excerpt: str = "",
+        content_type: str = "",
+        complete: bool = False,
+        retry_after_s: Optional[float] = None,
+        **facts: Any,
+    ) -> None:
         super().__init__(message, **facts)
         self.excerpt = excerpt
         self.content_type = content_type
+        self.complete = complete
+        self.retry_after_s = retry_after_s
 
 
 class Problem(RefaugError):
@@ -183,4 +198,24 @@ class NoScore(RefaugError):
 
 
 class OldServer(RefaugError):
-    """The server lacks what was asked for: it is older than this library."""
+    """The server is older than this library and lacks what was asked for; its error is the `__cause__`."""
+
+    def __init__(self, message: str, *, server: str = "", client: str = "", **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.server = server
+        self.client = client
+
+
+class NotStarted(RefaugError):
+    """The server that was to be started here did not get ready; `log` is the end of what it said.
+
+    Where it gave an error, `code` is that one's: `locked` for a home that has a server already.
+    """
+
+    def __init__(
+        self, message: str, *, code: str = "", exit_code: Optional[int] = None, log: str = "", **facts: Any
+    ) -> None:
+        super().__init__(message, **facts)
+        self.code = code
+        self.exit_code = exit_code
+        self.log = log
