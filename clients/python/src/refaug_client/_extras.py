@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
+
 from ._connection import AsyncConnection, Connection
+from ._retry import Retry
+
+if TYPE_CHECKING:
+    from ._local import AsyncLocal, Local
+    from ._rewards import Reward
+
+C = TypeVar("C", bound="Extras")
+A = TypeVar("A", bound="AsyncExtras")
 
 
 class Extras:
@@ -40,6 +52,32 @@ class Extras:
         return Local(
             starting,
             lambda uds: make(URL, uds=uds, key=key, timeout_s=timeout_s, retry=retry, connections=connections),
+        )
+
+    def reward(
+        self,
+        *,
+        reference_set: str,
+        metric: str = "upsilon-bleu",
+        on_unavailable: str = "raise",
+        override_purpose: bool = False,
+        **scorer: Any,
+    ) -> Reward:
+        """Scores as rewards, against a set frozen for training: `reward(replies, items=ids)` gives a float for each.
+
+        `on_unavailable`: `raise`, or `mask` for NaN, counted in `reward.counts`. A set for testing is refused;
+        `override_purpose=True` goes ahead and is written into the signature. Everything else is as for `scorer`.
+        """
+        from ._rewards import Reward  # noqa: PLC0415  with it comes a scorer's thread
+
+        made: Any = self  # a Client
+        return Reward(
+            made,
+            reference_set=reference_set,
+            metric=metric,
+            on_unavailable=on_unavailable,
+            override_purpose=override_purpose,
+            **scorer,
         )
 
 
