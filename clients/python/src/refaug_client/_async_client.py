@@ -6,17 +6,18 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Callable, Optional, TypeVar, Union
+from typing import Any, Callable, Literal, Optional, TypeVar, Union
 
 import httpx
 
 from . import _calls as calls
 from . import _models as models
 from ._call import Call
-from ._calls import SYSTEM, Items, Metrics, Replies
+from ._calls import SYSTEM
 from ._connection import AsyncConnection
 from ._extras import AsyncExtras
 from ._files import place_of, written_aside
+from ._items import Dialogues, From, Items, Metrics, OnError, Purpose, Replies
 from ._retry import Retry
 from ._settings import Connecting
 
@@ -84,7 +85,7 @@ class AsyncClient(AsyncExtras):
         index: Optional[str] = None,
         rater: Optional[str] = None,
         settings: Optional[Mapping[str, Any]] = None,
-        on_error: Optional[str] = None,
+        on_error: Optional[OnError] = None,
         timeout_s: Optional[float] = None,
     ) -> models.References:
         """Weighted references for items, each with where it comes from.
@@ -103,7 +104,7 @@ class AsyncClient(AsyncExtras):
         system: str = SYSTEM,
         metric: Optional[str] = None,
         metrics: Metrics = None,
-        references: Optional[str] = None,
+        references: Optional[From] = None,
         index: Optional[str] = None,
         rater: Optional[str] = None,
         ruber: Optional[str] = None,
@@ -116,8 +117,8 @@ class AsyncClient(AsyncExtras):
         explain: bool = False,
         percent: bool = False,
         language: Optional[str] = None,
-        on_error: Optional[str] = None,
-        return_: Optional[str] = None,
+        on_error: Optional[OnError] = None,
+        return_: Optional[Literal["scores", "stats"]] = None,
         timeout_s: Optional[float] = None,
     ) -> models.Scores:
         """Scores of replies: of those in the items, or of `replies`, one for each item (of one system, or by system).
@@ -271,12 +272,12 @@ class AsyncSets(_AsyncNoun):
         self,
         items: Items,
         *,
-        purpose: str,
-        references: Optional[str] = None,
+        purpose: Purpose,
+        references: Optional[From] = None,
         index: Optional[str] = None,
         rater: Optional[str] = None,
         settings: Optional[Mapping[str, Any]] = None,
-        on_error: Optional[str] = None,
+        on_error: Optional[OnError] = None,
         timeout_s: Optional[float] = None,
     ) -> Union[models.FrozenSet, models.Job]:
         """Freeze items with their references: found (`references="find"`), or as they are given (`"given"`).
@@ -315,7 +316,7 @@ class AsyncSets(_AsyncNoun):
     async def list(
         self,
         *,
-        purpose: Optional[str] = None,
+        purpose: Optional[Purpose] = None,
         after: Optional[str] = None,
         limit: Optional[int] = None,
         timeout_s: Optional[float] = None,
@@ -341,8 +342,8 @@ class AsyncSets(_AsyncNoun):
         explain: bool = False,
         percent: bool = False,
         language: Optional[str] = None,
-        on_error: Optional[str] = None,
-        return_: Optional[str] = None,
+        on_error: Optional[OnError] = None,
+        return_: Optional[Literal["scores", "values", "stats"]] = None,
         timeout_s: Optional[float] = None,
     ) -> models.Scores:
         """Scores of replies to items of a set, by their ids; an id may come several times.
@@ -376,7 +377,7 @@ class AsyncSets(_AsyncNoun):
         id: str,  # noqa: A002
         *,
         to: Union[str, os.PathLike[str]],
-        format: Optional[str] = None,  # noqa: A002
+        format: Optional[Literal["zst", "jsonl"]] = None,  # noqa: A002
         timeout_s: Optional[float] = None,
     ) -> Path:
         """A set as a file, which is there whole or not at all; where it is. `to` may be a folder.
@@ -417,7 +418,7 @@ class AsyncLogs(_AsyncNoun):
         return await self._send(calls.get_log(name), timeout_s)
 
     async def post(
-        self, name: str, dialogues: Items, *, on_error: Optional[str] = None, timeout_s: Optional[float] = None
+        self, name: str, dialogues: Dialogues, *, on_error: Optional[OnError] = None, timeout_s: Optional[float] = None
     ) -> models.Posted:
         """Keep dialogues for a log; they are in it after its next ingest. What is posted twice is kept once.
 

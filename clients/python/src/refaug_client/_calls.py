@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from typing import Any, Callable, Optional, TypeVar, Union
+from typing import Any, Callable, Literal, Optional, TypeVar, Union
 
 from . import _models as models
 from ._call import Answer, Call, _problem, path
 from ._errors import Usage
+from ._items import Dialogues, From, Items, Metrics, OnError, Purpose, Replies
 
 M = TypeVar("M", bound=models.Model)
 Body = dict[str, Any]
-Items = Iterable[Any]
-Metrics = Union[str, Sequence[str], None]
-Replies = Union[Sequence[Optional[str]], Mapping[str, Sequence[Optional[str]]]]
 
 PAGE = 200  # rows that a list is read by: the most that the server gives at once
 SYSTEM = "model"  # what a single system is called where nobody has named it
@@ -31,7 +29,7 @@ def body(**said: Any) -> Body:
     return {name.rstrip("_"): value for name, value in said.items() if value is not None}
 
 
-def listed(items: Items, what: str = "items") -> list[Any]:
+def listed(items: Iterable[Any], what: str = "items") -> list[Any]:
     """Items as a list of plain objects; those that came from the server go back as they are."""
     if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
         raise Usage(f"{what}: {models.short(items)} is not a list of them", remedy=f"{what}=[…], or anything iterable")
@@ -123,7 +121,7 @@ def references(
     index: Optional[str] = None,
     rater: Optional[str] = None,
     settings: Optional[Mapping[str, Any]] = None,
-    on_error: Optional[str] = None,
+    on_error: Optional[OnError] = None,
 ) -> Call[models.References]:
     """POST /v1/references."""
     said = body(items=listed(items), index=index, rater=rater, settings=times_said(settings), on_error=on_error)
@@ -137,7 +135,7 @@ def score(
     system: str = SYSTEM,
     metric: Optional[str] = None,
     metrics: Metrics = None,
-    references: Optional[str] = None,
+    references: Optional[From] = None,
     index: Optional[str] = None,
     rater: Optional[str] = None,
     ruber: Optional[str] = None,
@@ -150,8 +148,8 @@ def score(
     explain: bool = False,
     percent: bool = False,
     language: Optional[str] = None,
-    on_error: Optional[str] = None,
-    return_: Optional[str] = None,
+    on_error: Optional[OnError] = None,
+    return_: Optional[Literal["scores", "stats"]] = None,
 ) -> Call[models.Scores]:
     """POST /v1/scores."""
     asked = metric_list(metric, metrics)
@@ -223,12 +221,12 @@ def metrics() -> Call[models.Rows[models.MetricInfo]]:
 def freeze_set(
     items: Items,
     *,
-    purpose: str,
-    references: Optional[str] = None,
+    purpose: Purpose,
+    references: Optional[From] = None,
     index: Optional[str] = None,
     rater: Optional[str] = None,
     settings: Optional[Mapping[str, Any]] = None,
-    on_error: Optional[str] = None,
+    on_error: Optional[OnError] = None,
 ) -> Call[Union[models.FrozenSet, models.Job]]:
     """POST /v1/reference-sets: the set, or, where there are many items, the job that freezes them."""
     said = body(
@@ -262,7 +260,7 @@ def derive_set(
 
 
 def list_sets(
-    *, purpose: Optional[str] = None, after: Optional[str] = None, limit: int = PAGE
+    *, purpose: Optional[Purpose] = None, after: Optional[str] = None, limit: int = PAGE
 ) -> Call[models.Rows[models.ListedSet]]:
     """GET /v1/reference-sets: one page."""
     query = {"purpose": purpose, "after": after, "limit": limit}
@@ -274,7 +272,7 @@ def get_set(id: str) -> Call[models.ReferenceSet]:  # noqa: A002
     return Call("GET", path("v1", "reference-sets", id), as_model(models.ReferenceSet))
 
 
-def download_set(id: str, *, format: Optional[str] = None) -> Call[bytes]:  # noqa: A002
+def download_set(id: str, *, format: Optional[Literal["zst", "jsonl"]] = None) -> Call[bytes]:  # noqa: A002
     """GET /v1/reference-sets/{id}/download: to be streamed, since it may be large."""
     where = path("v1", "reference-sets", id, "download")
     return Call("GET", where, lambda answer: answer.content, query={"format": format}, headers={"Accept": "*/*"})
@@ -295,8 +293,8 @@ def score_set(
     explain: bool = False,
     percent: bool = False,
     language: Optional[str] = None,
-    on_error: Optional[str] = None,
-    return_: Optional[str] = None,
+    on_error: Optional[OnError] = None,
+    return_: Optional[Literal["scores", "values", "stats"]] = None,
 ) -> Call[models.Scores]:
     """POST /v1/reference-sets/{id}/scores."""
     asked = metric_list(metric, metrics)
@@ -336,7 +334,7 @@ def get_log(name: str) -> Call[models.Log]:
     return Call("GET", path("v1", "logs", name), as_model(models.Log))
 
 
-def post_dialogues(name: str, dialogues: Items, *, on_error: Optional[str] = None) -> Call[models.Posted]:
+def post_dialogues(name: str, dialogues: Dialogues, *, on_error: Optional[OnError] = None) -> Call[models.Posted]:
     """POST /v1/logs/{name}/dialogues: what is sent twice is kept once."""
     found = [{"turns": list(one)} if isinstance(one, (list, tuple)) else one for one in listed(dialogues, "dialogues")]
     said = body(dialogues=found, on_error=on_error)
