@@ -209,7 +209,8 @@ class AsyncClient(AsyncExtras):
     # ── itself ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def close(self) -> None:
-        """End all connections; an httpx client that was handed in stays open."""
+        """End all scorers and connections; an httpx client that was handed in stays open."""
+        await self._close_scorers()
         await self._connection.close()
 
     async def __aenter__(self: C) -> C:  # noqa: PYI019  Self is of 3.11
@@ -218,6 +219,8 @@ class AsyncClient(AsyncExtras):
     async def __aexit__(
         self, kind: Optional[type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
     ) -> None:
+        if kind is not None:  # what is on its way is not waited for
+            await self._close_scorers(0.0)
         await self.close()
 
     def __reduce__(self) -> Any:  # another process makes connections of its own

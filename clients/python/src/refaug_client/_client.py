@@ -209,7 +209,8 @@ class Client(Extras):
     # ── itself ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def close(self) -> None:
-        """End all connections; an httpx client that was handed in stays open."""
+        """End all scorers and connections; an httpx client that was handed in stays open."""
+        self._close_scorers()
         self._connection.close()
 
     def __enter__(self: C) -> C:  # noqa: PYI019  Self is of 3.11
@@ -218,6 +219,8 @@ class Client(Extras):
     def __exit__(
         self, kind: Optional[type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
     ) -> None:
+        if kind is not None:  # what is on its way is not waited for
+            self._close_scorers(0.0)
         self.close()
 
     def __reduce__(self) -> Any:  # another process makes connections of its own

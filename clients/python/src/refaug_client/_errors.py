@@ -22,6 +22,7 @@ RefaugError
 ├── JobCancelled          … or was stopped
 ├── WrongPurpose          a reward asked of a reference set that is there for testing
 ├── NoScore               a reply has no score, where one is needed
+├── QueueFull             more replies wait for their scores than a scorer may hold
 ├── OldServer             the server lacks what was asked for
 └── NotStarted            the server that was to be started here did not get ready
 """
@@ -195,6 +196,10 @@ class WrongPurpose(RefaugError):
 
 class NoScore(RefaugError):
     """A reply has no score, where one is needed."""
+
+
+class QueueFull(RefaugError):
+    """More replies wait for their scores than a scorer may hold; these were not taken."""
 
 
 class OldServer(RefaugError):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
+from weakref import WeakSet
 
+from . import _errors as errors
 from ._connection import AsyncConnection, Connection
+from ._items import Purpose
 from ._retry import Retry
 
 if TYPE_CHECKING:
     from ._local import AsyncLocal, Local
     from ._rewards import Reward
+    from ._scorer import OnFull, OnUnavailable, Scorer
 
 C = TypeVar("C", bound="Extras")
 A = TypeVar("A", bound="AsyncExtras")
@@ -21,6 +26,7 @@ class Extras:
     """What a client of threads has beside the API's routes."""
 
     _connection: Connection
+    _scorers: Optional[WeakSet[Scorer]] = None
 
     @classmethod
     def local(
@@ -54,6 +60,68 @@ class Extras:
             lambda uds: make(URL, uds=uds, key=key, timeout_s=timeout_s, retry=retry, connections=connections),
         )
 
+    def scorer(
+        self,
+        *,
+        reference_set: str,
+        metric: Optional[str] = "upsilon-bleu",
+        cache: Union[str, os.PathLike[str], None] = "memory",
+        on_unavailable: OnUnavailable = "raise",
+        max_wait_s: Optional[float] = None,
+        batch: int = 256,
+        queue: int = 10_000,
+        on_full: OnFull = "block",
+        at_once: int = 2,
+        purpose: Optional[Purpose] = None,
+        language: Optional[str] = None,
+        percent: bool = False,
+        cache_entries: int = 100_000,
+        cache_mib: float = 256,
+        exit_wait_s: float = 5.0,
+    ) -> Scorer:
+        """Scores for a training loop against one frozen set: asked for at once, or handed in and collected later.
+
+            scorer = client.scorer(reference_set="e7043c04b0875353", cache="scores.sqlite")
+            scores = scorer(replies, items=ids)
+            scorer.submit(replies, items=ids, tag=step)     # returns at once
+            for pending in scorer.collect():                # what is finished, in order
+                log(pending.tag, pending.result())
+
+        `cache`: "memory", a path (a file that outlives the process), or None. `max_wait_s`: every reply has its outcome
+        after so many seconds; one that nobody scored is raised, skipped (None), or for curves that are only looked at,
+        the `last` value of its item, as `on_unavailable` says; all of it is in `scorer.counts`. `queue`: how many
+        replies may wait; `on_full` is what submit does with more. `batch`: how many go in one request at most, and
+        `at_once` how many requests. `purpose`: what the set has to be for. `close()` waits `exit_wait_s` for the rest.
+        """
+        from ._scorer import Scorer  # noqa: PLC0415  with it come threads and caches
+
+        made = Scorer(
+            self._connection.to,
+            reference_set=reference_set,
+            metric=metric,
+            cache=cache,
+            on_unavailable=on_unavailable,
+            max_wait_s=max_wait_s,
+            batch=batch,
+            queue=queue,
+            on_full=on_full,
+            at_once=at_once,
+            purpose=purpose,
+            language=language,
+            percent=percent,
+            cache_entries=cache_entries,
+            cache_mib=cache_mib,
+            exit_wait_s=exit_wait_s,
+            http=self._connection._given,  # noqa: SLF001
+        )
+        self._scorers = self._scorers or WeakSet()
+        self._scorers.add(made)
+        return made
+
+    def _close_scorers(self, wait_s: Optional[float] = None) -> None:
+        for one in list(self._scorers or ()):
+            one.close(wait_s)
+
     def reward(
         self,
         *,
@@ -85,6 +153,7 @@ class AsyncExtras:
     """What a client of asyncio has beside the API's routes."""
 
     _connection: AsyncConnection
+    _scorers: Optional[WeakSet[Scorer]] = None
 
     @classmethod
     def local(
@@ -117,3 +186,70 @@ class AsyncExtras:
             starting,
             lambda uds: make(URL, uds=uds, key=key, timeout_s=timeout_s, retry=retry, connections=connections),
         )
+
+    def scorer(
+        self,
+        *,
+        reference_set: str,
+        metric: Optional[str] = "upsilon-bleu",
+        cache: Union[str, os.PathLike[str], None] = "memory",
+        on_unavailable: OnUnavailable = "raise",
+        max_wait_s: Optional[float] = None,
+        batch: int = 256,
+        queue: int = 10_000,
+        on_full: OnFull = "block",
+        at_once: int = 2,
+        purpose: Optional[Purpose] = None,
+        language: Optional[str] = None,
+        percent: bool = False,
+        cache_entries: int = 100_000,
+        cache_mib: float = 256,
+        exit_wait_s: float = 5.0,
+    ) -> Scorer:
+        """Scores for a training loop, against one frozen set by one metric: handed in and collected later.
+
+            scorer = client.scorer(reference_set="e7043c04b0875353", cache="scores.sqlite")
+            scores = await scorer.submit(replies, items=ids)
+            scorer.submit(replies, items=ids, tag=step)     # returns at once
+            …
+            for pending in scorer.collect():                # what is finished, in order
+                log(pending.tag, pending.result())
+
+        `cache`: "memory", a path (a file that outlives the process), or None. `max_wait_s`: every reply has its outcome
+        after so many seconds; one that nobody scored is raised, skipped (None), or for curves that are only looked at,
+        the `last` value of its item, as `on_unavailable` says; all of it is in `scorer.counts`. `queue`: how many
+        replies may wait; `on_full` is what submit does with more. `batch`: how many go in one request at most, and
+        `at_once` how many requests. `purpose`: what the set has to be for. `close()` waits `exit_wait_s` for the rest.
+        """
+        if self._connection._given is not None:  # noqa: SLF001
+            raise errors.Usage(
+                "a scorer has threads of its own, which cannot use an httpx client of asyncio that was handed in",
+                remedy="a client that makes its own connections, or Client(http=httpx.Client(…)).scorer(…)",
+            )
+        from ._scorer import Scorer  # noqa: PLC0415  with it come threads and caches
+
+        made = Scorer(
+            self._connection.to,
+            reference_set=reference_set,
+            metric=metric,
+            cache=cache,
+            on_unavailable=on_unavailable,
+            max_wait_s=max_wait_s,
+            batch=batch,
+            queue=queue,
+            on_full=on_full,
+            at_once=at_once,
+            purpose=purpose,
+            language=language,
+            percent=percent,
+            cache_entries=cache_entries,
+            cache_mib=cache_mib,
+            exit_wait_s=exit_wait_s,
+        )
+        self._scorers = self._scorers or WeakSet()
+        self._scorers.add(made)
+        return made
+
+    async def _close_scorers(self, wait_s: Optional[float] = None) -> None:
+        for one in list(self._scorers or ()):
+            await asyncio.get_running_loop().run_in_executor(None, one.close, wait_s)
