@@ -1,0 +1,238 @@
+"""Scores at every evaluation of a Hugging Face Trainer: of replies that a callback generates, or of predictions.
+
+`ScoreReplies` works with any Trainer of a model that generates. `ReplyMetrics` is for Seq2SeqTrainer with
+`predict_with_generate=True`, which generates by itself. On several ranks, rank 0 alone asks the server, and an error
+there is raised on all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Callable, Optional, Union
+
+import torch
+from transformers import Trainer, TrainerCallback
+
+from refaug_client import _errors as errors
+from refaug_client.integrations.distributed import ScoreMetric, ScoreOfAll, rank_and_ranks
+
+Prompt = Union[str, Sequence[Mapping[str, Any]]]  # a text, or the messages of a conversation
+Generate = Callable[[Any, Any, list[Prompt]], list[str]]
+
+
+class ScoreReplies(TrainerCallback):  # type: ignore[misc,unused-ignore]  # its base is Any where it is not installed
+    """Generates a reply to each prompt whenever the Trainer evaluates, and adds their score to its metrics.
+
+        prompts = {"d1": "Where do you buy tea?", "d2": "Who sells bread at noon?"}  # by the items' ids
+        ScoreReplies(scorer, prompts, max_new_tokens=40).add_to(trainer)
+        trainer.train()  # logs eval_upsilon-bleu, for the trackers, the best model and early stopping, too
+
+    Every rank generates its share. Replies are drawn without touching the random state of the training, so that a run
+    goes the same way with the callback and without. Texts are given to the tokenizer as they are, messages with its
+    chat template; `generate(model, processing_class, prompts)` does it another way, as sharded models need.
+    `generation` goes to `model.generate`, which is greedy unless told otherwise.
+    """
+
+    def __init__(
+        self,
+        scorer: Any,
+        prompts: Mapping[str, Prompt],
+        *,
+        name: Optional[str] = None,
+        batch: int = 16,
+        generate: Optional[Generate] = None,
+        **generation: Any,
+    ) -> None:
+        if not prompts:
+            raise errors.Usage("no prompts to generate replies to", remedy="{item: utterance, …}")
+        if batch < 1:
+            raise errors.Usage(f"batch={batch}: at least one prompt at a time is needed", remedy="1 or more")
+        if generate is not None and generation:
+            raise errors.Usage(
+                f"{', '.join(generation)}: the given generate=… decides how", remedy="one of the two, not both"
+            )
+        self.scorer = scorer
+        self.prompts = dict(prompts)
+        self.name = name
+        self.batch = batch
+        self.generate = generate
+        self.generation = {"do_sample": False, **generation}
+        self.last: Optional[ScoreOfAll] = None  # what the last evaluation found, signature and all
+        self._trainer: Optional[Trainer] = None
+
+    def add_to(self, trainer: Trainer) -> ScoreReplies:
+        """Be asked before the trainer's other callbacks, so that early stopping sees the score; this callback."""
+        trainer.add_callback(self)
+        callbacks = trainer.callback_handler.callbacks
+        callbacks.insert(0, callbacks.pop(callbacks.index(self)))
+        self._trainer = trainer
+        return self
+
+    def on_init_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """A callback that is only listed cannot reach the trainer's log."""
+        raise errors.Usage("ScoreReplies in callbacks=[…]", remedy="ScoreReplies(…).add_to(trainer)")
+
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, metrics: Optional[dict[str, Any]] = None, **_: Any
+    ) -> None:
+        """Generate, score, log."""
+        trainer = self._trainer
+        assert trainer is not None
+        rank, ranks = rank_and_ranks()
+        items = list(self.prompts)
+        mine = range(rank, len(items), ranks)
+        metric = ScoreMetric(self.scorer)
+        with _undisturbed(trainer.model):
+            replies = self._replies(trainer, [self.prompts[items[at]] for at in mine])
+        metric.update(replies, items=[items[at] for at in mine], positions=mine)
+        self.last = metric.compute()
+        found = _as_metrics(self.last, f"eval_{self.name or self.last.metric}")
+        if metrics is not None:
+            metrics.update(found)
+        trainer.log(dict(found))
+
+    def _replies(self, trainer: Trainer, prompts: list[Prompt]) -> list[str]:
+        model = trainer.accelerator.unwrap_model(trainer.model)
+        replies: list[str] = []
+        for at in range(0, len(prompts), self.batch):
+            some = prompts[at : at + self.batch]
+            with torch.inference_mode():
+                if self.generate is not None:
+                    found = list(self.generate(model, trainer.processing_class, some))
+                else:
+                    found = generated(model, trainer.processing_class, some, **self.generation)
+            if len(found) != len(some):
+                raise errors.Usage(
+                    f"generate=… gave {len(found)} replies to {len(some)} prompts", remedy="one for each"
+                )
+            replies += found
+        return replies
+
+
+def generated(model: Any, processing_class: Any, prompts: Sequence[Prompt], **generation: Any) -> list[str]:
+    """Replies of a model that generates, to texts or conversations."""
+    tokenizer = getattr(processing_class, "tokenizer", processing_class)
+    if tokenizer is None:
+        raise errors.Usage("the trainer has no tokenizer", remedy="Trainer(…, processing_class=tokenizer)")
+    texts = [
+        prompt
+        if isinstance(prompt, str)
+        else tokenizer.apply_chat_template(list(prompt), tokenize=False, add_generation_prompt=True)
+        for prompt in prompts
+    ]
+    templated = any(not isinstance(prompt, str) for prompt in prompts)  # whose template has the special tokens already
+    whole = bool(getattr(model.config, "is_encoder_decoder", False))
+    asked = tokenizer(
+        texts,
+        return_tensors="pt",
+        padding=True,
+        padding_side="right" if whole else "left",  # what is generated has to follow the prompt, not its padding
+        add_special_tokens=not templated,
+        return_token_type_ids=False,
+    ).to(model.device)
+    if tokenizer.pad_token_id is not None:
+        generation = {"pad_token_id": tokenizer.pad_token_id, **generation}
+    said = model.generate(**asked, **generation)
+    begins = 0 if whole else asked["input_ids"].shape[1]
+    found: list[str] = tokenizer.batch_decode(said[:, begins:], skip_special_tokens=True)
+    return found
+
+
+@contextmanager
+def _undisturbed(model: Any) -> Iterator[None]:
+    """The model in the mode of evaluation, and its mode and all random states as before afterwards."""
+    training = model.training
+    devices = [model.device] if model.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        model.eval()
+        try:
+            yield
+        finally:
+            model.train(training)
+
+
+class ReplyMetrics:
+    """`compute_metrics` of Seq2SeqTrainer: the score of what it has generated for its evaluation data.
+
+        args = Seq2SeqTrainingArguments(…, predict_with_generate=True)
+        metrics = ReplyMetrics(scorer, tokenizer, items=data["item"], args=args)
+        trainer = Seq2SeqTrainer(model, args, eval_dataset=data, compute_metrics=metrics, …)
+
+    `items` are the ids in the order of the evaluation data. `args` is looked through for what would bring the
+    predictions into another order. For models that repeat the prompt before the reply, `ScoreReplies` is right.
+    """
+
+    def __init__(
+        self,
+        scorer: Any,
+        processing_class: Any,
+        items: Sequence[str],
+        *,
+        args: Any = None,
+        name: Optional[str] = None,
+    ) -> None:
+        self.scorer = scorer
+        self.tokenizer = getattr(processing_class, "tokenizer", processing_class)
+        self.items = list(items)
+        self.name = name
+        self.last: Optional[ScoreOfAll] = None
+        self._replies: list[str] = []
+        if args is not None:
+            _require_generated_in_order(args)
+
+    def __call__(self, prediction: Any, compute_result: Optional[bool] = None) -> dict[str, float]:
+        """The metrics of all predictions; with `batch_eval_metrics`, of those of all batches when the last one came."""
+        self._replies += self._decoded(prediction.predictions)
+        if compute_result is False:
+            return {}
+        replies, self._replies = self._replies, []
+        replies = self._without_padding(replies)
+        metric = ScoreMetric(self.scorer)
+        if rank_and_ranks()[0] == 0:  # every rank has all predictions
+            metric.update(replies, items=self.items, positions=range(len(replies)))
+        self.last = metric.compute()
+        return _as_metrics(self.last, self.name or self.last.metric)
+
+    def _decoded(self, predictions: Any) -> list[str]:
+        ids = predictions[0] if isinstance(predictions, tuple) else predictions
+        if len(ids.shape) != 2:
+            raise errors.Usage(
+                f"predictions of shape {tuple(ids.shape)} are not generated tokens",
+                remedy="Seq2SeqTrainer with predict_with_generate=True, or ScoreReplies for another Trainer",
+            )
+        pad = self.tokenizer.pad_token_id
+        rows = [[int(token) if token >= 0 else pad for token in row] for row in ids]  # -100 fills up rows
+        found: list[str] = self.tokenizer.batch_decode(rows, skip_special_tokens=True)
+        return found
+
+    def _without_padding(self, replies: list[str]) -> list[str]:
+        """The replies to the data; on several ranks, the last batch is filled up with the first rows."""
+        extra = len(replies) - len(self.items)
+        if extra < 0 or (extra > 0 and rank_and_ranks()[1] == 1):
+            raise errors.Usage(
+                f"{len(replies)} predictions and {len(self.items)} items", remedy="items=… of the evaluation data"
+            )
+        return replies[: len(self.items)]
+
+
+def _require_generated_in_order(args: Any) -> None:
+    if not getattr(args, "predict_with_generate", False):
+        raise errors.Usage(
+            "these arguments have the Trainer predict tokens after the right ones, not generate replies",
+            remedy="Seq2SeqTrainingArguments(predict_with_generate=True)",
+        )
+    if getattr(args, "train_sampling_strategy", "") == "group_by_length" or getattr(args, "group_by_length", False):
+        raise errors.Usage(
+            "evaluation grouped by length has another order than the data", remedy="no grouping, or ScoreReplies"
+        )
+
+
+def _as_metrics(found: ScoreOfAll, name: str) -> dict[str, float]:
+    """Numbers as a Trainer logs them; NaN where there is no score."""
+    return {
+        name: math.nan if found.corpus is None else found.corpus,
+        f"{name}_mean": math.nan if found.mean is None else found.mean,
+        f"{name}_unscored": float(found.unscored + found.unavailable),
+    }

@@ -1,0 +1,88 @@
+"""A reward function for TRL: GRPOTrainer, RLOOTrainer and what else takes `reward_funcs`.
+
+TRL calls it with prompts, completions and the columns of the data set; one of them names the item of the reference
+set that each completion replies to. Where there is no reward it answers None. What TRL 1.x does with None, where no
+other reward function has a reward for that completion either: it is left out of its group's mean and deviation, and
+its advantage is 0, so that it moves nothing. Older releases took such a row's reward for 0, which is not a mask:
+with them, use `on_unavailable="raise"`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Callable, Optional
+
+from refaug_client import _errors as errors
+from refaug_client._rewards import Reward
+
+
+class RewardFunction:
+    """A `Reward` as TRL calls it.
+
+        reward = client.reward(reference_set=ID, metric="upsilon-bleu", on_unavailable="mask")
+        trainer = GRPOTrainer(model, reward_funcs=RewardFunction(reward), train_dataset=data, …)
+
+    `item` is the column with the items' ids; a row whose id is None gets None, for data of several tasks. `reply`
+    turns a completion into the text to be scored, where that is not what `reply_of` finds in it.
+    """
+
+    def __init__(self, reward: Reward, *, item: str = "item", reply: Optional[Callable[[Any], str]] = None) -> None:
+        if not isinstance(reward, Reward):
+            raise errors.Usage(f"a {type(reward).__name__} is no reward", remedy="client.reward(…)")
+        self.reward = reward
+        self.item = item
+        self.reply = reply_of if reply is None else reply
+        self.__name__ = str(reward.metric)  # what TRL calls it in its logs
+
+    def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[Optional[float]]:
+        """A reward for each completion; None where there is none."""
+        if self.item not in columns:
+            raise errors.Usage(
+                f"the data has no column {self.item!r}, only {', '.join(sorted(columns)) or 'none'}",
+                remedy="a column with the items' ids, and RewardFunction(…, item='its name')",
+            )
+        items = list(columns[self.item])
+        if len(items) != len(completions):
+            raise errors.Usage(f"{len(completions)} completions and {len(items)} items", remedy="one for each")
+        ours = [place for place, item in enumerate(items) if item is not None]
+        before = self.reward.counts
+        found = self.reward([self.reply(completions[at]) for at in ours], items=[items[at] for at in ours])
+        _logged(columns.get("log_metric"), self.reward.counts - before)
+        rewards: list[Optional[float]] = [None] * len(items)
+        for at, value in zip(ours, found):
+            rewards[at] = None if math.isnan(value) else value
+        return rewards
+
+    def __repr__(self) -> str:
+        return f"RewardFunction({self.reward!r}, item={self.item!r})"
+
+
+def reply_of(completion: Any) -> str:
+    """The text of a completion: itself, or what the assistant said last, without calls of tools and thoughts."""
+    if isinstance(completion, str):
+        return completion
+    if isinstance(completion, Sequence):
+        for message in reversed(completion):
+            if isinstance(message, dict) and message.get("role") == "assistant":
+                return _text_of(message.get("content"))
+        return ""
+    raise errors.Usage(
+        f"a completion that is a {type(completion).__name__}",
+        remedy="a text, or a list of messages with role and content",
+    )
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    if content is None:  # it called a tool, and said nothing
+        return ""
+    return "".join(part.get("text", "") for part in content if isinstance(part, dict) and part.get("type") == "text")
+
+
+def _logged(log_metric: Optional[Callable[[str, float], None]], counts: Any) -> None:
+    """What had no reward, into the trainer's own logs, where it takes metrics."""
+    if callable(log_metric):
+        log_metric("refaug/masked", float(counts.masked))
+        log_metric("refaug/unscored", float(counts.unscored))
