@@ -108,6 +108,8 @@ def scripted(
         return answers(asked)  # type: ignore[operator]
 
     class Handler(socketserver.StreamRequestHandler):
+        disable_nagle_algorithm = True  # an answer goes in two writes, and the second would wait for an ACK
+
         def handle(self) -> None:
             with found.changed:
                 found.connections += 1

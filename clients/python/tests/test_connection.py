@@ -1,29 +1,763 @@
-"""Calls over a connection: what is sent, what is tried again, what each failure becomes."""
+"""Calls over a connection, from threads and from asyncio: what is sent, what is tried again, what a failure becomes."""
 
 from __future__ import annotations
 
-from refaug_client._call import Call, as_json
-from refaug_client._connection import Connection
+import asyncio
+import gc
+import gzip
+import itertools
+import json
+import pickle
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Optional
+
+import httpx
+import pytest
+from scripted import DROP, Asked, Said, ok, page, problem, scripted
+
+from refaug_client import _errors as errors
+from refaug_client._call import Call, as_json, path
+from refaug_client._connection import AsyncConnection, Connection
+from refaug_client._retry import NO_RETRY, Retry
 from refaug_client._settings import Connecting
-from scripted import DROP, ok, page, problem, scripted
+
+AT_ONCE = Retry(first_s=0.0, most_s=0.0)
+NEVER = threading.Event()  # nobody sets it
+TIMED_OUT = {"timeout_s": 0.15, "retry": NO_RETRY}
+Ask = Callable[..., Any]
 
 
-def call() -> Call[dict[str, object]]:
+def health() -> Call[dict[str, Any]]:
     return Call("GET", "/healthz", as_json)
 
 
-def test_a_real_server_answers(url: str, sets: dict[str, str]) -> None:
-    connection = Connection(Connecting.of(url))
-    assert connection.send(call())["status"] == "ok"
-    assert sorted(sets) == ["test", "train", "validation"]
-    connection.close()
+def post(**more: Any) -> Call[dict[str, Any]]:
+    return Call("POST", "/v1/jobs", as_json, body={"kind": "x"}, **more)
 
 
-def test_what_passes_is_tried_again_until_it_is_answered() -> None:
+def from_threads(url: str, *calls: Call[Any], how: Optional[Mapping[str, Any]] = None, **settings: Any) -> list[Any]:
+    connection = Connection(Connecting.of(url, **{"retry": AT_ONCE, **settings}))
+    try:
+        return [connection.send(call, **(how or {})) for call in calls]
+    finally:
+        connection.close()
+
+
+def from_asyncio(url: str, *calls: Call[Any], how: Optional[Mapping[str, Any]] = None, **settings: Any) -> list[Any]:
+    async def all_of_them() -> list[Any]:
+        connection = AsyncConnection(Connecting.of(url, **{"retry": AT_ONCE, **settings}))
+        try:
+            return [await connection.send(call, **(how or {})) for call in calls]
+        finally:
+            await connection.close()
+
+    return asyncio.run(all_of_them())
+
+
+@pytest.fixture(params=[from_threads, from_asyncio], ids=["threads", "asyncio"])
+def ask(request: pytest.FixtureRequest) -> Ask:
+    """Sends calls and gives their answers, in one of the two ways."""
+    found: Ask = request.param
+    return found
+
+
+# ── what is sent ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_real_server_answers(ask: Ask, url: str) -> None:
+    found = ask(url, health())
+    assert found[0]["status"] == "ok"
+
+
+def test_many_calls_need_one_connection(ask: Ask) -> None:
+    with scripted([ok({"x": 1})]) as server:
+        assert ask(server.url, *[health()] * 20) == [{"x": 1}] * 20
+        assert (len(server.requests), server.connections) == (20, 1)
+
+
+def test_a_request_says_who_asks_and_what_for(ask: Ask) -> None:
+    call = Call(
+        "POST", path("v1", "logs", "a b/ä"), as_json, query={"after": "x&y", "most": 5, "all": True, "none": None}
+    )
+    with scripted([ok({})]) as server:
+        ask(server.url + "/under/", call, post(), key="k1", headers={"X-Team": "dialogue", "User-Agent": "mine"})
+        first, second = server.requests
+    assert (first.method, first.path) == ("POST", "/under/v1/logs/a%20b%2F%C3%A4?after=x%26y&most=5&all=true")
+    assert first.headers["authorization"] == second.headers["authorization"] == "Bearer k1"
+    assert (first.headers["x-team"], first.headers["user-agent"]) == ("dialogue", "mine")
+    assert first.body == b""
+    assert "content-type" not in first.headers
+    assert (second.headers["content-type"], second.body) == ("application/json", b'{"kind":"x"}')
+    assert first.headers["x-request-id"] != second.headers["x-request-id"]
+    assert "idempotency-key" not in second.headers
+    assert "x-timeout-s" not in second.headers
+
+
+def test_without_a_key_none_is_sent(ask: Ask) -> None:
+    with scripted([ok({})]) as server:
+        ask(server.url, health())
+        assert "authorization" not in server.requests[0].headers
+        assert server.requests[0].headers["user-agent"].startswith("refaug-client/")
+
+
+def test_every_try_of_a_call_has_its_idempotency_key_and_every_call_another(ask: Ask) -> None:
+    with scripted([DROP, problem(503, retry_after=0), ok({}), ok({})]) as server:
+        ask(server.url, post(repeatable=False, keyed=True), post(repeatable=False, keyed=True))
+        keys = [asked.headers["idempotency-key"] for asked in server.requests]
+    assert keys[0] == keys[1] == keys[2] != keys[3]
+
+
+def test_a_packed_answer_is_unpacked(ask: Ask) -> None:
+    packed = Said(200, gzip.compress(b'{"x": "' + b"a" * 10_000 + b'"}'), {"content-type": "application/json"})
+    packed.headers = {**packed.headers, "content-encoding": "gzip"}
+    with scripted([packed]) as server:
+        assert ask(server.url, health()) == [{"x": "a" * 10_000}]
+
+
+def test_an_answer_in_pieces_is_put_together(ask: Ask) -> None:
+    text = json.dumps({"x": "日本語" * 100}).encode()
+    pieces = [text[at : at + 7] for at in range(0, len(text), 7)]
+    with scripted([Said(200, headers={"content-type": "application/json"}, pieces=pieces)]) as server:
+        assert ask(server.url, health()) == [{"x": "日本語" * 100}]
+
+
+# ── what is tried again ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_passes_is_tried_again_until_it_is_answered(ask: Ask) -> None:
     answers = [problem(429, retry_after=0), page(502), DROP, problem(503, retry_after=0), page(200), ok({"x": 1})]
     with scripted(answers) as server:
-        connection = Connection(Connecting.of(server.url))
-        assert connection.send(call()) == {"x": 1}
+        assert ask(server.url, health()) == [{"x": 1}]
         names = [asked.headers["x-request-id"] for asked in server.requests]
-        assert [name.partition(".")[2] for name in names] == ["", "2", "3", "4", "5", "6"]
+    assert [name.partition(".")[2] for name in names] == ["", "2", "3", "4", "5", "6"]
+    assert len({name.partition(".")[0] for name in names}) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (DROP, errors.ConnectionLost),
+        (Said(200, b'{"x": 1}', {"content-type": "application/json"}, cut=4), errors.ConnectionLost),
+        (page(504), errors.BadAnswer),
+        (problem(503, "expired"), errors.Unavailable),
+    ],
+    ids=["dropped", "half", "page", "expired"],
+)
+def test_what_may_have_been_done_is_not_sent_twice(ask: Ask, answer: Any, kind: type[errors.RefaugError]) -> None:
+    with scripted([answer, ok({})]) as server:
+        with pytest.raises(kind) as caught:
+            ask(server.url, post(repeatable=False))
+        assert len(server.requests) == 1
+    assert caught.value.tries == 1
+    with scripted([answer, ok({"x": 2})]) as server:
+        assert ask(server.url, post(repeatable=False, keyed=True)) == [{"x": 2}]
+        assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("answer", [problem(429, retry_after=0), problem(503, "overloaded", retry_after=0)])
+def test_what_was_refused_is_sent_again_whatever_it_is(ask: Ask, answer: Any) -> None:
+    with scripted([answer, ok({"x": 3})]) as server:
+        assert ask(server.url, post(repeatable=False)) == [{"x": 3}]
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 410, 413, 422, 500, 501, 507])
+def test_a_refusal_for_good_is_raised_at_once(ask: Ask, status: int) -> None:
+    with scripted([problem(status, "some"), ok({})]) as server:
+        with pytest.raises(errors.Problem) as caught:
+            ask(server.url, health())
+        assert len(server.requests) == 1
+    assert (caught.value.status, caught.value.tries, caught.value.request_id) == (status, 1, "theirs")
+
+
+def test_an_error_says_how_often_it_was_tried_and_which_request_it_was(ask: Ask) -> None:
+    with scripted([page(502)]) as server:
+        with pytest.raises(errors.BadAnswer) as caught:
+            ask(server.url, health(), retry=Retry(tries=3, first_s=0.0))
+        last = server.requests[-1].headers["x-request-id"]
+        assert len(server.requests) == 3
+    assert (caught.value.tries, caught.value.request_id) == (3, last)
+    assert str(caught.value).endswith(f"(tried 3 times, request {last})")
+
+
+def test_a_long_wait_that_the_server_asks_for_is_not_slept_through(ask: Ask) -> None:
+    with scripted([problem(429, retry_after=3_600), ok({})]) as server:
+        with pytest.raises(errors.TooMany) as caught:
+            ask(server.url, health(), retry=Retry())
+        assert len(server.requests) == 1
+    assert caught.value.retry_after_s == 3_600
+    with scripted([problem(503, retry_after=5), ok({})]) as server:
+        with pytest.raises(errors.Unavailable):
+            ask(server.url, health(), retry=Retry(), how={"within_s": 1.0})
+        assert len(server.requests) == 1
+
+
+def test_a_request_that_is_still_answered_elsewhere_is_asked_for_again(ask: Ask) -> None:
+    with scripted([DROP, *[problem(409, "in_progress")] * 7, ok({"x": 9})]) as server:
+        assert ask(server.url, post(keyed=True), retry=Retry(tries=2, first_s=0.0, most_s=0.0)) == [{"x": 9}]
+        assert len({asked.headers["idempotency-key"] for asked in server.requests}) == 1
+
+
+# ── time ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_answer_that_does_not_come_is_given_up(ask: Ask) -> None:
+    said = r"GET /healthz within 0\.15 s"
+    with scripted([Said(200, b"{}", first=NEVER)]) as server, pytest.raises(errors.TimedOut, match=said):
+        ask(server.url, health(), **TIMED_OUT)
+
+
+def test_an_answer_that_comes_drop_by_drop_for_ever_is_given_up(ask: Ask) -> None:
+    class Endless(list[bytes]):
+        def __iter__(self) -> Any:
+            return itertools.repeat(b" ")
+
+    drops = Said(200, headers={"content-type": "application/json"}, pieces=Endless([b" "]))
+    with scripted([drops]) as server, pytest.raises(errors.TimedOut):
+        ask(server.url, health(), **TIMED_OUT)
+
+
+def test_an_answer_that_stops_in_the_middle_is_given_up(ask: Ask) -> None:
+    stuck = Said(200, headers={"content-type": "application/json"}, pieces=[b'{"x"', NEVER])  # type: ignore[list-item]
+    with scripted([stuck]) as server, pytest.raises(errors.TimedOut):
+        ask(server.url, health(), **TIMED_OUT)
+
+
+def test_the_whole_of_the_tries_has_an_end_too(ask: Ask) -> None:
+    with scripted([Said(200, b"{}", first=NEVER)]) as server:
+        with pytest.raises(errors.TimedOut):
+            ask(server.url, health(), how={"within_s": 0.7, "timeout_s": 0.1}, retry=Retry(tries=1_000, first_s=0.0))
+        server.until(2)
+        assert len(server.requests) <= 8
+        before = len(server.requests)
+        for over in (0, 0.0, -1.0):
+            with pytest.raises(errors.TimedOut, match="before it was sent"):
+                ask(server.url, health(), how={"within_s": over})
+        assert len(server.requests) == before
+
+
+def test_the_server_is_told_how_long_we_wait(ask: Ask) -> None:
+    with scripted([ok({})]) as server:
+        ask(server.url, post(timed=True), how={"timeout_s": 2.5})
+        ask(server.url, post(timed=True), how={"timeout_s": 30, "within_s": 7.0})
+        ask(server.url, post())
+        told = [asked.headers.get("x-timeout-s") for asked in server.requests]
+    assert told[0] == "2.500"
+    assert 6.0 < float(told[1] or 0) <= 7.0
+    assert told[2] is None
+
+
+def too_long(most: str) -> Said:
+    return problem(
+        400, "bad_request", errors=[{"item": None, "field": "header.x-timeout-s", "message": f"at most {most}"}]
+    )
+
+
+def test_a_server_that_gives_less_time_is_asked_for_what_it_gives(ask: Ask) -> None:
+    with scripted([too_long("60"), ok({"x": 1}), ok({"x": 2}), ok({"x": 3})]) as server:
+        calls = [post(timed=True), post(timed=True)]
+        assert ask(server.url, *calls, timeout_s=120, retry=NO_RETRY) == [{"x": 1}, {"x": 2}]
+        told = [asked.headers.get("x-timeout-s") for asked in server.requests]
+    assert told == ["120.000", None, None]  # without it, its own limit holds; and that is remembered
+    with scripted([too_long("ten"), ok({"x": 1}), ok({"x": 2})]) as server:
+        ask(server.url, post(timed=True), post(timed=True), timeout_s=5.0)
+        assert [asked.headers.get("x-timeout-s") for asked in server.requests] == ["5.000", None, None]
+    with scripted([too_long("60")]) as server:  # and it is not asked for ever
+        with pytest.raises(errors.BadInput):
+            ask(server.url, post(timed=True), timeout_s=120)
+        assert len(server.requests) == 2
+
+
+def test_a_real_server_that_gives_less_time_answers(ask: Ask, url: str, sets: dict[str, str]) -> None:
+    body = {"items": ["d0"], "replies": {"a": ["we like red boats"]}, "metrics": ["upsilon-bleu"], "return": "values"}
+    call = Call("POST", path("v1", "reference-sets", sets["train"], "scores"), as_json, body=body, timed=True)
+    long, short = ask(url, call, timeout_s=3_000)[0], ask(url, call)[0]
+    assert long["values"] == short["values"]
+
+
+@pytest.mark.parametrize("wrong", [0, -1.0, float("nan"), float("inf"), 1e12, "60", True])
+def test_times_that_make_no_sense_are_refused_before_anything_is_sent(ask: Ask, wrong: Any) -> None:
+    with scripted([ok({})]) as server:
+        with pytest.raises(errors.Usage, match="timeout_s"):
+            ask(server.url, health(), how={"timeout_s": wrong})
+        with pytest.raises(errors.Usage, match="timeout_s"):
+            ask(server.url, health(), timeout_s=wrong)
+        assert server.requests == []
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), "5", True])
+def test_ends_that_make_no_sense_are_refused(ask: Ask, wrong: Any) -> None:
+    with pytest.raises(errors.Usage, match="within_s"):
+        ask("http://127.0.0.1:9", health(), how={"within_s": wrong})
+
+
+# ── failures ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "said"),
+    [
+        (b"SSH-2.0-OpenSSH_9.2\r\n", errors.ConnectionLost, "ended before the answer"),
+        (b"220 mail\r\n250 ok\r\n\r\n", errors.BadAnswer, "no HTTP"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", errors.BadAnswer, "no HTTP"),
+        (b"HTTP/1.1 200 OK\r\nnonsense\r\n\r\n", errors.BadAnswer, "no HTTP"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nab", errors.ConnectionLost, "ended before the answer"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", errors.BadAnswer, "no HTTP"),
+        (b"", errors.ConnectionLost, "ended before the answer"),
+        (DROP, errors.ConnectionLost, "ended before the answer"),
+        (page(200), errors.BadAnswer, "is there a proxy between"),
+        (page(504), errors.BadAnswer, "is there a proxy between"),
+        (Said(200, b"not packed", {"content-encoding": "gzip"}), errors.BadAnswer, "cannot be unpacked"),
+        (Said(302, b"", {"location": "https://login.example/"}), errors.BadAnswer, "leads elsewhere"),
+        (Said(200, b'{"x": 1', {"content-type": "application/json"}), errors.BadAnswer, "not all of it"),
+        (Said(101, b"", {}), errors.BadAnswer, "no HTTP"),
+    ],
+)
+def test_every_broken_answer_is_an_error_of_ours(
+    ask: Ask, answer: Any, kind: type[errors.RefaugError], said: str
+) -> None:
+    with scripted([answer]) as server:
+        with pytest.raises(kind, match=said) as caught:
+            ask(server.url, health(), retry=NO_RETRY)
+        assert caught.value.request_id == server.requests[0].headers["x-request-id"]
+
+
+def test_a_broken_connection_is_not_used_again(ask: Ask) -> None:
+    half = Said(200, b'{"x": 1}', {"content-type": "application/json"}, cut=3)
+    with scripted([ok({"x": 0}), half, b"rubbish", ok({"x": 1}), ok({"x": 2})]) as server:
+        assert ask(server.url, health(), health(), health()) == [{"x": 0}, {"x": 1}, {"x": 2}]
+        assert server.connections == 3
+
+
+def test_nobody_there_is_said_with_the_address(ask: Ask) -> None:
+    with scripted([ok({})]) as server:
+        gone = server.url
+    with pytest.raises(errors.CannotConnect, match=f"nobody answers at {gone}.*is refaug serve running there"):
+        ask(gone, health(), retry=Retry(tries=3, first_s=0.0))
+
+
+def test_a_server_that_comes_back_on_its_port_is_found_again(ask: Ask) -> None:
+    with scripted([ok({"x": 1})]) as server:
+        url, port = server.url, int(server.url.rpartition(":")[2])
+        assert ask(url, health()) == [{"x": 1}]
+    tried = threading.Event()
+    back = list[Any]()
+
+    def later() -> None:
+        assert tried.wait(30)
+        with scripted([ok({"x": 2})], port=port) as again:
+            again.until(1)
+            back.append(again.requests[0].path)
+
+    def drawn() -> float:
+        tried.set()
+        return 0.05
+
+    thread = threading.Thread(target=later)
+    thread.start()
+    retry = Retry(tries=10_000, first_s=0.1, most_s=0.1, total_s=60.0, draw=drawn)
+    assert ask(url, health(), retry=retry) == [{"x": 2}]
+    thread.join()
+    assert back == ["/healthz"]
+
+
+def test_more_threads_than_connections_wait_for_one(ask: Ask) -> None:
+    hold = threading.Event()
+
+    def answer(asked: Asked) -> Any:
+        return Said(200, b"{}", {"content-type": "application/json"}, first=hold if asked.path == "/held" else None)
+
+    async def two_tasks(url: str) -> None:
+        connection = AsyncConnection(Connecting.of(url, connections=1, retry=NO_RETRY))
+        first = asyncio.ensure_future(connection.send(Call("GET", "/held", as_json)))
+        await asyncio.to_thread(server.until, 1)
+        with pytest.raises(errors.CannotConnect, match=r"all 1 connections were busy.*connections=…"):
+            await connection.send(health(), timeout_s=0.1)
+        hold.set()
+        assert await first == {}
+        await connection.close()
+
+    def two_threads(url: str) -> None:
+        connection = Connection(Connecting.of(url, connections=1, retry=NO_RETRY))
+        with ThreadPoolExecutor() as threads:
+            first = threads.submit(connection.send, Call("GET", "/held", as_json))
+            server.until(1)
+            with pytest.raises(errors.CannotConnect, match=r"all 1 connections were busy.*connections=…"):
+                connection.send(health(), timeout_s=0.1)
+            hold.set()
+            assert first.result() == {}
         connection.close()
+
+    with scripted(answer) as server:
+        if ask is from_threads:
+            two_threads(server.url)
+        else:
+            asyncio.run(two_tasks(server.url))
+
+
+def test_threads_share_connections_and_each_gets_its_own_answer() -> None:
+    with scripted(lambda asked: ok({"path": asked.path})) as server:
+        connection = Connection(Connecting.of(server.url, connections=4))
+
+        def one(number: int) -> str:
+            found: str = connection.send(Call("GET", f"/{number}", as_json))["path"]
+            return found
+
+        with ThreadPoolExecutor(8) as threads:
+            assert list(threads.map(one, range(400))) == [f"/{number}" for number in range(400)]
+        assert server.connections < 20  # now and then httpcore closes one that it could have used
+        connection.close()
+
+
+def test_tasks_share_connections_and_each_gets_its_own_answer() -> None:
+    async def all_of_them(url: str) -> list[str]:
+        connection = AsyncConnection(Connecting.of(url, connections=4))
+        found = await asyncio.gather(*[connection.send(Call("GET", f"/{number}", as_json)) for number in range(100)])
+        await connection.close()
+        return [one["path"] for one in found]
+
+    with scripted(lambda asked: ok({"path": asked.path})) as server:
+        assert asyncio.run(all_of_them(server.url)) == [f"/{number}" for number in range(100)]
+        assert server.connections < 20
+
+
+# ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_closing_wakes_a_thread_that_waits_for_an_answer() -> None:
+    with scripted([ok({}), Said(200, b"{}", first=NEVER)]) as server, ThreadPoolExecutor() as threads:
+        connection = Connection(Connecting.of(server.url))
+        connection.send(health())  # the one that waits is on a connection that was there before
+        waiting = threads.submit(connection.send, health())
+        server.until(2)
+        connection.close()
+        with pytest.raises(errors.ConnectionLost, match="the client was closed before the answer came"):
+            waiting.result(timeout=30)
+        connection.close()
+
+
+def test_closing_ends_a_pause() -> None:
+    begun = threading.Event()
+
+    def drawn() -> float:
+        begun.set()
+        return 1.0
+
+    with scripted([problem(503)]) as server, ThreadPoolExecutor() as threads:
+        connection = Connection(Connecting.of(server.url, retry=Retry(first_s=60.0, most_s=60.0, draw=drawn)))
+        waiting = threads.submit(connection.send, health())
+        assert begun.wait(30)
+        connection.close()
+        with pytest.raises(errors.Unavailable):
+            waiting.result(timeout=30)
+        assert len(server.requests) == 1
+
+
+def test_closing_ends_a_pause_of_a_task_and_its_request() -> None:
+    async def closed(url: str, reached: Callable[[], Any], kind: type[errors.RefaugError]) -> None:
+        connection = AsyncConnection(Connecting.of(url, retry=Retry(first_s=60.0, most_s=60.0, draw=drawn)))
+        waiting = asyncio.ensure_future(connection.send(health()))
+        await asyncio.to_thread(reached)
+        await connection.close()
+        with pytest.raises(kind):
+            await asyncio.wait_for(waiting, 30)
+        await connection.close()
+
+    begun = threading.Event()
+
+    def drawn() -> float:
+        begun.set()
+        return 1.0
+
+    with scripted([problem(503)]) as server:
+        asyncio.run(closed(server.url, lambda: begun.wait(30), errors.Unavailable))
+        assert len(server.requests) == 1
+    with scripted([Said(200, b"{}", first=NEVER)]) as server:
+        asyncio.run(closed(server.url, lambda: server.until(1), errors.RefaugError))
+
+
+def test_a_closed_connection_says_so() -> None:
+    connection = Connection(Connecting.of("http://127.0.0.1:9"))
+    connection.close()
+    connection.close()
+    with pytest.raises(errors.Usage, match="this client is closed; a new one"):
+        connection.send(health())
+    with pytest.raises(errors.Usage, match="this client is closed"), connection.stream(health()):
+        pass
+
+    async def tried() -> None:
+        other = AsyncConnection(Connecting.of("http://127.0.0.1:9"))
+        await other.close()
+        await other.close()
+        with pytest.raises(errors.Usage, match="this client is closed; a new one"):
+            await other.send(health())
+        with pytest.raises(errors.Usage, match="this client is closed"):
+            async with other.stream(health()):
+                pass
+
+    asyncio.run(tried())
+
+
+def test_a_part_of_a_connection_ends_alone() -> None:
+    with scripted([ok({"x": 1})]) as server:
+        connection = Connection(Connecting.of(server.url))
+        part = connection.part()
+        assert part.send(health()) == connection.send(health()) == {"x": 1}
+        assert server.connections == 1
+        part.close()
+        with pytest.raises(errors.Usage, match="closed"):
+            part.send(health())
+        assert connection.send(health()) == {"x": 1}
+        assert server.connections == 1
+        connection.close()
+
+
+def test_a_part_is_woken_when_the_whole_is_closed() -> None:
+    with scripted([Said(200, b"{}", first=NEVER)]) as server, ThreadPoolExecutor() as threads:
+        connection = Connection(Connecting.of(server.url, retry=NO_RETRY))
+        waiting = threads.submit(connection.part().send, health())
+        server.until(1)
+        connection.close()
+        with pytest.raises(errors.NoAnswer):
+            waiting.result(timeout=30)
+
+
+# ── streams ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def streamed(url: str, kind: Ask, **settings: Any) -> bytes:
+    """All of an answer, as it came."""
+    to = Connecting.of(url, **{"retry": AT_ONCE, **settings})
+    found = list[bytes]()
+
+    def threads() -> None:
+        connection = Connection(to)
+        try:
+            with connection.stream(health()) as response:
+                found.extend(response.iter_bytes())
+        finally:
+            connection.close()
+
+    async def tasks() -> None:
+        connection = AsyncConnection(to)
+        try:
+            async with connection.stream(health()) as response:
+                async for piece in response.aiter_bytes():
+                    found.append(piece)
+        finally:
+            await connection.close()
+
+    if kind is from_threads:
+        threads()
+    else:
+        asyncio.run(tasks())
+    return b"".join(found)
+
+
+def test_a_stream_is_tried_again_until_it_begins(ask: Ask) -> None:
+    whole = Said(200, headers={"content-type": "text/event-stream"}, pieces=[b"a", b"b", b"c"])
+    with scripted([DROP, page(502), problem(503, retry_after=0), whole]) as server:
+        assert streamed(server.url, ask) == b"abc"
+        assert len(server.requests) == 4
+
+
+def test_a_stream_that_ends_in_the_middle_is_an_error_and_is_not_begun_anew(ask: Ask) -> None:
+    half = Said(200, headers={"content-type": "text/event-stream"}, pieces=[b"a", b"b"], cut=2)
+    with scripted([half]) as server:
+        with pytest.raises(errors.ConnectionLost):
+            streamed(server.url, ask)
+        assert len(server.requests) == 1
+    stuck = Said(200, headers={"content-type": "text/event-stream"}, pieces=[b"a", NEVER])  # type: ignore[list-item]
+    with scripted([stuck]) as server, pytest.raises(errors.TimedOut):
+        streamed(server.url, ask, timeout_s=0.15)
+
+
+def test_a_stream_that_is_refused_is_an_error(ask: Ask) -> None:
+    with scripted([problem(404)]) as server, pytest.raises(errors.NotFound):
+        streamed(server.url, ask)
+
+
+def test_a_stream_may_take_longer_than_any_pause_in_it(ask: Ask) -> None:
+    pieces = [b"a", *[Slow(b".")] * 12, b"b"]
+    with scripted([Said(200, headers={"content-type": "text/plain"}, pieces=pieces)]) as server:
+        assert streamed(server.url, ask, timeout_s=1.0) == b"a" + b"." * 12 + b"b"
+
+
+class Slow(bytes):
+    """A piece that the server takes a tenth of a second to write."""
+
+    def __len__(self) -> int:
+        NEVER.wait(0.1)
+        return 1
+
+
+# ── settings ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_address_and_key_come_from_the_environment_where_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (Connecting.of().url, Connecting.of().key) == ("http://127.0.0.1:8000", None)
+    monkeypatch.setenv("REFAUG_URL", "https://scores.example/refaug/")
+    monkeypatch.setenv("REFAUG_KEY", "from-there")
+    assert (Connecting.of().url, Connecting.of().key) == ("https://scores.example/refaug", "from-there")
+    given = Connecting.of("http://other.example", key="mine")
+    assert (given.url, given.key) == ("http://other.example", "mine")
+    monkeypatch.setenv("REFAUG_URL", "")
+    assert Connecting.of().url == "http://127.0.0.1:8000"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost:8000",
+        "ftp://x",
+        "http://",
+        "http://[::1",
+        "http://x:99999",
+        "http://x:0",
+        "http://a b",
+        "http://x\n",
+        " http://x",
+        "http://x?y=1",
+        "http://x#y",
+        5,
+        b"http://x",
+    ],
+)
+def test_what_is_no_address_is_refused(url: Any) -> None:
+    with pytest.raises(errors.Usage):
+        Connecting.of(url)
+
+
+def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
+    for url in ("http://me:secret@x", "http://me:secret@x y", "://me:secret@x"):
+        with pytest.raises(errors.Usage, match="name or password") as caught:
+            Connecting.of(url)
+        assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"connections": 0}, "connections=0"),
+        ({"connections": 2.0}, "connections=2.0"),
+        ({"connections": True}, "connections=True"),
+        ({"verify": None}, "verify=NoneType"),
+        ({"retry": "often"}, "retry='often'"),
+        ({"headers": ["a"]}, "headers=list"),
+        ({"headers": {"a b": "x"}}, "'a b' is no name of a header"),
+        ({"headers": {5: "x"}}, "5 is no name of a header"),
+        ({"headers": {"a": "x\r\nb: y"}}, "the header a has characters"),
+        ({"headers": {"a": None}}, "the header a has characters"),
+        ({"headers": {"a": "ä"}}, "the header a has characters"),
+        ({"key": "two words"}, "the key has characters"),
+        ({"key": "line\n"}, "the key has characters"),
+        ({"key": "schlüssel"}, "the key has characters"),
+        ({"key": 5}, "the key has characters"),
+        ({"uds": ""}, "uds=''"),
+        ({"uds": 5}, "uds=5"),
+        ({"uds": "/" + "x" * 120}, "at most 107 bytes"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(errors.Usage, match=said):
+        Connecting.of("http://x", **wrong)
+
+
+def test_a_number_of_further_tries_is_enough_of_a_setting() -> None:
+    assert Connecting.of(retry=0).retry == Connecting.of(retry=False).retry == NO_RETRY
+    assert Connecting.of(retry=2).retry == Retry(tries=3)
+    assert Connecting.of(retry=True).retry == Connecting.of().retry == Retry()
+    assert Connecting.of(retry=Retry(first_s=1.0)).retry == Retry(first_s=1.0)
+
+
+def test_no_secret_is_shown() -> None:
+    to = Connecting.of("http://x", key="secret-1", headers={"cookie": "secret-2"})
+    assert "secret" not in repr(to)
+    for wrong in ({"key": "secret 1"}, {"headers": {"cookie": "secret\n"}}):
+        with pytest.raises(errors.Usage) as caught:
+            Connecting.of("http://x", **wrong)
+        assert "secret" not in str(caught.value)
+
+
+def test_certificates_that_are_not_there_are_said() -> None:
+    connection = Connection(Connecting.of("https://x", verify="/no/such/file"))
+    with pytest.raises(errors.Usage, match="/no/such/file"):
+        connection.send(health())
+
+
+# ── an httpx client of one's own ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_client_that_was_handed_in_is_used_and_stays_open() -> None:
+    asked = list[httpx.Request]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(200, json={"x": 1})
+
+    with httpx.Client(transport=httpx.MockTransport(answer), headers={"x-mine": "1"}) as http:
+        connection = Connection(Connecting.of("http://somewhere.example", key="k"), http)
+        assert connection.send(health()) == {"x": 1}
+        connection.close()
+        assert not http.is_closed
+        with pytest.raises(errors.Usage, match="closed"):
+            connection.send(health())
+    assert (str(asked[0].url), asked[0].headers["x-mine"]) == ("http://somewhere.example/healthz", "1")
+    assert asked[0].headers["authorization"] == "Bearer k"
+
+    async def tried() -> None:
+        async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as other:
+            asynchronous = AsyncConnection(Connecting.of("http://somewhere.example"), other)
+            assert await asynchronous.send(health()) == {"x": 1}
+            await asynchronous.close()
+            assert not other.is_closed
+
+    asyncio.run(tried())
+
+
+def test_a_client_that_was_handed_in_and_closed_is_said_to_be() -> None:
+    http = httpx.Client()
+    http.close()
+    with pytest.raises(errors.Usage, match="this client is closed"):
+        Connection(Connecting.of("http://127.0.0.1:9"), http).send(health())
+
+
+def test_a_client_that_follows_takes_the_key_nowhere_else() -> None:
+    with scripted([ok({})]) as elsewhere:
+        away = Said(307, b"", {"location": f"{elsewhere.url}/healthz"})
+        with scripted([away]) as server, httpx.Client(follow_redirects=True) as http:
+            connection = Connection(Connecting.of(server.url, key="k", retry=NO_RETRY), http)
+            with pytest.raises(errors.BadAnswer, match="leads elsewhere"):
+                connection.send(health())
+        assert elsewhere.requests == []
+
+
+def test_a_connection_travels_as_its_settings() -> None:
+    to = Connecting.of("http://x.example", key="k", retry=2, headers={"A": "b"}, timeout_s=5)
+    for made in (Connection(to), AsyncConnection(to)):
+        assert pickle.loads(pickle.dumps(made)).to == to
+    with httpx.Client() as http, pytest.raises(errors.Usage, match="cannot be pickled"):
+        pickle.dumps(Connection(to, http))
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # the loops end with connections of theirs that nobody closed
+def test_every_loop_has_connections_of_its_own() -> None:
+    with scripted([ok({"x": 1})]) as server:
+        made = [AsyncConnection(Connecting.of(server.url))]
+
+        async def twice() -> list[Any]:
+            return [await made[0].send(health()), await made[0].send(health())]
+
+        for _ in range(3):
+            assert asyncio.run(twice()) == [{"x": 1}] * 2
+        assert server.connections == 3
+
+        async def both() -> list[Any]:  # and two that run at once do not take them from each other
+            other = asyncio.to_thread(asyncio.run, twice())
+            return [await twice(), await other]
+
+        assert asyncio.run(both()) == [[{"x": 1}] * 2] * 2
+        assert server.connections == 5
+        asyncio.run(made.pop().close())
+    gc.collect()

@@ -221,7 +221,7 @@ class Connection:
 
     def __init__(self, to: Connecting, http: Optional[httpx.Client] = None) -> None:
         self.to = to
-        self._given = http
+        self.given = http
         self._http: Optional[httpx.Client] = http
         self._pid = os.getpid()
         self._lock = threading.Lock()
@@ -276,12 +276,14 @@ class Connection:
             raise
 
     @contextmanager
-    def stream(self, call: Call[Any], *, timeout_s: Optional[float] = None) -> Iterator[httpx.Response]:
+    def stream(
+        self, call: Call[Any], *, timeout_s: Optional[float] = None, within_s: Optional[float] = None
+    ) -> Iterator[httpx.Response]:
         """The answer as it comes, for what is too long to be held; tried again only until it begins.
 
-        `timeout_s` is for its beginning, and then for every pause in it.
+        `timeout_s` is for its beginning, and then for every pause in it; `within_s` for all tries of its beginning.
         """
-        sending = _Sending(self.to, self._known, call, timeout_s, whole=False)
+        sending = _Sending(self.to, self._known, call, timeout_s, within_s, whole=False)
         while True:
             try:
                 response = self._begun(sending)
@@ -317,7 +319,7 @@ class Connection:
         with self._lock:
             if self.closing.is_set():
                 raise _closed()
-            if self._given is not None:
+            if self.given is not None:
                 raise errors.Usage(
                     "an httpx client that was handed in cannot be used in a forked process",
                     remedy="make the client in the worker, or let it make its own connections",
@@ -344,7 +346,7 @@ class Connection:
         self.closing.set()
         with self._lock:
             http, self._http = self._http, None
-        if http is not None and http is not self._given and self._pid == os.getpid():
+        if http is not None and http is not self.given and self._pid == os.getpid():
             for one in list(self._sockets):
                 _shut(one)
             http.close()
@@ -367,7 +369,7 @@ class Connection:
         self._sockets = weakref.WeakSet()
 
     def __reduce__(self) -> Any:
-        return type(self), (_carried(self.to, self._given),)
+        return type(self), (_carried(self.to, self.given),)
 
 
 class AsyncConnection:
@@ -375,7 +377,7 @@ class AsyncConnection:
 
     def __init__(self, to: Connecting, http: Optional[httpx.AsyncClient] = None) -> None:
         self.to = to
-        self._given = http
+        self.given = http
         self._by_loop: weakref.WeakKeyDictionary[Any, httpx.AsyncClient] = weakref.WeakKeyDictionary()
         self._known = _Known()
         self._pauses: set[asyncio.Future[None]] = set()
@@ -425,12 +427,14 @@ class AsyncConnection:
             raise
 
     @asynccontextmanager
-    async def stream(self, call: Call[Any], *, timeout_s: Optional[float] = None) -> AsyncIterator[httpx.Response]:
+    async def stream(
+        self, call: Call[Any], *, timeout_s: Optional[float] = None, within_s: Optional[float] = None
+    ) -> AsyncIterator[httpx.Response]:
         """The answer as it comes, for what is too long to be held; tried again only until it begins.
 
-        `timeout_s` is for its beginning, and then for every pause in it.
+        `timeout_s` is for its beginning, and then for every pause in it; `within_s` for all tries of its beginning.
         """
-        sending = _Sending(self.to, self._known, call, timeout_s, whole=False)
+        sending = _Sending(self.to, self._known, call, timeout_s, within_s, whole=False)
         while True:
             try:
                 response = await self._begun(sending)
@@ -477,8 +481,8 @@ class AsyncConnection:
         loop = asyncio.get_running_loop()
         if self.closed:
             raise _closed()
-        if self._given is not None:
-            return self._given
+        if self.given is not None:
+            return self.given
         found = self._by_loop.get(loop)
         if found is None:
             found = self._by_loop[loop] = httpx.AsyncClient(
@@ -500,7 +504,7 @@ class AsyncConnection:
             await http.aclose()
 
     def __reduce__(self) -> Any:
-        return type(self), (_carried(self.to, self._given),)
+        return type(self), (_carried(self.to, self.given),)
 
 
 def _end(over: asyncio.Future[None]) -> None:

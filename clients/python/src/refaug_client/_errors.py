@@ -19,7 +19,7 @@ RefaugError
 │   │   └── Unavailable   503
 │   └── ServerFault       500, 501, 507: the server's fault
 ├── JobFailed             a job that was waited for ended in an error
-├── JobCancelled          … or was stopped
+│   └── JobCancelled      … or was stopped
 ├── WrongPurpose          a reward asked of a reference set that is there for testing
 ├── NoScore               a reply has no score, where one is needed
 ├── QueueFull             more replies wait for their scores than a scorer may hold
