@@ -2,22 +2,25 @@
 
     python examples/demo_service.py TABLE [--once] -- ITEMS [options of score_over_http.py]
 
-TABLE is what `refaug score` has printed; the table over HTTP has to be the same. Ctrl-C stops the service.
+TABLE is what `refaug score` has printed; the table over HTTP, through the client library, has to be the same. Ctrl-C
+stops the service.
 """  # noqa: INP001  a script
 
 from __future__ import annotations
 
+import io
+import json
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
+from refaug_client import Client
+from score_over_http import options, show
+
 READY_S = 180.0  # to open the index and the rater, and to compile
-HERE = Path(__file__).parent
 
 
 @contextmanager
@@ -38,17 +41,25 @@ def running(log: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
                 server.terminate()
 
 
-def wait_until_ready(server: subprocess.Popen[str], address: str, log: Path) -> None:
+def wait_until_ready(server: subprocess.Popen[str], refaug: Client, log: Path) -> None:
     """Until everything that requests need is open."""
     deadline = time.monotonic() + READY_S
     while time.monotonic() < deadline and server.poll() is None:
-        try:
-            with urllib.request.urlopen(f"{address}/readyz", timeout=READY_S):  # noqa: S310  the address of our server
-                return
-        except urllib.error.HTTPError as error:  # 503, with what is missing
-            error.close()
+        if refaug.ready():
+            return
         time.sleep(0.1)
     sys.exit(f"the service did not become ready; {log} says why")
+
+
+def table_of(refaug: Client, asked: list[str]) -> str:
+    """The table of `refaug score`, of scores that came over HTTP."""
+    given = vars(options().parse_args([refaug.url, *asked]))
+    _, items = given.pop("server"), given.pop("items")
+    lines = items.read_text("utf-8").splitlines()
+    scores = refaug.score([json.loads(line) for line in lines if line.strip()], batch=len(lines), **given)
+    with redirect_stdout(io.StringIO()) as printed:
+        show(scores.to_dict(), given["baseline"])
+    return printed.getvalue()
 
 
 def main(arguments: list[str]) -> int:
@@ -57,10 +68,10 @@ def main(arguments: list[str]) -> int:
     once, asked = more[:1] == ["--once"], more[more.index("--") + 1 :]
     log = Path(table).with_name("serve.log")
     with running(log) as (server, address):
-        wait_until_ready(server, address, log)
-        print(f"the service answers on {address}; the same test file, scored over HTTP:", flush=True)  # noqa: T201
-        command = [sys.executable, str(HERE / "score_over_http.py"), address, *asked]
-        shown = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout  # noqa: S603
+        with Client(address, timeout_s=600.0) as refaug:
+            wait_until_ready(server, refaug, log)
+            print(f"the service answers on {address}; the same test file, through refaug_client:", flush=True)  # noqa: T201
+            shown = table_of(refaug, asked)
         print(shown, end="", flush=True)  # noqa: T201
         if shown != Path(table).read_text("utf-8"):
             sys.exit(f"that is not the table that the command has printed: {table}")

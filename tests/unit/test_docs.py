@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import json
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refaug_client._cli import parser
 from typer.main import get_command
 
 from core import errors
@@ -34,7 +36,10 @@ from service.web.reference import api_reference
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "clients/python/README.md")),
+    *sorted(DOCS.rglob("*.md")),
+]
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _COMMANDS = (
     "ingest|log|tokenizer|demo-log|vectors|index|rater|ruber|sets|refs|export|import|score|meta|diagnose|reproduce|"
@@ -166,6 +171,7 @@ def test_commands_and_options_named_in_running_text_exist(path: Path) -> None:
     tree: Any = get_command(app)
     commands = dict(_commands(tree, ""))
     known = {option for command in commands.values() for parameter in command.params for option in _options(parameter)}
+    known |= of_the_client(parser())
     text = _INDENTED.sub("", _FENCE.sub("", path.read_text("utf-8")))
     unknown = []
     for span in re.findall(r"`([^`\n]+)`", text):
@@ -178,6 +184,15 @@ def test_commands_and_options_named_in_running_text_exist(path: Path) -> None:
         if words[0] == "refaug" or words[0].startswith("--"):
             unknown += [word for word in words if word.startswith("--") and word.split("=")[0] not in known | _OTHERS]
     assert unknown == []
+
+
+def of_the_client(parser: argparse.ArgumentParser) -> set[str]:
+    """The options of `refaug-client`, of all its commands."""
+    found = set(parser._option_string_actions)
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found = found.union(*(of_the_client(inner) for inner in action.choices.values()))
+    return found
 
 
 _OTHERS = {"--build-arg", "--data", "--sizes", "--help", "--paired-bs", "--paired-ar"}  # docker, benchmarks, sacrebleu

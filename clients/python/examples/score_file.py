@@ -1,0 +1,43 @@
+"""Score the systems of a test file, of any length, and say which differ from the first one by more than chance.
+
+python score_file.py items.jsonl upsilon-bleu chrf
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from refaug_client import Client
+
+
+def items_of(path: str) -> Iterator[dict[str, Any]]:
+    """The items of a file, one a line."""
+    with Path(path).open(encoding="utf-8") as file:
+        yield from (json.loads(line) for line in file if line.strip())
+
+
+def main(path: str, *metrics: str) -> None:
+    first, *_ = next(items_of(path))["replies"]
+    with Client() as refaug:
+        scores = refaug.score(items_of(path), metrics=metrics, draws=1000, baseline=first, progress=True)
+    for scored in scores:
+        print(scored.signature)
+        for name, system in scored.systems.items():
+            low, high = system.interval or (float("nan"), float("nan"))
+            print(f"  {name:<12} {system.corpus:.4f} [{low:.4f}, {high:.4f}] {compared(scored, name)}")
+
+
+def compared(scored: Any, name: str) -> str:
+    """How far a system is from the baseline, and whether that may be chance."""
+    found = (scored.comparisons or {}).get(name)
+    if found is None or found.difference is None:
+        return ""
+    return f"{found.difference:+.4f}, p = {found.p_randomisation:.3f}"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,199 @@
+"""The pages of the client do what they show, and name everything that there is."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import refaug_client
+from pages import ROOT, Block, Page, blocks, matches, module_of, require_names
+from refaug_client import Client, _cli, _client, _errors, _settings
+from servers import Served
+
+DOCS = ROOT / "docs"
+README = ROOT / "clients" / "python" / "README.md"
+PAGES = [README, DOCS / "sdk.md", DOCS / "sdk-reward.md", DOCS / "sdk-ci.md"]
+SDK = (DOCS / "sdk.md").read_text("utf-8")
+
+
+@pytest.fixture
+def home_of_the_pages(server: Served, tmp_path: Path) -> Path:
+    """A home that no server has yet, with what the server of the tests has published."""
+    home = tmp_path / "refaug-data"
+    for folder in ("indexes", "raters", "vectors", "logs"):
+        if (server.home / folder).exists():
+            shutil.copytree(server.home / folder, home / folder)
+    return home
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_of_the_page_does_what_it_shows(
+    page: Path, url: str, home_of_the_pages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Page(page, tmp_path, url).run().held >= 4
+    assert home_of_the_pages.exists()
+
+
+def test_the_section_of_the_main_page_does_what_it_shows(
+    url: str, sets: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFAUG_URL", url)
+    main = Page(ROOT / "README.md", tmp_path, url)
+    logged: list[tuple[int, list[float]]] = []
+    main.names |= {
+        "validation": sets["validation"],
+        "batches": range(3),
+        "model": None,
+        "prompts": None,
+        "ids": ["d0", "d1"],
+        "train": lambda model, batch: None,
+        "generate": lambda model, prompts: ["we like red boats", "no"],
+        "log": lambda tag, scores: logged.append((tag, scores)),
+    }
+    ours = [block for block in blocks(main.page) if block.language == "python" and not block.role]
+    assert len(ours) == 2
+    for block in ours:
+        main.do(block)
+    assert main.held == 1
+    assert [tag for tag, _ in logged] == list(range(len(logged)))
+    assert all(scores[0] > scores[1] for _, scores in logged)
+
+
+def test_the_first_score_takes_five_lines() -> None:
+    first = next(block for block in blocks(README) if block.language == "python")
+    lines = [line for line in first.text.splitlines() if line.strip()]
+    assert len(lines) <= 5
+    assert max(map(len, lines)) <= 120
+
+
+# ── what the runner of the pages itself holds ─────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("printed", "shown", "same"),
+    [
+        ("0.5", "0.5", True),
+        ("0.5123", "0.5…", True),
+        ("0.6", "0.5…", False),
+        ("a\nb\nc", "a\n…\nc", True),
+        ("a\nc", "a\n…\nc", True),
+        ("a\nb", "a", False),
+        ("a  \nb", "a\nb", True),
+        ("", "…", True),
+        ("a\nb", "…\n…", True),
+    ],
+)
+def test_an_ellipsis_stands_for_text_in_a_line_or_for_whole_lines(printed: str, shown: str, same: bool) -> None:
+    assert matches(printed, shown) is same
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("```python\nprint(1 + 1)  # 3\n```\n", "page.md, line 2: 2"),
+        ("```python\nif False:\n    print(1)  # 1\n```\n", "never printed"),
+        ("```python\nfor n in (1, 2):\n    print(n)  # 1\n```\n", "page.md, line 3: 2"),
+        ("```console\n$ echo one\ntwo\n```\n", "one"),
+        ("```console exits=1\n$ true\n```\n", "true"),
+        ("```python in=integrations\nfrom refaug_client.integrations.trl import Nothing\n```\n", "has no Nothing"),
+        ("```ruby\nputs 1\n```\n", "'ruby'"),
+    ],
+)
+def test_a_page_that_shows_what_is_not_so_fails(tmp_path: Path, text: str, wrong: str) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(text, "utf-8")
+    with pytest.raises(AssertionError, match=re.escape(wrong)):
+        Page(page, tmp_path, "http://127.0.0.1:1").run()
+
+
+# ── nothing is left out ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def reference() -> ModuleType:
+    return module_of(ROOT / "clients" / "python" / "reference.py")
+
+
+def test_the_reference_of_the_library_is_what_the_library_says() -> None:
+    assert (DOCS / "reference" / "client.md").read_text("utf-8") == reference().client_reference(), "make docs"
+
+
+def test_the_reference_has_everything_that_can_be_imported() -> None:
+    page = (DOCS / "reference" / "client.md").read_text("utf-8")
+    headings = {match[1] for match in re.finditer(r"^###+ (\w+)", page, re.MULTILINE)}
+    shown = {name for name in refaug_client.__all__ if inspect.isclass(getattr(refaug_client, name))}
+    assert {name for name in shown if not name.startswith("Async")} - headings == set()
+
+
+def test_the_reference_says_when_it_is_not_current(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main: Callable[[list[str]], int] = reference().main
+    path = tmp_path / "new" / "client.md"
+    assert [main(["--check", str(path)]), main([str(path)]), main(["--check", str(path)])] == [1, 0, 0]
+    path.write_text(path.read_text("utf-8").replace("Client", "Customer"), "utf-8")
+    assert main(["--check", str(path)]) == 1
+    assert capsys.readouterr().err == f"{path} is not what the library says: run make docs\n" * 2
+    assert [main([]), main(["--help"])] == [2, 2]
+
+
+def test_every_method_of_a_client_stands_on_the_page() -> None:
+    client = Client("http://127.0.0.1:8000")
+    missing = [name for name in public(type(client)) if not re.search(rf"\b{name}\b", SDK)]
+    for noun, value in vars(client).items():
+        if type(value).__module__ == _client.__name__:
+            row = re.search(rf"^\| .*`refaug\.{noun}`.*$", SDK, re.MULTILINE)
+            assert row is not None, noun
+            missing += [f"{noun}.{name}" for name in public(type(value)) if f"`{name}`" not in row[0]]
+    assert missing == []
+
+
+def public(kind: type) -> list[str]:
+    """Methods and properties for others."""
+    return [name for name in dir(kind) if not name.startswith("_")]
+
+
+def test_the_table_of_errors_has_every_error_with_what_it_is() -> None:
+    named = set(re.findall(r"`(\w+)`", "\n".join(line for line in SDK.splitlines() if line.startswith("| `"))))
+    named |= set(re.findall(r"`(\w+)`", SDK))
+    errors = {name for name, kind in vars(_errors).items() if inspect.isclass(kind) and issubclass(kind, Exception)}
+    assert errors - named - {"Later"} == set()
+
+
+def test_every_setting_of_the_environment_stands_on_the_page() -> None:
+    variables = {value for name, value in vars(_settings).items() if name.endswith("_VARIABLE")}
+    assert {name for name in variables if name not in SDK} == set()
+
+
+def commands() -> list[tuple[str, str]]:
+    """Every command line of ours that a page shows."""
+    return [
+        (page.name, re.split(r"\s(?:#|>|\|)", match[1])[0])
+        for page in [*PAGES, ROOT / "README.md", DOCS / "service.md"]
+        for block in blocks(page)
+        if block.language in ("sh", "console", "yaml")
+        for match in re.finditer(r"^(?:\$ |\s*- run: )?(refaug-client .*)$", block.text, re.MULTILINE)
+    ]
+
+
+@pytest.mark.parametrize(("page", "line"), commands(), ids=str)
+def test_every_command_that_is_shown_parses(page: str, line: str) -> None:
+    _, *arguments = shlex.split(line)
+    assert _cli.parser().parse_args(arguments).command == arguments[0]
+
+
+def test_commands_are_found_in_the_pages_at_all() -> None:
+    assert {command.split()[1] for _, command in commands()} == {"score", "references", "jobs", "ci"}
+
+
+def test_a_block_for_another_environment_imports_only_what_is_there() -> None:
+    shown = [block for page in PAGES for block in blocks(page) if block.role == "in"]
+    assert {block.name for block in shown} == {"integrations"}
+    for block in shown:
+        require_names(block)
+    with pytest.raises(AssertionError, match="no module"):
+        require_names(Block("python", "in", "", "from refaug_client.integrations.keras import Callback\n", 1))
