@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Callable, Literal, Optional, TypeVar, Union
@@ -12,14 +12,21 @@ import httpx
 
 from . import _calls as calls
 from . import _models as models
+from ._async_jobs import async_events, async_wait
+from ._async_large import AsyncStream, as_it_is, async_answered
+from ._batches import AT_ONCE, BATCH, ROWS, AsyncInput
 from ._call import Call
 from ._calls import SYSTEM
 from ._connection import AsyncConnection
 from ._extras import AsyncExtras
 from ._files import place_of, written_aside
+from ._gathered import EachRating, EachReference, EachScore, LargeRatings, LargeReferences, LargeScores, LargeSetScores
 from ._items import Dialogues, From, Items, Metrics, OnError, Purpose, Replies
+from ._progress import Progress
 from ._retry import Retry
+from ._scored import ScoredItem
 from ._settings import Connecting
+from ._sse import Event
 
 T = TypeVar("T")
 C = TypeVar("C", bound="AsyncClient")
@@ -86,15 +93,30 @@ class AsyncClient(AsyncExtras):
         rater: Optional[str] = None,
         settings: Optional[Mapping[str, Any]] = None,
         on_error: Optional[OnError] = None,
+        batch: int = BATCH,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
         timeout_s: Optional[float] = None,
     ) -> models.References:
         """Weighted references for items, each with where it comes from.
 
         found = await client.references([{"utterance": "Where do you buy tea?", "references": ["At the market."]}])
         found[0].references[0].text
+
+        More than `batch` items go in several requests, `at_once` at a time; what comes is as if it had been one.
+        `progress=True` shows how far it is, a function is called with how many are done and of how many.
         """
         call = calls.references(items, index=index, rater=rater, settings=settings, on_error=on_error)
-        return await self._connection.send(call, timeout_s=timeout_s)
+        return await async_answered(
+            self._connection,
+            call,
+            LargeReferences,
+            (call.body or {})["items"],
+            batch=batch,
+            at_once=at_once,
+            progress=progress,
+            timeout_s=timeout_s,
+        )
 
     async def score(
         self,
@@ -119,12 +141,18 @@ class AsyncClient(AsyncExtras):
         language: Optional[str] = None,
         on_error: Optional[OnError] = None,
         return_: Optional[Literal["scores", "stats"]] = None,
+        batch: int = BATCH,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
         timeout_s: Optional[float] = None,
     ) -> models.Scores:
         """Scores of replies: of those in the items, or of `replies`, one for each item (of one system, or by system).
 
         scores = await client.score(items, replies=["In the shop next door.", "At noon."], metric="upsilon-bleu")
         scores.corpus, scores.replies, scores.signature
+
+        More than `batch` items go in several requests, `at_once` at a time; what comes is as if it had been one.
+        `progress=True` shows how far it is, a function is called with how many are done and of how many.
         """
         call = calls.score(
             items,
@@ -148,7 +176,16 @@ class AsyncClient(AsyncExtras):
             on_error=on_error,
             return_=return_,
         )
-        return await self._connection.send(call, timeout_s=timeout_s)
+        return await async_answered(
+            self._connection,
+            call,
+            LargeScores,
+            (call.body or {})["items"],
+            batch=batch,
+            at_once=at_once,
+            progress=progress,
+            timeout_s=timeout_s,
+        )
 
     async def combine(
         self,
@@ -174,15 +211,146 @@ class AsyncClient(AsyncExtras):
         rater: Optional[str] = None,
         combine: Optional[str] = None,
         calibrated: bool = False,
+        batch: int = BATCH,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
         timeout_s: Optional[float] = None,
     ) -> models.Ratings:
         """What a rater thinks of candidates, from -1 to 1.
 
         pair = {"utterance": "Where do you buy tea?", "golds": ["At the market."], "candidates": ["In the shop."]}
         (await client.rate([pair])).ratings
+
+        More than `batch` pairs go in several requests, `at_once` at a time; what comes is as if it had been one.
+        `progress=True` shows how far it is, a function is called with how many are done and of how many.
         """
         call = calls.rate(pairs, rater=rater, combine=combine, calibrated=calibrated)
-        return await self._connection.send(call, timeout_s=timeout_s)
+        return await async_answered(
+            self._connection,
+            call,
+            LargeRatings,
+            (call.body or {})["pairs"],
+            batch=batch,
+            at_once=at_once,
+            progress=progress,
+            timeout_s=timeout_s,
+        )
+
+    # ── one by one ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def references_iter(
+        self,
+        items: AsyncInput[Any],
+        *,
+        index: Optional[str] = None,
+        rater: Optional[str] = None,
+        settings: Optional[Mapping[str, Any]] = None,
+        on_error: Optional[OnError] = None,
+        batch: int = BATCH,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
+        timeout_s: Optional[float] = None,
+    ) -> AsyncStream[models.ReferencedItem]:
+        """Items with their references as they come, in the order of the input, which may have no end.
+
+        The input is read while the results are: at most `at_once` + 1 batches ahead of them. Leaving the loop ends the
+        sending; an error comes after all that came before it.
+
+        async for item in client.references_iter(json.loads(line) for line in open("items.jsonl")):
+            print(item.id, len(item.references))
+        """
+        call = calls.references([], index=index, rater=rater, settings=settings, on_error=on_error)
+        return AsyncStream(
+            self._connection,
+            EachReference(call),
+            items,
+            models.ReferencedItem.of,
+            batch=batch,
+            at_once=at_once,
+            progress=progress,
+            timeout_s=timeout_s,
+        )
+
+    def score_iter(
+        self,
+        items: AsyncInput[Any],
+        *,
+        metric: Optional[str] = None,
+        metrics: Metrics = None,
+        references: Optional[From] = None,
+        index: Optional[str] = None,
+        rater: Optional[str] = None,
+        ruber: Optional[str] = None,
+        sample: Optional[str] = None,
+        settings: Optional[Mapping[str, Any]] = None,
+        explain: bool = False,
+        percent: bool = False,
+        language: Optional[str] = None,
+        on_error: Optional[OnError] = None,
+        batch: int = BATCH,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
+        timeout_s: Optional[float] = None,
+    ) -> AsyncStream[ScoredItem]:
+        """The scores of each item's replies as they come, as `references_iter` gives references; no corpus score.
+
+        A metric that looks at all items at once, such as cider, cannot be had so.
+
+        async for item in client.score_iter(items, metric="upsilon-bleu"):
+            print(item.id, item.score)
+        """
+        call = calls.score(
+            [],
+            metric=metric,
+            metrics=metrics,
+            references=references,
+            index=index,
+            rater=rater,
+            ruber=ruber,
+            sample=sample,
+            settings=settings,
+            explain=explain,
+            percent=percent,
+            language=language,
+            on_error=on_error,
+        )
+        return AsyncStream(
+            self._connection,
+            EachScore(call),
+            items,
+            ScoredItem.of,
+            batch=batch,
+            at_once=at_once,
+            progress=progress,
+            timeout_s=timeout_s,
+        )
+
+    def rate_iter(
+        self,
+        pairs: AsyncInput[Any],
+        *,
+        rater: Optional[str] = None,
+        combine: Optional[str] = None,
+        calibrated: bool = False,
+        batch: int = BATCH,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
+        timeout_s: Optional[float] = None,
+    ) -> AsyncStream[list[float]]:
+        """For each pair the ratings of its candidates as they come, as `references_iter` gives references."""
+        call = calls.rate([], rater=rater, combine=combine, calibrated=calibrated)
+        return AsyncStream(
+            self._connection,
+            EachRating(call),
+            pairs,
+            as_it_is,
+            batch=batch,
+            at_once=at_once,
+            progress=progress,
+            timeout_s=timeout_s,
+        )
+
+    # ── the server ────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def metrics(self, *, timeout_s: Optional[float] = None) -> models.Rows[models.MetricInfo]:
         """The metrics that can be asked for: what each needs, its range, its parameters."""
@@ -347,6 +515,9 @@ class AsyncSets(_AsyncNoun):
         language: Optional[str] = None,
         on_error: Optional[OnError] = None,
         return_: Optional[Literal["scores", "values", "stats"]] = None,
+        batch: int = ROWS,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
         timeout_s: Optional[float] = None,
     ) -> models.Scores:
         """Scores of replies to items of a set, by their ids; an id may come several times.
@@ -355,6 +526,9 @@ class AsyncSets(_AsyncNoun):
 
         scores = await client.sets.score(frozen.id, ["At the market.", "In the shop."], items=["d1", "d1"])
         scores.replies
+
+        More than `batch` `items` go in several requests, `at_once` at a time; what comes is as if it had been one.
+        `progress=True` shows how far it is, a function is called with how many are done and of how many.
         """
         call = calls.score_set(
             id,
@@ -373,7 +547,16 @@ class AsyncSets(_AsyncNoun):
             on_error=on_error,
             return_=return_,
         )
-        return await self._send(call, timeout_s)
+        return await async_answered(
+            self._connection,
+            call,
+            LargeSetScores,
+            (call.body or {}).get("items"),
+            batch=batch,
+            at_once=at_once,
+            progress=progress,
+            timeout_s=timeout_s,
+        )
 
     async def download(
         self,
@@ -525,6 +708,38 @@ class AsyncJobs(_AsyncNoun):
     async def cancel(self, id: str, *, timeout_s: Optional[float] = None) -> models.Job:  # noqa: A002
         """Tell a job to stop; what it had finished is kept for the next one."""
         return await self._send(calls.cancel_job(id), timeout_s)
+
+    async def wait(
+        self,
+        id: str,  # noqa: A002
+        *,
+        progress: Progress = None,
+        timeout_s: Optional[float] = None,
+    ) -> models.Job:
+        """The job when it is done; JobFailed or JobCancelled, with the job, where it ends otherwise.
+
+        `timeout_s` is for all of it (TimedOut; the job goes on); without it there is no end but the job's. A server
+        that is begun anew meanwhile does not matter. `progress=True` shows stage and share.
+
+        job = await client.jobs.wait(job.id, progress=True)
+        """
+        return await async_wait(self._connection, id, progress=progress, timeout_s=timeout_s)
+
+    def events(
+        self,
+        id: str,  # noqa: A002
+        *,
+        after: int = 0,
+        timeout_s: Optional[float] = None,
+    ) -> AsyncGenerator[Event, None]:
+        """What happens to a job, as it happens: all that did since the event `after`, and then what comes.
+
+        It ends with the job. A connection that is lost is made again, and no event is missed or comes twice.
+
+        async for event in client.jobs.events(job.id):
+            print(event.at, event.kind, event.stage, event.share)
+        """
+        return async_events(self._connection, id, after, timeout_s=timeout_s)
 
 
 class AsyncSchedules(_AsyncNoun):

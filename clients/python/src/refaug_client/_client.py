@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Callable, Literal, Optional, TypeVar, Union
@@ -12,14 +12,21 @@ import httpx
 
 from . import _calls as calls
 from . import _models as models
+from ._batches import AT_ONCE, BATCH, ROWS, Input
 from ._call import Call
 from ._calls import SYSTEM
 from ._connection import Connection
 from ._extras import Extras
 from ._files import place_of, written_aside
+from ._gathered import EachRating, EachReference, EachScore, LargeRatings, LargeReferences, LargeScores, LargeSetScores
 from ._items import Dialogues, From, Items, Metrics, OnError, Purpose, Replies
+from ._jobs import events, wait
+from ._large import Stream, answered, as_it_is
+from ._progress import Progress
 from ._retry import Retry
+from ._scored import ScoredItem
 from ._settings import Connecting
+from ._sse import Event
 
 T = TypeVar("T")
 C = TypeVar("C", bound="Client")
@@ -86,15 +93,30 @@ class Client(Extras):
         rater: Optional[str] = None,
         settings: Optional[Mapping[str, Any]] = None,
         on_error: Optional[OnError] = None,
+        batch: int = BATCH,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
         timeout_s: Optional[float] = None,
     ) -> models.References:
         """Weighted references for items, each with where it comes from.
 
         found = client.references([{"utterance": "Where do you buy tea?", "references": ["At the market."]}])
         found[0].references[0].text
+
+        More than `batch` items go in several requests, `at_once` at a time; what comes is as if it had been one.
+        `progress=True` shows how far it is, a function is called with how many are done and of how many.
         """
         call = calls.references(items, index=index, rater=rater, settings=settings, on_error=on_error)
-        return self._connection.send(call, timeout_s=timeout_s)
+        return answered(
+            self._connection,
+            call,
+            LargeReferences,
+            (call.body or {})["items"],
+            batch=batch,
+            at_once=at_once,
+            progress=progress,
+            timeout_s=timeout_s,
+        )
 
     def score(
         self,
@@ -119,12 +141,18 @@ class Client(Extras):
         language: Optional[str] = None,
         on_error: Optional[OnError] = None,
         return_: Optional[Literal["scores", "stats"]] = None,
+        batch: int = BATCH,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
         timeout_s: Optional[float] = None,
     ) -> models.Scores:
         """Scores of replies: of those in the items, or of `replies`, one for each item (of one system, or by system).
 
         scores = client.score(items, replies=["In the shop next door.", "At noon."], metric="upsilon-bleu")
         scores.corpus, scores.replies, scores.signature
+
+        More than `batch` items go in several requests, `at_once` at a time; what comes is as if it had been one.
+        `progress=True` shows how far it is, a function is called with how many are done and of how many.
         """
         call = calls.score(
             items,
@@ -148,7 +176,16 @@ class Client(Extras):
             on_error=on_error,
             return_=return_,
         )
-        return self._connection.send(call, timeout_s=timeout_s)
+        return answered(
+            self._connection,
+            call,
+            LargeScores,
+            (call.body or {})["items"],
+            batch=batch,
+            at_once=at_once,
+            progress=progress,
+            timeout_s=timeout_s,
+        )
 
     def combine(
         self,
@@ -174,15 +211,146 @@ class Client(Extras):
         rater: Optional[str] = None,
         combine: Optional[str] = None,
         calibrated: bool = False,
+        batch: int = BATCH,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
         timeout_s: Optional[float] = None,
     ) -> models.Ratings:
         """What a rater thinks of candidates, from -1 to 1.
 
         pair = {"utterance": "Where do you buy tea?", "golds": ["At the market."], "candidates": ["In the shop."]}
         (client.rate([pair])).ratings
+
+        More than `batch` pairs go in several requests, `at_once` at a time; what comes is as if it had been one.
+        `progress=True` shows how far it is, a function is called with how many are done and of how many.
         """
         call = calls.rate(pairs, rater=rater, combine=combine, calibrated=calibrated)
-        return self._connection.send(call, timeout_s=timeout_s)
+        return answered(
+            self._connection,
+            call,
+            LargeRatings,
+            (call.body or {})["pairs"],
+            batch=batch,
+            at_once=at_once,
+            progress=progress,
+            timeout_s=timeout_s,
+        )
+
+    # ── one by one ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def references_iter(
+        self,
+        items: Input[Any],
+        *,
+        index: Optional[str] = None,
+        rater: Optional[str] = None,
+        settings: Optional[Mapping[str, Any]] = None,
+        on_error: Optional[OnError] = None,
+        batch: int = BATCH,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
+        timeout_s: Optional[float] = None,
+    ) -> Stream[models.ReferencedItem]:
+        """Items with their references as they come, in the order of the input, which may have no end.
+
+        The input is read while the results are: at most `at_once` + 1 batches ahead of them. Leaving the loop ends the
+        sending; an error comes after all that came before it.
+
+        for item in client.references_iter(json.loads(line) for line in open("items.jsonl")):
+            print(item.id, len(item.references))
+        """
+        call = calls.references([], index=index, rater=rater, settings=settings, on_error=on_error)
+        return Stream(
+            self._connection,
+            EachReference(call),
+            items,
+            models.ReferencedItem.of,
+            batch=batch,
+            at_once=at_once,
+            progress=progress,
+            timeout_s=timeout_s,
+        )
+
+    def score_iter(
+        self,
+        items: Input[Any],
+        *,
+        metric: Optional[str] = None,
+        metrics: Metrics = None,
+        references: Optional[From] = None,
+        index: Optional[str] = None,
+        rater: Optional[str] = None,
+        ruber: Optional[str] = None,
+        sample: Optional[str] = None,
+        settings: Optional[Mapping[str, Any]] = None,
+        explain: bool = False,
+        percent: bool = False,
+        language: Optional[str] = None,
+        on_error: Optional[OnError] = None,
+        batch: int = BATCH,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
+        timeout_s: Optional[float] = None,
+    ) -> Stream[ScoredItem]:
+        """The scores of each item's replies as they come, as `references_iter` gives references; no corpus score.
+
+        A metric that looks at all items at once, such as cider, cannot be had so.
+
+        for item in client.score_iter(items, metric="upsilon-bleu"):
+            print(item.id, item.score)
+        """
+        call = calls.score(
+            [],
+            metric=metric,
+            metrics=metrics,
+            references=references,
+            index=index,
+            rater=rater,
+            ruber=ruber,
+            sample=sample,
+            settings=settings,
+            explain=explain,
+            percent=percent,
+            language=language,
+            on_error=on_error,
+        )
+        return Stream(
+            self._connection,
+            EachScore(call),
+            items,
+            ScoredItem.of,
+            batch=batch,
+            at_once=at_once,
+            progress=progress,
+            timeout_s=timeout_s,
+        )
+
+    def rate_iter(
+        self,
+        pairs: Input[Any],
+        *,
+        rater: Optional[str] = None,
+        combine: Optional[str] = None,
+        calibrated: bool = False,
+        batch: int = BATCH,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
+        timeout_s: Optional[float] = None,
+    ) -> Stream[list[float]]:
+        """For each pair the ratings of its candidates as they come, as `references_iter` gives references."""
+        call = calls.rate([], rater=rater, combine=combine, calibrated=calibrated)
+        return Stream(
+            self._connection,
+            EachRating(call),
+            pairs,
+            as_it_is,
+            batch=batch,
+            at_once=at_once,
+            progress=progress,
+            timeout_s=timeout_s,
+        )
+
+    # ── the server ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def metrics(self, *, timeout_s: Optional[float] = None) -> models.Rows[models.MetricInfo]:
         """The metrics that can be asked for: what each needs, its range, its parameters."""
@@ -347,6 +515,9 @@ class Sets(_Noun):
         language: Optional[str] = None,
         on_error: Optional[OnError] = None,
         return_: Optional[Literal["scores", "values", "stats"]] = None,
+        batch: int = ROWS,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
         timeout_s: Optional[float] = None,
     ) -> models.Scores:
         """Scores of replies to items of a set, by their ids; an id may come several times.
@@ -355,6 +526,9 @@ class Sets(_Noun):
 
         scores = client.sets.score(frozen.id, ["At the market.", "In the shop."], items=["d1", "d1"])
         scores.replies
+
+        More than `batch` `items` go in several requests, `at_once` at a time; what comes is as if it had been one.
+        `progress=True` shows how far it is, a function is called with how many are done and of how many.
         """
         call = calls.score_set(
             id,
@@ -373,7 +547,16 @@ class Sets(_Noun):
             on_error=on_error,
             return_=return_,
         )
-        return self._send(call, timeout_s)
+        return answered(
+            self._connection,
+            call,
+            LargeSetScores,
+            (call.body or {}).get("items"),
+            batch=batch,
+            at_once=at_once,
+            progress=progress,
+            timeout_s=timeout_s,
+        )
 
     def download(
         self,
@@ -525,6 +708,38 @@ class Jobs(_Noun):
     def cancel(self, id: str, *, timeout_s: Optional[float] = None) -> models.Job:  # noqa: A002
         """Tell a job to stop; what it had finished is kept for the next one."""
         return self._send(calls.cancel_job(id), timeout_s)
+
+    def wait(
+        self,
+        id: str,  # noqa: A002
+        *,
+        progress: Progress = None,
+        timeout_s: Optional[float] = None,
+    ) -> models.Job:
+        """The job when it is done; JobFailed or JobCancelled, with the job, where it ends otherwise.
+
+        `timeout_s` is for all of it (TimedOut; the job goes on); without it there is no end but the job's. A server
+        that is begun anew meanwhile does not matter. `progress=True` shows stage and share.
+
+        job = client.jobs.wait(job.id, progress=True)
+        """
+        return wait(self._connection, id, progress=progress, timeout_s=timeout_s)
+
+    def events(
+        self,
+        id: str,  # noqa: A002
+        *,
+        after: int = 0,
+        timeout_s: Optional[float] = None,
+    ) -> Generator[Event, None]:
+        """What happens to a job, as it happens: all that did since the event `after`, and then what comes.
+
+        It ends with the job. A connection that is lost is made again, and no event is missed or comes twice.
+
+        for event in client.jobs.events(job.id):
+            print(event.at, event.kind, event.stage, event.share)
+        """
+        return events(self._connection, id, after, timeout_s=timeout_s)
 
 
 class Schedules(_Noun):
