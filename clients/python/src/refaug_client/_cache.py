@@ -42,9 +42,8 @@ def space(*parts: object) -> bytes:
 
 def key_of(space: bytes, item: str, reply: str) -> bytes:
     """Names one score in it."""
-    named = item.encode("utf-8")
-    what = b"%b%d:%b%b" % (space, len(named), named, reply.encode("utf-8"))
-    return blake2b(what, digest_size=_KEY_BYTES).digest()
+    what = f"{len(item)}:{item}{reply}".encode()
+    return blake2b(what, digest_size=_KEY_BYTES, key=space).digest()
 
 
 class Cache(Protocol):

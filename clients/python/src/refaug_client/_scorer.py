@@ -167,11 +167,13 @@ class Scorer:
             if listed:
                 self._uncollected[pending._number] = pending
             self._unfinished[pending._number] = pending
-            self._settle(((pending, place) for place, text in enumerate(texts) if text is None), None, "no-reply")
+            if None in texts:
+                nothing = (((pending, place), None) for place, text in enumerate(texts) if text is None)
+                self._settle(nothing, "no-reply")
             if has_room:
                 self._enqueue(pending)
             elif on_full == "drop":
-                self._settle(((pending, place) for place in range(len(ids))), None, "dropped")
+                self._settle((((pending, place), None) for place in range(len(ids))), "dropped")
             else:
                 self._expire(pending)
         return pending
@@ -282,23 +284,24 @@ class Scorer:
 
     # ── what became of replies (with the lock held) ───────────────────────────────────────────────────────────────
 
-    def _settle(self, places: Iterable[Place], score: Optional[float], source: Source) -> None:
-        """Give these their outcome; whatever has one keeps it."""
-        for pending, place in places:
+    def _settle(self, outcomes: Iterable[tuple[Place, Optional[float]]], source: Source) -> None:
+        """Give replies their outcome; whatever has one keeps it."""
+        settled = scored = 0
+        for (pending, place), score in outcomes:
             if pending._sources[place] is None:
                 pending._sources[place], pending._scores[place] = source, score
                 pending._missing -= 1
-                self._waiting -= 1
-                self._count(source, score)
+                settled += 1
+                scored += score is not None
                 if pending._missing == 0:
                     self._finish(pending)
-
-    def _count(self, source: Source, score: Optional[float]) -> None:
+        self._waiting -= settled
         if source in ("server", "cache", "no-reply"):
-            self._tally["unscored" if score is None else "scored"] += 1
-            self._tally["from_cache"] += source == "cache"
+            self._tally["scored"] += scored
+            self._tally["unscored"] += settled - scored
+            self._tally["from_cache"] += settled if source == "cache" else 0
         else:
-            self._tally[source] += 1
+            self._tally[source] += settled
 
     def _finish(self, pending: Pending) -> None:
         self._unfinished.pop(pending._number, None)
@@ -317,7 +320,7 @@ class Scorer:
         for pending, place in places:
             if pending._sources[place] is None and pending._error is None:
                 pending._error = error
-            self._settle([(pending, place)], None, "failed")
+            self._settle([((pending, place), None)], "failed")
 
     def _unanswered(self, wanted: Mapping[Text, Sequence[Place]], error: errors.RefaugError) -> None:
         """Nobody scored these in time: they are what `on_unavailable` says."""
@@ -327,7 +330,8 @@ class Scorer:
             return
         last = self._last.get(item for item, _ in wanted) if self.on_unavailable == "last" else {}
         for (item, _), places in wanted.items():
-            self._settle(places, last.get(item), "last" if item in last else "skipped")
+            score = last.get(item)
+            self._settle([(place, score) for place in places], "last" if item in last else "skipped")
 
     def _expire(self, pending: Pending) -> None:
         wanted = _wanted(pending, range(len(pending)))
@@ -417,25 +421,23 @@ class Scorer:
         except errors.RefaugError as error:
             self._refused(wanted, error)
             return True
-        known = self._known(wanted, facts) if facts is not None else {}
-        missing = {text: places for text, places in wanted.items() if text not in known}
-        answers = self._asked(missing, deadline, facts) if missing else []
+        keys = {} if facts is None else self._keys(wanted, facts)
+        known = {} if self._cache is None else self._cache.get(keys.values())
+        found = {text: known[key] for text, key in keys.items() if key in known} if known else {}
+        missing = {text: places for text, places in wanted.items() if text not in found} if found else wanted
+        answers = self._asked(missing, deadline, facts, keys) if missing else []
         if answers is None:
             return False
         with self._lock:
             if facts is not None:
-                self._give(wanted, known, facts, "cache")
+                self._give(wanted, found, facts, "cache")
             for scores, facts in answers:
                 self._give(wanted, scores, facts, "server")
         return True
 
-    def _known(self, wanted: Iterable[Text], facts: Facts) -> dict[Text, Optional[float]]:
-        """Those of the cache."""
-        if self._cache is None:
-            return {}
-        keys = {text: key_of(facts.space, *text) for text in wanted}
-        found = self._cache.get(keys.values())
-        return {text: found[key] for text, key in keys.items() if key in found}
+    def _keys(self, texts: Iterable[Text], facts: Facts) -> dict[Text, bytes]:
+        """What scores are called in the cache."""
+        return {} if self._cache is None else {text: key_of(facts.space, *text) for text in texts}
 
     def _give(
         self,
@@ -444,16 +446,20 @@ class Scorer:
         facts: Facts,
         source: Source,
     ) -> None:
-        for text, score in scores.items():
-            for pending, _ in wanted[text]:
-                if facts.signature not in pending._signatures:
-                    pending._signatures.append(facts.signature)
-            self._settle(wanted[text], score, source)
+        outcomes = [(place, score) for text, score in scores.items() for place in wanted[text]]
+        for pending in {place[0] for place, _ in outcomes}:
+            if facts.signature not in pending._signatures:
+                pending._signatures.append(facts.signature)
+        self._settle(outcomes, source)
         if self.on_unavailable == "last":
             self._last.put({item: score for (item, _), score in scores.items() if score is not None})
 
     def _asked(
-        self, missing: dict[Text, list[Place]], deadline: Optional[float], facts: Optional[Facts]
+        self,
+        missing: dict[Text, list[Place]],
+        deadline: Optional[float],
+        facts: Optional[Facts],
+        keys: Mapping[Text, bytes],
     ) -> Optional[list[tuple[Mapping[Text, Optional[float]], Facts]]]:
         """What the server says of them; what it refuses is settled here. None: it scores by another signature now."""
         waiting = deque([missing])
@@ -472,15 +478,26 @@ class Scorer:
                 return None
             facts = answer.facts
             scores = dict(zip(asked, answer.values))
-            for place, unknown in answer.unknown.items():
-                text = list(asked)[place]
-                del scores[text]
-                with self._lock:
-                    self._fail(asked[text], unknown)
+            if answer.unknown:
+                self._unknown(asked, scores, answer.unknown)
             if self._cache is not None:
-                self._cache.put({key_of(facts.space, *text): score for text, score in scores.items()})
+                keys = keys or self._keys(missing, facts)
+                self._cache.put({keys[text]: score for text, score in scores.items()})
             given.append((scores, facts))
         return given
+
+    def _unknown(
+        self,
+        asked: Mapping[Text, Sequence[Place]],
+        scores: dict[Text, Optional[float]],
+        unknown: Mapping[int, errors.RefaugError],
+    ) -> None:
+        """Items that the set does not have: their replies fail, and no others."""
+        texts = list(asked)
+        with self._lock:
+            for place, error in unknown.items():
+                scores.pop(texts[place], None)
+                self._fail(asked[texts[place]], error)
 
     def _send(self, texts: Sequence[Text], deadline: Optional[float]) -> Answered:
         """One request; while the server is known to be away, none, unless an error is what is wanted."""
@@ -553,20 +570,15 @@ class Scorer:
 
     def _without_halves(self, wanted: dict[Text, list[Place]]) -> dict[Text, list[Place]]:
         """Without texts that cannot be sent at all: half a surrogate pair is no character."""
-        good = {}
-        for text, places in wanted.items():
-            try:
-                for one in text:
-                    if not one.isascii():
-                        one.encode("utf-8")
-                good[text] = places
-            except UnicodeEncodeError as error:
-                failed = errors.Usage(
-                    f"half a surrogate pair in a text: {error}", remedy="text that can be written as UTF-8"
-                )
-                with self._lock:
-                    self._fail(places, failed)
-        return good
+        if _is_sound("".join(map("".join, wanted))):
+            return wanted
+        sound = {text: places for text, places in wanted.items() if _is_sound(text[0]) and _is_sound(text[1])}
+        error = errors.Usage("half a surrogate pair in a text", remedy="text that can be written as UTF-8")
+        with self._lock:
+            for text, places in wanted.items():
+                if text not in sound:
+                    self._fail(places, error)
+        return sound
 
     def _sent_again(self) -> None:
         with self._lock:
@@ -797,6 +809,14 @@ def _wanted(pending: Pending, places: Iterable[int]) -> dict[Text, list[Place]]:
             if pending._sources[place] is None:
                 wanted.setdefault((items[place], replies[place] or ""), []).append((pending, place))
     return wanted
+
+
+def _is_sound(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _latest(deadlines: Iterable[Optional[float]]) -> Optional[float]:

@@ -66,7 +66,8 @@ class Answered:
         (one,) = body["scores"]
         found = one["systems"][SYSTEM]
         values = found["values"]
-        if len(values) != count or not all(_is_score(value) for value in values) or not _is_score(found["corpus"]):
+        numbers = [value for value in (*values, found["corpus"]) if value is not None]
+        if len(values) != count or not set(map(type, numbers)) <= {float, int} or not all(map(math.isfinite, numbers)):
             raise ValueError(f"{count} finite numbers or nulls are expected in values")
         settings = [asking.get(key) for key in ("metrics", "language", "percent")]
         which, signature, full = str(body["set"]["id"]), str(one["signature"]), str(one["signature_full"])
@@ -83,10 +84,6 @@ class Answered:
         """BadInput for items that the set does not have."""
         for error in self.unknown.values():
             raise error
-
-
-def _is_score(value: object) -> bool:
-    return value is None or (type(value) in (float, int) and math.isfinite(value))  # type: ignore[arg-type]
 
 
 def require_known(problems: Sequence[Mapping[str, Any]]) -> None:
@@ -116,12 +113,14 @@ def checked(replies: Iterable[Optional[str]], items: Iterable[str]) -> tuple[lis
     texts, ids = list(replies), list(items)
     if len(texts) != len(ids):
         raise errors.Usage(f"{len(texts):,} replies and {len(ids):,} items", remedy="one item for each reply")
-    for place, text in enumerate(texts):
-        if not isinstance(text, str) and text is not None:
-            raise errors.Usage(f"replies[{place}] is a {type(text).__name__}", remedy="a text, or None for no reply")
-    for place, one in enumerate(ids):
-        if not isinstance(one, str):
-            raise errors.Usage(f"items[{place}] is a {type(one).__name__}", remedy="the item's id as a text: str(…)")
+    if not set(map(type, texts)) <= {str, type(None)}:
+        for place, text in enumerate(texts):
+            if not isinstance(text, str) and text is not None:
+                raise errors.Usage(f"replies[{place}] is a {type(text).__name__}", remedy="a text, or None")
+    if not set(map(type, ids)) <= {str}:
+        for place, one in enumerate(ids):
+            if not isinstance(one, str):
+                raise errors.Usage(f"items[{place}] is a {type(one).__name__}", remedy="the item's id as text: str(…)")
     return texts, ids
 
 
