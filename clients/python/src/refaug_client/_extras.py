@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Literal, Optional, TypeVar, Union
 from weakref import WeakSet
 
 from . import _errors as errors
@@ -112,7 +112,7 @@ class Extras:
             cache_entries=cache_entries,
             cache_mib=cache_mib,
             exit_wait_s=exit_wait_s,
-            http=self._connection._given,  # noqa: SLF001
+            http=self._connection.given,
         )
         self._scorers = self._scorers or WeakSet()
         self._scorers.add(made)
@@ -127,7 +127,7 @@ class Extras:
         *,
         reference_set: str,
         metric: str = "upsilon-bleu",
-        on_unavailable: str = "raise",
+        on_unavailable: Literal["raise", "mask"] = "raise",
         override_purpose: bool = False,
         **scorer: Any,
     ) -> Reward:
@@ -221,7 +221,7 @@ class AsyncExtras:
         replies may wait; `on_full` is what submit does with more. `batch`: how many go in one request at most, and
         `at_once` how many requests. `purpose`: what the set has to be for. `close()` waits `exit_wait_s` for the rest.
         """
-        if self._connection._given is not None:  # noqa: SLF001
+        if self._connection.given is not None:
             raise errors.Usage(
                 "a scorer has threads of its own, which cannot use an httpx client of asyncio that was handed in",
                 remedy="a client that makes its own connections, or Client(http=httpx.Client(…)).scorer(…)",
