@@ -3,7 +3,7 @@
 A batch is what `statistics_of` gives, here and in `service.set_scoring`:
 
     {"stats": [{"signature_full": …, "references": …, "columns": […],
-                "systems": {"model": {"items": ["d1", "d7"], "rows": [[…], null],
+                "systems": {"model": {"items": ["d1", "d7"], "rows": [[…], null], "scores": [0.4, null],
                                       "problems": [{"row": 1, "problem": "no_reply", "message": …}]}}}],
      "data": …, "set": {"id": …, "places": [0, 6]}}
 

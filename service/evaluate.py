@@ -50,11 +50,12 @@ def evaluate(
     provenance: Mapping[str, str] | None = None,
     details: Mapping[str, str] | None = None,
     progress: Progress | None = None,
+    is_part: bool = False,
 ) -> Evaluation:
     """Score every system of a test file under every metric.
 
     `provenance` and `details` go into the signatures of metrics that look at weighted references, as they are: what
-    retrieval and rating have to say.
+    retrieval and rating have to say. A part of a test file (`is_part`) may have replies that have no score at all.
     """
     settings, progress = settings or ScoreSettings(), progress or Silent()
     good, bad = split(items)
@@ -67,7 +68,7 @@ def evaluate(
         found = _ScoredSystems.of(metric, good, systems, progress)
         nothing += [why] if (why := found.table.why_nothing()) else []
         scores.append(found.scores(settings, signature_of(found.metric, provenance, details)))
-    if len(nothing) == len(metrics):
+    if len(nothing) == len(metrics) and not is_part:
         raise BadInput(nothing[0])
     weighted = any(metric.info.uses is Uses.WEIGHTED for metric in metrics)
     evidence = {item.id: evidence_of(item) for item in good} if weighted else {}

@@ -112,7 +112,7 @@ class SystemScore:
         return {"values": [reply.score for reply in self.replies]} if form is ReplyForm.VALUES else {}
 
     def as_statistics(self) -> dict[str, Any]:
-        """The sums of every reply, to be added elsewhere; null, and a problem, where there is no score."""
+        """The sums of every reply, to be added elsewhere, and its score; null, and a problem, where there is none."""
         problems = [
             {"row": row, "problem": reply.problem.code, "message": reply.problem.message}
             for row, reply in enumerate(self.replies)
@@ -122,7 +122,12 @@ class SystemScore:
             None if reply.problem is not None else row
             for reply, row in zip(self.replies, self.statistics.tolist(), strict=True)
         ]
-        return {"items": [reply.id for reply in self.replies], "rows": rows, "problems": problems}
+        return {
+            "items": [reply.id for reply in self.replies],
+            "rows": rows,
+            "scores": [reply.score for reply in self.replies],
+            "problems": problems,
+        }
 
 
 def bounds(estimate: Estimate) -> list[float] | None:

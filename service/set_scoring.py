@@ -132,7 +132,7 @@ def statistics_of(
     settings = settings or ScoreSettings(draws=0, parts=False)
     if settings.draws or settings.explain:
         raise Usage("sums have neither intervals nor explanations", remedy="no draws, and explain left out")
-    found = evaluate_set(held, request, metrics, settings, language=language, on_error=on_error)
+    found = evaluate_set(held, request, metrics, settings, language=language, on_error=on_error, is_part=True)
     places = [place if place >= 0 else None for place in _Asked.of(held, request).places.tolist()]
     return {**found.as_statistics(), "set": {**held.as_json(), "places": places}}
 
@@ -146,8 +146,12 @@ def evaluate_set(
     language: str | None = None,
     percent: bool = False,
     on_error: OnError = "fail",
+    is_part: bool = False,
 ) -> Evaluation:
-    """Score replies to items of a set, in the order sent; intervals draw those items again, not the whole set."""
+    """Score replies to items of a set, in the order sent; intervals draw those items again, not the whole set.
+
+    Of replies that are only some of those that are meant (`is_part`), none may have a score.
+    """
     asked, ready = _Asked.of(held, request), held.metrics(metrics, language)
     for one in ready if percent else ():
         require_share(one.metric)
@@ -156,7 +160,7 @@ def evaluate_set(
     require_baseline(settings.baseline, asked.systems)
     tables = [one.table(asked) for one in ready]
     nothing = [why for one in tables if (why := one.why_nothing())]
-    if len(nothing) == len(tables) and on_error == "fail":
+    if len(nothing) == len(tables) and on_error == "fail" and not is_part:
         raise BadInput(nothing[0])
     scores = tuple(one.scores(held, asked, table, settings) for one, table in zip(ready, tables, strict=True))
     is_weighted = any(one.metric.info.uses is Uses.WEIGHTED for one in ready)

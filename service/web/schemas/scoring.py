@@ -160,6 +160,7 @@ class SystemSumsOut(BaseModel):
 
     items: list[str] = Field(description="of each row, the item's id")
     rows: list[list[float | None] | None] = Field(description="of each reply its sums; null where it has no score")
+    scores: list[float | None] = Field(description="of each reply its score, which needs no other batch; null: none")
     problems: list[dict[str, Any]] = Field(description="why a row has none: its number, a code, and words")
 
 

@@ -215,6 +215,20 @@ def test_an_item_comes_once() -> None:
         combine([stats(ITEMS[:5], ["bleu"]), stats(ITEMS[4:], ["bleu"])])
 
 
+def test_a_batch_may_have_no_score_at_all_where_others_have() -> None:
+    """The last batch is often a small one; everything at once would say no more of it than that it is unscored."""
+    blank = [replace(item, pair=replace(item.pair, references=())) for item in ITEMS[4:6]]
+    whole = evaluate([*ITEMS[:4], *blank], [build("bleu")], PLAIN).as_json()["scores"][0]
+    last = orjson.loads(orjson.dumps(statistics_of(evaluate(blank, [build("bleu")], PLAIN, is_part=True))))
+    assert [one["scores"] for one in sheet(last)["systems"].values()] == [[None, None], [None, None]]
+    found = combine([stats(ITEMS[:4], ["bleu"]), last], PLAIN)["scores"][0]["systems"]
+    for name, system in whole["systems"].items():
+        assert found[name] == {key: value for key, value in system.items() if key != "replies"}
+        assert found[name]["unscored_by_reason"]["no_gold"] == 2
+    with pytest.raises(BadInput, match="no reply has a score by bleu"):
+        evaluate(blank, [build("bleu")], PLAIN)
+
+
 def test_nothing_scored_in_any_batch_is_an_error_as_it_is_at_once() -> None:
     batch = stats(ITEMS[:2], ["bleu"])
     for one in sheet(batch)["systems"].values():

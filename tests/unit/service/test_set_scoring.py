@@ -502,16 +502,19 @@ def test_statistics_are_the_sums_of_every_reply_with_places(held: HeldSet) -> No
     assert found["set"] == {"id": held.manifest.id, "purpose": "train", "items": COUNT, "places": [9, 2, None, 2]}
     (one,) = found["stats"]
     expected = rows_by_hand("multi-bleu", ids[:2], replies["a"][:2])
+    scored = score_set(held, SetRequest(items=ids, replies=replies), ["multi-bleu"], PLAIN, on_error="report")
+    scores = [reply["score"] for reply in scored["scores"][0]["systems"]["a"]["replies"]]
+    assert [score is None for score in scores] == [False, False, True, True]
     assert one["systems"]["a"] == {
         "items": ids,
         "rows": [*expected.tolist(), None, None],
+        "scores": scores,
         "problems": [
             {"row": 2, "problem": "unknown_item", "message": "the set has no item of this id"},
             {"row": 3, "problem": "no_reply", "message": "the system has no reply to this item"},
         ],
     }
     assert one["columns"] == list(build("multi-bleu").columns)
-    scored = score_set(held, SetRequest(items=ids, replies=replies), ["multi-bleu"], PLAIN, on_error="report")
     for key in ("metric", "signature", "signature_full", "references", "corpus_from", "higher_is_better"):
         assert one[key] == scored["scores"][0][key]
     with pytest.raises(Usage, match="sums have neither intervals nor explanations"):
