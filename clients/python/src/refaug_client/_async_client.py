@@ -449,12 +449,17 @@ class AsyncSets(_AsyncNoun):
         rater: Optional[str] = None,
         settings: Optional[Mapping[str, Any]] = None,
         on_error: Optional[OnError] = None,
+        progress: Progress = None,
+        wait_s: Optional[float] = None,
         timeout_s: Optional[float] = None,
-    ) -> Union[models.FrozenSet, models.Job]:
+    ) -> models.FrozenSet:
         """Freeze items with their references: found (`references="find"`), or as they are given (`"given"`).
 
         frozen = await client.sets.freeze(items, purpose="validation")
         await client.sets.score(frozen.id, replies)
+
+        What a set is called follows from what is in it: the same items frozen again are the same set, and `new` is
+        false. More items than the server freezes at once are frozen by a job, which is waited for, `wait_s` at most.
         """
         call = calls.freeze_set(
             items,
@@ -465,7 +470,12 @@ class AsyncSets(_AsyncNoun):
             settings=settings,
             on_error=on_error,
         )
-        return await self._send(call, timeout_s)
+        made = await self._send(call, timeout_s)
+        if isinstance(made, models.FrozenSet):
+            return made
+        job = await async_wait(self._connection, made.id, progress=progress, timeout_s=wait_s)
+        found = await self.get(calls.set_of(job), timeout_s=timeout_s)
+        return calls.frozen_by(job, made, found)
 
     async def derive(
         self,

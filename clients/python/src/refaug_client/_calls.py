@@ -11,7 +11,7 @@ from typing import Any, Callable, Literal, Optional, TypeVar, Union
 
 from . import _models as models
 from ._call import Answer, Call, _problem, path
-from ._errors import Usage
+from ._errors import BadAnswer, Usage
 from ._items import Dialogues, From, Items, Metrics, OnError, Purpose, Replies
 
 M = TypeVar("M", bound=models.Model)
@@ -246,6 +246,27 @@ def _frozen_or_job(answer: Answer) -> Union[models.FrozenSet, models.Job]:
     return models.Job.of(found) if answer.status == 202 else models.FrozenSet.of(found)
 
 
+def set_of(job: models.Job) -> str:
+    """The id of the set that a job has frozen."""
+    found = (job.result or {}).get("set")
+    if not isinstance(found, str):
+        raise BadAnswer(f"job {job.id} is done, and its result names no set: {models.short(job.result)}")
+    return found
+
+
+def frozen_by(job: models.Job, queued: models.Job, found: models.ReferenceSet) -> models.FrozenSet:
+    """The set that a job has frozen, with what was said when it was queued and when it was done."""
+    result = job.result or {}
+    return models.FrozenSet.of(
+        {
+            **found.to_dict(),
+            "new": result.get("new") is True,
+            "problems": [*queued.more.get("problems", []), *result.get("problems", [])],
+            "warnings": list(queued.more.get("warnings", [])),
+        }
+    )
+
+
 def derive_set(
     id: str,  # noqa: A002  the wire's name
     *,
@@ -426,7 +447,7 @@ def cancel_job(id: str) -> Call[models.Job]:  # noqa: A002
     return Call("DELETE", path("v1", "jobs", id), as_model(models.Job))
 
 
-def follow_job(id: str, *, after: Optional[int] = None) -> Call[bytes]:  # noqa: A002
+def follow_job(id: str, *, after: int = 0) -> Call[bytes]:  # noqa: A002
     """GET /v1/jobs/{id}/events: to be streamed."""
     headers = {"Accept": "text/event-stream"}
     where = path("v1", "jobs", id, "events")

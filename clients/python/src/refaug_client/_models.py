@@ -39,7 +39,7 @@ class Model:
     def of(cls: type[M], wire: Any) -> M:  # noqa: PYI019  Self is of 3.11
         """The object that an answer describes; TypeError or KeyError where it does not."""
         if not isinstance(wire, dict):
-            raise TypeError(f"{cls.__name__}: an object, and not {_kind(wire)}")
+            raise _Wrong(f"{cls.__name__}: an object, and not {_kind(wire)}")
         values: dict[str, Any] = {"_wire": wire}
         for name, key, read, default in _plan(cls):
             if key in wire:
@@ -98,7 +98,7 @@ def _plan(cls: type) -> list[_Field]:
                 _reader(hints[one.name]),
                 one.default_factory if one.default_factory is not MISSING else one.default,
             )
-            for one in fields(cls)  # type: ignore[arg-type]  # every model is a dataclass
+            for one in fields(cls)
         ]
     return found
 
@@ -591,8 +591,9 @@ def _corpus_rows(scores: MetricScores) -> Iterator[dict[str, Any]]:
 
 def _reply_rows(scores: MetricScores) -> Iterator[dict[str, Any]]:
     for name, system in scores.systems.items():
-        details = system.details or [None] * len(system.replies)
-        for place, (score, detail) in enumerate(zip(system.replies, details)):
+        replies = system.replies
+        details: Sequence[Optional[ReplyScore]] = system.details or [None] * len(replies)
+        for place, (score, detail) in enumerate(zip(replies, details)):
             yield {
                 "metric": scores.metric,
                 "system": name,
