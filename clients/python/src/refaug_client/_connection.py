@@ -7,6 +7,7 @@ begins with connections of its own, and one that is pickled takes along how to c
 from __future__ import annotations
 
 import asyncio
+import atexit
 import math
 import os
 import platform
@@ -564,5 +565,11 @@ def _after_fork() -> None:
         connection.forked()
 
 
+def _at_exit() -> None:
+    for connection in list(_ALIVE):
+        connection.close()
+
+
+atexit.register(_at_exit)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
