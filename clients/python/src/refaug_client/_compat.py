@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ._connection import AsyncConnection, Connection
 
 _ASK_S = 5.0
-_NO_ROUTE = ("Not Found", "Method Not Allowed")  # what the server says of a path or method that it does not have
 _UNKNOWN = re.compile(r"extra inputs are not permitted|input should be |input tag .* found using", re.IGNORECASE)
 
 
@@ -36,13 +35,13 @@ def may_be_old(error: errors.RefaugError) -> bool:
         return error.complete and error.status is not None and error.status < 300
     if not isinstance(error, (errors.NotFound, errors.BadInput)):
         return False
-    if error.status in (404, 405):
-        return error.message in _NO_ROUTE
+    if error.code in ("unknown_path", "method_not_allowed"):
+        return True
     said = [error.message, *(str(one.get("message")) for one in error.errors)]
     return error.status == 422 and any(_UNKNOWN.search(one) for one in said)
 
 
-def is_older(server: str, client: str = VERSION) -> bool:
+def is_older(server: str, client: str) -> bool:
     """Whether the server is of an earlier minor version; only the first two numbers count, and both must be there."""
     theirs, ours = _release(server), _release(client)
     return theirs is not None and ours is not None and theirs < ours
@@ -75,7 +74,7 @@ def require_current(error: errors.RefaugError, call: Call[Any], connection: Conn
             server = connection.send(HEALTH, timeout_s=_ASK_S, within_s=_ASK_S)
         except errors.RefaugError:  # then nothing is known of it, and the first error is the one to tell
             return
-        if is_older(server):
+        if is_older(server, VERSION):
             raise _old(error, server) from error
 
 
@@ -86,5 +85,5 @@ async def async_require_current(error: errors.RefaugError, call: Call[Any], conn
             server = await connection.send(HEALTH, timeout_s=_ASK_S, within_s=_ASK_S)
         except errors.RefaugError:
             return
-        if is_older(server):
+        if is_older(server, VERSION):
             raise _old(error, server) from error

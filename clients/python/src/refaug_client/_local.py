@@ -126,9 +126,7 @@ class Starting:
             raise errors.Usage(f"options={options!r} is one text", remedy=f"a list: options={options.split()!r}")
         command = (server,) if isinstance(server, str) else None if server is None else tuple(server)
         if command is not None and (not command or not all(isinstance(part, str) and part for part in command)):
-            raise errors.Usage(
-                f"server={server!r} is no command", remedy="server=['/path/to/refaug'], or leave it out"
-            )
+            raise errors.Usage(f"server={server!r} is no command", remedy="server=['/path/to/refaug'], or leave it out")
         if home is not None and not os.fspath(home):
             raise errors.Usage("home is empty", remedy="a folder, or leave it out for REFAUG_HOME")
         return cls(
@@ -198,11 +196,10 @@ class Server:
         try:
             while time.monotonic() < until and not self._stopping.is_set():
                 self._require_running()
-                try:
-                    if not (missing := connection.send(_READY, timeout_s=_ASK_S)):
-                        return
-                except (errors.NoAnswer, errors.BadAnswer, errors.Later):
-                    pass
+                if _listens(self.uds):  # httpcore leaves a socket that could not be connected to the collector
+                    with suppress(errors.NoAnswer, errors.BadAnswer, errors.Later):
+                        if not (missing := connection.send(_READY, timeout_s=_ASK_S)):
+                            return
                 self._stopping.wait(_LOOK_S)
         finally:
             connection.close()
@@ -218,7 +215,8 @@ class Server:
         said = self.log()
         code, message, remedy = _reported(said)
         raise errors.NotStarted(
-            message or f"the server ended with exit code {self.exit_code} before it was ready: {said.strip() or 'no word'}",
+            message
+            or f"the server ended with exit code {self.exit_code} before it was ready: {said.strip() or 'no word'}",
             remedy=remedy,
             code=code,
             exit_code=self.exit_code,
@@ -265,6 +263,13 @@ class Server:
                 with suppress(OSError):
                     stream.close()
         self._keeper.returncode = 0  # nothing of ours, and nothing to wait for
+
+
+def _listens(uds: str) -> bool:
+    """Whether a connection can be made."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(_ASK_S)
+        return probe.connect_ex(uds) == 0
 
 
 def _missing(answer: Answer) -> list[str]:
