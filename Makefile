@@ -2,6 +2,7 @@
 #               plan, build and search an index of it, train a rater, score the demo test file, start the service, score
 #               the same file over HTTP, and leave the service in the foreground until Ctrl-C
 # make test     all tests        make check   format, lint, types, imports, docs
+# make test-integrations   the client in TRL, Transformers, Lightning and torch.distributed, in an environment of their own
 # make bench    benchmarks       make faults  the long fault tests      make clean   remove what make made
 #
 # PYTHON=…      the interpreter to make .venv with      TORCH_INDEX=URL   a further package index, for a torch build of your own
@@ -14,9 +15,10 @@ BIN := $(VENV)/bin
 HOME_FOLDER := $(or $(REFAUG_HOME),refaug-data)
 DEMO := $(HOME_FOLDER)/demo
 DEMO_SCORES := $(DEMO)/demo-items.jsonl --index demo --rater demo --metric upsilon-bleu --metric bleu --baseline generic --percent
+INTEGRATIONS := clients/python/tests/integrations
 PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test check format docs bench faults lock clean
+.PHONY: demo test test-integrations check format docs bench faults lock lock-integrations clean
 
 $(VENV)/.installed: requirements.lock pyproject.toml clients/python/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -48,10 +50,24 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
+# the frameworks want other versions of what the server needs, too; a server of $(VENV) is what they are tested against
+$(VENV)-integrations/.installed: clients/python/requirements-integrations.lock clients/python/pyproject.toml
+	$(PYTHON) -m venv $(VENV)-integrations
+	$(VENV)-integrations/bin/pip install --quiet --disable-pip-version-check $(PIP_INDEX) -r $<
+	$(VENV)-integrations/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e clients/python
+	touch $@
+
+test-integrations: $(VENV)/.installed $(VENV)-integrations/.installed
+	REFAUG_SERVER_PYTHON=$(BIN)/python $(VENV)-integrations/bin/python -m pytest \
+		-c $(INTEGRATIONS)/pytest.ini --confcutdir=$(INTEGRATIONS) $(INTEGRATIONS)
+
 check: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	cd clients/python && $(CURDIR)/$(BIN)/mypy
+	cd clients/python && $(CURDIR)/$(BIN)/basedpyright --pythonpath $(CURDIR)/$(BIN)/python
+	$(BIN)/python clients/python/unasync.py --check
 	$(BIN)/lint-imports
 	$(BIN)/python -m service.cli.reference --check docs/reference/cli.md
 	$(BIN)/python -m service.cli.settings_page --check docs/reference/settings.md
@@ -84,6 +100,15 @@ lock:
 		| grep -viE '^(nvidia-|triton)' | sed 's/+[a-z0-9.]*$$//' | sort -f) > build/requirements.lock
 	mv build/requirements.lock requirements.lock
 
+lock-integrations:
+	$(PYTHON) -m venv build/lock-integrations
+	build/lock-integrations/bin/pip install --quiet $(PIP_INDEX) torch==2.13.0
+	build/lock-integrations/bin/pip install --quiet $(PIP_INDEX) setuptools pytest transformers trl lightning clients/python
+	(sed -n '/^#/p' clients/python/requirements-integrations.lock; build/lock-integrations/bin/pip freeze --all \
+		--exclude pip --exclude refaug-client | grep -viE '^(nvidia-|triton)' | sed 's/+[a-z0-9.]*$$//' | sort -f) \
+		> build/requirements-integrations.lock
+	mv build/requirements-integrations.lock clients/python/requirements-integrations.lock
+
 clean:
-	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	rm -rf $(VENV) $(VENV)-integrations build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

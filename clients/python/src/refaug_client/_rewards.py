@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Literal, Optional
 
 from . import _errors as errors
 
 if TYPE_CHECKING:
     from ._client import Client
-    from ._scorer import Scorer
+    from ._scorer import OnUnavailable, Scorer
 
-_ON_UNAVAILABLE = {"raise": "raise", "mask": "skip"}  # ours → the scorer's
+_ON_UNAVAILABLE: Mapping[str, OnUnavailable] = {"raise": "raise", "mask": "skip"}  # ours → the scorer's
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Reward:
         *,
         reference_set: str,
         metric: str = "upsilon-bleu",
-        on_unavailable: str = "raise",
+        on_unavailable: Literal["raise", "mask"] = "raise",
         override_purpose: bool = False,
         **scorer: Any,
     ) -> None:
