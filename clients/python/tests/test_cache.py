@@ -7,6 +7,7 @@ import math
 import os
 import pickle
 import sqlite3
+import struct
 import subprocess
 import sys
 import threading
@@ -34,7 +35,8 @@ def test_a_key_differs_with_everything_that_a_score_depends_on() -> None:
     ]  # fmt: skip
     assert len(set(found)) == len(found) == 39
     assert key_of(space("a set", "a signature"), "d1", "tea") == found[0]
-    assert space("ab", "c") != space("a", "bc") and space(None) != space("None")
+    assert space("ab", "c") != space("a", "bc")
+    assert space(None) != space("None")
 
 
 def test_memory_forgets_what_was_not_used_for_longest() -> None:
@@ -59,12 +61,14 @@ def test_a_file_gives_back_every_bit(tmp_path: Path, score: float | None) -> Non
     if score is None:
         assert found is None
     else:
-        assert isinstance(found, float) and found.hex() == score.hex()
+        assert isinstance(found, float)
+        assert found.hex() == score.hex()
 
 
 def test_a_file_is_asked_for_any_number_of_keys(tmp_path: Path) -> None:
     cache = Kept(tmp_path / "new" / "folder" / "scores.sqlite")
-    assert cache.get([]) == {} and cache.get(keys(3)) == {}
+    assert cache.get([]) == {}
+    assert cache.get(keys(3)) == {}
     cache.put({key: number / 7 for number, key in enumerate(keys(2_000))})
     assert cache.get(keys(2_000)) == {key: number / 7 for number, key in enumerate(keys(2_000))}
     assert len(cache) == 2_000
@@ -77,7 +81,7 @@ def test_a_file_keeps_to_its_size_and_lets_the_oldest_go(tmp_path: Path) -> None
     path = tmp_path / "scores.sqlite"
     cache = Kept(path, most_mib=0.5)
     for first in range(0, 30_000, 500):
-        cache.put({key: 0.5 for key in keys(500, first)})
+        cache.put(dict.fromkeys(keys(500, first), 0.5))
     cache.close()
     assert path.stat().st_size < 0.7 * 2**20
     again = Kept(path)
@@ -128,7 +132,7 @@ def test_threads_share_one_cache(tmp_path: Path) -> None:
 def test_a_damaged_file_is_set_aside_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str) -> None:
     path = tmp_path / "scores.sqlite"
     cache = Kept(path)
-    cache.put({key: 1 / 3 for key in keys(2_000)})
+    cache.put(dict.fromkeys(keys(2000), 1 / 3))
     cache.close()
     content = bytearray(path.read_bytes())
     if damage == "garbage":
@@ -141,7 +145,6 @@ def test_a_damaged_file_is_set_aside_and_named(tmp_path: Path, caplog: pytest.Lo
         del content[6_000:]
     else:
         number = (1 / 3).hex()
-        import struct
 
         at = content.index(struct.pack("<d", float.fromhex(number)))
         while at >= 0:
@@ -158,7 +161,8 @@ def test_a_damaged_file_is_set_aside_and_named(tmp_path: Path, caplog: pytest.Lo
     assert again.get(keys(1)) == {keys(1)[0]: 0.25}
     (aside,) = tmp_path.glob("scores.sqlite.damaged-*")
     assert aside.read_bytes()[:4_000] == bytes(content)[:4_000]
-    assert str(aside) in caplog.text and "is damaged" in caplog.text
+    assert str(aside) in caplog.text
+    assert "is damaged" in caplog.text
 
 
 def test_a_second_process_does_not_set_the_new_file_aside(tmp_path: Path) -> None:
@@ -245,7 +249,8 @@ def test_a_cache_travels_as_its_path(tmp_path: Path) -> None:
     cache = Kept(tmp_path / "scores.sqlite", most_mib=2)
     cache.put({keys(1)[0]: 0.5})
     again = pickle.loads(pickle.dumps(cache))
-    assert again.path == cache.path and again.get(keys(1)) == {keys(1)[0]: 0.5}
+    assert again.path == cache.path
+    assert again.get(keys(1)) == {keys(1)[0]: 0.5}
 
 
 def test_both_fill_memory_out_of_the_file(tmp_path: Path) -> None:

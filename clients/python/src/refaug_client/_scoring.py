@@ -135,13 +135,23 @@ def require_settings(given: Mapping[str, Any]) -> None:
         if type(given[name]) is not int or given[name] < 1:
             raise errors.Usage(f"{name}={given[name]!r} is no number of anything", remedy="a whole number from 1 up")
     for name in ("max_wait_s", "cache_mib", "exit_wait_s"):
-        value = given[name]
-        if not (value is None and name == "max_wait_s") and not (
-            isinstance(value, (int, float)) and (value > 0 or (value == 0 and name == "exit_wait_s"))
-        ):
-            raise errors.Usage(f"{name}={value!r}", remedy="a number above 0")
+        if given[name] is not None or name != "max_wait_s":
+            _require_number(name, given[name], or_none_at_all=name == "exit_wait_s")
+    for name in ("metric", "language"):
+        if given[name] is not None and not (isinstance(given[name], str) and given[name]):
+            raise errors.Usage(f"{name}={given[name]!r}", remedy="one text, or None")
+    if not isinstance(given["percent"], bool):
+        raise errors.Usage(f"percent={given['percent']!r}", remedy="True or False")
+    if given["cache"] is not None and (not isinstance(given["cache"], (str, os.PathLike)) or given["cache"] == ""):
+        raise errors.Usage(f"cache={given['cache']!r} is no path", remedy='"memory", a path, or None')
     if given["purpose"] not in (None, "train", "validation", "test"):
         raise errors.Usage(f"purpose={given['purpose']!r}", remedy="one of train, validation, test")
+
+
+def _require_number(name: str, value: object, *, or_none_at_all: bool) -> None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not is_number or not (value > 0 or (value == 0 and or_none_at_all)):  # type: ignore[operator]
+        raise errors.Usage(f"{name}={value!r} is no such number", remedy="a number above 0")
 
 
 def cache_of(where: Union[str, os.PathLike[str], None], entries: int, mib: float) -> Optional[Cache]:
@@ -150,8 +160,6 @@ def cache_of(where: Union[str, os.PathLike[str], None], entries: int, mib: float
     memory: Recent[bytes] = Recent(entries)
     if where == "memory":
         return memory
-    if not os.fspath(where):
-        raise errors.Usage("cache='' is no path", remedy='"memory", a path, or None')
     return Both(memory, Kept(where, mib))
 
 
