@@ -14,6 +14,7 @@ import threading
 from pathlib import Path
 
 import pytest
+
 from refaug_client import Usage
 from refaug_client._cache import Both, Kept, Recent, key_of, space
 

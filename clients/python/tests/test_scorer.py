@@ -1,4 +1,4 @@
-"""A scorer: every reply has one outcome, in order, whatever the server does; and the loop around it never waits for it."""
+"""A scorer: every reply has one outcome, in order, whatever the server does, and the loop around it goes on."""
 
 from __future__ import annotations
 
@@ -16,20 +16,27 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Optional
 
 import httpx
 import pytest
+from scripted import DROP, Asked, Scripted, ok, page, problem, scripted
+from servers import Served
+
 from refaug_client import (
     AsyncClient,
+    BadAnswer,
     BadInput,
     CannotConnect,
     Client,
+    ConnectionLost,
     NoKey,
     NotFound,
     QueueFull,
     Retry,
+    ServerFault,
     TimedOut,
     Unavailable,
     Usage,
@@ -37,8 +44,6 @@ from refaug_client import (
     WrongPurpose,
 )
 from refaug_client._scorer import Scorer
-from scripted import DROP, Asked, Scripted, ok, page, problem, scripted
-from servers import Served
 
 SET = "abcdef0123456789"
 QUICK = Retry(tries=2, first_s=0.001, most_s=0.01)
@@ -78,6 +83,12 @@ def replies_of(server: Scripted) -> list[list[Optional[str]]]:
 
 def scored(texts: list[str], items: list[str]) -> list[Optional[float]]:
     return [value_of(item, text) for item, text in zip(items, texts)]
+
+
+def answered_so_often(times: int) -> Callable[[Asked], Any]:
+    """Scores at first, and then nothing any more."""
+    left = iter(range(times))
+    return lambda asked: problem(503) if next(left, None) is None else scores(asked)
 
 
 class Gate:
@@ -195,7 +206,7 @@ def test_a_set_that_is_not_there_or_a_metric_that_is_none_is_an_error_at_once(ur
                 scorer(["tea"], items=["d1"])
             with pytest.raises(NotFound):
                 _ = scorer.signature
-        with client.scorer(reference_set=sets["train"], metric="nonsense", on_unavailable="skip") as scorer:
+        with client.scorer(reference_set=sets["train"], metric="nonsense", on_unavailable="skip") as scorer:  # noqa: SIM117  too long for one line
             with pytest.raises(BadInput, match="nonsense"):
                 scorer(["tea", "boats"], items=["d1", "d2"])
 
@@ -205,7 +216,7 @@ def test_a_set_says_what_it_is_for_and_that_is_obeyed(url: str, sets: dict[str, 
         with client.scorer(reference_set=sets["test"]) as scorer:
             assert scorer.set_purpose == "test"
             assert scorer.facts.set == sets["test"]
-        with client.scorer(reference_set=sets["test"], purpose="validation") as scorer:
+        with client.scorer(reference_set=sets["test"], purpose="validation") as scorer:  # noqa: SIM117  too long for one line
             with pytest.raises(WrongPurpose, match="for test, not validation"):
                 scorer(["tea"], items=["d1"])
         with client.scorer(reference_set=sets["train"], on_unavailable="last") as scorer:
@@ -295,8 +306,13 @@ def test_the_same_reply_to_the_same_item_is_sent_once() -> None:
         assert scorer(["tea", "new"], items=["d2", "d1"]) == scored(["tea", "new"], ["d2", "d1"])
         assert replies_of(server)[1:] == [["new"]]
         assert scorer.counts.to_dict() == {
-            **dict.fromkeys(scorer.counts.to_dict(), 0), "submitted": 6, "scored": 6, "from_cache": 1, "sent": 4, "requests": 2,
-        }  # fmt: skip
+            **dict.fromkeys(scorer.counts.to_dict(), 0),
+            "submitted": 6,
+            "scored": 6,
+            "from_cache": 1,
+            "sent": 4,
+            "requests": 2,
+        }
 
 
 def test_no_reply_and_no_score_are_none_and_counted() -> None:
@@ -434,7 +450,7 @@ def test_a_full_queue_blocks_no_longer_than_a_reply_may_wait(capsys: pytest.Capt
 
 def test_an_error_that_passes_is_tried_again_and_counted() -> None:
     turns = iter([problem(429, retry_after=0), page(502), DROP, problem(503, retry_after=0)])
-    with scripted(lambda asked: next(turns, None) or scores(asked)) as server:
+    with scripted(lambda asked: next(turns, None) or scores(asked)) as server:  # noqa: SIM117  too long for one line
         with Client(server.url, retry=Retry(first_s=0.001)) as client:
             scorer = client.scorer(reference_set=SET)
             assert scorer(["tea"], items=["d1"]) == scored(["tea"], ["d1"])
@@ -444,8 +460,14 @@ def test_an_error_that_passes_is_tried_again_and_counted() -> None:
 
 @pytest.mark.parametrize(
     ("answer", "kind"),
-    [(problem(503), Unavailable), (page(504), Exception), (page(200), Exception), (DROP, Exception), (problem(500, "internal"), Exception)],
-)  # fmt: skip
+    [
+        (problem(503), Unavailable),
+        (page(504), BadAnswer),
+        (page(200), BadAnswer),
+        (DROP, ConnectionLost),
+        (problem(500, "internal"), ServerFault),
+    ],
+)
 def test_raise_raises_skip_skips_and_both_count(
     answer: Any, kind: type[Exception], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -481,33 +503,29 @@ def test_a_mistake_is_never_skipped(answer: Any, kind: type[Exception]) -> None:
 
 
 def test_last_gives_an_items_last_value_and_nothing_that_nobody_gave(capsys: pytest.CaptureFixture[str]) -> None:
-    turns = iter([scores, scores])
-    with scripted(lambda asked: next(turns, lambda _: problem(503))(asked)) as server:
-        with Client(server.url, retry=0) as client:
-            scorer = client.scorer(reference_set=SET, on_unavailable="last")
-            scorer(["tea", "", "x"], items=["d1", "d2", "d4"])
-            scorer(["more tea"], items=["d1"])
-            pending = scorer.submit(["new", "newer", "newest", "tea"], items=["d1", "d2", "d3", "d1"])
-            assert pending.result() == [value_of("d1", "more tea"), None, None, value_of("d1", "tea")]
-            assert pending.outcome.sources == ["last", "skipped", "skipped", "cache"]
-            assert pending.outcome.source == "mixed"
-            assert (scorer.counts.last, scorer.counts.skipped) == (1, 2)
+    with scripted(answered_so_often(2)) as server, Client(server.url, retry=0) as client:
+        scorer = client.scorer(reference_set=SET, on_unavailable="last")
+        scorer(["tea", "", "x"], items=["d1", "d2", "d4"])
+        scorer(["more tea"], items=["d1"])
+        pending = scorer.submit(["new", "newer", "newest", "tea"], items=["d1", "d2", "d3", "d1"])
+        assert pending.result() == [value_of("d1", "more tea"), None, None, value_of("d1", "tea")]
+        assert pending.outcome.sources == ["last", "skipped", "skipped", "cache"]
+        assert pending.outcome.source == "mixed"
+        assert (scorer.counts.last, scorer.counts.skipped) == (1, 2)
     assert "1 with the item's last value instead" in capsys.readouterr().err
 
 
 def test_a_corpus_score_is_skipped_or_repeated_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
     for mode, expected in (("skip", None), ("last", value_of("d1", "longest reply"))):
-        turns = iter([scores])
-        with scripted(lambda asked, turns=turns: next(turns, lambda _: problem(503))(asked)) as server:  # type: ignore[misc]
-            with Client(server.url, retry=0) as client:
-                scorer = client.scorer(reference_set=SET, on_unavailable=mode)  # type: ignore[arg-type]
-                assert scorer.corpus(["longest reply", "x"], ["d1", "d2"]) == value_of("d1", "longest reply")
-                assert scorer.corpus(["another", "y"], ["d1", "d2"]) == expected
-                assert scorer.corpus(["another", "y"], ["d1", "d3"]) is None
-                counts = scorer.counts
-                assert (counts.corpora, counts.corpora_skipped, counts.corpora_last) == (
-                    (1, 2, 0) if mode == "skip" else (1, 1, 1)
-                )
+        with scripted(answered_so_often(1)) as server, Client(server.url, retry=0) as client:
+            scorer = client.scorer(reference_set=SET, on_unavailable=mode)  # type: ignore[arg-type]
+            assert scorer.corpus(["longest reply", "x"], ["d1", "d2"]) == value_of("d1", "longest reply")
+            assert scorer.corpus(["another", "y"], ["d1", "d2"]) == expected
+            assert scorer.corpus(["another", "y"], ["d1", "d3"]) is None
+            counts = scorer.counts
+            assert (counts.corpora, counts.corpora_skipped, counts.corpora_last) == (
+                (1, 2, 0) if mode == "skip" else (1, 1, 1)
+            )
     assert capsys.readouterr().err.count("corpus scores") == 3
     with scripted([problem(503)]) as server, Client(server.url, retry=0) as client, pytest.raises(Unavailable):
         client.scorer(reference_set=SET).corpus(["tea"], ["d1"])
@@ -571,7 +589,7 @@ def test_a_server_that_is_away_is_left_alone_for_a_while_so_that_the_loop_goes_o
     away.set()
     monkeypatch.setattr("refaug_client._scorer._FIRST_REST_S", 1_000.0)
     monkeypatch.setattr("refaug_client._scorer._MOST_REST_S", 1_000.0)
-    with scripted(lambda asked: problem(503) if away.is_set() else scores(asked)) as server:
+    with scripted(lambda asked: problem(503) if away.is_set() else scores(asked)) as server:  # noqa: SIM117  too long for one line
         with Client(server.url, retry=0) as client:
             scorer = client.scorer(reference_set=SET, on_unavailable="skip")
             for number in range(20):
@@ -592,20 +610,37 @@ def test_a_server_that_is_away_is_left_alone_for_a_while_so_that_the_loop_goes_o
 
 def test_it_is_tried_again_until_the_time_is_over_not_until_some_number_of_tries() -> None:
     turns = iter([problem(503, retry_after=0)] * 30)
-    with scripted(lambda asked: next(turns, None) or scores(asked)) as server:
+    with scripted(lambda asked: next(turns, None) or scores(asked)) as server:  # noqa: SIM117  too long for one line
         with Client(server.url, retry=QUICK) as client:
             scorer = client.scorer(reference_set=SET, max_wait_s=60)
             assert scorer(["tea"], items=["d1"]) == scored(["tea"], ["d1"])
             assert scorer.counts.retries == 30
 
 
-@pytest.mark.parametrize("garbage", [
-    {}, {"scores": []}, {"scores": [{}]}, [],
-    {"scores": [{"signature": "s", "signature_full": "f", "scale": 1.0, "systems": {"model": {"corpus": 1.0, "values": [1.0]}}}], "set": {"id": SET, "purpose": "test"}, "problems": []},
-    {"scores": [{"signature": "s", "signature_full": "f", "scale": 1.0, "systems": {"model": {"corpus": 1.0, "values": [1.0, "2"]}}}], "set": {"id": SET, "purpose": "test"}, "problems": []},
-    {"scores": [{"signature": "s", "signature_full": "f", "scale": 1.0, "systems": {"model": {"corpus": 1.0, "values": [1.0, float("nan")]}}}], "set": {"id": SET, "purpose": "test"}, "problems": []},
-    {"scores": [{"signature": "s", "signature_full": "f", "scale": 1.0, "systems": {"model": {"corpus": 1.0, "values": [1.0, True]}}}], "set": {"id": SET, "purpose": "test"}, "problems": []},
-])  # fmt: skip
+def answered(values: list[Any], corpus: Any = 1.0) -> dict[str, Any]:
+    system = {"model": {"corpus": corpus, "values": values}}
+    one = {"signature": "s", "signature_full": "f", "scale": 1.0, "systems": system}
+    return {"scores": [one], "set": {"id": SET, "purpose": "test"}, "problems": []}
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        {},
+        {"scores": []},
+        {"scores": [{}]},
+        [],
+        answered([1.0]),
+        answered([1.0, 2.0, 3.0]),
+        answered([1.0, "2"]),
+        answered([1.0, float("nan")]),
+        answered([1.0, float("inf")]),
+        answered([1.0, True]),
+        answered([1.0, 2.0], corpus="1"),
+        {**answered([1.0, 2.0]), "set": None},
+        {**answered([1.0, 2.0]), "problems": [{"place": 2, "message": "not there"}]},
+    ],
+)
 def test_an_answer_that_does_not_fit_is_no_score(garbage: Any) -> None:
     with scripted([ok(garbage)]) as server, Client(server.url, retry=0) as client:
         scorer = client.scorer(reference_set=SET)
@@ -668,11 +703,10 @@ def test_a_replaced_server_is_noticed_and_old_scores_are_not_used(caplog: pytest
 
 def test_a_file_of_another_servers_version_is_not_used(tmp_path: Path) -> None:
     for signature, cached in (("1", 0), ("1", 2), ("2", 0), ("2", 2), ("1", 2)):
-        with scripted(lambda asked, now=signature: scores(asked, signature=now)) as server:  # type: ignore[misc]
-            with Client(server.url) as client:
-                scorer = client.scorer(reference_set=SET[:6], cache=tmp_path / "scores.sqlite")
-                assert scorer(["tea", ""], items=["d1", "d1"]) == [value_of("d1", "tea"), None]
-                assert (scorer.counts.from_cache, scorer.counts.sent) == (cached, 2 - cached)
+        with scripted(partial(scores, signature=signature)) as server, Client(server.url) as client:
+            scorer = client.scorer(reference_set=SET[:6], cache=tmp_path / "scores.sqlite")
+            assert scorer(["tea", ""], items=["d1", "d1"]) == [value_of("d1", "tea"), None]
+            assert (scorer.counts.from_cache, scorer.counts.sent) == (cached, 2 - cached)
 
 
 def test_metrics_languages_and_percent_have_scores_of_their_own(tmp_path: Path) -> None:
@@ -786,7 +820,7 @@ def test_close_waits_for_what_is_on_its_way_and_the_client_closes_its_scorers() 
 def test_an_error_in_the_block_does_not_wait_for_scores() -> None:
     gate = Gate()
     with scripted(gate) as server:
-        with pytest.raises(ZeroDivisionError), Client(server.url) as client:
+        with pytest.raises(ZeroDivisionError), Client(server.url) as client:  # noqa: PT012  of the block it is about
             scorer = client.scorer(reference_set=SET, exit_wait_s=10_000)
             pending = scorer.submit(["tea"], items=["d1"])
             raise ZeroDivisionError
@@ -811,10 +845,8 @@ def test_a_forked_child_begins_empty_and_the_parents_replies_stay_the_parents() 
             try:
                 assert scorer.counts.submitted == 0
                 assert list(scorer.collect()) == []
-                try:
+                with pytest.raises(Usage, match="another process"):
                     slow.result(5)
-                except Usage as error:
-                    assert "another process" in str(error)
                 mine = scorer.submit(["tea", "child"], items=["d1", "d1"])
                 assert mine.result(30) == scored(["tea", "child"], ["d1", "d1"])
                 assert mine.outcome.sources == ["cache", "server"]

@@ -69,6 +69,9 @@ class Answered:
         numbers = [value for value in (*values, found["corpus"]) if value is not None]
         if len(values) != count or not set(map(type, numbers)) <= {float, int} or not all(map(math.isfinite, numbers)):
             raise ValueError(f"{count} finite numbers or nulls are expected in values")
+        places = [problem["place"] for problem in body["problems"]]
+        if not all(type(place) is int and 0 <= place < count for place in places):
+            raise ValueError("problems of replies that were not sent")
         settings = [asking.get(key) for key in ("metrics", "language", "percent")]
         which, signature, full = str(body["set"]["id"]), str(one["signature"]), str(one["signature_full"])
         return cls(
@@ -131,12 +134,9 @@ def require_settings(given: Mapping[str, Any]) -> None:
     for name, allowed in (("on_unavailable", ("raise", "skip", "last")), ("on_full", ("block", "raise", "drop"))):
         if given[name] not in allowed:
             raise errors.Usage(f"{name}={given[name]!r}", remedy=f"one of {', '.join(allowed)}")
-    for name in ("batch", "queue", "at_once", "cache_entries"):
-        if type(given[name]) is not int or given[name] < 1:
-            raise errors.Usage(f"{name}={given[name]!r} is no number of anything", remedy="a whole number from 1 up")
-    for name in ("max_wait_s", "cache_mib", "exit_wait_s"):
-        if given[name] is not None or name != "max_wait_s":
-            _require_number(name, given[name], or_none_at_all=name == "exit_wait_s")
+    if given["purpose"] not in (None, "train", "validation", "test"):
+        raise errors.Usage(f"purpose={given['purpose']!r}", remedy="one of train, validation, test")
+    _require_numbers(given)
     for name in ("metric", "language"):
         if given[name] is not None and not (isinstance(given[name], str) and given[name]):
             raise errors.Usage(f"{name}={given[name]!r}", remedy="one text, or None")
@@ -144,8 +144,15 @@ def require_settings(given: Mapping[str, Any]) -> None:
         raise errors.Usage(f"percent={given['percent']!r}", remedy="True or False")
     if given["cache"] is not None and (not isinstance(given["cache"], (str, os.PathLike)) or given["cache"] == ""):
         raise errors.Usage(f"cache={given['cache']!r} is no path", remedy='"memory", a path, or None')
-    if given["purpose"] not in (None, "train", "validation", "test"):
-        raise errors.Usage(f"purpose={given['purpose']!r}", remedy="one of train, validation, test")
+
+
+def _require_numbers(given: Mapping[str, Any]) -> None:
+    for name in ("batch", "queue", "at_once", "cache_entries"):
+        if type(given[name]) is not int or given[name] < 1:
+            raise errors.Usage(f"{name}={given[name]!r} is no number of anything", remedy="a whole number from 1 up")
+    for name in ("max_wait_s", "cache_mib", "exit_wait_s"):
+        if given[name] is not None or name != "max_wait_s":
+            _require_number(name, given[name], or_none_at_all=name == "exit_wait_s")
 
 
 def _require_number(name: str, value: object, *, or_none_at_all: bool) -> None:
