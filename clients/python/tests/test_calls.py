@@ -283,6 +283,14 @@ def test_closed_sets_of_words_are_those_of_the_server(document: dict[str, Any]) 
             assert list(typing.get_args(kind)) == schemas["RetrievalIn"]["properties"][name]["enum"], name
 
 
+def test_no_field_of_an_order_is_taken_for_an_option_of_the_client(document: dict[str, Any]) -> None:
+    named = set(inspect.signature(Client("http://127.0.0.1:1").jobs.start).parameters) - {"order"}
+    kinds = [one for name, one in document["components"]["schemas"].items() if name.endswith("Job")]
+    assert len(kinds) >= 10
+    for one in kinds:
+        assert set(one["properties"]) & named == {"kind"}, one["title"]
+
+
 # ── answers ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -311,6 +311,16 @@ def test_a_download_that_breaks_off_leaves_what_was_there(opened: Opened, tmp_pa
     assert (tmp_path / "set").read_bytes() == b"the old one"
 
 
+def test_a_download_that_breaks_off_is_begun_anew(opened: Opened, tmp_path: Path) -> None:
+    head = {"content-type": "application/zstd", "content-disposition": 'attachment; filename="../evil"'}
+    half, whole = Said(200, b"x" * 1000, head, cut=500), Said(200, b"y" * 1000, head)
+    with scripted([half, half, whole]) as server:
+        found = opened(server.url, retry=Retry(first_s=0.0)).sets.download("abcdef", to=tmp_path)
+    assert found == tmp_path / "abcdef.jsonl.zst"  # a name that leads elsewhere is not taken
+    assert found.read_bytes() == b"y" * 1000
+    assert len(server.requests) == 3
+
+
 def test_a_set_that_is_withdrawn_says_what_to_use_instead(client: Any, sets: Any, opened: Opened) -> None:
     frozen = client.sets.freeze(given(first=f"gone-{opened.kind}-"), purpose="test", references="given")
     done = client.sets.withdraw(frozen.id, reason="one text was wrong", instead=sets["test"])

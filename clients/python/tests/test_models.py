@@ -145,6 +145,49 @@ def test_one_metric_and_one_system_need_no_names() -> None:
     assert [one.problem for one in found["bleu"]["a"].details or []] == [None, "no_reply"]
 
 
+def test_single_replies_are_a_sequence_like_any_other() -> None:
+    details = scores()["bleu"]["a"].details
+    assert details is not None
+    assert len(details) == 2
+    assert details[-1].problem == details[1:][0].problem == "no_reply"
+    assert list(details) == [models.ReplyScore.of(one) for one in REPLIES]
+    assert details == list(details)
+    assert details != []
+    assert repr(details).startswith("[ReplyScore(id='d1', score=0.25), ")
+    assert pickle.loads(pickle.dumps(details)) == details
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (7, "a list, and not a number"),
+        ([7], "ReplyScore: an object, and not a number"),
+        ([{"id": "d1", "score": "0.5"}], "a number, and not a text"),
+        ([{"id": "d1", "score": True}], "a number, and not true or false"),
+        ([{"id": None, "score": 0.5}], "ReplyScore.id: a text, and not null"),
+    ],
+)
+def test_single_replies_are_checked_when_they_come(wrong: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        models.SystemScores.of({**SYSTEM, "replies": wrong})
+    with pytest.raises(KeyError, match="no 'score'"):
+        models.SystemScores.of({**SYSTEM, "replies": [{"id": "d1"}]})
+
+
+def test_a_model_is_made_by_place_or_name_with_everything_that_it_needs() -> None:
+    assert models.Health("ok", version="1") == models.Health(status="ok", version="1")
+    for given, named, said in [
+        (("ok",), {}, "no value for 'version'"),
+        (("ok", "1", "2"), {}, "2 fields, and 3 values"),
+        (("ok",), {"status": "ok"}, "'status' is no field of it, or given twice"),
+        (("ok", "1"), {"mood": "good"}, "'mood' is no field"),
+    ]:
+        with pytest.raises(TypeError, match=said):
+            models.Health(*given, **named)  # type: ignore[arg-type]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del models.Health("ok", "1").status
+
+
 def test_a_score_that_is_missing_is_never_a_number_by_itself() -> None:
     with pytest.raises(NoScore, match="reply 1 has no score, and 0 others"):
         scores().floats()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -18,10 +19,12 @@ from ._batches import AT_ONCE, BATCH, ROWS, AsyncInput
 from ._call import Call
 from ._calls import SYSTEM
 from ._connection import AsyncConnection
+from ._errors import NoAnswer
 from ._extras import AsyncExtras
 from ._files import place_of, written_aside
 from ._gathered import EachRating, EachReference, EachScore, LargeRatings, LargeReferences, LargeScores, LargeSetScores
 from ._items import Dialogues, From, Items, Metrics, OnError, Purpose, Replies
+from ._pausing import async_paused
 from ._progress import Progress
 from ._retry import Retry
 from ._scored import ScoredItem
@@ -100,8 +103,8 @@ class AsyncClient(AsyncExtras):
     ) -> models.References:
         """Weighted references for items, each with where it comes from.
 
-        found = await client.references([{"utterance": "Where do you buy tea?", "references": ["At the market."]}])
-        found[0].references[0].text
+            found = await client.references([{"utterance": "Where do you buy tea?", "references": ["At the market."]}])
+            found[0].references[0].text
 
         More than `batch` items go in several requests, `at_once` at a time; what comes is as if it had been one.
         `progress=True` shows how far it is, a function is called with how many are done and of how many.
@@ -148,8 +151,8 @@ class AsyncClient(AsyncExtras):
     ) -> models.Scores:
         """Scores of replies: of those in the items, or of `replies`, one for each item (of one system, or by system).
 
-        scores = await client.score(items, replies=["In the shop next door.", "At noon."], metric="upsilon-bleu")
-        scores.corpus, scores.replies, scores.signature
+            scores = await client.score(items, replies=["In the shop next door.", "At noon."], metric="upsilon-bleu")
+            scores.corpus, scores.replies, scores.signature
 
         More than `batch` items go in several requests, `at_once` at a time; what comes is as if it had been one.
         `progress=True` shows how far it is, a function is called with how many are done and of how many.
@@ -218,8 +221,8 @@ class AsyncClient(AsyncExtras):
     ) -> models.Ratings:
         """What a rater thinks of candidates, from -1 to 1.
 
-        pair = {"utterance": "Where do you buy tea?", "golds": ["At the market."], "candidates": ["In the shop."]}
-        (await client.rate([pair])).ratings
+            pair = {"utterance": "Where do you buy tea?", "golds": ["At the market."], "candidates": ["In the shop."]}
+            (await client.rate([pair])).ratings
 
         More than `batch` pairs go in several requests, `at_once` at a time; what comes is as if it had been one.
         `progress=True` shows how far it is, a function is called with how many are done and of how many.
@@ -256,8 +259,8 @@ class AsyncClient(AsyncExtras):
         The input is read while the results are: at most `at_once` + 1 batches ahead of them. Leaving the loop ends the
         sending; an error comes after all that came before it.
 
-        async for item in client.references_iter(json.loads(line) for line in open("items.jsonl")):
-            print(item.id, len(item.references))
+            async for item in client.references_iter(json.loads(line) for line in open("items.jsonl")):
+                print(item.id, len(item.references))
         """
         call = calls.references([], index=index, rater=rater, settings=settings, on_error=on_error)
         return AsyncStream(
@@ -296,8 +299,8 @@ class AsyncClient(AsyncExtras):
 
         A metric that looks at all items at once, such as cider, cannot be had so.
 
-        async for item in client.score_iter(items, metric="upsilon-bleu"):
-            print(item.id, item.score)
+            async for item in client.score_iter(items, metric="upsilon-bleu"):
+                print(item.id, item.score)
         """
         call = calls.score(
             [],
@@ -455,8 +458,8 @@ class AsyncSets(_AsyncNoun):
     ) -> models.FrozenSet:
         """Freeze items with their references: found (`references="find"`), or as they are given (`"given"`).
 
-        frozen = await client.sets.freeze(items, purpose="validation")
-        await client.sets.score(frozen.id, replies)
+            frozen = await client.sets.freeze(items, purpose="validation")
+            await client.sets.score(frozen.id, replies)
 
         What a set is called follows from what is in it: the same items frozen again are the same set, and `new` is
         false. More items than the server freezes at once are frozen by a job, which is waited for, `wait_s` at most.
@@ -534,8 +537,8 @@ class AsyncSets(_AsyncNoun):
 
         Without `items` there is a reply to every item of the set, in its order. None is no reply.
 
-        scores = await client.sets.score(frozen.id, ["At the market.", "In the shop."], items=["d1", "d1"])
-        scores.replies
+            scores = await client.sets.score(frozen.id, ["At the market.", "In the shop."], items=["d1", "d1"])
+            scores.replies
 
         More than `batch` `items` go in several requests, `at_once` at a time; what comes is as if it had been one.
         `progress=True` shows how far it is, a function is called with how many are done and of how many.
@@ -576,17 +579,30 @@ class AsyncSets(_AsyncNoun):
         format: Optional[Literal["zst", "jsonl"]] = None,  # noqa: A002
         timeout_s: Optional[float] = None,
     ) -> Path:
-        """A set as a file, which is there whole or not at all; where it is. `to` may be a folder.
+        """A set as a file, which is there whole or not at all: where it is. `to` may be a folder.
 
         `format="zst"`, or without one: as it lies on the server, for `refaug sets`; `"jsonl"`: its lines, not packed.
+        One that breaks off is begun anew, as often as a request is tried.
         """
         call = calls.download_set(id, format=format)
-        async with self._connection.stream(call, timeout_s=timeout_s) as response:
-            found = place_of(to, response.headers, f"{id}.{'jsonl' if format == 'jsonl' else 'jsonl.zst'}")
-            with written_aside(found) as file:
-                async for piece in response.aiter_bytes():
-                    file.write(piece)
-        return found
+        began, tried = time.monotonic(), 0
+        while True:
+            tried, is_begun = tried + 1, False
+            try:
+                async with self._connection.stream(call, timeout_s=timeout_s) as response:
+                    is_begun = True
+                    found = place_of(to, response.headers, f"{id}.{'jsonl' if format == 'jsonl' else 'jsonl.zst'}")
+                    with written_aside(found) as file:
+                        async for piece in response.aiter_bytes():
+                            file.write(piece)
+            except NoAnswer as error:
+                spent_s, retry = time.monotonic() - began, self._connection.to.retry
+                wait = retry.pause(error, tried=tried, spent_s=spent_s, repeatable=True) if is_begun else None
+                if wait is None:
+                    raise
+                await async_paused(self._connection, wait)
+            else:
+                return found
 
     async def withdraw(
         self,
@@ -731,7 +747,7 @@ class AsyncJobs(_AsyncNoun):
         `timeout_s` is for all of it (TimedOut; the job goes on); without it there is no end but the job's. A server
         that is begun anew meanwhile does not matter. `progress=True` shows stage and share.
 
-        job = await client.jobs.wait(job.id, progress=True)
+            job = await client.jobs.wait(job.id, progress=True)
         """
         return await async_wait(self._connection, id, progress=progress, timeout_s=timeout_s)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -16,12 +17,14 @@ from ._batches import AT_ONCE, BATCH, ROWS, Input
 from ._call import Call
 from ._calls import SYSTEM
 from ._connection import Connection
+from ._errors import NoAnswer
 from ._extras import Extras
 from ._files import place_of, written_aside
 from ._gathered import EachRating, EachReference, EachScore, LargeRatings, LargeReferences, LargeScores, LargeSetScores
 from ._items import Dialogues, From, Items, Metrics, OnError, Purpose, Replies
 from ._jobs import events, wait
 from ._large import Stream, answered, as_it_is
+from ._pausing import paused
 from ._progress import Progress
 from ._retry import Retry
 from ._scored import ScoredItem
@@ -100,8 +103,8 @@ class Client(Extras):
     ) -> models.References:
         """Weighted references for items, each with where it comes from.
 
-        found = client.references([{"utterance": "Where do you buy tea?", "references": ["At the market."]}])
-        found[0].references[0].text
+            found = client.references([{"utterance": "Where do you buy tea?", "references": ["At the market."]}])
+            found[0].references[0].text
 
         More than `batch` items go in several requests, `at_once` at a time; what comes is as if it had been one.
         `progress=True` shows how far it is, a function is called with how many are done and of how many.
@@ -148,8 +151,8 @@ class Client(Extras):
     ) -> models.Scores:
         """Scores of replies: of those in the items, or of `replies`, one for each item (of one system, or by system).
 
-        scores = client.score(items, replies=["In the shop next door.", "At noon."], metric="upsilon-bleu")
-        scores.corpus, scores.replies, scores.signature
+            scores = client.score(items, replies=["In the shop next door.", "At noon."], metric="upsilon-bleu")
+            scores.corpus, scores.replies, scores.signature
 
         More than `batch` items go in several requests, `at_once` at a time; what comes is as if it had been one.
         `progress=True` shows how far it is, a function is called with how many are done and of how many.
@@ -218,8 +221,8 @@ class Client(Extras):
     ) -> models.Ratings:
         """What a rater thinks of candidates, from -1 to 1.
 
-        pair = {"utterance": "Where do you buy tea?", "golds": ["At the market."], "candidates": ["In the shop."]}
-        (client.rate([pair])).ratings
+            pair = {"utterance": "Where do you buy tea?", "golds": ["At the market."], "candidates": ["In the shop."]}
+            (client.rate([pair])).ratings
 
         More than `batch` pairs go in several requests, `at_once` at a time; what comes is as if it had been one.
         `progress=True` shows how far it is, a function is called with how many are done and of how many.
@@ -256,8 +259,8 @@ class Client(Extras):
         The input is read while the results are: at most `at_once` + 1 batches ahead of them. Leaving the loop ends the
         sending; an error comes after all that came before it.
 
-        for item in client.references_iter(json.loads(line) for line in open("items.jsonl")):
-            print(item.id, len(item.references))
+            for item in client.references_iter(json.loads(line) for line in open("items.jsonl")):
+                print(item.id, len(item.references))
         """
         call = calls.references([], index=index, rater=rater, settings=settings, on_error=on_error)
         return Stream(
@@ -296,8 +299,8 @@ class Client(Extras):
 
         A metric that looks at all items at once, such as cider, cannot be had so.
 
-        for item in client.score_iter(items, metric="upsilon-bleu"):
-            print(item.id, item.score)
+            for item in client.score_iter(items, metric="upsilon-bleu"):
+                print(item.id, item.score)
         """
         call = calls.score(
             [],
@@ -455,8 +458,8 @@ class Sets(_Noun):
     ) -> models.FrozenSet:
         """Freeze items with their references: found (`references="find"`), or as they are given (`"given"`).
 
-        frozen = client.sets.freeze(items, purpose="validation")
-        client.sets.score(frozen.id, replies)
+            frozen = client.sets.freeze(items, purpose="validation")
+            client.sets.score(frozen.id, replies)
 
         What a set is called follows from what is in it: the same items frozen again are the same set, and `new` is
         false. More items than the server freezes at once are frozen by a job, which is waited for, `wait_s` at most.
@@ -534,8 +537,8 @@ class Sets(_Noun):
 
         Without `items` there is a reply to every item of the set, in its order. None is no reply.
 
-        scores = client.sets.score(frozen.id, ["At the market.", "In the shop."], items=["d1", "d1"])
-        scores.replies
+            scores = client.sets.score(frozen.id, ["At the market.", "In the shop."], items=["d1", "d1"])
+            scores.replies
 
         More than `batch` `items` go in several requests, `at_once` at a time; what comes is as if it had been one.
         `progress=True` shows how far it is, a function is called with how many are done and of how many.
@@ -576,17 +579,30 @@ class Sets(_Noun):
         format: Optional[Literal["zst", "jsonl"]] = None,  # noqa: A002
         timeout_s: Optional[float] = None,
     ) -> Path:
-        """A set as a file, which is there whole or not at all; where it is. `to` may be a folder.
+        """A set as a file, which is there whole or not at all: where it is. `to` may be a folder.
 
         `format="zst"`, or without one: as it lies on the server, for `refaug sets`; `"jsonl"`: its lines, not packed.
+        One that breaks off is begun anew, as often as a request is tried.
         """
         call = calls.download_set(id, format=format)
-        with self._connection.stream(call, timeout_s=timeout_s) as response:
-            found = place_of(to, response.headers, f"{id}.{'jsonl' if format == 'jsonl' else 'jsonl.zst'}")
-            with written_aside(found) as file:
-                for piece in response.iter_bytes():
-                    file.write(piece)
-        return found
+        began, tried = time.monotonic(), 0
+        while True:
+            tried, is_begun = tried + 1, False
+            try:
+                with self._connection.stream(call, timeout_s=timeout_s) as response:
+                    is_begun = True
+                    found = place_of(to, response.headers, f"{id}.{'jsonl' if format == 'jsonl' else 'jsonl.zst'}")
+                    with written_aside(found) as file:
+                        for piece in response.iter_bytes():
+                            file.write(piece)
+            except NoAnswer as error:
+                spent_s, retry = time.monotonic() - began, self._connection.to.retry
+                wait = retry.pause(error, tried=tried, spent_s=spent_s, repeatable=True) if is_begun else None
+                if wait is None:
+                    raise
+                paused(self._connection, wait)
+            else:
+                return found
 
     def withdraw(
         self,
@@ -731,7 +747,7 @@ class Jobs(_Noun):
         `timeout_s` is for all of it (TimedOut; the job goes on); without it there is no end but the job's. A server
         that is begun anew meanwhile does not matter. `progress=True` shows stage and share.
 
-        job = client.jobs.wait(job.id, progress=True)
+            job = client.jobs.wait(job.id, progress=True)
         """
         return wait(self._connection, id, progress=progress, timeout_s=timeout_s)
 

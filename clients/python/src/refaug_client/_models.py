@@ -9,12 +9,22 @@ from __future__ import annotations
 import copy
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, Callable, ClassVar, NamedTuple, Optional, TypeVar, Union
+from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, NamedTuple, NoReturn, Optional, TypeVar, Union, overload
 
 from ._errors import NoScore, Usage
 from ._frames import frame
 
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_: Any) -> Callable[[Any], Any]:
+        """What type checkers know of `record`."""
+        return lambda decorator: decorator
+
+
+K = TypeVar("K")
 M = TypeVar("M", bound="Model")
 T = TypeVar("T")
 Read = Callable[[Any], Any]
@@ -30,10 +40,46 @@ class _Field(NamedTuple):
     default: Any
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def record(cls: type[K]) -> type[K]:
+    """A frozen dataclass; `Model` has its methods, once for all: made for each, they would be half of our import."""
+    return dataclass(init=False, repr=False, eq=False)(cls)
+
+
 class Model:
     """An object of an answer."""
 
     _wire: ClassVar[Optional[Mapping[str, Any]]] = None  # of each object its own, where it came over the wire
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, *given: Any, **named: Any) -> None:
+            known = fields(self)
+            if len(given) > len(known):
+                raise TypeError(f"{type(self).__name__} has {len(known)} fields, and {len(given)} values were given")
+            values = dict(zip((one.name for one in known), given))
+            if wrong := [name for name in named if name in values or name not in {one.name for one in known}]:
+                raise TypeError(f"{type(self).__name__}: {wrong[0]!r} is no field of it, or given twice")
+            values.update(named)
+            for one in known:
+                if one.name not in values:
+                    values[one.name] = one.default if one.default_factory is MISSING else one.default_factory()
+                if values[one.name] is MISSING:
+                    raise TypeError(f"{type(self).__name__}: no value for {one.name!r}")
+            self.__dict__.update(values)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, one.name) == getattr(other, one.name) for one in fields(self))  # type: ignore[arg-type]
+
+    __hash__ = None  # type: ignore[assignment]  # most of them have lists
 
     @classmethod
     def of(cls: type[M], wire: Any) -> M:  # noqa: PYI019  Self is of 3.11
@@ -108,6 +154,8 @@ def _reader(hint: Any) -> Optional[Read]:
     origin, given = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return None
+    if origin is Sequence:
+        return ReplyScores
     if origin is Union:
         inner = _reader(next(one for one in given if one is not type(None)))
         return (lambda value: None if value is None else inner(value)) if inner else None
@@ -182,7 +230,7 @@ def plain(value: Any) -> Any:
         return value.to_dict()
     if isinstance(value, Mapping):
         return {key: plain(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, ReplyScores)):
         return [plain(one) for one in value]
     return value
 
@@ -229,21 +277,21 @@ class Rows(list[T]):
 # ── what several answers have ─────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class FieldProblem(Model):
     """What is wrong in one place of a request."""
 
-    message: str
-    field: str = ""
-    item: Optional[str] = None
-    place: Optional[int] = None
+    message: str  # what was found, and what would be right
+    field: str = ""  # such as `items[3].references[0].weight`
+    item: Optional[str] = None  # id of the item, where it has one
+    place: Optional[int] = None  # the item's place in the list, from 0
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Versions(Model):
     """What made an answer: name, version and the beginning of the content's hash, where it was asked."""
 
-    index: Optional[str] = None
+    index: Optional[str] = None  # such as `chat@2026-11-20.1#9f2c41d07e12`
     rater: Optional[str] = None
     ruber: Optional[str] = None
 
@@ -251,39 +299,39 @@ class Versions(Model):
 # ── references and ratings ────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Reference(Model):
     """A reference with its weight and where it comes from: gold, parrot, retrieved or supplied."""
 
     text: str
-    source: str
-    weight: Optional[float] = None
-    similarity: Optional[float] = None
-    rating: Optional[float] = None
-    rank: Optional[int] = None
-    utterance: Optional[str] = None
+    source: str  # gold, parrot, retrieved or supplied
+    weight: Optional[float] = None  # what a match with it is worth, from -1 to 1
+    similarity: Optional[float] = None  # of what it answered to the item's utterance
+    rating: Optional[float] = None  # what the rater gave it, from -1 to 1
+    rank: Optional[int] = None  # its place among those that were found, from 1
+    utterance: Optional[str] = None  # what it answered, where it was found
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class ReferencedItem(Model):
     """An item with its references; it can be sent again, as an item of `score` or `sets.freeze`."""
 
     id: str
-    references: list[Reference]
-    excluded: dict[str, int] = field(default_factory=dict)
-    note: Optional[str] = None
-    evidence: dict[str, Any] = field(default_factory=dict)
+    references: list[Reference]  # golds and supplied ones, the parrot, then what was found
+    excluded: dict[str, int] = field(default_factory=dict)  # what was left out on the way, counted by the reason
+    note: Optional[str] = None  # why nothing was found, or nothing could be rated
+    evidence: dict[str, Any] = field(default_factory=dict)  # on what a weighted score of it stands
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class References(Model):
     """Items with references, in the order sent; those under `problems` are not among them."""
 
     items: list[ReferencedItem]
-    versions: Versions
+    versions: Versions  # what made the references
     provenance: dict[str, str] = field(default_factory=dict)
-    problems: list[FieldProblem] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    problems: list[FieldProblem] = field(default_factory=list)  # items that were left out, with on_error="report"
+    warnings: list[str] = field(default_factory=list)  # what one should know of the others
 
     def __iter__(self) -> Iterator[ReferencedItem]:
         return iter(self.items)
@@ -306,13 +354,13 @@ class References(Model):
         return frame(rows, kind, columns=("item", "text", "source", "weight"))
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Ratings(Model):
     """For each pair the ratings of its candidates, from -1 to 1, in the order sent."""
 
-    ratings: list[list[float]]
-    versions: Versions
-    warnings: list[str] = field(default_factory=list)
+    ratings: list[list[float]]  # for each pair, those of its candidates
+    versions: Versions  # what rated them
+    warnings: list[str] = field(default_factory=list)  # what makes them mean less than one may think
 
     def __iter__(self) -> Iterator[list[float]]:
         return iter(self.ratings)
@@ -336,31 +384,66 @@ class Ratings(Model):
 # ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class ReplyScore(Model):
     """The score of one reply, or why it has none: `problem` is a code, `message` the same in words."""
 
-    id: str
+    id: str  # the item's
     score: Optional[float]
-    parts: Optional[dict[str, Any]] = None
-    problem: Optional[str] = None
-    message: Optional[str] = None
+    parts: Optional[dict[str, Any]] = None  # what the score was made of
+    problem: Optional[str] = None  # a code: why there is none
+    message: Optional[str] = None  # the same in words
 
 
-@dataclass(frozen=True, repr=False)
+class ReplyScores(Sequence[ReplyScore]):
+    """What is said of single replies, in the order sent; read when asked for, since most want the numbers alone."""
+
+    def __init__(self, rows: Any) -> None:
+        if not isinstance(rows, list):
+            raise _Wrong(f"a list, and not {_kind(rows)}")
+        self._rows = rows
+        self.scores: list[Optional[float]] = []
+        for row in rows:
+            if type(row) is not dict or "score" not in row or type(row.get("id")) is not str:
+                ReplyScore.of(row)  # says what is wrong
+            score = row["score"]
+            self.scores.append(score if score is None or type(score) is float else _number(score))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, place: int) -> ReplyScore: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[ReplyScore]: ...
+    def __getitem__(self, place: Union[int, slice]) -> Union[ReplyScore, list[ReplyScore]]:
+        if isinstance(place, slice):
+            return [ReplyScore.of(row) for row in self._rows[place]]
+        return ReplyScore.of(self._rows[place])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return short(list(self))
+
+
+@record
 class SystemScores(Model):
     """One system under one metric."""
 
-    corpus: Optional[float]
-    interval: Optional[list[float]] = None
-    mean: Optional[float] = None
-    mean_interval: Optional[list[float]] = None
-    scored: int = 0
-    unscored: int = 0
-    unscored_by_reason: dict[str, int] = field(default_factory=dict)
-    interval_note: Optional[str] = None
-    parts: Optional[dict[str, Any]] = None
-    details: Optional[list[ReplyScore]] = field(default=None, metadata={"key": "replies"})
+    corpus: Optional[float]  # of all replies together
+    interval: Optional[list[float]] = None  # of the corpus score, where draws were asked for
+    mean: Optional[float] = None  # of the reply scores
+    mean_interval: Optional[list[float]] = None  # of the mean
+    scored: int = 0  # replies with a score
+    unscored: int = 0  # replies without one
+    unscored_by_reason: dict[str, int] = field(default_factory=dict)  # the same by code
+    interval_note: Optional[str] = None  # why there is no interval, where one was asked for
+    parts: Optional[dict[str, Any]] = None  # what the corpus score was made of
+    details: Optional[Sequence[ReplyScore]] = field(default=None, metadata={"key": "replies"})
     values: Optional[list[Optional[float]]] = None
 
     @property
@@ -368,6 +451,8 @@ class SystemScores(Model):
         """A score for each reply, in the order sent; None where there is none."""
         if self.values is not None:
             return list(self.values)
+        if isinstance(self.details, ReplyScores):
+            return list(self.details.scores)
         if self.details is not None:
             return [one.score for one in self.details]
         raise Usage(
@@ -379,32 +464,32 @@ class SystemScores(Model):
         return f"SystemScores(corpus={_scored(self.corpus, self.interval)}, {self.scored:,} scored{unscored})"
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Comparison(Model):
     """A system beside the baseline, on the items that both have a score for."""
 
-    difference: Optional[float]
-    interval: Optional[list[float]] = None
-    p_bootstrap: Optional[float] = None
-    p_randomisation: Optional[float] = None
-    replies: int = 0
-    left_out: int = 0
-    note: Optional[str] = None
+    difference: Optional[float]  # of the corpus scores: the system's less the baseline's
+    interval: Optional[list[float]] = None  # of the difference
+    p_bootstrap: Optional[float] = None  # how likely so large a difference is by chance, by the bootstrap
+    p_randomisation: Optional[float] = None  # the same by approximate randomisation
+    replies: int = 0  # on how many it stands
+    left_out: int = 0  # replies that only one of the two has a score for
+    note: Optional[str] = None  # why there is none
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class MetricScores(Model):
     """All systems under one metric; `metric_scores["model"]` is one of them."""
 
     metric: str
-    signature: str
-    signature_full: str
+    signature: str  # all that the numbers depend on, in short
+    signature_full: str  # the same in full; it can be read back
     systems: dict[str, SystemScores]
-    corpus_from: str = ""
+    corpus_from: str = ""  # `sums`, or the `mean` of reply scores
     higher_is_better: bool = True
-    scale: float = 1.0
+    scale: float = 1.0  # 100 with percent, else 1
     references: Any = None  # names what was looked at; of sums that were put together, a list
-    comparisons: Optional[dict[str, Comparison]] = None
+    comparisons: Optional[dict[str, Comparison]] = None  # with the baseline, by system
 
     def __getitem__(self, system: str) -> SystemScores:
         if system in self.systems:
@@ -441,27 +526,27 @@ class MetricScores(Model):
         return f"MetricScores({self.metric}, {said}, signature={short(self.signature)})"
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class MetricSums(Model):
     """What scores by one metric are made of, for `combine`."""
 
     metric: str
-    signature_full: str
-    columns: list[str]
+    signature_full: str  # only sums of equal ones can be put together
+    columns: list[str]  # what each number of a row is
     systems: dict[str, Any]
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Resampling(Model):
     """How intervals were drawn."""
 
-    draws: int
-    method: str = ""
-    confidence: float = 0.95
+    draws: int  # 0: there are none
+    method: str = ""  # in words
+    confidence: float = 0.95  # of the intervals
     seed: int = 1
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class ScoredSet(Model):
     """Which reference set scores are against."""
 
@@ -470,7 +555,7 @@ class ScoredSet(Model):
     items: int = 0
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Scores(Model):
     """Scores of replies: by metric, by system, by reply.
 
@@ -478,17 +563,17 @@ class Scores(Model):
     or one system, it need not be named: `scores.corpus`, `scores.replies`, `scores.signature`.
     """
 
-    scores: list[MetricScores] = field(default_factory=list)
-    data: Any = None
-    items: Optional[int] = None
-    batches: Optional[int] = None
+    scores: list[MetricScores] = field(default_factory=list)  # a metric each
+    data: Any = None  # names the items and golds that were scored
+    items: Optional[int] = None  # how many
+    batches: Optional[int] = None  # how many were put together
     resampling: Optional[Resampling] = None
-    evidence: Optional[dict[str, Any]] = None
-    stats: Optional[list[MetricSums]] = None
-    set: Optional[ScoredSet] = None
-    versions: Optional[Versions] = None
-    problems: list[FieldProblem] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    evidence: Optional[dict[str, Any]] = None  # on what weighted scores stand, by item
+    stats: Optional[list[MetricSums]] = None  # with return_="stats": the sums of each metric
+    set: Optional[ScoredSet] = None  # the reference set that they are against
+    versions: Optional[Versions] = None  # what was asked beside the texts
+    problems: list[FieldProblem] = field(default_factory=list)  # what could not be scored, and why
+    warnings: list[str] = field(default_factory=list)  # what one should know of the numbers
 
     def __getitem__(self, metric: str) -> MetricScores:
         """One metric: by its name, or by name and settings as it was asked for."""
@@ -604,36 +689,36 @@ def _reply_rows(scores: MetricScores) -> Iterator[dict[str, Any]]:
             }
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Parameter(Model):
     """One key of a metric's specification."""
 
     name: str
-    default: str = ""
-    values: str = ""
-    choices: Optional[list[str]] = None
+    default: str = ""  # empty: it has to be given
+    values: str = ""  # what it may be, in words
+    choices: Optional[list[str]] = None  # where it is one of a few words
     help: str = ""
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class MetricInfo(Model):
     """What a metric is: what it looks at, its range and direction, its parameters."""
 
     name: str
     summary: str = ""
-    references: str = ""
-    range: list[Optional[float]] = field(default_factory=list)
+    references: str = ""  # which it looks at: gold, golds, own, rated, weighted or utterance
+    range: list[Optional[float]] = field(default_factory=list)  # the least and the largest score; None: no bound
     higher_is_better: bool = True
-    corpus_from: str = ""
-    needs: list[str] = field(default_factory=list)
-    paper: str = ""
+    corpus_from: str = ""  # `sums`, or the `mean` of reply scores
+    needs: list[str] = field(default_factory=list)  # beside the texts
+    paper: str = ""  # where it comes from
     parameters: list[Parameter] = field(default_factory=list)
 
 
 # ── reference sets ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Withdrawal(Model):
     """Why a set is not to be used any more, and which one to use instead."""
 
@@ -643,7 +728,7 @@ class Withdrawal(Model):
     id: Optional[str] = None
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class ListedSet(Model):
     """A set in a list; where `problem` says what is wrong with its file, all else is None."""
 
@@ -653,11 +738,11 @@ class ListedSet(Model):
     items: Optional[int] = None
     references: Optional[int] = None
     created: Optional[str] = None
-    parent: Optional[str] = None
+    parent: Optional[str] = None  # the set that it was derived from
     withdrawn: Optional[Withdrawal] = None
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Bin(Model):
     """How many references have a weight between two numbers."""
 
@@ -666,16 +751,16 @@ class Bin(Model):
     references: int
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Evidence(Model):
     """On what scores against a set stand; golds are not counted."""
 
-    sources: dict[str, int]
-    thin: int
-    weights: list[Bin]
+    sources: dict[str, int]  # references by where they come from
+    thin: int  # items with few references of positive weight
+    weights: list[Bin]  # how many references have which weight
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class ReferenceSet(Model):
     """A frozen set of items with weighted references: how it was made, and on what scores against it stand."""
 
@@ -684,14 +769,14 @@ class ReferenceSet(Model):
     items: int
     references: int
     created: str = ""
-    provenance: dict[str, str] = field(default_factory=dict)
-    details: dict[str, str] = field(default_factory=dict)
-    parent: Optional[str] = None
-    how: dict[str, Any] = field(default_factory=dict)
-    content: str = ""
-    refaug: str = ""
+    provenance: dict[str, str] = field(default_factory=dict)  # what both forms of a signature say of the references
+    details: dict[str, str] = field(default_factory=dict)  # what the full form says beside that
+    parent: Optional[str] = None  # the set that it was derived from
+    how: dict[str, Any] = field(default_factory=dict)  # by which steps it came about
+    content: str = ""  # SHA-256 of its items
+    refaug: str = ""  # the release that wrote it
     kind: str = "reference-set"
-    format_version: int = 1
+    format_version: int = 1  # of its file
     withdrawn: Optional[Withdrawal] = None
     evidence: Optional[Evidence] = None
 
@@ -703,19 +788,19 @@ class ReferenceSet(Model):
         )
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class FrozenSet(ReferenceSet):
     """A set that is there now; `new` says whether it was not there before."""
 
     new: bool = True
-    problems: list[FieldProblem] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    problems: list[FieldProblem] = field(default_factory=list)  # items that were left out, with on_error="report"
+    warnings: list[str] = field(default_factory=list)  # what one should know of the others
 
 
 # ── logs ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Waiting(Model):
     """What was posted to a log and is not in it yet."""
 
@@ -724,89 +809,89 @@ class Waiting(Model):
     bytes: int
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Log(Model):
     """What a log holds; `waiting`, `created`, `ingests` and `erased` only where one log was asked for."""
 
     name: str
     problem: Optional[str] = None
-    pairs: Optional[int] = None
-    dialogues: Optional[int] = None
-    distinct_utterances: Optional[int] = None
+    pairs: Optional[int] = None  # of an utterance and its response
+    dialogues: Optional[int] = None  # that have a pair
+    distinct_utterances: Optional[int] = None  # however they are written
     bytes: Optional[int] = None
-    updated: Optional[str] = None
+    updated: Optional[str] = None  # None before the first ingest
     created: Optional[str] = None
-    ingests: Optional[int] = None
-    erased: dict[str, int] = field(default_factory=dict)
-    waiting: Optional[Waiting] = None
+    ingests: Optional[int] = None  # how many runs have added to it
+    erased: dict[str, int] = field(default_factory=dict)  # dialogues and speakers that were deleted, and stay out
+    waiting: Optional[Waiting] = None  # what was posted and is not in it yet
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class BadDialogue(Model):
     """A dialogue that was left out."""
 
-    place: int
+    place: int  # in the list, from 0
     message: str
     id: Optional[str] = None
-    field: str = ""
+    field: str = ""  # such as `turns[1].text`
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Posted(Model):
     """Dialogues that are kept safely, and will be in the log with its next ingest."""
 
     log: str
     accepted: int
-    duplicate: bool
-    ids: list[str]
+    duplicate: bool  # exactly these were posted before, and are kept once
+    ids: list[str]  # of those that were taken, in the order sent
     waiting: Waiting
-    problems: list[BadDialogue] = field(default_factory=list)
+    problems: list[BadDialogue] = field(default_factory=list)  # what was left out, with on_error="report"
 
 
 # ── indexes and raters ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class IndexVersion(Model):
     """One version of an index; where `problem` says what is wrong with its files, all else is None."""
 
     version: str
     published: bool
     problem: Optional[str] = None
-    id: Optional[str] = None
+    id: Optional[str] = None  # what signatures call its content
     logs: Optional[list[str]] = None
     bytes: Optional[int] = None
     created: Optional[str] = None
-    vectors: Optional[str] = None
+    vectors: Optional[str] = None  # by which utterances are compared
     tokenizer: Optional[str] = None
-    kind: Optional[str] = None
-    utterances: Optional[int] = None
-    pairs: Optional[int] = None
-    segments: Optional[int] = None
-    superseded: Optional[int] = None
-    recall_at_15: Optional[float] = None
+    kind: Optional[str] = None  # of its main part, by FAISS's name
+    utterances: Optional[int] = None  # distinct ones that can be found
+    pairs: Optional[int] = None  # distinct ones that can be found
+    segments: Optional[int] = None  # its main part and what updates have added
+    superseded: Optional[int] = None  # utterances that a later part, or a deletion, has replaced
+    recall_at_15: Optional[float] = None  # the share of exact search's 15 best that it finds
     recall_interval: Optional[list[float]] = None
-    recall_target: Optional[float] = None
+    recall_target: Optional[float] = None  # what was asked for
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class RaterVersion(Model):
     """One version of a rater; where `problem` says what is wrong with its files, all else is None."""
 
     version: str
     published: bool
     problem: Optional[str] = None
-    id: Optional[str] = None
+    id: Optional[str] = None  # what signatures call its content
     logs: Optional[list[str]] = None
     bytes: Optional[int] = None
     tokenizer: Optional[str] = None
     languages: Optional[list[str]] = None
-    temperature: Optional[float] = None
+    temperature: Optional[float] = None  # of its calibrated ratings
     embedding: Optional[int] = None
     hidden: Optional[int] = None
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Index(Model):
     """An index: its complete versions, oldest first, and what is known of the published one."""
 
@@ -816,7 +901,7 @@ class Index(Model):
     published: Optional[IndexVersion] = None
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Rater(Model):
     """A rater: its complete versions, oldest first, and what is known of the published one."""
 
@@ -826,16 +911,16 @@ class Rater(Model):
     published: Optional[RaterVersion] = None
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Published(Model):
     """What came of publishing: `lacking` are processes of the server that still answer with another version."""
 
     kind: str
     name: str
     version: str
-    serving: list[int] = field(default_factory=list)
+    serving: list[int] = field(default_factory=list)  # processes that answer with it
     lacking: list[int] = field(default_factory=list)
-    problems: dict[str, str] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)  # what could not be opened
 
 
 # ── jobs and schedules ────────────────────────────────────────────────────────────────────────────────────────────
@@ -843,25 +928,25 @@ class Published(Model):
 ENDED = ("done", "failed", "cancelled")
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Job(Model):
     """A job: what it is to do, where it is, and what came of it."""
 
     id: str
     kind: str
-    state: str
-    order: dict[str, Any] = field(default_factory=dict)
-    resources: list[str] = field(default_factory=list)
+    state: str  # queued, running, done, failed or cancelled
+    order: dict[str, Any] = field(default_factory=dict)  # what was asked for, with all defaults
+    resources: list[str] = field(default_factory=list)  # what it writes: no two jobs that share one run at once
     created: str = ""
     started: Optional[str] = None
     finished: Optional[str] = None
-    tries: int = 0
-    progress: Optional[dict[str, Any]] = None
-    result: Optional[dict[str, Any]] = None
-    error: Optional[dict[str, Any]] = None
-    requested_by: Optional[str] = None
-    schedule: Optional[str] = None
-    cancel_requested: bool = False
+    tries: int = 0  # how often it was begun
+    progress: Optional[dict[str, Any]] = None  # where it is
+    result: Optional[dict[str, Any]] = None  # what came of it
+    error: Optional[dict[str, Any]] = None  # why it failed
+    requested_by: Optional[str] = None  # name of the key
+    schedule: Optional[str] = None  # that asked for it
+    cancel_requested: bool = False  # it has been told to stop
 
     @property
     def is_ended(self) -> bool:
@@ -879,35 +964,35 @@ class Job(Model):
         return f"Job({', '.join(said)})"
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Firing(Model):
     """What became of one time at which a schedule was due."""
 
     due: str
-    job: Optional[str] = None
-    state: Optional[str] = None
-    note: Optional[str] = None
+    job: Optional[str] = None  # that was begun
+    state: Optional[str] = None  # the job's
+    note: Optional[str] = None  # why no job was begun
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Schedule(Model):
     """A job that begins by the clock; `firings`, newest first, only where one schedule was asked for."""
 
     name: str
-    cron: str
-    timezone: str
-    order: dict[str, Any]
-    enabled: bool
+    cron: str  # minute, hour, day of the month, month, day of the week
+    timezone: str  # by which clocks
+    order: dict[str, Any]  # what its jobs do, with all defaults
+    enabled: bool  # whether it begins anything
     created: str = ""
     updated: str = ""
-    next: list[str] = field(default_factory=list)
+    next: list[str] = field(default_factory=list)  # the next times it is due
     firings: list[Firing] = field(default_factory=list)
 
 
 # ── health ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Health(Model):
     """The server lives, and is of this version."""
 
@@ -915,14 +1000,14 @@ class Health(Model):
     version: str
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class Ready(Model):
     """Whether requests are answered without waiting for anything; `missing` names what is not there yet."""
 
-    status: str
-    versions: dict[str, dict[str, str]] = field(default_factory=dict)
+    status: str  # `ready`, or `not ready`
+    versions: dict[str, dict[str, str]] = field(default_factory=dict)  # what is served: kind, name, version
     troubles: dict[str, str] = field(default_factory=dict)
-    missing: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)  # what is not there yet
 
     @property
     def is_ready(self) -> bool:
@@ -933,10 +1018,10 @@ class Ready(Model):
         return self.is_ready
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class ProblemCode(Model):
     """What a code of problem means."""
 
     code: str
-    status: int
-    title: str
+    status: int  # the usual one of answers with it
+    title: str  # what it means
