@@ -16,7 +16,7 @@
     │   └── Withdrawn           a reference set that nobody is to use any more
     ├── TooLarge                more than the settings allow at once
     ├── NoKey                   no key was given, or none that is known
-    ├── NotAllowed              the key is known, and does not allow this
+    ├── NotAllowed              whoever asks may not do this
     ├── Later                   not now: the same request may go through after a while
     │   ├── TooMany             more requests than a key is allowed in this time
     │   ├── Overloaded          there is more work waiting than can be done in time
@@ -145,7 +145,7 @@ class NoKey(RefaugError):
 
 
 class NotAllowed(RefaugError):
-    """The key is known, and does not allow this."""
+    """Whoever asks may not do this."""
 
     code, exit_code, status = "not_allowed", 3, 403
 

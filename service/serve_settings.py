@@ -33,6 +33,11 @@ class ServeSettings:
     uds: str = _setting("", "Unix socket to listen on instead of an address and a port")
     root_path: str = _setting("", "path under which a proxy shows the service, such as /refaug")
     proxies: str = _setting("127.0.0.1", "addresses whose X-Forwarded-* headers are believed, with commas; *: all")
+    allowed_hosts: str = _setting(
+        "",
+        "names that requests may be addressed to (header Host), with commas, beside localhost and addresses in digits; "
+        "*: any, as by itself where keys are asked for, where others reach the address, and on a socket",
+    )
     workers: int = _setting(1, "web processes; throughput comes from batching, so one is mostly best", least=1, most=64)
     job_worker: bool = _setting(True, "whether a process that runs jobs is started beside the web processes")
     open: bool = _setting(False, "answer anybody who reaches a public address, without keys")
@@ -42,7 +47,11 @@ class ServeSettings:
     default_index: str = _setting("", "index of requests that name none: name or name@version; else the only one")
     default_rater: str = _setting("", "rater of requests that name none: name or name@version; else the only one")
     old_versions: int = _setting(
-        2, "versions that requests have pinned, kept open beside the published", least=0, most=64
+        2,
+        "versions that requests have pinned, kept open beside the published; while requests hold so many, and at least "
+        "two, others are told to come again",
+        least=0,
+        most=64,
     )
     held_references_mib: int = _setting(256, "memory for references found lately; 0: none", least=0, most=1_000_000)
     held_sets: int = _setting(64, "frozen sets kept ready for scoring", least=1, most=10_000)
@@ -59,6 +68,9 @@ class ServeSettings:
     draws: int = _setting(10_000, "draws of a bootstrap in one request", least=0, most=1_000_000)
     body_mib: int = _setting(32, "size of a request's body, unpacked", least=1, most=4_096)
     bodies_mib: int = _setting(256, "size of all bodies at once", least=1, most=65_536)
+    connections: int = _setting(
+        1_000, "connections at once to a web process; more are told to come again", least=1, most=1_000_000
+    )
     requests: int = _setting(256, "requests at once; more are told to come again", least=1, most=100_000)
     streams: int = _setting(100, "streams of events at once", least=1, most=100_000)
     queue_items: int = _setting(
@@ -116,10 +128,22 @@ class ServeSettings:
         _require_path(self.root_path)
         for address in self.proxies.split(",") if self.proxies not in ("", "*") else ():
             _require_address(address.strip())
+        for name in self.allowed_hosts.split(",") if self.allowed_hosts not in ("", "*") else ():
+            _require_host(name.strip())
 
     def as_env(self) -> dict[str, str]:
         """The same for a process of ours to read back."""
         return {variable_of(one.name): _written(getattr(self, one.name)) for one in fields(self)}
+
+
+def is_local(settings: ServeSettings) -> bool:
+    """Whether only this machine reaches the address."""
+    if settings.uds:
+        return True
+    try:
+        return ipaddress.ip_address(settings.host.strip("[]").partition("%")[0]).is_loopback
+    except ValueError:
+        return settings.host == "localhost"  # what other names stand for may change
 
 
 def variable_of(name: str) -> str:
@@ -133,6 +157,7 @@ def hints() -> Mapping[str, type]:
 
 
 _PATH: Final = re.compile(r"(/[A-Za-z0-9._~-]+)+/?")
+_HOST: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _YES: Final = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
@@ -165,6 +190,15 @@ def _require_address(text: str) -> None:
             f"REFAUG_PROXIES names {text!r}",
             remedy="addresses or networks with commas between them, such as 127.0.0.1,10.0.0.0/8; or *",
         ) from None
+
+
+def _require_host(text: str) -> None:
+    """Usage for what never stands in a header, such as a name with a scheme before it or a port behind it."""
+    if not _HOST.fullmatch(text):
+        raise Usage(
+            f"REFAUG_ALLOWED_HOSTS names {text!r}",
+            remedy="names without ports, with commas between them, such as refaug.example.org; or *",
+        )
 
 
 def _written(value: object) -> str:

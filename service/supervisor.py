@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import ipaddress
 import logging
 import multiprocessing
 import os
+import resource
 import socket
 import stat
 import subprocess
@@ -40,12 +40,13 @@ from service import logs_json, observe
 from service.database import Database
 from service.keys import KeyStore
 from service.parent import end_with_parent
-from service.serve_settings import ServeSettings
+from service.serve_settings import ServeSettings, is_local
 from service.settings import Settings
 
 APP: Final = "service.web.app:from_env"
 KEEP_ALIVE_S: Final = 75  # longer than clients and proxies usually keep an idle connection, so that they close first
 BACKLOG: Final = 2_048  # connections that may wait until a process accepts them
+_FILES_BESIDE: Final = 256  # that a process has open beside its connections: what is mapped, databases, logs
 _AFTER_REQUESTS_S: Final = 10.0  # for what a process has to put in order once its requests have ended
 _STEADY_S: Final = 10.0  # who lived for so long did not die of how it began
 _LONGEST_WAIT_S: Final = 30.0
@@ -74,6 +75,7 @@ def serve(
         stack.enter_context(only_server(home, settings))
         has_schema = _migrated(home, settings)
         settings = guarded(settings, lambda: not has_schema or has_keys(home, settings))
+        allow_files(settings)
         listener = stack.enter_context(listening(settings, any_port=any_port))
         stack.enter_context(_environment(home, settings))
         address = address_of(listener)
@@ -110,16 +112,6 @@ def only_server(home: Settings, settings: ServeSettings) -> Iterator[None]:
         yield
 
 
-def is_local(settings: ServeSettings) -> bool:
-    """Whether only this machine reaches the address."""
-    if settings.uds:
-        return True
-    try:
-        return ipaddress.ip_address(settings.host.strip("[]").partition("%")[0]).is_loopback
-    except ValueError:
-        return settings.host == "localhost"  # what other names stand for may change
-
-
 def guarded(settings: ServeSettings, has_keys: Callable[[], bool]) -> ServeSettings:
     """The same with keys asked for on an address that others reach; Usage where nobody could have one.
 
@@ -135,6 +127,24 @@ def guarded(settings: ServeSettings, has_keys: Callable[[], bool]) -> ServeSetti
             remedy="refaug keys create NAME --scope score, or --host 127.0.0.1, or --open for anybody who reaches it",
         )
     return replace(settings, keys=True)
+
+
+def allow_files(settings: ServeSettings) -> int:
+    """Let each process have as many files open as its connections need, as far as the system lets us; how many.
+
+    Usage where it does not: without a file for it, a connection is not accepted, and nobody is told why.
+    """
+    wanted = settings.connections + _FILES_BESIDE
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed == resource.RLIM_INFINITY or allowed >= wanted:
+        return allowed
+    if most != resource.RLIM_INFINITY and most < wanted:
+        raise Usage(
+            f"{settings.connections:,} connections need {wanted:,} open files, and the system allows {most:,}",
+            remedy=f"--connections {max(1, most - _FILES_BESIDE)}, or a higher limit (LimitNOFILE= of systemd, ulimit)",
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+    return wanted
 
 
 def has_keys(home: Settings, settings: ServeSettings) -> bool:
@@ -326,6 +336,7 @@ def config_of(settings: ServeSettings, *, app: str = APP) -> Config:
         date_header=True,
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_S,
+        limit_concurrency=settings.connections,  # our protocol takes it for connections alone
         timeout_graceful_shutdown=settings.shutdown_s,  # type: ignore[arg-type]  # asyncio.wait_for takes it
         timeout_worker_healthcheck=settings.start_s,  # type: ignore[arg-type]  # seconds of a clock
     )

@@ -60,7 +60,7 @@ def client_of(
     home: Settings, *, root_path: str = "", ready: bool = True, headers: dict[str, str] | None = None, **settings: Any
 ) -> Iterator[TestClient]:
     """A client of an app over this home; the settings are those of `ServeSettings`."""
-    app = create_app(home, ServeSettings(**settings))
+    app = create_app(home, ServeSettings(**{"allowed_hosts": "testserver", **settings}))
     with TestClient(app, root_path=root_path, headers=headers or {}) as client:
         if ready:
             wait_until_ready(client)
@@ -83,7 +83,7 @@ def wait_until(true: Callable[[], bool], said: Callable[[], str] = lambda: "it n
 def bare_app(home: Settings, **settings: Any) -> FastAPI:
     """The gate and the errors around routes that a test adds, with none of the parts of a service."""
     app = FastAPI()
-    app.state.refaug = State(home=home, serve=ServeSettings(**settings))
+    app.state.refaug = State(home=home, serve=ServeSettings(**{"allowed_hosts": "testserver", **settings}))
     problems.install(app)
     app.add_middleware(Gate, state=app.state.refaug)
     return app

@@ -14,9 +14,9 @@ from service.artefacts import stored
 from service.cli.common import counted, print_json, print_line, print_table
 from service.database import Database
 from service.logs_json import without_secrets
-from service.serve_settings import ServeSettings, variable_of
+from service.serve_settings import ServeSettings, is_local, variable_of
 from service.settings import Settings
-from service.supervisor import guarded, has_keys, is_local, listening
+from service.supervisor import allow_files, guarded, has_keys, listening
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +74,7 @@ def _source(name: str, by_option: Collection[str]) -> str:
 def _looks(home: Settings, settings: ServeSettings, *, any_port: bool) -> Iterator[Look]:
     yield _look("home", lambda: _home(home))
     yield _look("address", lambda: _address(settings, any_port=any_port))
+    yield _look("files", lambda: f"{allow_files(settings):,} may be open in each process")
     yield _look("database", lambda: _database(home, settings))
     yield _look("keys", lambda: _keys(home, settings))
     for kind, default in (("index", settings.default_index), ("rater", settings.default_rater)):

@@ -54,9 +54,10 @@ async def raw_body(request: Request, media_types: tuple[str, ...] = ("applicatio
     """The bytes of the body, unpacked, within the limits."""
     state = state_of(request)
     limit = state.serve.body_mib * MIB
-    kind = request.headers.get("content-type", media_types[0]).partition(";")[0].strip().lower()
-    if kind not in media_types:
-        raise BadRequest(f"a body of type {kind[:80]!r}", remedy=f"send it as {' or '.join(media_types)}", status=415)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in media_types:  # no type will not do: a browser lets a page send that to any site without asking it
+        what = f"a body of type {kind[:80]!r}" if kind else "a body without a type"
+        raise BadRequest(what, remedy=f"send it as {' or '.join(media_types)}", status=415)
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip"):
         raise BadRequest(f"a body packed as {encoding[:40]!r}", remedy="gzip, or not packed", status=415)

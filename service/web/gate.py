@@ -21,12 +21,13 @@ from service import observe
 from service.web import problems
 from service.web.answers import REQUEST_ID
 from service.web.deps import items_in, key_name
+from service.web.hosts import Hosts
 from service.web.state import State
 
 log = logging.getLogger(__name__)
 
 # Never refused: whoever asks them decides whether we are there at all.
-_ALWAYS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+ALWAYS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 _STREAM: Final = re.compile(r"/v1/jobs/[^/]+/events")  # long and idle; they have a limit of their own
 _ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _DRAINED: Final = 1 << 18  # bytes of a refused request that are read, so that its client gets to reading the answer
@@ -49,6 +50,7 @@ class Gate:
 
     def __init__(self, app: ASGIApp, state: State) -> None:
         self._app, self._state = app, state
+        self._hosts = Hosts(state.serve)
         self._inside = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,10 +61,13 @@ class Gate:
         passing = _Passing(scope, send)
         REQUEST_ID.set(passing.id)
         path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if (host := self._hosts.foreign(scope["headers"])) is not None:
+            await self._refuse(scope, receive, passing, _addressed_wrongly(host))
+            return
         if _is_of_another_site(scope):
             await self._refuse(scope, receive, passing, _ANOTHER_SITE)
             return
-        takes_place = path not in _ALWAYS and not _STREAM.fullmatch(path)
+        takes_place = path not in ALWAYS and not _STREAM.fullmatch(path)
         if takes_place and self._inside >= self._state.serve.requests:
             await self._refuse(scope, receive, passing, self._full())
             return
@@ -75,7 +80,7 @@ class Gate:
                 await answer(scope, receive, passing.send)
         finally:
             self._inside -= takes_place
-            passing.ended(is_quiet=path in _ALWAYS)
+            passing.ended(is_quiet=path in ALWAYS)
 
     def _full(self) -> Overloaded:
         return Overloaded(
@@ -91,6 +96,13 @@ class Gate:
             answer.headers["Connection"] = "close"
         await answer(scope, receive, passing.send)
         passing.ended(is_quiet=False)
+
+
+def _addressed_wrongly(host: str) -> NotAllowed:
+    return NotAllowed(
+        f"{host[:80]!r} is no name that this service may be called by",
+        remedy="call it localhost or 127.0.0.1; for another name, such as a proxy's, the server has --allowed-hosts",
+    )
 
 
 def _is_of_another_site(scope: Scope) -> bool:

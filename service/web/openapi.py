@@ -31,7 +31,7 @@ _PROBLEM: Final = {MEDIA_TYPE: {"schema": {"$ref": _REF.format(model=ProblemOut.
 _SAID: Final[Mapping[int, str]] = {
     400: "The request makes no sense as it stands: `usage`.",
     401: "No key was given, or none that is known: `no_key`.",
-    403: "The key is known and does not allow this: `not_allowed`.",
+    403: "Whoever asks may not do this: `not_allowed`.",
     404: "There is nothing of that name: `not_found`.",
     408: "The body did not come in time: `body_timeout`.",
     409: "The request contradicts what is there: `conflict`, `locked`, `no_rater` and others.",

@@ -29,13 +29,13 @@ _CODES: Final = {
     400: "usage",
     401: "no_key",
     403: "not_allowed",
-    404: "not_found",
     405: "method_not_allowed",
     408: "body_timeout",
     413: "too_large",
     415: "unsupported_media_type",
     422: "bad_input",
     431: "head_too_large",
+    503: "overloaded",
 }
 
 
@@ -82,6 +82,12 @@ class BadRequest(RefaugError):
     ) -> None:
         super().__init__(message, remedy=remedy)
         self.errors, self.given_status = list(errors), status
+
+
+class UnknownPath(RefaugError):
+    """Nothing answers at this path."""
+
+    code, exit_code, status = "unknown_path", 3, 404
 
 
 def bad_items(bad: Sequence[BadItem], of: int) -> BadRequest:
@@ -214,6 +220,8 @@ def install(app: FastAPI) -> None:
 
     async def theirs(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
+        if error.status_code == http.HTTPStatus.NOT_FOUND:  # of ours none is: nothing was asked
+            return answer(request, UnknownPath(remedy="look at /docs, and at the path that a proxy adds or takes away"))
         words = http.HTTPStatus(error.status_code).phrase
         said = BadRequest(str(error.detail) or words, status=error.status_code)
         response = answer(request, said)

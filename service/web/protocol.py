@@ -1,7 +1,8 @@
 """How the bytes of a connection become requests: uvicorn's reader, with an end to what it would wait for or hold.
 
 By itself it takes a head of any length and waits for the rest of one for ever, keeps what nobody fetches, and tells of
-what is no HTTP in plain text. What comes after the head is read, and limited, by the routes.
+what is no HTTP, and of too many connections, in plain text. What comes after the head is read, and limited, by the
+routes.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service import observe
-from service.web.gate import HEADERS, UNKNOWN
+from service.web.gate import ALWAYS, HEADERS, UNKNOWN
 from service.web.problems import MEDIA_TYPE, code_of, meanings
 
 HEAD_BYTES: Final = 1 << 16  # address and headers: several times what proxies let through
+TOLD_AT_ONCE: Final = 64  # connections above the limit that are told so; those above that are dropped
+_TOLD_S: Final = 2.0  # that one of them has for its request
+_ALWAYS: Final = frozenset(path.encode("ascii") for path in ALWAYS)
 
 
 class Protocol(HttpToolsProtocol):
@@ -28,6 +32,7 @@ class Protocol(HttpToolsProtocol):
     head_s: ClassVar[float] = 30.0  # for the head of a request, from its first byte on
     fetch_s: ClassVar[float] = 60.0  # for fetching anything at all of an answer that waits
 
+    _is_extra = False  # above the limit of connections
     _in_head = False
     _began = False  # in the piece that is being read
     _head_bytes = 0  # of an unfinished head; of the piece that it began in, its whole lines
@@ -36,12 +41,23 @@ class Protocol(HttpToolsProtocol):
     _fetch_timer: asyncio.TimerHandle | None = None
     _answered: RequestResponseCycle | None = None  # the request whose turn it is; `cycle` is the last one that came
 
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        # uvicorn would count requests by it as well, and refuse the last connection that is allowed
+        self._most_connections, self.limit_concurrency = self.limit_concurrency, None
+
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """A connection on which nothing is asked is closed as one on which nothing more is asked."""
         super().connection_made(transport)
-        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+        extra = 0 if self._most_connections is None else len(self.connections) - self._most_connections
+        if extra > TOLD_AT_ONCE:
+            transport.abort()
+            return
+        self._is_extra = extra > 0
+        idle_s = _TOLD_S if self._is_extra else self.timeout_keep_alive
+        self.timeout_keep_alive_task = self.loop.call_later(idle_s, self.timeout_keep_alive_handler)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of the clocks, and tell whoever still answers."""
@@ -59,7 +75,8 @@ class Protocol(HttpToolsProtocol):
             if self._head_bytes > HEAD_BYTES:
                 self._refuse(*_TOO_LONG)
             elif self._head_timer is None:
-                self._head_timer = self.loop.call_later(self.head_s, self._too_slow)
+                head_s = min(_TOLD_S, self.head_s) if self._is_extra else self.head_s
+                self._head_timer = self.loop.call_later(head_s, self._too_slow)
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
@@ -73,7 +90,13 @@ class Protocol(HttpToolsProtocol):
         if self._measured() > HEAD_BYTES:
             self._refused = _TOO_LONG
             raise ValueError("a head that is too long")  # the parser stops, and send_400_response is called
+        if self._is_extra and self.url.partition(b"?")[0] not in _ALWAYS:
+            most = f"{self._most_connections:,} connections are open already"
+            self._refused = (http.HTTPStatus.SERVICE_UNAVAILABLE, most)
+            raise ValueError(most)
         super().on_headers_complete()
+        if self._is_extra:
+            self.cycle.keep_alive = False
 
     def _measured(self) -> int:
         return len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
@@ -81,8 +104,7 @@ class Protocol(HttpToolsProtocol):
     def _too_slow(self) -> None:
         self._head_timer = None
         if not self.transport.is_closing():
-            said = f"the head of the request was not there after {self.head_s:g} s"
-            self._refuse(http.HTTPStatus.REQUEST_TIMEOUT, said)
+            self._refuse(http.HTTPStatus.REQUEST_TIMEOUT, "the head of the request was not there in time")
 
     # ── refusing ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -169,6 +191,7 @@ def _problem(status: int, detail: str, name: str, root_path: str) -> bytes:
         "Content-Length": str(len(written)),
         "Connection": "close",
         "X-Request-Id": name,
+        **({"Retry-After": "1"} if status == http.HTTPStatus.SERVICE_UNAVAILABLE else {}),
         **HEADERS,
     }
     head = "".join(f"{key}: {value}\r\n" for key, value in headers.items())

@@ -15,7 +15,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
@@ -31,6 +31,7 @@ from service.logs_json import JsonLines
 from service.serve_settings import ServeSettings
 from service.settings import Settings
 from service.supervisor import config_of
+from service.web import protocol
 from service.web.app import create_app
 from service.web.protocol import HEAD_BYTES, Protocol
 
@@ -114,12 +115,13 @@ class Hostile:
     def head(self, method: str, path: str | bytes, *lines: str | bytes) -> bytes:
         """The head of a request by somebody who may do everything."""
         first = method.encode() + b" " + (path if isinstance(path, bytes) else path.encode()) + b" HTTP/1.1"
-        more = (one if isinstance(one, bytes) else one.encode() for one in lines)
+        typed = method != "POST" or any(_lower(one).startswith(b"content-type") for one in lines)
+        kind = () if typed else ("Content-Type: application/json",)
+        more = (one if isinstance(one, bytes) else one.encode() for one in (*kind, *lines))
         return b"\r\n".join([first, b"Host: x", f"Authorization: Bearer {self.token}".encode(), *more]) + b"\r\n\r\n"
 
     def post(self, path: str, body: bytes, *lines: str | bytes) -> bytes:
-        kind = () if any(b"content-type" in _lower(one) for one in lines) else ("Content-Type: application/json",)
-        return self.head("POST", path, *kind, f"Content-Length: {len(body)}", *lines) + body
+        return self.head("POST", path, f"Content-Length: {len(body)}", *lines) + body
 
     def ask(self, data: bytes, method: str = "GET") -> Answer:
         with self.connect() as connection:
@@ -569,7 +571,7 @@ def test_a_key_counts_in_its_headers_alone(running: Hostile) -> None:
         "GET /v1/jobs HTTP/1.1\r\nHost: x\r\nX-API-Key: \xff\xfe\r\n\r\n",
     ):
         answer = running.ask(data.encode("latin-1"))
-        assert (answer.status, answer.json["code"]) in ((401, "no_key"), (404, "not_found")), data
+        assert (answer.status, answer.json["code"]) in ((401, "no_key"), (404, "unknown_path")), data
 
 
 def test_who_has_no_key_is_told_so_before_the_body_is_waited_for(running: Hostile) -> None:
@@ -611,6 +613,62 @@ def test_many_connections_that_ask_nothing_are_in_nobodys_way(running: Hostile) 
     finally:
         for one in idle:
             one.socket.close()
+
+
+@contextmanager
+def limited(running: Hostile, connections: int) -> Iterator[list[Connection]]:
+    """The server with so many connections allowed, and all of them open; each is kept, asked or not."""
+    wait_until(lambda: not running.server.server_state.connections)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running.server.config, "limit_concurrency", connections)
+        patch.setattr(running.server.config, "timeout_keep_alive", 60)
+        kept = [running.connect() for _ in range(connections)]
+        try:
+            wait_until(lambda: len(running.server.server_state.connections) == connections)
+            yield kept
+        finally:
+            for one in kept:
+                one.socket.close()
+            wait_until(lambda: not running.server.server_state.connections)
+
+
+def test_connections_are_so_many_and_those_above_are_told_to_come_again(
+    running: Hostile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scored = running.post("/v1/scores", json.dumps(SCORED).encode())
+    with limited(running, 3) as kept:
+        for data in (scored, running.head("GET", "/v1/jobs"), running.head("GET", "/healthzz")):
+            answer = running.ask(data)
+            assert (answer.status, answer.json["code"]) == (503, "overloaded")
+            assert answer.json["detail"] == "3 connections are open already"
+            assert (answer.headers["retry-after"], answer.headers["connection"]) == ("1", "close")
+        for path in ("/healthz", "/readyz?x=1", "/metrics"):  # whoever asks these decides whether we are there
+            with running.connect() as connection:
+                answer = running.checked(connection.send(running.head("GET", path)).answer())
+                assert (answer.status, answer.headers["connection"]) == (200, "close")
+                assert connection.is_dropped()
+        for one in kept:  # those that were there first are answered as ever, again and again
+            for _ in range(2):
+                assert running.checked(_next(one.send(scored))).status == 200
+        monkeypatch.setattr(protocol, "_TOLD_S", 0.1)
+        with running.connect() as silent, running.connect() as slow:
+            assert silent.is_dropped()
+            assert running.checked(slow.send(b"GET /").answer()).status in (408, None)
+            assert slow.is_dropped()
+    assert running.ask(scored).status == 200
+
+
+def test_only_so_many_are_told_and_the_others_are_dropped_at_once(
+    running: Hostile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "_TOLD_S", 60.0)
+    monkeypatch.setattr(protocol, "TOLD_AT_ONCE", 2)
+    with limited(running, 3), running.connect() as fourth, running.connect() as fifth:
+        wait_until(lambda: len(running.server.server_state.connections) == 5)
+        with running.connect() as sixth:
+            assert sixth.is_dropped()
+        for one in (fourth, fifth):
+            assert running.checked(one.send(running.head("GET", "/v1/jobs")).answer()).status == 503
 
 
 def test_streams_are_so_many_and_no_more(running: Hostile) -> None:

@@ -53,3 +53,17 @@ def test_a_number_out_of_range_is_shown_as_it_is() -> None:
 def test_no_time_is_endless(text: str) -> None:
     with pytest.raises(Usage, match=r"REFAUG_TIMEOUT_S is (nan|inf|-1\.0), which is out of range"):
         ServeSettings.from_env({"REFAUG_TIMEOUT_S": text})
+
+
+@pytest.mark.parametrize("text", ["http://example.org", "example.org:80", "a b", "a,", ".example.org", "a,*", "[::1]"])
+def test_hosts_are_names_without_scheme_and_port(text: str) -> None:
+    named = text.removesuffix(",").split(",")[-1] if text != "a," else ""
+    with pytest.raises(Usage) as refused:
+        ServeSettings.from_env({"REFAUG_ALLOWED_HOSTS": text})
+    assert refused.value.message == f"REFAUG_ALLOWED_HOSTS names {named!r}"
+    assert refused.value.remedy.startswith("names without ports")
+
+
+@pytest.mark.parametrize("text", ["*", "refaug.example.org", "refaug, scores_2.lab.example.org"])
+def test_hosts_are_any_or_names_with_commas(text: str) -> None:
+    assert ServeSettings.from_env({"REFAUG_ALLOWED_HOSTS": text}).allowed_hosts == text

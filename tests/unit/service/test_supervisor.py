@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,17 +14,17 @@ from core.errors import Conflict, Locked, Usage
 from service import observe
 from service.database import Database
 from service.keys import KeyStore, Scope
-from service.serve_settings import ServeSettings
+from service.serve_settings import ServeSettings, is_local
 from service.settings import Settings
 from service.supervisor import (
     APP,
     Backoff,
     address_of,
+    allow_files,
     config_of,
     environment_of,
     guarded,
     has_keys,
-    is_local,
     listening,
     only_server,
 )
@@ -66,6 +67,35 @@ def test_a_public_address_can_be_opened_to_anybody_by_saying_so() -> None:
 
 def test_a_unix_socket_is_this_machines_whatever_the_host() -> None:
     assert is_local(ServeSettings(host="0.0.0.0", uds="/tmp/x.sock"))
+
+
+@pytest.fixture
+def files(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], list[tuple[int, int]]]:
+    """Limits of open files as a test has them; what they are set to is listed."""
+
+    def limited(allowed: int, most: int) -> list[tuple[int, int]]:
+        changed = list[tuple[int, int]]()
+        monkeypatch.setattr(resource, "getrlimit", lambda _which: (allowed, most))
+        monkeypatch.setattr(resource, "setrlimit", lambda _which, limits: changed.append(limits))
+        return changed
+
+    return limited
+
+
+def test_as_many_files_may_be_open_as_connections_need(files: Callable[[int, int], list[tuple[int, int]]]) -> None:
+    settings = ServeSettings(connections=1_000)
+    for allowed, most in ((1_256, 1_256), (4_096, resource.RLIM_INFINITY), (resource.RLIM_INFINITY,) * 2):
+        changed = files(allowed, most)
+        assert (allow_files(settings), changed) == (allowed, [])
+    for most in (1_256, 524_288, resource.RLIM_INFINITY):
+        changed = files(1_024, most)
+        assert (allow_files(settings), changed) == (1_256, [(1_256, most)])
+    changed = files(1_024, 1_255)
+    with pytest.raises(Usage, match="1,000 connections need 1,256 open files, and the system allows 1,255") as refused:
+        allow_files(settings)
+    assert refused.value.remedy.startswith("--connections 999, or a higher limit")
+    assert allow_files(ServeSettings(connections=768)) == 1_024
+    assert changed == []
 
 
 def test_only_keys_that_open_something_count(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ def test_the_app_of_a_server_is_of_its_environment_and_never_looks_for_garbage_a
 ) -> None:
     monkeypatch.setenv("REFAUG_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("REFAUG_ITEMS", "3")
+    monkeypatch.setenv("REFAUG_ALLOWED_HOSTS", "testserver")
     try:
         app = from_env()
         assert gc.get_freeze_count() > 100_000

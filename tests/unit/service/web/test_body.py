@@ -47,7 +47,8 @@ def app_over(folder: Path, **settings: Any) -> FastAPI:
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[TestClient]:
-    with TestClient(app_over(tmp_path, body_mib=1, bodies_mib=2)) as client:
+    app = app_over(tmp_path, body_mib=1, bodies_mib=2)
+    with TestClient(app, headers={"Content-Type": "application/json"}) as client:
         yield client
 
 
@@ -143,6 +144,10 @@ def test_other_types_and_packings_are_refused_by_name(client: TestClient) -> Non
     )
     assert told["detail"] == "a body of type 'text/csv'"
     assert told["remedy"] == "send it as application/json"
+    del client.headers["content-type"]
+    told = problem(client.post("/raw", content=b"{}"), 415, "unsupported_media_type")
+    assert (told["detail"], told["remedy"]) == ("a body without a type", "send it as application/json")
+    client.headers["content-type"] = "application/json; charset=utf-8"
     told = problem(client.post("/raw", content=b"x", headers={"Content-Encoding": "br"}), 415, "unsupported_media_type")
     assert told["detail"] == "a body packed as 'br'"
 

@@ -25,7 +25,7 @@ PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
-    return create_app(Settings(home=tmp_path_factory.mktemp("home")), ServeSettings())
+    return create_app(Settings(home=tmp_path_factory.mktemp("home")), ServeSettings(allowed_hosts="testserver"))
 
 
 @pytest.fixture(scope="module")
@@ -260,6 +260,9 @@ def test_under_the_path_of_a_proxy_everything_lies_there(app: FastAPI) -> None:
     assert all(path.startswith("/refaug/") for path in addresses(client.get("/docs").text))
     assert client.get("/openapi.json").json()["servers"] == [{"url": "/refaug"}]
     assert "servers" not in TestClient(app).get("/openapi.json").json()
+    assert client.get("/refaug/healthz").status_code == 200  # as the server has it of a proxy that takes the path away
+    told = client.get("/refaug/refaug/healthz")  # and of one that does not
+    assert (told.status_code, told.json()["code"], "proxy" in told.json()["remedy"]) == (404, "unknown_path", True)
 
 
 def test_a_code_can_be_looked_up(client: TestClient) -> None:

@@ -137,9 +137,10 @@ def test_paths_methods_and_parameters_that_are_not_there_have_the_same_shape(cli
     unknown = client.get("/nowhere")
     assert (unknown.status_code, unknown.json()["code"], unknown.json()["title"]) == (
         404,
-        "not_found",
-        "No artefact of that name",
+        "unknown_path",
+        "Nothing answers at this path",
     )
+    assert unknown.json()["remedy"].startswith("look at /docs")
     other = client.post("/raise/later")
     assert (other.status_code, other.json()["code"], other.headers["allow"]) == (405, "method_not_allowed", "GET, HEAD")
     wrong = client.get("/raise/later?number=x")
