@@ -105,7 +105,22 @@ class Bases:
     def __init__(self, indexes: Versions) -> None:
         self._indexes = indexes
         self._known: OrderedDict[tuple[str, str], Base] = OrderedDict()
+        self._told: OrderedDict[tuple[str, str, str | None], None] = OrderedDict()
         self._lock = Lock()
+
+    def has_told(self, index: str, specifications: Sequence[str], language: str | None) -> bool:
+        """Whether all of these had their b of this index before: then it takes no time to speak of."""
+        with self._lock:
+            return all((index, one, language) in self._told for one in specifications)
+
+    def note_told(self, index: str, specifications: Sequence[str], language: str | None) -> None:
+        """Remember that they have."""
+        with self._lock:
+            for one in specifications:
+                self._told[index, one, language] = None
+                self._told.move_to_end((index, one, language))
+            while len(self._told) > _REMEMBERED:
+                self._told.popitem(last=False)
 
     def of(self, index: str) -> Based:
         """What gives metrics the b of an index, named as signatures name it: by its content, which never changes."""
@@ -164,6 +179,7 @@ class Wants:
     sample: bool = False
     weigher: bool = False  # a rater, for the references of the sample
     weighted: bool = False  # references with their weights
+    base: bool = False  # the b of an index
 
     @classmethod
     def of(cls, text: str) -> Self:
@@ -172,8 +188,10 @@ class Wants:
         info = METRICS.get(name)
         if name != "ruber" or info is None:
             weighted = info is not None and info.uses is Uses.WEIGHTED
-            return cls(name=name, rater=info is not None and info.needs_rater, weighted=weighted)
-        given = {key.strip(): value.strip() for key, _, value in (one.partition("=") for one in rest.split(","))}
+            has_b = info is not None and any(one.name == "b" for one in info.parameters)
+            base = has_b and "b" not in _given(rest)
+            return cls(name=name, rater=info is not None and info.needs_rater, weighted=weighted, base=base)
+        given = _given(rest)
         asks_rater = _first(given.get("unreferenced", "ruber")) == "rater"
         sample = given.get("norm", "log") == "log" and given.get("range-ref", AUTO) == AUTO
         compared = METRICS.get(_first(given.get("referenced", "")))
@@ -186,6 +204,10 @@ class Wants:
             weigher=sample and weighted,
             weighted=weighted,
         )
+
+
+def _given(parameters: str) -> dict[str, str]:
+    return {key.strip(): value.strip() for key, _, value in (one.partition("=") for one in parameters.split(","))}
 
 
 def _first(part: str) -> str:

@@ -325,13 +325,22 @@ class Batcher:
         ratings: list[list[float]] = await self._done(_ToRatings(lease, asked, settings, deadline))
         return ratings
 
-    async def run(self, work: Callable[[], T], *, items: int, deadline: float, lease: Lease | None = None) -> T:
+    async def run(
+        self,
+        work: Callable[[], T],
+        *,
+        items: int,
+        deadline: float,
+        lease: Lease | None = None,
+        is_long: bool = False,
+    ) -> T:
         """What the work gives, done by the thread in its turn; a lease is held until it has ended, wanted or not.
 
         It waits as so many items do; what is worth more than the whole queue, until nothing else waits. What is worth
-        more than a batch waits for others of its kind alone, and is done beside the batches.
+        more than a batch, or `is_long` for another reason, waits for others of its kind alone, and is done beside the
+        batches.
         """
-        is_long = items > self._most_at_once
+        is_long = is_long or items > self._most_at_once
         entry = _ToRun(work, lease, min(items, self._most_waiting), deadline, is_long=is_long)
         answer: T = await self._done(entry)
         return answer

@@ -21,7 +21,7 @@ from typing import Final, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 
-from core.errors import Conflict, NotFound, RefaugError, Unavailable
+from core.errors import Conflict, NotFound, Overloaded, RefaugError, Unavailable
 from core.files import NAME, require_name
 from core.holding import Held
 from core.records import Reference, TestPair
@@ -41,6 +41,7 @@ Kind = Literal["index", "rater"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 _FIRST_WAIT_S: Final = 1.0  # until what could not be opened is tried again; each time twice as long
 _LONGEST_WAIT_S: Final = 60.0
+_LEAST_OLD: Final = 2  # versions beside the published that may be open: an index and a rater of one request
 _STOP_S: Final = 5.0  # that a thread is waited for, which may be opening a large index
 _PATH: Final = re.compile(r"(?<![\w.:/~-])/(?:[^\s/'\",;:]+/)*([^\s/'\",;:]+)")
 
@@ -231,6 +232,7 @@ class Engines:
         self._open = dict[_Key, Opened]()
         self._opening = dict[_Key, Future[None]]()
         self._pinned = OrderedDict[_Key, Opened]()  # the one that was asked for last is last
+        self._asked = set[_Key]()  # what is open, or being opened, because a request named its version
         self._failures = dict[_Key, _Failure]()
         self._notes = dict[str, str]()
         self._is_closed = False
@@ -304,7 +306,7 @@ class Engines:
             try:
                 for key in keys:
                     if key not in found:
-                        found[key] = self._acquired(key)
+                        found[key] = self._acquired(key, asked=True)
             except BaseException:
                 self._let_go(found.values())
                 raise
@@ -345,6 +347,7 @@ class Engines:
             assert one.holders >= 0, one.key
             if one.holders == 0:
                 del self._open[one.key]
+                self._asked.discard(one.key)
                 gone.append(one)
         return gone
 
@@ -438,8 +441,11 @@ class Engines:
 
     # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _acquired(self, key: _Key) -> Opened:
-        """With one holder more; opened now, unless it is open, or somebody else is opening it."""
+    def _acquired(self, key: _Key, *, asked: bool = False) -> Opened:
+        """With one holder more; opened now, unless it is open, or somebody else is opening it.
+
+        `asked`: by a request that names the version. Of such only so many are open at once.
+        """
         while True:
             with self._lock:
                 self._require_running()
@@ -449,10 +455,30 @@ class Engines:
                     return found
                 others = self._opening.get(key)
                 if others is None:
+                    gone = self._room_made(key) if asked else []
                     ours = self._opening[key] = Future[None]()
             if others is None:
+                _close(gone)
                 return self._opened_for(key, ours)
             others.result()
+
+    def _room_made(self, key: _Key) -> list[Opened]:
+        """Room for one more that a request names: what had to go for it. Only under the lock.
+
+        Overloaded where requests hold all of them: each is as large as what serves, and memory ends somewhere.
+        """
+        serving, most = {one.key for one in self.current.opened.values()}, max(_LEAST_OLD, self._serve.old_versions)
+        gone = list[Opened]()
+        if len(old := self._asked - serving) >= most:
+            idle = next((at for at, one in self._pinned.items() if one.holders == 1), None)
+            if idle is None:
+                raise Overloaded(
+                    f"{len(old)} older versions are open, and requests need all of them",
+                    remedy="ask again in a moment, or for fewer versions at once; --old-versions says how many",
+                )
+            gone = self._dropped([self._pinned.pop(idle)])
+        self._asked.add(key)
+        return gone
 
     def _opened_for(self, key: _Key, opening: Future[None]) -> Opened:
         """Open it; those who wait for the same hear of the end, whatever it is."""
@@ -461,6 +487,7 @@ class Engines:
         except BaseException as error:
             with self._lock:
                 del self._opening[key]
+                self._asked.discard(key)
             opening.set_exception(error)
             raise
         with self._lock:

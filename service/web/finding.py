@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Final
 
+from core.errors import Expired
 from core.records import Item
 from service.augment import Augmented, AugmentSettings, provenance, provenance_details
 from service.engine import Lease
 from service.web.state import State
+
+# Threads of their own: those who wait for a large version to be opened must not take the ones that others need.
+_OPENING: Final = ThreadPoolExecutor(8, thread_name_prefix="opening")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +50,13 @@ class References:
 
 @asynccontextmanager
 async def leased(
-    state: State, *, index: str | None, rater: str | None, needs_index: bool, needs_rater: bool
+    state: State, *, index: str | None, rater: str | None, needs_index: bool, needs_rater: bool, deadline: float
 ) -> AsyncIterator[Lease]:
-    """The artefacts that a request names, or the server's: the same until the block ends, whatever is published."""
+    """The artefacts that a request names, or the server's: the same until the block ends, whatever is published.
+
+    A version that has to be opened first is waited for until the deadline, on the clock of `time.monotonic`; it goes on
+    being opened, for whoever asks again.
+    """
     engines = state.engines
 
     def take() -> Lease:
@@ -55,25 +65,31 @@ async def leased(
     if engines.is_open(index, rater):
         lease = take()
     else:
-        lease = await _in_thread(take)
+        lease = await _taken(take, deadline)
     with lease:
         yield lease
 
 
-async def _in_thread(take: Any) -> Lease:
+async def _taken(take: Callable[[], Lease], deadline: float) -> Lease:
     """Opening takes a while; a request that is given up meanwhile must not keep what is opened for it."""
-    taking = asyncio.get_running_loop().run_in_executor(None, take)
+    taking = _OPENING.submit(take)
     try:
-        return await asyncio.shield(taking)
-    except asyncio.CancelledError:
-        taking.add_done_callback(_let_go)
+        async with asyncio.timeout(deadline - time.monotonic()):
+            return await asyncio.shield(asyncio.wrap_future(taking))
+    except BaseException as error:
+        if not taking.cancel():  # it has begun, or ended in this moment
+            taking.add_done_callback(_let_go)
+        if isinstance(error, TimeoutError):
+            raise Expired(
+                "the time for this answer is over, and the version that was asked for is still being opened",
+                remedy="ask again in a while, or give it more time",
+            ) from None
         raise
 
 
-def _let_go(taken: asyncio.Future[Lease]) -> None:
+def _let_go(taken: Future[Lease]) -> None:
     if not taken.cancelled() and taken.exception() is None:
-        with taken.result():
-            pass
+        taken.result().release()
 
 
 async def find(

@@ -56,7 +56,12 @@ async def frozen_or_queued(state: State, asked: SetIn, deadline: float, requeste
         making = Making(purpose=asked.purpose, how={"freeze": {"references": "given"}})
         return await run_in_threadpool(_freeze, state, asked, read.listed, making, read.warnings)
     async with leased(
-        state, index=asked.index, rater=asked.rater, needs_index=True, needs_rater=settings.needs_rater
+        state,
+        index=asked.index,
+        rater=asked.rater,
+        needs_index=True,
+        needs_rater=settings.needs_rater,
+        deadline=deadline,
     ) as lease:
         if is_large:  # names are settled now: the job finds and weighs with what the caller was told
             pinned = {kind: spec.partition("#")[0] for kind, spec in lease.versions().items()}

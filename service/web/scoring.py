@@ -7,17 +7,17 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from core.errors import Expired, Interrupted, TooLarge, Usage
 from core.items import BadItem
 from core.records import Item
 from metrics.base import Metric
-from service.asked_metrics import Wants, default_metric, lacking_b, metrics_of, with_files
+from service.asked_metrics import Wants, default_metric, lacking_b, metrics_of
 from service.augment import AugmentSettings
 from service.engine import Lease
 from service.evaluate import evaluate
-from service.job_kinds.sources import require_source
+from service.job_kinds.sources import metrics_within
 from service.ruber_scores import Named, Opened, with_parts
 from service.scores import Evaluation, ScoreSettings, percent
 from service.serve_settings import ServeSettings
@@ -27,8 +27,11 @@ from service.web.schemas.common import RetrievalIn
 from service.web.schemas.scoring import ResamplingIn, ScoresIn
 from service.web.state import State
 
-# A queue item is one item found and rated, which takes milliseconds; a score takes about a fiftieth of one.
+# A queue item is one item found and rated, which takes milliseconds; a score takes about a fiftieth of one, and one
+# that a network is asked for about a tenth.
 _SCORES_AN_ITEM: Final = 50
+_JUDGED: Final = 5
+_ROWS_AN_ITEM: Final = 500  # rows of sums that are read and added in that time
 _DRAWN_AN_ITEM: Final = 500_000  # rows that a bootstrap adds up in that time
 _EXPLAINED: Final = 16  # times as many scores: one without each of so many references
 _FOUND_BY_DEFAULT: Final = "upsilon-bleu"
@@ -44,12 +47,16 @@ class Plan:
     specifications: tuple[str, ...]  # none: what the items call for
     finds: bool
     asks_rater: bool
+    judged: int  # of the specifications: those that ask a network about every reply
+    asks_index: tuple[str, ...]  # those for which the index may have to be measured first
+    reads: bool  # whether something may have to be read or drawn first that the server does not hold
     ruber: str | None
     sample: str | None
     augmenting: AugmentSettings
     scoring: ScoreSettings
     language: str | None
     percent: bool
+    is_part: bool  # sums, which others are put to
 
     @classmethod
     def of(cls, asked: ScoresIn, home: Settings, serve: ServeSettings) -> Plan:
@@ -60,22 +67,27 @@ class Plan:
                 f"{len(specifications):,} metrics are more than the {serve.metrics:,} of one request",
                 remedy="send the items again with the others",
             )
-        specifications = with_allowed_files(specifications, home, serve)
+        specifications = metrics_within(specifications, home, serve)
         wants = [Wants.of(text) for text in specifications]
         finds = asked.references == "find" or (
             asked.references is None and (asked.index is not None or any(one.weighted for one in wants))
         )
         settings = asked.settings or RetrievalIn()
+        chosen = specifications or ((_FOUND_BY_DEFAULT,) if finds else ())
         plan = cls(
-            specifications=specifications or ((_FOUND_BY_DEFAULT,) if finds else ()),
+            specifications=chosen,
             finds=finds,
             asks_rater=any(one.rater or one.weigher for one in wants),
+            judged=sum(one.rater or one.ruber for one in wants),
+            asks_index=tuple(one for one in chosen if Wants.of(one).base) if finds else (),
+            reads=any(one.ruber or one.sample for one in wants),
             ruber=asked.ruber,
             sample=asked.sample,
             augmenting=settings.settings(rates=any(one.rater or one.weigher for one in wants)),
             scoring=score_settings(asked, serve, explain=asked.explain),
             language=asked.language,
             percent=asked.percent,
+            is_part=asked.return_ == "stats",
         )
         plan.require_all(wants)
         plan.require_used(asked, wants)
@@ -147,11 +159,6 @@ def score_settings(asked: ResamplingIn, serve: ServeSettings, *, explain: bool =
     )
 
 
-def with_allowed_files(specifications: Sequence[str], home: Settings, serve: ServeSettings) -> tuple[str, ...]:
-    """The same with the files that they name where those lie; NotAllowed for one that requests may not name."""
-    return with_files(specifications, lambda name: require_source(name, home, serve))
-
-
 # ── the work ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -201,13 +208,21 @@ class Work:
     @property
     def is_small(self) -> bool:
         """Whether scoring takes no longer than finding the references does, nor than a batch."""
-        return self._worth <= min(len(self.items), self.state.serve.batch_items)
+        return not self.is_uncertain and self._worth <= min(len(self.items), self.state.serve.batch_items)
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether something may have to be measured or read first, which takes seconds: nobody else is to wait then."""
+        plan, index = self.plan, self.lease.index
+        if plan.asks_index and index is not None:
+            return plan.reads or not self.state.bases.has_told(index.spec, plan.asks_index, plan.language)
+        return plan.reads
 
     @property
     def _worth(self) -> float:
         """How many items could be found and rated meanwhile."""
         metrics = len(self.plan.specifications) or 1
-        scores = metrics * sum(len(one.replies) for one in self.items)
+        scores = (metrics + (_JUDGED - 1) * self.plan.judged) * sum(len(one.replies) for one in self.items)
         each = _EXPLAINED if self.plan.scoring.explain else 1
         return scores * each / _SCORES_AN_ITEM + scores * self.plan.scoring.draws / _DRAWN_AN_ITEM
 
@@ -227,19 +242,22 @@ class Work:
             provenance=made.by if made is not None else {},
             details=made.details if made is not None else {},
             progress=self.clock,
+            is_part=plan.is_part,
         )
         advice = lacking_b(chosen, self.items, '"references": "find" measures b') if made is None else None
         found = replace(found, warnings=(*found.warnings, *([advice] if advice is not None else [])))
         return percent(found) if plan.percent else found
 
     def _metrics(self) -> list[Metric]:
-        plan, rating = self.plan, self.plan.augmenting.rating
+        plan, rating, index = self.plan, self.plan.augmenting.rating, self.lease.index
         chosen = metrics_of(
             plan.specifications or [default_metric(self.items)],
             plan.language,
             {"combine": rating.combine, "cal": rating.calibration},
-            self.state.bases.of(self.lease.index.spec) if plan.finds and self.lease.index is not None else None,
+            self.state.bases.of(index.spec) if plan.finds and index is not None else None,
         )
+        if plan.asks_index and index is not None:
+            self.state.bases.note_told(index.spec, plan.asks_index, plan.language)
         if plan.percent and (others := [one for one in chosen if not one.info.is_share]):
             raise Usage(
                 f"{others[0].name} is from {others[0].info.range}, which cannot be given in per cent",
@@ -264,6 +282,19 @@ class Work:
         )
         opened = Opened(rater=lease.rater, ruber=ruber)
         return with_parts(metrics, self.state.home, named, plan.augmenting, self.clock, opened=opened)
+
+
+def combining_cost(batches: Sequence[Mapping[str, Any]], settings: ScoreSettings, serve: ServeSettings) -> int:
+    """How many items of the queue it is worth to put batches together; what is none of ours is refused quickly."""
+    stats = [one for batch in batches for one in _listed(batch.get("stats")) if isinstance(one, Mapping)]
+    systems = [one for stat in stats if isinstance(found := stat.get("systems"), Mapping) for one in found.values()]
+    rows = sum(len(_listed(one.get("rows"))) for one in systems if isinstance(one, Mapping))
+    worth = rows / _ROWS_AN_ITEM + rows * settings.draws / _DRAWN_AN_ITEM
+    return max(1, min(math.ceil(worth), serve.queue_items // 4))
+
+
+def _listed(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()
 
 
 def unscored(found: Evaluation) -> Mapping[str, int]:

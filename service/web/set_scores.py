@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from core.errors import TooLarge, Usage
+from service.job_kinds.sources import metrics_within
 from service.scores import ReplyForm, ScoreSettings
 from service.serve_settings import ServeSettings
 from service.set_scoring import HeldSet, SetRequest, UnknownItems, score_set, statistics_of
 from service.settings import Settings
 from service.web.problems import BadRequest
 from service.web.schemas.sets import SetScoresIn
-from service.web.scoring import score_settings, with_allowed_files
+from service.web.scoring import score_settings
 
 # The queue counts items that are found and rated, which take milliseconds each; a reply under one metric takes some
 # fifty microseconds against references that are prepared. So a batch of 64 is one or two places in the queue, and a
@@ -49,7 +50,7 @@ class SetWork:
             )
         work = cls(
             request=SetRequest(items=asked.items, replies=asked.replies),
-            metrics=with_allowed_files(metrics, home, serve),
+            metrics=metrics_within(metrics, home, serve),
             settings=replace(score_settings(asked, serve, explain=asked.explain), parts=asked.explain),
             language=asked.language,
             percent=asked.percent,

@@ -24,6 +24,8 @@ from core.records import Item
 from indexer.queries import SearchSettings
 from metrics.signature import Signature
 from rater.rate import Candidate, RatingSettings, ToRate
+from service import baseline, engine
+from service.artefacts import stored
 from service.asked_metrics import based_in, metrics_of
 from service.augment import Augmented, AugmentSettings, augment, provenance, provenance_details
 from service.cases import evidence_of
@@ -42,6 +44,7 @@ from service.web.schemas.scoring import ScoresOut
 from service.web.state import State
 
 ITEMS = small_items(8)
+JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture(scope="module")
@@ -183,10 +186,14 @@ def test_a_bad_item_refuses_the_request_or_is_reported(client: TestClient) -> No
 def test_numbers_that_are_none_are_refused_where_they_stand(client: TestClient) -> None:
     for number in ("NaN", "Infinity", "1e999"):
         body = f'{{"items": [{{"utterance": "how", "references": [{{"text": "no", "weight": {number}}}]}}]}}'
-        told = problem(client.post("/v1/references", content=body), 422, "bad_input")
+        told = problem(client.post("/v1/references", content=body, headers=JSON), 422, "bad_input")
         assert told["errors"][0]["field"] == "items[0].references[0].weight"
     told = problem(
-        client.post("/v1/references", content=b'{"items": [{"utterance": "how"}], "settings": {"near": NaN}}'),
+        client.post(
+            "/v1/references",
+            content=b'{"items": [{"utterance": "how"}], "settings": {"near": NaN}}',
+            headers=JSON,
+        ),
         422,
         "bad_input",
     )
@@ -581,7 +588,8 @@ def test_limits_are_settings_and_name_what_is_too_much(home: Settings) -> None:
 
 def test_bodies_go_packed_both_ways(client: TestClient) -> None:
     body = gzip.compress(orjson.dumps({"items": ITEMS, "metrics": ["upsilon-bleu"]}))
-    packed = client.post("/v1/scores", content=body, headers={"Content-Encoding": "gzip", "Accept-Encoding": "gzip"})
+    gzipped = {**JSON, "Content-Encoding": "gzip", "Accept-Encoding": "gzip"}
+    packed = client.post("/v1/scores", content=body, headers=gzipped)
     plain = client.post(
         "/v1/scores", json={"items": ITEMS, "metrics": ["upsilon-bleu"]}, headers={"Accept-Encoding": "identity"}
     )
@@ -748,6 +756,67 @@ def test_readiness_names_what_is_missing_and_health_does_not_care(
         found = client.get("/readyz").json()
         assert sorted(found["versions"]["index"]) == ["chat"]
         assert found["versions"]["rater"] == {"base": found["versions"]["rater"]["base"]}
+
+
+def test_a_request_waits_for_a_version_until_its_time_is_over_and_the_version_is_opened_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, may_open, opened = small_home(tmp_path, raters=2), threading.Event(), list[str]()
+    pinned = f"base@{stored(home)['rater'].versions('base')[1]}"
+
+    def slowly(settings: Settings, spec: str, **how: Any) -> Any:
+        opened.append(spec)
+        if spec == pinned:
+            assert may_open.wait(60)
+        return open_rater(settings, spec, **how)
+
+    monkeypatch.setattr(engine, "open_rater", slowly)
+    with client_of(home, old_versions=0) as client:
+        asked = {"items": ITEMS, "rater": pinned, "metrics": ["upsilon-bleu"]}
+        pairs = {"pairs": [{"utterance": "how", "golds": ["so"], "candidates": [{"text": "no"}]}], "rater": pinned}
+        frozen = {"items": ITEMS, "rater": pinned, "purpose": "test", "references": "find"}
+        found = {"items": ITEMS, "rater": pinned}
+        routes = {"scores": asked, "references": found, "ratings": pairs, "reference-sets": frozen}
+        for route, body in routes.items():
+            told = problem(client.post(f"/v1/{route}", json=body, headers={"X-Timeout-S": "0.2"}), 503, "expired")
+            assert "still being opened" in told["detail"]
+            assert client.post("/v1/scores", json={"items": ITEMS}).status_code == 200, "others are answered"
+        engines = client.app.state.refaug.engines
+        may_open.set()
+        wait_until(lambda: not engines._opening)
+        answer = client.post("/v1/scores", json=asked)
+        assert answer.json()["versions"]["rater"].startswith(pinned)
+        wait_until(lambda: [key.spec for key in engines._open if key.kind == "rater"] == [opened[0]])  # none is kept
+        assert opened[1] == pinned
+
+
+def test_what_is_measured_first_holds_up_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, measuring, may_end = small_home(tmp_path), threading.Event(), threading.Event()
+    base_of = baseline.base_of
+
+    def slowly(*asked: Any) -> Any:
+        measuring.set()
+        assert may_end.wait(60)
+        return base_of(*asked)
+
+    monkeypatch.setattr(baseline, "base_of", slowly)
+    body, answers = {"items": ITEMS, "metrics": ["upsilon-chrf"]}, list[Any]()
+    with client_of(home) as client:
+        first = threading.Thread(target=lambda: answers.append(client.post("/v1/scores", json=body)))
+        first.start()
+        try:
+            assert measuring.wait(60)
+            for metric in ("multi-bleu", "upsilon-chrf:b=0.1"):
+                assert client.post("/v1/scores", json={**body, "metrics": [metric]}).status_code == 200
+            assert client.post("/v1/references", json={"items": ITEMS}).status_code == 200
+            assert answers == []
+        finally:
+            may_end.set()
+            first.join(60)
+        again = client.post("/v1/scores", json=body)
+        assert [one.status_code for one in (*answers, again)] == [200, 200]
+        assert answers[0].json()["scores"] == again.json()["scores"]
+        assert client.app.state.refaug.bases.has_told(again.json()["versions"]["index"], ["upsilon-chrf"], None)
 
 
 def test_an_index_that_cannot_be_opened_is_missing_by_name(tmp_path: Path) -> None:

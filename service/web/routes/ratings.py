@@ -70,7 +70,9 @@ async def _rated(request: Request, asked: RatingsIn, deadline: float) -> Respons
         for pair in asked.pairs
     ]
     settings = RatingSettings(combine=asked.combine, calibration="cal" if asked.calibrated else "raw")
-    async with leased(state, index=None, rater=asked.rater, needs_index=False, needs_rater=True) as lease:
+    async with leased(
+        state, index=None, rater=asked.rater, needs_index=False, needs_rater=True, deadline=deadline
+    ) as lease:
         ratings = await state.batcher.rate(lease, wanted, settings, deadline=deadline)
         assert lease.rater is not None, "one was asked for"
         told = await run_in_threadpool(_told, lease.rater, wanted)  # of thousands of texts it takes a while

@@ -61,7 +61,12 @@ async def _found(request: Request, asked: ReferencesIn, deadline: float) -> Resp
     read = await items_of(asked.items, state.serve, on_error=asked.on_error)
     counted(request, len(asked.items))
     async with leased(
-        state, index=asked.index, rater=asked.rater, needs_index=True, needs_rater=settings.needs_rater
+        state,
+        index=asked.index,
+        rater=asked.rater,
+        needs_index=True,
+        needs_rater=settings.needs_rater,
+        deadline=deadline,
     ) as lease:
         found = await find(state, lease, read.good, settings, deadline=deadline)
         versions = lease.versions()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
@@ -20,7 +21,7 @@ from service.web.finding import Made, leased
 from service.web.items import items_of, problems_of
 from service.web.openapi import errors
 from service.web.schemas.scoring import CombinedOut, CombineIn, ScoresIn, ScoresOut
-from service.web.scoring import Clock, Plan, Work, score_settings, unscored
+from service.web.scoring import Clock, Plan, Work, combining_cost, score_settings, unscored
 from service.web.state import State, state_of
 
 router = APIRouter(prefix="/v1", tags=["scoring"])
@@ -62,7 +63,12 @@ async def _scored(request: Request, asked: ScoresIn, deadline: float) -> Respons
     read = await items_of(asked.items, state.serve, on_error=asked.on_error, some=True)
     counted(request, len(asked.items))
     async with leased(
-        state, index=asked.index, rater=asked.rater, needs_index=plan.finds, needs_rater=plan.needs_rater
+        state,
+        index=asked.index,
+        rater=asked.rater,
+        needs_index=plan.finds,
+        needs_rater=plan.needs_rater,
+        deadline=deadline,
     ) as lease:
         made = Made.of(lease, plan.augmenting) if plan.finds else None
         clock = Clock(deadline)
@@ -87,21 +93,28 @@ async def _planned(asked: ScoresIn, state: State) -> Plan:
     return Plan.of(asked, state.home, state.serve)
 
 
-async def _found(work: Work, deadline: float) -> tuple[Evaluation, tuple[str, ...]]:
+_Scored = tuple[Evaluation, tuple[str, ...]]
+
+
+async def _found(work: Work, deadline: float) -> _Scored:
     """The scores, and what is to be said of the references; given up as soon as nobody waits any more."""
-    batcher = work.state.batcher
+    batcher, is_long = work.state.batcher, work.is_uncertain
+
+    async def in_turn(scoring: Callable[[], _Scored]) -> _Scored:
+        return await batcher.run(scoring, items=work.cost, deadline=deadline, lease=work.lease, is_long=is_long)
+
     try:
         if not work.plan.finds:
-            return await batcher.run(work.run, items=work.cost, deadline=deadline, lease=work.lease), ()
+            return await in_turn(lambda: (work.run(), ()))
 
-        def scored(found: Found) -> tuple[Evaluation, tuple[str, ...]]:
+        def scored(found: Found) -> _Scored:
             return work.with_references([one.item for one in found.items]).run(), found.warnings
 
         asked = (work.lease, work.items, work.plan.augmenting)
         if work.is_small:
             return await batcher.augment_then(*asked, scored, deadline=deadline)
         further = await batcher.augment(*asked, deadline=deadline)
-        return await batcher.run(lambda: scored(further), items=work.cost, deadline=deadline, lease=work.lease)
+        return await in_turn(lambda: scored(further))
     except BaseException:
         work.clock.is_given_up = True
         raise
@@ -124,9 +137,10 @@ async def combine_scores(
     state = state_of(request)
     settings = score_settings(asked, state.serve)
     counted(request, len(asked.batches))
+    cost = combining_cost(asked.batches, settings, state.serve)
 
     async def work() -> Response:
-        found = await state.batcher.run(lambda: combine(asked.batches, settings), items=1, deadline=deadline)
+        found = await state.batcher.run(lambda: combine(asked.batches, settings), items=cost, deadline=deadline)
         return json_answer(found)
 
     return await while_connected(request, work())

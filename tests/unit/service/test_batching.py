@@ -438,6 +438,17 @@ def test_long_work_and_what_waits_for_it_hold_up_nobody_else(listener: Listener,
     asyncio.run(asking())
 
 
+def test_small_work_that_may_take_long_is_long_work() -> None:
+    async def asking() -> None:
+        async with batching(queue_items=10, batch_items=4) as batcher, busy(batcher):
+            assert await batcher.run(lambda: "beside", items=1, deadline=soon(), is_long=True) == "beside"
+            waits = await begin(batcher, batcher.run(lambda: "behind", items=4, deadline=soon()))
+            assert not waits.done()
+        assert await waits == "behind"
+
+    asyncio.run(asking())
+
+
 def test_at_the_end_long_work_is_done_too_or_sent_away() -> None:
     begun, may_end = threading.Event(), threading.Event()
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from engines import add_rater, home_with_versions
 
-from core.errors import Conflict, Corrupt, NotFound, RefaugError, Unavailable, Usage
+from core.errors import Conflict, Corrupt, NotFound, Overloaded, RefaugError, Unavailable, Usage
 from core.holding import unread
 from core.records import Reference, TestPair
 from core.versions import CURRENT
@@ -362,6 +362,53 @@ def test_a_pinned_version_that_has_to_go_stays_until_its_last_request_ends(
     assert held(home, "rater") == [0, 1, 3]
     lease.release()
     assert held(home, "rater") == [0, 1]
+
+
+def test_no_more_old_versions_are_open_than_there_may_be_however_many_requests_name_one(
+    home: Settings, opening: Callable[..., Engines]
+) -> None:
+    engines, four = opening(old_versions=1), versions(home, "rater")
+    index = versions(home, "index")[1]
+    first, second = take_rater(engines, f"base@{four[1]}"), take_rater(engines, f"base@{four[2]}")
+    for _ in range(2):  # what was refused leaves nothing behind
+        refused = refusal(lambda: take_rater(engines, f"base@{four[3]}"))
+        assert isinstance(refused, Overloaded)
+        assert refused.message == "2 older versions are open, and requests need all of them"
+    assert isinstance(refusal(lambda: take(engines, f"chat@{index}", f"base@{four[1]}")), Overloaded)
+    assert (held(home, "rater"), held(home, "index")) == ([0, 1, 2], [0])
+    with take_rater(engines, f"base@{four[2]}") as again, take_rater(engines) as serving:
+        assert again.rater is second.rater
+        assert serving.versions()["rater"].startswith(f"base@{four[0]}#")
+    first.release()
+    with take_rater(engines, f"base@{four[3]}"):
+        assert held(home, "rater") == [0, 2, 3]
+    second.release()
+    with take(engines, f"chat@{index}", f"base@{four[1]}"):  # two of one request always find room
+        assert (held(home, "rater"), held(home, "index")) == ([0, 1], [0, 1])
+
+
+def test_what_cannot_be_opened_takes_no_room(home: Settings, opening: Callable[..., Engines]) -> None:
+    engines, four = opening(old_versions=0), versions(home, "rater")
+    for place in (1, 2):
+        (stored(home)["rater"].folder("base", four[place]) / "manifest.json").write_text("{}")
+        for _ in range(2):
+            assert isinstance(refusal(lambda at=place: take_rater(engines, f"base@{four[at]}")), Unavailable)
+    with take(engines, f"chat@{versions(home, 'index')[1]}", f"base@{four[3]}"):
+        assert (held(home, "rater"), held(home, "index")) == ([0, 3], [0, 1])
+
+
+def test_a_version_that_is_published_meanwhile_takes_no_room_among_the_old(
+    home: Settings, opening: Callable[..., Engines]
+) -> None:
+    engines, four = opening(old_versions=2), versions(home, "rater")
+    first, second = take_rater(engines, f"base@{four[1]}"), take_rater(engines, f"base@{four[2]}")
+    stored(home)["rater"].publish("base", four[1])
+    assert engines.refresh()
+    third = take_rater(engines, f"base@{four[3]}")
+    assert held(home, "rater") == [1, 2, 3]
+    assert isinstance(refusal(lambda: take_rater(engines, f"base@{four[0]}")), Overloaded)
+    for lease in (first, second, third):
+        lease.release()
 
 
 def test_a_version_that_is_open_is_not_opened_again_when_it_is_published_or_pinned(

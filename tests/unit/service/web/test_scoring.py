@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from core.records import Item, TestPair
+from service.asked_metrics import Bases
 from service.engine import Lease
+from service.retrieval import places_of
+from service.scores import ScoreSettings
 from service.serve_settings import ServeSettings
 from service.settings import Settings
 from service.web.schemas.scoring import ScoresIn
-from service.web.scoring import Clock, Plan, Work
+from service.web.scoring import Clock, Plan, Work, combining_cost
 from service.web.state import State
 
 
@@ -47,3 +52,79 @@ def test_what_takes_longer_than_a_batch_is_not_small_however_many_items_it_has(
         clock=Clock(0.0),
     )
     assert (work.cost, work.is_small) == (cost, is_small)
+
+
+def work_of(folder: Path, items: int = 1, replies: int = 1, **asked: Any) -> Work:
+    """A request of items with so many replies each, over an index that is a name."""
+    state = State(home=Settings(home=folder), serve=ServeSettings(queue_items=4_000, batch_items=64))
+    state.bases = Bases(places_of(state.home).indexes)
+    index: Any = SimpleNamespace(spec="chat@2026-11-20.1#0123")
+    return Work(
+        state=state,
+        plan=Plan.of(ScoresIn(items=[{}], **asked), state.home, state.serve),
+        items=[
+            Item(pair=TestPair(id=str(item)), replies={f"s{number}": "yes" for number in range(replies)})
+            for item in range(items)
+        ],
+        bad=[],
+        lease=Lease(index=index, rater=None),
+        made=None,
+        clock=Clock(0.0),
+    )
+
+
+def test_what_may_have_to_be_measured_first_is_not_small_until_it_was(tmp_path: Path) -> None:
+    work = work_of(tmp_path, metrics=["bleu", "upsilon-bleu", "upsilon-rouge-l", "upsilon-chrf"], language="en")
+    assert (work.is_uncertain, work.is_small) == (True, False)
+    told = work.state.bases.note_told
+    told("chat@2026-11-20.1#0123", ["upsilon-rouge-l"], "en")
+    told("chat@2026-11-20.1#0123", ["upsilon-chrf"], None)
+    told("chat@2026-11-20.2#4567", ["upsilon-chrf"], "en")
+    assert work.is_uncertain
+    told("chat@2026-11-20.1#0123", ["upsilon-chrf"], "en")
+    assert (work.is_uncertain, work.is_small) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_uncertain"),
+    [
+        ({}, False),
+        ({"metrics": ["bleu", "multi-bleu", "chrf"]}, False),
+        ({"metrics": ["upsilon-bleu"]}, False),  # which has no b
+        ({"references": "find"}, False),
+        ({"metrics": ["upsilon-chrf: char-order=3 , b = 0.1"]}, False),
+        ({"metrics": ["upsilon-chrf"], "references": "given"}, False),
+        ({"metrics": ["upsilon-chrf:char-order=3"]}, True),
+        ({"metrics": ["ruber"], "ruber": "talk", "sample": "chat"}, True),
+        ({"metrics": ["ruber:norm=none"], "ruber": "talk"}, True),
+        ({"metrics": ["rater"], "rater": "base"}, False),
+    ],
+)
+def test_only_what_the_server_does_not_hold_may_take_long(
+    asked: dict[str, Any], is_uncertain: bool, tmp_path: Path
+) -> None:
+    assert work_of(tmp_path, **asked).is_uncertain == is_uncertain
+
+
+def test_a_reply_that_a_network_is_asked_about_costs_more(tmp_path: Path) -> None:
+    asked = {"items": 64, "replies": 50}
+    plain, judged = (work_of(tmp_path, **asked, metrics=[name]) for name in ("multi-bleu", "rater"))
+    assert (plain.cost, plain.is_small) == (64, True)
+    assert (judged.cost, judged.is_small) == (320, False)
+
+
+def test_putting_batches_together_costs_what_is_read_and_drawn() -> None:
+    rows = {"systems": {"a": {"rows": [[1.0]] * 400}, "b": {"rows": [[1.0]] * 600}}}
+    batches = [{"stats": [rows, rows]}] * 5
+    serve, plain = ServeSettings(queue_items=4_000), ScoreSettings(draws=0)
+    assert combining_cost(batches[:1], plain, serve) == 4
+    assert combining_cost(batches, plain, serve) == 20
+    assert combining_cost(batches, ScoreSettings(draws=10_000), serve) == 220
+    assert combining_cost(batches * 200, ScoreSettings(draws=10_000), serve) == 1_000
+
+
+@pytest.mark.parametrize(
+    "batch", [{}, {"stats": 3}, {"stats": [None]}, {"stats": [{"systems": []}]}, {"stats": [{"systems": {"a": 1}}]}]
+)
+def test_what_is_no_batch_costs_nothing_to_refuse(batch: dict[str, Any]) -> None:
+    assert combining_cost([batch], ScoreSettings(draws=10_000), ServeSettings()) == 1
