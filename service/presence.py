@@ -11,7 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -30,18 +30,29 @@ _ASIDE: Final = ".aside"
 
 @dataclass(frozen=True, kw_only=True)
 class Reported:
-    """A process that serves requests: which versions, by kind and name, the how manyeth set of them, and since when."""
+    """A process that serves requests: which versions, by kind and name, the how manyeth set of them, and since when.
+
+    One that is not ready may take connections nevertheless: somebody has to say so.
+    """
 
     pid: int
     versions: Mapping[str, Mapping[str, str]]
     generation: int
     begun: str
+    is_ready: bool
+    accepts: bool
 
 
 class Presence:
-    """What this process tells of itself, and what all others tell."""
+    """What this process tells of itself, and what all others tell.
 
-    def __init__(self, home: Settings) -> None:
+    It is ready when it has looked at what is published, and nothing of it is being warmed; it tells that it `accepts`
+    connections from when that is set.
+    """
+
+    def __init__(self, home: Settings, *, warming: Sequence[str] = ()) -> None:
+        self.accepts = False
+        self._warming = warming
         self._folder = home.home / FOLDER
         self._path = self._folder / f"{unique()}.json"
         self._begun = datetime.now(UTC).isoformat(timespec="seconds")
@@ -52,7 +63,14 @@ class Presence:
     def report(self, engine: Engine) -> None:
         """Say what is served now; nothing is written where that is known already."""
         versions = {kind: dict(names) for kind, names in engine.versions().items()}
-        new = Reported(pid=os.getpid(), versions=versions, generation=engine.generation, begun=self._begun)
+        new = Reported(
+            pid=os.getpid(),
+            versions=versions,
+            generation=engine.generation,
+            begun=self._begun,
+            is_ready=engine.has_looked and not self._warming,
+            accepts=self.accepts,
+        )
         with self._lock:
             if new != self._told or not self._is_there():
                 self._write(new)
@@ -84,6 +102,10 @@ class Presence:
         """What the living processes tell, by their numbers; what the dead have left is removed."""
         found = [one for path in sorted(self._folder.glob("[!.]*.json")) if (one := _read(path)) is not None]
         return sorted(found, key=lambda one: one.pid)
+
+    def opening(self) -> list[int]:
+        """The living processes whose requests are told to come again, since they have nothing open yet."""
+        return [one.pid for one in self.live() if one.accepts and not one.is_ready]
 
     def lacking(self, kind: str, name: str, version: str) -> list[int]:
         """The living processes whose requests do not get this version yet: one that has just begun, too."""

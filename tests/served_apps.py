@@ -7,6 +7,7 @@ import ctypes
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ class App:
             "environment": dict(os.environ),
             "scheme": scope["scheme"],
             "root_path": scope["root_path"],
+            "path": scope["path"],
         }
         headers = [(b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -77,6 +79,25 @@ def opens_slowly() -> FastAPI:
 
     def slowly(*asked: Any, **how: Any) -> Any:
         hold_the_interpreter(int(os.environ["SILENT_S"]))
+        return open_index(*asked, **how)
+
+    engine.open_index = slowly
+    return from_env()
+
+
+def one_opens_slowly() -> FastAPI:
+    """The service itself, of which the first process takes SILENT_S for opening an index, and the others none."""
+    from service import engine  # noqa: PLC0415
+    from service.web.app import from_env  # noqa: PLC0415
+
+    try:
+        Path(os.environ["REFAUG_HOME"], "first").touch(exist_ok=False)
+    except FileExistsError:
+        return from_env()
+    open_index = engine.open_index
+
+    def slowly(*asked: Any, **how: Any) -> Any:
+        time.sleep(float(os.environ["SILENT_S"]))
         return open_index(*asked, **how)
 
     engine.open_index = slowly

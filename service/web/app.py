@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware.gzip import GZipMiddleware
 
+from core.errors import RefaugError
 from core.records import Item, Origin, Reference, TestPair
 from core.version import VERSION
 from service import observe
@@ -164,7 +165,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.rubers = HeldRubers(home, threads=state.threads)
         state.engines = Engines(home, serve, threads=state.threads)
         stack.callback(state.engines.close)
-        state.presence = Presence(home)
+        state.warming.append("metrics")
+        state.presence = Presence(home, warming=state.warming)
         stack.callback(state.presence.close)
         watcher = Watcher(state.engines, every_s=serve.look_s, report=state.presence.report)
         watcher.start()
@@ -176,27 +178,43 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             looked_up=partial(observe.cache, "references"),
         )
         stack.push_async_callback(state.batcher.close, serve.shutdown_s)
-        state.warming.append("metrics")
         warming = threading.Thread(target=_warm, args=(state,), name="warming", daemon=True)
         warming.start()
         stack.push_async_callback(run_in_threadpool, warming.join)
         await _let_others_answer(state)
-        try:
-            yield
-        finally:
-            state.is_stopping = True
+        yield
 
 
 async def _let_others_answer(state: State) -> None:
     """Take no connections while nothing is open here and other processes have opened what requests need.
 
-    So it is where one of several died and was begun again: it would tell its share of the clients to come again later.
+    So it is where one of several died and was begun again, or where others were quicker: it would tell its share of the
+    clients to come again later. Where nobody is ready all take them, and /readyz of each waits for all of these.
     """
-    until = time.monotonic() + state.serve.start_s
-    while not state.engines.current.has_looked and time.monotonic() < until:
-        if not any(one.generation for one in await run_in_threadpool(state.presence.live)):
+    presence, until = state.presence, time.monotonic() + state.serve.start_s
+
+    def others_are_ready() -> bool:
+        return any(one.is_ready for one in presence.live())
+
+    def tell(*, accepts: bool) -> None:
+        presence.accepts = accepts
+        with suppress(RefaugError, OSError):  # the watcher tries again, and tells of it
+            presence.report(state.engines.current)
+
+    def has_begun() -> bool:
+        if others_are_ready():
+            return False
+        tell(accepts=True)  # before the second look: whoever is ready by then hears of us, or we of them
+        if others_are_ready():
+            tell(accepts=False)
+            return False
+        return True
+
+    while (state.warming or not state.engines.current.has_looked) and time.monotonic() < until:
+        if await run_in_threadpool(has_begun):
             return
         await asyncio.sleep(state.serve.look_s)
+    await run_in_threadpool(partial(tell, accepts=True))
 
 
 def _observed(stage: str, seconds: float, items: int) -> None:

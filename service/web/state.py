@@ -52,7 +52,6 @@ class State:
     threads: int = 1  # of a search or a rating
     warming: list[str] = field(default_factory=list)  # what is not ready yet
     body_bytes: int = 0
-    is_stopping: bool = False
 
     def without_paths(self, text: str) -> str:
         """A message as others may see it: where our files lie is nobody's business; a name may be no UTF-8."""

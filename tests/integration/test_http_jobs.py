@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 import pytest
 from serving import client_of, small_home
+from sse_starlette.sse import AppStatus
 from starlette.testclient import TestClient
 
 from core.progress import Progress
@@ -349,9 +350,9 @@ def test_so_many_streams_are_open_and_no_more(home: Settings) -> None:
         assert [one.data["state"] for one in followed(client, job)] == ["queued", "cancelled"]
 
 
-def test_streams_end_when_the_server_stops(client: TestClient) -> None:
+def test_streams_end_when_the_server_is_told_to_stop(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = listening(client, started(client, **UPDATE))
-    client.app.state.refaug.is_stopping = True
+    monkeypatch.setattr(AppStatus, "should_exit", True)  # as uvicorn's handler of signals does
     stream.join(30)
     assert not stream.is_alive()
 

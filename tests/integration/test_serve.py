@@ -25,7 +25,7 @@ from service.cli import main as cli
 from service.serve_settings import ServeSettings
 
 ROOT = Path(__file__).resolve().parents[2]
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 
 
 @dataclass
@@ -115,7 +115,8 @@ def test_requests_are_answered_by_all_web_processes_until_a_signal_and_then_it_e
         assert told["environment"]["REFAUG_HOME"] == str(tmp_path / "home")
         assert told["environment"]["REFAUG_WORKERS"] == "2"
         assert told["environment"]["OMP_WAIT_POLICY"] == "PASSIVE"
-        assert told["root_path"] == "/refaug"
+        assert (told["root_path"], told["path"]) == ("/refaug", "/refaug/")  # as if it had come with that path
+        assert served.ask("/refaug/x")["path"] == "/refaug/refaug/x", "a proxy takes it away"
         assert served.ask(**{"x-forwarded-proto": "https"})["scheme"] == "https"
         figures = Path(told["environment"]["PROMETHEUS_MULTIPROC_DIR"])
         assert figures.is_dir()
@@ -189,6 +190,17 @@ def test_one_that_is_silent_for_longer_is_begun_again_and_the_server_can_be_stop
         assert silent["code"] == -signal.SIGKILL
         until(lambda: len(served.events("web process started")) == 2, "the next one")
         assert served.end(signal.SIGTERM, signal.SIGTERM) == 0
+
+
+def test_a_server_that_has_said_that_it_is_ready_says_nothing_else_whichever_process_is_asked(tmp_path: Path) -> None:
+    home = small_home(tmp_path).home
+    with server(home, "one_opens_slowly", "workers=2", SILENT_S="4", NUMBA_CACHE_DIR="") as served:
+        until(lambda: is_ready(served), "the service to be ready")
+        for _ in range(40):  # each on a connection of its own, which either process may take
+            assert is_ready(served)
+        reported = [json.loads(path.read_bytes()) for path in (home / "serving").glob("[!.]*.json")]
+        assert [one["is_ready"] for one in reported if one["accepts"]] == [True] * len(reported)
+        assert served.end() == 0
 
 
 def test_one_that_cannot_start_ends_the_server_with_the_reason_and_nothing_private(tmp_path: Path) -> None:

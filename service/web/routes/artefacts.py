@@ -270,7 +270,7 @@ async def _published(request: Request, kind: Kind, name: str, version: str) -> R
     state = state_of(request)
     until = time.monotonic() + state.serve.publish_wait_s
     while lacking := await run_in_threadpool(state.presence.lacking, kind, name, version):
-        if time.monotonic() >= until or state.is_stopping:
+        if time.monotonic() >= until:
             break
         await asyncio.sleep(_LOOK_S)
     live = await run_in_threadpool(state.presence.live)

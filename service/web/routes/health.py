@@ -42,10 +42,15 @@ async def get_health() -> Response:
 async def get_readiness(request: Request) -> Response:
     """Whether what is published is open and warm; else 503, and `missing` names what is not.
 
-    What cannot be opened while an older version serves is told under `troubles`, and the service stays ready.
+    Of several processes each waits for all that take requests, so that none of them says 503 after that. What cannot be
+    opened while an older version serves is told under `troubles`, and the service stays ready.
     """
     state = state_of(request)
-    if missing := _missing(state):
+    missing = _missing(state)
+    if not missing and state.serve.workers > 1:
+        opening = await run_in_threadpool(state.presence.opening)
+        missing = ["another process of this server"] if opening else []
+    if missing:
         raise NotReady(missing)
     engine, troubles = state.engines.current, state.engines.problems()
     return json_answer(
@@ -59,8 +64,6 @@ async def get_readiness(request: Request) -> Response:
 
 def _missing(state: State) -> list[str]:
     """What requests would have to wait for, or would not get at all."""
-    if state.is_stopping:
-        return ["the service is stopping"]
     engine = state.engines.current
     if not engine.has_looked:
         return [*state.warming, "indexes and raters"]

@@ -188,14 +188,16 @@ async def follow_job(
     """
     state = state_of(request)
     await rows.asked(lambda: state.jobs.get(id))  # NotFound, before anything is sent
-    stopping = anyio.Event()  # set when the server is told to stop; the app itself hears of it only afterwards
+    stopping = (
+        anyio.Event()
+    )  # set when the server is told to stop; the app itself hears of it when all requests have ended
     begin = after if last_event_id is None else last_event_id
     return JobEvents(_events(state, id, begin, stopping), request.app, stopping)
 
 
 async def _events(state: State, job: str, after: int, stopping: anyio.Event) -> AsyncIterator[ServerSentEvent]:
     """Rows as they appear, until the job has ended and all of its rows were sent, or the server stops."""
-    while not (state.is_stopping or stopping.is_set()):
+    while not stopping.is_set():
         try:
             found, is_over = await rows.looked_at(partial(_look, state.jobs, job, after))
         except NotFound:  # an old job, removed while somebody looked at it

@@ -115,6 +115,27 @@ def test_who_publishes_waits_for_those_that_do_not_serve_it_yet(
     assert len(files(home)) == 1
 
 
+def test_who_takes_requests_and_is_not_ready_is_told_of(
+    home: Settings, presence: Presence, engines: Engines, other: subprocess.Popen[str]
+) -> None:
+    warming = ["metrics"]
+    ours = Presence(home, warming=warming)
+    assert presence.opening() == []  # the other one is not ready, and takes no requests
+    ours.report(Engine())
+    assert ours.opening() == []
+    ours.accepts = True
+    ours.report(Engine())
+    assert presence.opening() == ours.opening() == [os.getpid()]
+    ours.report(engines.current)
+    assert presence.opening() == [os.getpid()]  # what is open is not warm
+    warming.clear()
+    ours.report(engines.current)
+    assert presence.opening() == []
+    assert [one.is_ready for one in presence.live()] == [one.pid == os.getpid() for one in presence.live()]
+    assert other.poll() is None
+    ours.close()
+
+
 def test_what_is_known_is_not_written_again_unless_it_is_gone(
     home: Settings, presence: Presence, engines: Engines
 ) -> None:
