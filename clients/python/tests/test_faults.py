@@ -13,6 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Optional
 
 import httpx
@@ -52,6 +53,14 @@ def steps(count: int = SUBMITS, seed: int = 0, of: Sequence[str] = plain_set.ITE
         texts = [f"{drawn.choice(TEXTS)} {drawn.randrange(step + 1)}" for _ in range(size)]
         made.append((ids, [None if drawn.random() < 0.02 else text for text in texts]))
     return made
+
+
+@contextmanager
+def scoring(url: str, retry: Retry = PATIENT, timeout_s: float = 60.0, **settings: Any) -> Iterator[Any]:
+    """A scorer of the stand-in's set, without a cache unless one is named."""
+    settings = {"reference_set": SET, "cache": None, "queue": 100_000, **settings}
+    with Client(url, key="k", retry=retry, timeout_s=timeout_s) as client, client.scorer(**settings) as scorer:
+        yield scorer
 
 
 def require_one_outcome_each(scorer: Any, given: Sequence[Step], expected: Sequence[list[Optional[float]]]) -> None:
@@ -95,24 +104,22 @@ def test_a_server_killed_and_restarted_among_a_thousand_submits_costs_no_reply(
     cache: Optional[str], at_once: int
 ) -> None:
     given = steps()
-    with Mortal(lives=[10, 25, 40]) as server, Client(server.url, retry=PATIENT) as client:
-        with client.scorer(reference_set=SET, cache=cache, batch=16, at_once=at_once, queue=100_000) as scorer:
-            for step, (ids, replies) in enumerate(given):
-                scorer.submit(replies, items=ids, tag=step)
-            require_one_outcome_each(scorer, given, [scores_of(ids, replies) for ids, replies in given])
-            assert server.deaths == 3
-            assert scorer.counts.retries >= 3
+    with Mortal([10, 25, 40]) as server, scoring(server.url, cache=cache, batch=16, at_once=at_once) as scorer:
+        for step, (ids, replies) in enumerate(given):
+            scorer.submit(replies, items=ids, tag=step)
+        require_one_outcome_each(scorer, given, [scores_of(ids, replies) for ids, replies in given])
+        assert server.deaths == 3
+        assert scorer.counts.retries >= 3
 
 
 def test_a_trainer_that_collects_as_it_goes_gets_everything_in_order_through_restarts() -> None:
     given = steps(seed=1)
     found = list[Any]()
-    with Mortal(lives=[15, 15]) as server, Client(server.url, retry=PATIENT) as client:
-        with client.scorer(reference_set=SET, cache=None, batch=16, queue=50) as scorer:
-            for step, (ids, replies) in enumerate(given):
-                scorer.submit(replies, items=ids, tag=step)  # now and then there is no room, and it waits
-                found += [(pending.tag, pending.result()) for pending in scorer.collect()]
-            found += [(pending.tag, pending.result()) for pending in scorer.drain(DEADLINE_S)]
+    with Mortal([15, 15]) as server, scoring(server.url, batch=16, queue=50) as scorer:
+        for step, (ids, replies) in enumerate(given):
+            scorer.submit(replies, items=ids, tag=step)  # now and then there is no room, and it waits
+            found += [(pending.tag, pending.result()) for pending in scorer.collect()]
+        found += [(pending.tag, pending.result()) for pending in scorer.drain(DEADLINE_S)]
     assert found == [(step, scores_of(ids, replies)) for step, (ids, replies) in enumerate(given)]
     assert server.deaths == 2
 
@@ -195,12 +202,11 @@ ALL_KINDS = [
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_comes_in_the_place_of_answers_every_reply_gets_its_score(seed: int) -> None:
     given, weather = steps(seed=seed), Weather(seed, 0.4, ALL_KINDS)
-    with scripted(weather) as server, Client(server.url, retry=PATIENT) as client:
-        with client.scorer(reference_set=SET, cache=None, batch=16, at_once=3, queue=100_000) as scorer:
-            for step, (ids, replies) in enumerate(given):
-                scorer.submit(replies, items=ids, tag=step)
-            require_one_outcome_each(scorer, given, [scores_of(ids, replies) for ids, replies in given])
-            assert scorer.counts.retries == sum(weather.happened.values())
+    with scripted(weather) as server, scoring(server.url, batch=16, at_once=3) as scorer:
+        for step, (ids, replies) in enumerate(given):
+            scorer.submit(replies, items=ids, tag=step)
+        require_one_outcome_each(scorer, given, [scores_of(ids, replies) for ids, replies in given])
+        assert scorer.counts.retries == sum(weather.happened.values())
     assert set(weather.happened) == set(ALL_KINDS)
 
 
@@ -220,11 +226,10 @@ def test_a_storm_of_429_is_sat_out_by_every_thread() -> None:
 
 def test_a_slow_server_is_given_up_and_asked_again() -> None:
     given, weather = steps(count=60), Weather(3, 0.3, ["late"])
-    with scripted(weather) as server, Client(server.url, retry=PATIENT, timeout_s=0.2) as client:
-        with client.scorer(reference_set=SET, cache=None, batch=8, at_once=2) as scorer:
-            for step, (ids, replies) in enumerate(given):
-                scorer.submit(replies, items=ids, tag=step)
-            require_one_outcome_each(scorer, given, [scores_of(ids, replies) for ids, replies in given])
+    with scripted(weather) as server, scoring(server.url, timeout_s=0.2, batch=8) as scorer:
+        for step, (ids, replies) in enumerate(given):
+            scorer.submit(replies, items=ids, tag=step)
+        require_one_outcome_each(scorer, given, [scores_of(ids, replies) for ids, replies in given])
     assert weather.happened["late"] > 0
 
 
@@ -232,9 +237,8 @@ def test_many_replies_at_once_come_in_order_through_all_of_it() -> None:
     weather = Weather(11, 0.4, ALL_KINDS)
     items = [plain_set.ITEMS[number % 50] for number in range(2_000)]
     replies = [f"reply {number}" for number in range(2_000)]
-    with scripted(weather) as server, Client(server.url, retry=PATIENT) as client:
-        with client.scorer(reference_set=SET, cache=None, batch=50) as scorer:
-            assert scorer(replies, items=items) == scores_of(items, replies)
+    with scripted(weather) as server, scoring(server.url, batch=50) as scorer:
+        assert scorer(replies, items=items) == scores_of(items, replies)
     assert sum(weather.happened.values()) > 5
 
 
@@ -259,18 +263,12 @@ def test_a_server_that_does_not_come_back_is_waited_for_so_long_and_no_longer(
         first = next(answers, None)
         return made() if first is None else first(asked)
 
-    with (
-        scripted(answer) as server,
-        Client(server.url, retry=PATIENT) as client,
-        client.scorer(
-            reference_set=SET, cache=None, on_unavailable=on_unavailable, max_wait_s=DEADLINE_S, exit_wait_s=0.0
-        ) as before,
-    ):
-        assert before(["good"], items=["d1"]) == [score_of("d1", "good")]
-        before.max_wait_s = 0.3
-        pending = before.submit(["new", None, "other"], items=["d1", "d1", "d2"])
-        outcome = pending.outcome
-        counts = before.counts
+    settings: Any = {"on_unavailable": on_unavailable, "max_wait_s": DEADLINE_S, "exit_wait_s": 0.0}
+    with scripted(answer) as server, scoring(server.url, **settings) as scorer:
+        assert scorer(["good"], items=["d1"]) == [score_of("d1", "good")]
+        scorer.max_wait_s = 0.3
+        pending = scorer.submit(["new", None, "other"], items=["d1", "d1", "d2"])
+        outcome, counts = pending.outcome, scorer.counts
     if on_unavailable == "raise":
         assert outcome.sources == ["failed", "no-reply", "failed"]
         assert isinstance(outcome.error, (error, TimedOut))
@@ -303,17 +301,17 @@ def test_a_key_that_ends_in_the_middle_is_said_at_once_and_not_skipped() -> None
     def answer(asked: Asked) -> Any:
         return problem(401, "no_key", detail="the key has expired") if ended.is_set() else plain_set.answer(asked)
 
-    with scripted(answer) as server, Client(server.url, key="k", retry=PATIENT) as client:
-        with client.scorer(reference_set=SET, on_unavailable="skip", max_wait_s=DEADLINE_S) as scorer:
-            assert scorer(["x"], items=["d1"]) == [score_of("d1", "x")]
-            ended.set()
-            before = len(server.requests)
-            pending = scorer.submit(["y", "z"], items=["d1", "d2"])
-            with pytest.raises(NoKey, match="the key has expired"):
-                pending.result(DEADLINE_S)
-            assert len(server.requests) == before + 1
-            assert scorer(["x"], items=["d1"]) == [score_of("d1", "x")]  # what is known needs no key
-            assert (scorer.counts.failed, scorer.counts.skipped) == (2, 0)
+    settings: Any = {"cache": "memory", "on_unavailable": "skip", "max_wait_s": DEADLINE_S}
+    with scripted(answer) as server, scoring(server.url, **settings) as scorer:
+        assert scorer(["x"], items=["d1"]) == [score_of("d1", "x")]
+        ended.set()
+        before = len(server.requests)
+        pending = scorer.submit(["y", "z"], items=["d1", "d2"])
+        with pytest.raises(NoKey, match="the key has expired"):
+            pending.result(DEADLINE_S)
+        assert len(server.requests) == before + 1
+        assert scorer(["x"], items=["d1"]) == [score_of("d1", "x")]  # what is known needs no key
+        assert (scorer.counts.failed, scorer.counts.skipped) == (2, 0)
 
 
 def test_a_key_of_a_real_server_that_is_revoked_opens_nothing_any_more(tmp_path_factory: Any) -> None:
