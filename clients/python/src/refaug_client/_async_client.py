@@ -74,12 +74,12 @@ class AsyncClient(AsyncExtras):
 
     def _over(self, connection: AsyncConnection) -> None:
         self._connection = connection
-        self.sets = AsyncSets(connection)
-        self.logs = AsyncLogs(connection)
-        self.indexes = AsyncIndexes(connection)
-        self.raters = AsyncRaters(connection)
-        self.jobs = AsyncJobs(connection)
-        self.schedules = AsyncSchedules(connection)
+        self.sets: AsyncSets = AsyncSets(connection)
+        self.logs: AsyncLogs = AsyncLogs(connection)
+        self.indexes: AsyncIndexes = AsyncIndexes(connection)
+        self.raters: AsyncRaters = AsyncRaters(connection)
+        self.jobs: AsyncJobs = AsyncJobs(connection)
+        self.schedules: AsyncSchedules = AsyncSchedules(connection)
 
     @property
     def url(self) -> str:

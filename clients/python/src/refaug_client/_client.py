@@ -74,12 +74,12 @@ class Client(Extras):
 
     def _over(self, connection: Connection) -> None:
         self._connection = connection
-        self.sets = Sets(connection)
-        self.logs = Logs(connection)
-        self.indexes = Indexes(connection)
-        self.raters = Raters(connection)
-        self.jobs = Jobs(connection)
-        self.schedules = Schedules(connection)
+        self.sets: Sets = Sets(connection)
+        self.logs: Logs = Logs(connection)
+        self.indexes: Indexes = Indexes(connection)
+        self.raters: Raters = Raters(connection)
+        self.jobs: Jobs = Jobs(connection)
+        self.schedules: Schedules = Schedules(connection)
 
     @property
     def url(self) -> str:

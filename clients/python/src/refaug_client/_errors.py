@@ -119,8 +119,8 @@ class Problem(RefaugError):
 
     def __init__(self, message: str, *, problem: Mapping[str, Any], **facts: Any) -> None:
         super().__init__(message, **facts)
-        self.problem = dict(problem)
-        self.code = str(problem.get("code", ""))
+        self.problem: dict[str, Any] = dict(problem)
+        self.code: str = str(problem.get("code", ""))
 
     @property
     def errors(self) -> list[dict[str, Any]]:

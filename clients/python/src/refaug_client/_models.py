@@ -79,7 +79,7 @@ class Model:
             return NotImplemented
         return all(getattr(self, one.name) == getattr(other, one.name) for one in fields(self))  # type: ignore[arg-type]
 
-    __hash__ = None  # type: ignore[assignment]  # most of them have lists
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # most of them have lists
 
     @classmethod
     def of(cls: type[M], wire: Any) -> M:  # noqa: PYI019  Self is of 3.11
@@ -424,7 +424,7 @@ class ReplyScores(Sequence[ReplyScore]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return short(list(self))

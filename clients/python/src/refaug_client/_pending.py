@@ -145,7 +145,7 @@ class Pending:
         deadline: Optional[float],
         number: int,
     ) -> None:
-        self.tag = tag
+        self.tag: Any = tag
         self._owner, self._number, self._pid = owner, number, os.getpid()
         self._replies, self._items, self._deadline = replies, items, deadline
         self._scores: list[Optional[float]] = [None] * len(replies)

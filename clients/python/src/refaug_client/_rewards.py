@@ -80,8 +80,9 @@ class Reward:
         )
         try:
             facts = self.scorer.facts
-            self.reference_set, self.purpose = facts.set, facts.purpose
-            self.overridden = _overridden(facts.set, facts.purpose, override_purpose)
+            self.reference_set: str = facts.set
+            self.purpose: str = facts.purpose
+            self.overridden: bool = _overridden(facts.set, facts.purpose, override_purpose)
         except BaseException:
             self.scorer.close()
             raise

@@ -97,8 +97,13 @@ class Scorer:
         given = {name: value for name, value in locals().items() if name not in ("self", "to", "http", "__class__")}
         require_settings(given)
         self._to, self._given, self._http = to, given, http
-        self.reference_set, self.metric, self.language, self.percent = reference_set, metric, language, percent
-        self.on_unavailable, self.max_wait_s, self.on_full = on_unavailable, max_wait_s, on_full
+        self.reference_set: str = reference_set
+        self.metric: Optional[str] = metric
+        self.language: Optional[str] = language
+        self.percent: bool = percent
+        self.on_unavailable: OnUnavailable = on_unavailable
+        self.max_wait_s: Optional[float] = max_wait_s
+        self.on_full: OnFull = on_full
         self._batch, self._queue_size, self._at_once, self._exit_wait_s = batch, queue, at_once, exit_wait_s
         self._purpose = purpose
         self._cache = cache_of(cache, cache_entries, cache_mib)

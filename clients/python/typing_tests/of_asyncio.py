@@ -1,0 +1,62 @@
+"""The same of the client for asyncio, as far as it differs: what is awaited, and what is looped over."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+from typing_extensions import assert_type
+
+from refaug_client import (
+    AsyncClient,
+    Client,
+    FrozenSet,
+    Health,
+    Item,
+    Job,
+    ListedSet,
+    ReferencedItem,
+    References,
+    Rows,
+    Scores,
+)
+
+
+async def everything_is_awaited(items: Sequence[Item]) -> None:
+    async with AsyncClient("http://127.0.0.1:8000") as refaug:
+        assert_type(refaug, AsyncClient)
+        assert_type(await refaug.health(), Health)
+        assert_type(await refaug.references(items), References)
+        scores = await refaug.score(items, metric="bleu")
+        assert_type(scores, Scores)
+        assert_type(scores.replies, list[Optional[float]])
+        assert_type(await refaug.sets.freeze(items, purpose="test"), FrozenSet)
+        assert_type(await refaug.sets.list(), Rows[ListedSet])
+        assert_type(await refaug.jobs.wait("01h"), Job)
+        assert_type(await refaug.sets.download("e7043c04b0875353", to="set.jsonl"), Path)
+        print(refaug.score(items).corpus)  # type: ignore[attr-defined]
+    with AsyncClient():  # type: ignore[attr-defined]
+        pass
+
+
+async def results_come_one_by_one(refaug: AsyncClient, rows: AsyncIterator[Mapping[str, Any]]) -> None:
+    async for item in refaug.references_iter(rows):
+        assert_type(item, ReferencedItem)
+    async for event in refaug.jobs.events("01h"):
+        assert_type(event.stage, Optional[str])
+    for item in refaug.references_iter([]):  # type: ignore[attr-defined]
+        del item
+
+
+async def a_server_of_ones_own(home: Path) -> None:
+    async with AsyncClient.local(home) as refaug:
+        assert_type(refaug, AsyncClient)
+    async with Client.local(home):  # type: ignore[attr-defined]
+        pass
+
+
+async def a_scorer_is_awaited(refaug: AsyncClient) -> None:
+    async with refaug:
+        scorer = refaug.scorer(reference_set="e7043c04b0875353")
+        assert_type(await scorer.submit(["Yes."], items=["d1"]), list[Optional[float]])
