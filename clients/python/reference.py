@@ -42,7 +42,7 @@ def client_reference() -> str:
             *_of_classes("Rewards", [_rewards.Reward, _rewards.RewardCounts]),
             *_of_classes("Connecting", [refaug_client.Retry]),
             *_of_classes("Items", list(_defined(_items)), _aliases()),
-            *_of_classes("Results", list(_defined(_models))),
+            *_of_classes("Results", [*_defined(_models), *_elsewhere()]),
             *_of_classes("Errors", list(_defined(_errors)), _ERRORS),
             *_integrations(),
         ]
@@ -53,6 +53,17 @@ def _nouns() -> list[type]:
     """What is behind `client.sets` and its like, in the order in which a client has them."""
     client = refaug_client.Client("http://127.0.0.1:8000")
     return [type(value) for value in vars(client).values() if type(value).__module__ == _client.__name__]
+
+
+def _elsewhere() -> list[type]:
+    """Results that the library exports from other modules than that of the models."""
+    modules = [_client, _pending, _rewards, _scorer, _items, _models, _errors]
+    known = {module.__name__ for module in modules} | {
+        refaug_client.Retry.__module__,
+        refaug_client.AsyncClient.__module__,
+    }
+    exported = (getattr(refaug_client, name) for name in refaug_client.__all__)
+    return [value for value in exported if inspect.isclass(value) and value.__module__ not in known]
 
 
 def _defined(module: Any) -> Iterator[type]:

@@ -128,7 +128,7 @@ class Page:
 def matches(printed: str, shown: str) -> bool:
     """Whether something is what a page shows; `…` is any text, and alone on a line any lines."""
     lines = shown.split("\n")
-    patterns = [r"(?:.*\n)*?" if line.strip() == "…" and len(lines) > 1 else _pattern(line) + r"\n" for line in lines]
+    patterns = [r"(?:.*\n)*?" if line.strip() == "…" else _pattern(line) + r"\n" for line in lines]
     return re.fullmatch("".join(patterns), printed + "\n") is not None
 
 

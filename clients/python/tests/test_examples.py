@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from conftest import ITEMS
 from pages import ROOT
-from refaug_client import Client
 from servers import Served
+
+from refaug_client import Client
 
 EXAMPLES = ROOT / "clients" / "python" / "examples"
 HERE = Path(__file__)
@@ -25,6 +26,7 @@ HERE = Path(__file__)
 def ran(name: str, *arguments: str, url: str = "", exits: int = 0, cwd: Path) -> tuple[str, str]:
     """What an example has said on stdout and stderr."""
     environment = {**os.environ, **({"REFAUG_URL": url} if url else {}), "PYTHONWARNINGS": "error"}
+    environment.setdefault("NUMBA_CACHE_DIR", "")  # what was compiled beside the code, not anew for a home
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments],
         check=False,
@@ -154,10 +156,38 @@ def test_grow_the_log(url: str, tmp_path: Path) -> None:
         refaug.indexes.rollback("chat")
 
 
+def home_beside(server: Served, folder: Path) -> Path:
+    """A home that no server has yet, with what the server of the tests has published."""
+    for name in ("indexes", "raters", "vectors", "logs"):
+        if (server.home / name).exists():
+            shutil.copytree(server.home / name, folder / name)
+    return folder
+
+
+def test_the_demo_shows_the_table_of_the_command(server: Served, tmp_path: Path) -> None:
+    home = home_beside(server, tmp_path / "home")
+    asked = [lines(tmp_path / "items.jsonl", ITEMS), "--metric", "upsilon-bleu", "--metric", "bleu", "--percent"]
+    asked += ["--index", "chat", "--rater", "base", "--baseline", "b", "--draws", "200"]
+    environment = {**os.environ, "REFAUG_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    environment.setdefault("NUMBA_CACHE_DIR", "")
+
+    def said(*command: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *command], check=False, capture_output=True, text=True, timeout=300, env=environment
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    table = tmp_path / "scores.txt"
+    table.write_text(said("-m", "service.cli.main", "--quiet", "score", *asked), "utf-8")
+    shown = said(str(ROOT / "examples" / "demo_service.py"), str(table), "--once", "--", *asked)
+    assert table.read_text("utf-8").count("against b") == 2
+    assert table.read_text("utf-8") in shown
+    assert shown.endswith("that is the table of the command\n")
+
+
 def test_own_server(server: Served, tmp_path: Path) -> None:
-    for folder in ("indexes", "raters", "vectors", "logs"):
-        if (server.home / folder).exists():
-            shutil.copytree(server.home / folder, tmp_path / "home" / folder)
+    home_beside(server, tmp_path / "home")
     out, _ = ran("own_server", "home", cwd=tmp_path)
     version, score = out.splitlines()
     assert version.endswith("['chat']")
