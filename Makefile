@@ -1,6 +1,6 @@
 # make demo     from nothing to the first real work: install, make the demo log, ingest it, train word vectors on it,
 #               plan, build and search an index of it, train a rater, score the demo test file, start the service, score
-#               the same file over HTTP, and leave the service in the foreground until Ctrl-C
+#               the same file through the client library, and leave the service in the foreground until Ctrl-C
 # make test     all tests        make check   format, lint, types, imports, docs
 # make test-integrations   the client in TRL, Transformers, Lightning and torch.distributed, in an environment of their own
 # make bench    benchmarks       make faults  the long fault tests      make clean   remove what make made
@@ -72,6 +72,7 @@ check: $(VENV)/.installed
 	$(BIN)/python -m service.cli.reference --check docs/reference/cli.md
 	$(BIN)/python -m service.cli.settings_page --check docs/reference/settings.md
 	$(BIN)/python -m service.web.reference --check docs/reference/api.md
+	$(BIN)/python clients/python/reference.py --check docs/reference/client.md
 
 format: $(VENV)/.installed
 	$(BIN)/ruff format .
@@ -81,6 +82,7 @@ docs: $(VENV)/.installed
 	$(BIN)/python -m service.cli.reference docs/reference/cli.md
 	$(BIN)/python -m service.cli.settings_page docs/reference/settings.md
 	$(BIN)/python -m service.web.reference docs/reference/api.md
+	$(BIN)/python clients/python/reference.py docs/reference/client.md
 
 bench: $(VENV)/.installed
 	$(BIN)/python bench/bench_ingest.py

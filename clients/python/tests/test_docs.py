@@ -168,6 +168,11 @@ def test_the_table_of_errors_has_every_error_with_what_it_is() -> None:
     assert errors - named == set()
 
 
+def test_the_table_of_examples_has_every_example() -> None:
+    listed = re.findall(r"\]\(examples/(\w+\.py)\)", README.read_text("utf-8"))
+    assert sorted(listed) == sorted(path.name for path in README.parent.glob("examples/*.py"))
+
+
 def test_every_setting_of_the_environment_stands_on_the_page() -> None:
     variables = {value for name, value in vars(_settings).items() if name.endswith("_VARIABLE")}
     assert {name for name in variables if name not in SDK} == set()
