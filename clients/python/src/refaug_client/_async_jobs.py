@@ -15,7 +15,7 @@ from ._progress import Progress, Reporter, reporter
 from ._sse import Event
 
 
-async def async_events(
+def async_events(
     connection: AsyncConnection,
     id: str,  # noqa: A002  the wire's name
     after: int = 0,
@@ -26,7 +26,10 @@ async def async_events(
 
     A connection that is lost is made again, and goes on after the last event.
     """
-    following = Following(connection.to, id, after, timeout_s)
+    return _followed(connection, Following(connection.to, id, after, timeout_s))
+
+
+async def _followed(connection: AsyncConnection, following: Following) -> AsyncGenerator[Event, None]:
     while not following.is_over:
         try:
             call, within_s = following.call(), following.within_s()
@@ -40,7 +43,7 @@ async def async_events(
                     if following.must_reopen():
                         break
                 else:
-                    job = await connection.send(get_job(id), within_s=following.left_s())
+                    job = await connection.send(get_job(following.id), within_s=following.left_s())
                     if job.is_ended:  # it had ended before `after`, or its last event is not kept any more
                         return
                     raise following.ended()
@@ -64,8 +67,7 @@ async def async_wait(
     with reporter(progress, None, job.kind) as told:
         while not job.is_ended:
             try:
-                async for event in async_events(connection, id, following.last, timeout_s=following.left_s()):
-                    following.last = event.id
+                async for event in _followed(connection, following):
                     told.event(event.kind, event.data)
             except (errors.BadAnswer, errors.Unavailable):
                 return come_to(await _looked_at(connection, following, told))

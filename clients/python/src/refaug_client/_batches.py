@@ -7,7 +7,6 @@ so is all that follows it.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import threading
@@ -25,11 +24,14 @@ from collections.abc import (
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Any, Callable, Generic, Optional, Protocol, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, Protocol, TypeVar, Union
 
 from . import _errors as errors
 from ._call import Call
 from ._connection import AsyncConnection, Connection
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 Input = Iterable[T]
@@ -500,6 +502,8 @@ async def async_ordered(
     connection: AsyncConnection, tasks: AsyncGenerator[Callable[[], Awaitable[T]], None], at_once: int
 ) -> AsyncGenerator[T, None]:
     """What tasks return, in their order, with so many of them under way at once."""
+    import asyncio  # noqa: PLC0415  whoever has a loop has it already
+
     most = min(whole(at_once, "at_once"), connection.to.connections)
     room = asyncio.Semaphore(most)
     waiting: deque[asyncio.Future[T]] = deque()

@@ -43,7 +43,7 @@ class Following:
         """The request for what comes after the last event."""
         self._reader, self._opened_at = Reader(), None
         found = follow_job(self.id)
-        return replace(found, headers={**found.headers, "Last-Event-ID": str(self.last)})
+        return replace(found, query={}, headers={**found.headers, "Last-Event-ID": str(self.last)})
 
     def within_s(self) -> float:
         """How long a stream may be silent; TimedOut where the time is over."""
@@ -142,8 +142,9 @@ def come_to(job: Job) -> Job:
     """A job that is done; JobFailed or JobCancelled with it where it is not."""
     if job.state == "failed":
         error = job.error or {}
+        why = error.get("message") or error.get("detail") or "nobody knows why"
         raise errors.JobFailed(
-            f"job {job.id} ({job.kind}) failed: {error.get('detail') or error.get('title') or 'nobody knows why'}",
+            f"job {job.id} ({job.kind}) failed: {why}",
             remedy=str(error.get("remedy") or ""),
             job=job,
         )

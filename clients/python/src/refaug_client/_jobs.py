@@ -26,7 +26,10 @@ def events(
 
     A connection that is lost is made again, and goes on after the last event.
     """
-    following = Following(connection.to, id, after, timeout_s)
+    return _followed(connection, Following(connection.to, id, after, timeout_s))
+
+
+def _followed(connection: Connection, following: Following) -> Generator[Event, None]:
     while not following.is_over:
         try:
             call, within_s = following.call(), following.within_s()
@@ -40,7 +43,7 @@ def events(
                     if following.must_reopen():
                         break
                 else:
-                    job = connection.send(get_job(id), within_s=following.left_s())
+                    job = connection.send(get_job(following.id), within_s=following.left_s())
                     if job.is_ended:  # it had ended before `after`, or its last event is not kept any more
                         return
                     raise following.ended()
@@ -64,8 +67,7 @@ def wait(
     with reporter(progress, None, job.kind) as told:
         while not job.is_ended:
             try:
-                for event in events(connection, id, following.last, timeout_s=following.left_s()):
-                    following.last = event.id
+                for event in _followed(connection, following):
                     told.event(event.kind, event.data)
             except (errors.BadAnswer, errors.Unavailable):
                 return come_to(_looked_at(connection, following, told))
