@@ -250,7 +250,7 @@ def test_the_server_is_told_how_long_we_wait(ask: Ask) -> None:
 
 def too_long(most: str) -> Said:
     return problem(
-        400, "bad_request", errors=[{"item": None, "field": "header.x-timeout-s", "message": f"at most {most}"}]
+        422, "bad_input", errors=[{"item": None, "field": "header.x-timeout-s", "message": f"at most {most}"}]
     )
 
 
@@ -752,6 +752,7 @@ def test_every_loop_has_connections_of_its_own() -> None:
         for _ in range(3):
             assert asyncio.run(twice()) == [{"x": 1}] * 2
         assert server.connections == 3
+        assert len(made[0]._by_loop) == 1  # those of loops that have ended are let go
 
         async def both() -> list[Any]:  # and two that run at once do not take them from each other
             other = asyncio.to_thread(asyncio.run, twice())

@@ -6,13 +6,11 @@ begins with connections of its own, and one that is pickled takes along how to c
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import math
 import os
 import platform
 import re
-import secrets
 import socket
 import threading
 import time
@@ -21,7 +19,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Optional, TypeVar
 
 import httpx
 
@@ -30,6 +28,9 @@ from ._call import Answer, Call, understood
 from ._compat import async_require_current, require_current
 from ._settings import Connecting, require_seconds
 from ._version import VERSION
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 
@@ -68,7 +69,7 @@ class _Known:
 
     def told(self, error: errors.RefaugError) -> bool:
         """Whether the error says that this was too long a time, and by how much."""
-        if not isinstance(error, errors.BadInput) or error.status != 400:
+        if not isinstance(error, errors.BadInput):
             return False
         listed = error.problem.get("errors")
         for one in listed if isinstance(listed, list) else []:
@@ -98,9 +99,9 @@ class _Sending(Generic[T]):
         self.ends = None if within_s is None else self.began + _finite(within_s)
         self.timeout_s = to.timeout_s if timeout_s is None else require_seconds("timeout_s", timeout_s)
         self.tried = 0
-        self.name = secrets.token_hex(8)
+        self.name = os.urandom(8).hex()
         self.body = None if call.body is None else call.said()
-        self.key = secrets.token_hex(16) if call.keyed else None
+        self.key = os.urandom(16).hex() if call.keyed else None
         self.last: Optional[errors.RefaugError] = None
         self.corrected = False
 
@@ -229,7 +230,7 @@ class Connection:
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._known = _Known()
         self._trace = self._opened if http is None else None
-        self.closing = threading.Event()
+        self.closing: threading.Event = threading.Event()
         _ALIVE.add(self)
 
     def send(self, call: Call[T], *, timeout_s: Optional[float] = None, within_s: Optional[float] = None) -> T:
@@ -382,7 +383,7 @@ class AsyncConnection:
         self._by_loop: weakref.WeakKeyDictionary[Any, httpx.AsyncClient] = weakref.WeakKeyDictionary()
         self._known = _Known()
         self._pauses: set[asyncio.Future[None]] = set()
-        self.closed = False
+        self.closed: bool = False
 
     async def send(self, call: Call[T], *, timeout_s: Optional[float] = None, within_s: Optional[float] = None) -> T:
         """What the server answers; `timeout_s` is for each try, `within_s` for all of them and the pauses."""
@@ -464,7 +465,7 @@ class AsyncConnection:
 
     async def _paused(self, seconds: float) -> bool:
         """Wait so long, or until it is closed; whether it is."""
-        loop = asyncio.get_running_loop()
+        loop = _running_loop()
         over: asyncio.Future[None] = loop.create_future()
         alarm = loop.call_later(seconds, _end, over)
         self._pauses.add(over)
@@ -479,13 +480,15 @@ class AsyncConnection:
     @property
     def http(self) -> httpx.AsyncClient:
         """The connections of the loop that runs: they belong to the one that opened them, and end with it."""
-        loop = asyncio.get_running_loop()
+        loop = _running_loop()
         if self.closed:
             raise _closed()
         if self.given is not None:
             return self.given
         found = self._by_loop.get(loop)
         if found is None:
+            for other in [one for one in self._by_loop if one.is_closed()]:  # nothing else ends them: they hold it
+                del self._by_loop[other]
             found = self._by_loop[loop] = httpx.AsyncClient(
                 transport=httpx.AsyncHTTPTransport(**_transport(self.to)) if self.to.uds else None,
                 **_options(self.to),
@@ -495,7 +498,7 @@ class AsyncConnection:
     async def close(self) -> None:
         """End all connections and pauses of the loop that runs; a client that was handed in stays open."""
         self.closed = True
-        loop = asyncio.get_running_loop()
+        loop = _running_loop()
         for over in list(self._pauses):
             if over.get_loop() is loop:
                 _end(over)
@@ -506,6 +509,13 @@ class AsyncConnection:
 
     def __reduce__(self) -> Any:
         return type(self), (_carried(self.to, self.given),)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop:
+    """The loop that runs; asyncio is imported by those who have one, since that takes half as long as httpx does."""
+    import asyncio  # noqa: PLC0415
+
+    return asyncio.get_running_loop()
 
 
 def _end(over: asyncio.Future[None]) -> None:
