@@ -28,14 +28,19 @@ class BadFile(RefaugError):
 def read_rows(path: str) -> Iterator[dict[str, Any]]:
     """The objects of a JSONL file, or of stdin for `-`, as they come; BadFile names file and line."""
     with _opened(path) as file:
-        called = "stdin" if path == "-" else path
         try:
             for number, line in enumerate(file, 1):
-                text = _decoded(line, called, number)
+                at = f"{called(path)}:{number}"
+                text = _decoded(line, at, is_first=number == 1)
                 if text.strip():
-                    yield _object(text, called, number)
+                    yield _object(text, at)
         except OSError as error:
-            raise BadFile(f"{called}: {why(error)}") from error
+            raise BadFile(f"{called(path)}: {why(error)}") from error
+
+
+def called(path: str) -> str:
+    """What a file is called in messages."""
+    return "stdin" if path == "-" else path
 
 
 @contextmanager
@@ -53,22 +58,20 @@ def _opened(path: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def _decoded(line: bytes, called: str, number: int) -> str:
+def _decoded(line: bytes, at: str, *, is_first: bool) -> str:
     try:
-        return line.decode("utf-8-sig" if number == 1 else "utf-8")
+        return line.decode("utf-8-sig" if is_first else "utf-8")
     except UnicodeDecodeError as error:
-        raise BadFile(f"{called}:{number}: not UTF-8: {error.reason}") from error
+        raise BadFile(f"{at}: not UTF-8: {error.reason}") from error
 
 
-def _object(text: str, called: str, number: int) -> dict[str, Any]:
+def _object(text: str, at: str) -> dict[str, Any]:
     try:
         found = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise BadFile(
-            f"{called}:{number}: no JSON: {error}", remedy="one object a line, not one that goes over several"
-        ) from error
+        raise BadFile(f"{at}: no JSON: {error}", remedy="one object a line, not one that goes over several") from error
     if not isinstance(found, dict):
-        raise BadFile(f"{called}:{number}: {kind(found)}, and a row is an object")
+        raise BadFile(f"{at}: {kind(found)}, and a row is an object")
     return found
 
 
@@ -97,12 +100,12 @@ class Replied:
         return Replied(self.items, {name: self.systems[name] for name in names}) if names else self
 
 
-def replies_in(rows: Iterable[Mapping[str, Any]], called: str) -> Replied:
+def replies_in(rows: Iterable[Mapping[str, Any]], where: str) -> Replied:
     """Ids and replies out of rows such as {"id": "d1", "reply": "…"} or {"id": "d1", "replies": {"a": "…"}}."""
     items: list[str] = []
     systems: dict[str, list[Optional[str]]] = {}
     for number, row in enumerate(rows, 1):
-        at = f"{called}: row {number}"
+        at = f"{where}: row {number}"
         items.append(_id(row.get("id"), at))
         for name, text in said_in(row, at).items():
             systems.setdefault(name, [None] * (number - 1)).append(text)
@@ -110,9 +113,9 @@ def replies_in(rows: Iterable[Mapping[str, Any]], called: str) -> Replied:
             if len(texts) < number:
                 texts.append(None)
     if not items:
-        raise BadFile(f"{called}: no rows", remedy='such as {"id": "d1", "reply": "At the market."}')
+        raise BadFile(f"{where}: no rows", remedy='such as {"id": "d1", "reply": "At the market."}')
     if not systems:
-        raise BadFile(f"{called}: no replies in {len(items):,} rows", remedy='"reply": "…" or "replies": {"NAME": "…"}')
+        raise BadFile(f"{where}: no replies in {len(items):,} rows", remedy='"reply": "…" or "replies": {"NAME": "…"}')
     return Replied(items, systems)
 
 

@@ -1,0 +1,679 @@
+"""refaug-client: what it prints, where, and which exit code it ends with."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional
+
+import pytest
+from conftest import ITEMS
+from scripted import DROP, Asked, Said, ok, page, problem, scripted
+
+from refaug_client import Client, JobCancelled, JobFailed, Later, OldServer, Problem, RefaugError, ServerFault, Usage
+from refaug_client import _errors as errors
+from refaug_client._cli import exit_code, main, parser
+from refaug_client._rows import BadFile, harmless, say_table
+
+SECRET = "rk_s3cret"
+IDS = [item["id"] for item in ITEMS]
+REPLIES = [item["replies"]["a"] for item in ITEMS]
+
+
+@dataclass
+class Ran:
+    """What a command gave."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def rows(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A command in this process, with what it is given on stdin."""
+
+    def ran(*arguments: Any, given: bytes = b"") -> Ran:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+        try:
+            code = main([str(one) for one in arguments])
+        except SystemExit as error:
+            code = int(error.code or 0)
+        said = capsysbinary.readouterr()
+        return Ran(code, said.out.decode("utf-8"), said.err.decode("utf-8"))
+
+    return ran
+
+
+def lines(rows: Sequence[Any]) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def replies_file(folder: Path, replies: Sequence[Optional[str]], name: str = "replies.jsonl") -> Path:
+    path = folder / name
+    path.write_text(lines([{"id": one, "reply": reply} for one, reply in zip(IDS, replies)]), "utf-8")
+    return path
+
+
+@pytest.fixture
+def replies(tmp_path: Path) -> Path:
+    return replies_file(tmp_path, REPLIES)
+
+
+@pytest.fixture
+def items(tmp_path: Path) -> Path:
+    path = tmp_path / "items.jsonl"
+    path.write_text(lines(ITEMS), "utf-8")
+    return path
+
+
+# ── score ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_replies_are_scored_against_a_set_as_the_library_scores_them(
+    run: Run, url: str, sets: dict[str, str], replies: Path
+) -> None:
+    with Client(url) as refaug:
+        expected = refaug.sets.score(sets["test"], REPLIES, items=IDS, metric="delta-bleu")
+    ran = run("score", replies, "--set", sets["test"], "-m", "delta-bleu", "--url", url)
+    assert (ran.code, ran.err) == (0, "")
+    signature, head, row = ran.out.splitlines()
+    assert signature == expected.signature
+    assert head.split() == ["system", "corpus", "mean", "scored", "unscored"]
+    mean = expected.metric.system.mean
+    assert row.split() == ["model", f"{expected.corpus:.4f}", f"{mean:.4f}", "12", "0"]
+    told = run("score", replies, "--set", sets["test"], "-m", "delta-bleu", "--url", url, "--replies").rows
+    assert [row["id"] for row in told] == IDS
+    assert [row["score"] for row in told] == expected.replies
+    whole = run("score", replies, "--set", sets["test"], "-m", "delta-bleu", "--url", url, "--json").json
+    assert whole["scores"][0]["systems"]["model"]["corpus"] == expected.corpus
+    assert whole["set"]["id"] == sets["test"]
+
+
+def test_several_systems_repeated_items_and_missing_replies_keep_their_places(
+    run: Run, url: str, sets: dict[str, str], tmp_path: Path
+) -> None:
+    rows = [
+        {"id": "d3", "replies": {"a": "we like red boats", "b": None}},
+        {"id": "d1", "replies": {"b": "yes"}},
+        {"id": "d3", "replies": {"a": "no", "ü": "we like red boats"}},
+    ]
+    path = tmp_path / "r.jsonl"
+    path.write_text("\ufeff" + lines(rows[:1]) + "\n\r\n" + lines(rows[1:]), "utf-8")
+    told = run("score", path, "--set", sets["test"], "-m", "delta-bleu", "--url", url, "--replies").rows
+    got = {name: [(row["id"], row["score"] is not None) for row in told if row["system"] == name] for name in "abü"}
+    assert got == {
+        "a": [("d3", True), ("d1", False), ("d3", True)],
+        "b": [("d3", False), ("d1", True), ("d3", False)],
+        "ü": [("d3", False), ("d1", False), ("d3", True)],
+    }
+    first, _, third = [row for row in told if row["system"] == "a"]
+    assert first["score"] == [row for row in told if row["system"] == "ü"][2]["score"] > third["score"]
+    assert [row.get("problem") for row in told if row["system"] == "b"] == ["no_reply", None, "no_reply"]
+    one = run("score", path, "--set", sets["test"], "-m", "delta-bleu", "--url", url, "--replies", "--system", "ü").rows
+    assert {row["system"] for row in one} == {"ü"}
+
+
+def test_items_are_scored_with_what_is_found_for_them_and_systems_compared(run: Run, url: str, items: Path) -> None:
+    with Client(url) as refaug:
+        expected = refaug.score(ITEMS, metrics=["upsilon-bleu", "bleu"], settings={"k": 4}, draws=200, baseline="a")
+    common = ["-m", "upsilon-bleu", "-m", "bleu", "-k", 4, "--draws", 200, "--baseline", "a", "--url", url]
+    ran = run("score", items, *common)
+    assert ran.code == 0
+    for metric in expected:
+        assert metric.signature in ran.out.splitlines()
+    low, high = expected["bleu"]["b"].interval or (0.0, 0.0)
+    assert f"[{low:.4f}, {high:.4f}]" in ran.out
+    assert ran.out.count("p randomisation") == 2
+    whole = run("score", "-", *common, "--json", given=items.read_bytes()).json
+    assert whole["scores"] == expected.to_dict()["scores"]
+
+
+def test_single_replies_are_taken_from_items_too(run: Run, url: str) -> None:
+    rows = [{"id": "x", "references": ["yes we do"], "reply": "yes we do", "time": None}]
+    told = run("score", "-", "--references", "given", "--url", url, "--replies", given=lines(rows).encode()).rows
+    assert [(row["system"], row["id"], row["score"]) for row in told] == [("model", "x", 1.0)]
+
+
+def test_a_table_is_safe_for_a_terminal_and_as_wide_as_its_letters(capsysbinary: Any) -> None:
+    say_table(["system", "corpus"], [["\x1b[31mred", 0.5], ["日本", None]])
+    assert capsysbinary.readouterr().out.decode().splitlines() == [
+        "system       corpus",
+        "\\x1b[31mred  0.5000",
+        "日本              -",
+    ]
+    assert harmless("a\u202eb\n") == "a\\u202eb\n"
+
+
+@pytest.mark.parametrize(
+    "option", [["--index", "chat"], ["-k", "3"], ["--references", "find"], ["--setting", "gold=one"]]
+)
+def test_what_a_set_has_already_cannot_be_asked_for(run: Run, replies: Path, option: list[str]) -> None:
+    ran = run("score", replies, "--set", "0123456789abcdef", *option)
+    assert (ran.code, ran.out) == (2, "")
+    assert option[0] in ran.err
+
+
+# ── references ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_references_are_a_line_for_each_item_in_order(run: Run, url: str, items: Path) -> None:
+    with Client(url) as refaug:
+        expected = refaug.references(ITEMS, settings={"k": 3, "gold": "rated"})
+    given = ["--url", url, "-k", 3, "--setting", "gold=rated", "--index", "chat", "--rater", "base"]
+    ran = run("references", items, *given, "--quiet")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.rows == [item.to_dict() for item in expected]
+    again = run("score", "-", "--references", "given", "--url", url, "--json", given=ran.out.encode()).json
+    assert again["items"] == len(ITEMS)
+
+
+def test_bad_items_are_told_on_stderr_and_the_others_done(run: Run, url: str) -> None:
+    rows = [ITEMS[0], {"id": "bad", "utterance": 7}, ITEMS[1]]
+    ran = run("references", "-", "--on-error", "report", "--url", url, given=lines(rows).encode())
+    assert (ran.code, [row["id"] for row in ran.rows]) == (0, ["d0", "d1"])
+    assert "left out: bad" in ran.err
+    refused = run("references", "-", "--url", url, given=lines(rows).encode())
+    assert (refused.code, refused.out) == (3, "")
+    assert "items[1].utterance" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["near"], "near"),
+        (["=3"], "=3"),
+        (["k=3", "k=4"], "twice"),
+        (["two words=1"], "two words"),
+        (["mode=x", "mode=y"], "twice"),
+    ],
+)
+def test_settings_are_names_and_values(run: Run, items: Path, settings: list[str], said: str) -> None:
+    ran = run("references", items, *(part for one in settings for part in ("--setting", one)))
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert run("references", items, "-k", 3, "--setting", "k=3").code == 2
+
+
+# ── what is handed in ─────────────────────────────────────────────────────────────────────────────────────────────
+
+GOOD = b'{"id": "d0", "reply": "yes"}\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (GOOD + b"{nonsense\n", "2: no JSON"),
+        (GOOD + b'["d1"]\n', "2: a list"),
+        (GOOD + b'{"id": "d1", "score": NaN}\n', "2: no JSON: NaN"),
+        (GOOD + b'{"id": "d1", "reply": "\xff"}\n', "2: not UTF-8"),
+        (GOOD + b"[" * 100_000 + b"\n", "2: no JSON"),
+        (b"", "no rows"),
+        (b"\n \n", "no rows"),
+        (b'{"id": "d0"}\n', "no replies"),
+        (b'{"reply": "yes"}\n', "row 1: id is null"),
+        (b'{"id": "", "reply": "yes"}\n', "row 1: id is empty"),
+        (b'{"id": true, "reply": "yes"}\n', "row 1: id is true or false"),
+        (b'{"id": "d0", "reply": 7}\n', "row 1: the reply of 'model' is a number"),
+        (b'{"id": "d0", "reply": ["yes"]}\n', "row 1: the reply of 'model' is a list"),
+        (b'{"id": "d0", "replies": "yes"}\n', "row 1: replies is a text"),
+        (b'{"id": "d0", "reply": "yes", "replies": {"model": "no"}}\n', "row 1: reply and replies.model"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_its_line(run: Run, tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(content)
+    ran = run("score", path, "--set", "0123456789abcdef", "--url", "http://127.0.0.1:9")
+    assert (ran.code, ran.out) == (3, "")
+    assert f"{path}:{said}" in ran.err or f"{path}: {said}" in ran.err
+
+
+def test_numbers_are_ids_and_a_system_must_have_replies(run: Run, url: str, sets: dict[str, str]) -> None:
+    rows = lines([{"id": 7, "reply": "yes"}]).encode()
+    ran = run("score", "-", "--set", sets["test"], "--url", url, given=rows)
+    assert ran.code == 3
+    assert "'7'" in ran.err or '"7"' in ran.err or " 7" in ran.err
+    ran = run("score", "-", "--set", sets["test"], "--system", "nobody", "--url", url, given=rows)
+    assert ran.code == 3
+    assert "'nobody'" in ran.err
+
+
+def test_files_that_are_not_there_or_are_folders_are_told(run: Run, tmp_path: Path) -> None:
+    for path, said in ((tmp_path / "none.jsonl", "no such file"), (tmp_path, "is a directory")):
+        ran = run("references", path, "--url", "http://127.0.0.1:9")
+        assert (ran.code, ran.out) == (3, "")
+        assert f"{path}: {said}" in ran.err
+
+
+# ── errors, keys and codes ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "said"),
+    [
+        (DROP, 4, "ended before the answer"),
+        (page(504), 4, "proxy"),
+        (page(200), 4, "proxy"),
+        (problem(503, "overloaded", "too much waits", retry_after=0), 4, "[overloaded]: too much waits"),
+        (problem(429, "too_many_requests", "slower", retry_after=0), 4, "[too_many_requests]"),
+        (problem(500, "internal", "a fault"), 4, "[internal]"),
+        (problem(401, "no_key", "this key is not known"), 3, "[no_key]"),
+        (problem(403, "not_allowed", "no"), 3, "[not_allowed]"),
+        (problem(404, "not_found", "there is no such set"), 3, "[not_found]: there is no such set"),
+        (problem(410, "withdrawn", "withdrawn: leaked"), 3, "[withdrawn]"),
+        (problem(422, "bad_input", "items[0]: what is that"), 3, "[bad_input]"),
+    ],
+)
+def test_an_error_is_a_sentence_on_stderr_and_a_code(
+    run: Run, replies: Path, answer: Any, code: int, said: str
+) -> None:
+    with scripted([answer]) as server:
+        ran = run("score", replies, "--set", "0123456789abcdef", "--url", server.url, "--tries", 1, "--key", SECRET)
+    assert (ran.code, ran.out) == (code, "")
+    assert said in ran.err
+    assert ran.err.startswith("error")
+    assert SECRET not in ran.err
+
+
+def test_progress_is_told_where_it_is_asked_for(run: Run, url: str, sets: dict[str, str], replies: Path) -> None:
+    given = ["score", replies, "--set", sets["test"], "--url", url]
+    assert "12 of 12" in run(*given, "--progress").err
+    assert run(*given).err == run(*given, "--progress", "--quiet").err == ""
+
+
+def test_where_nobody_is_that_is_said(run: Run, replies: Path) -> None:
+    with scripted([DROP]) as server:
+        url = server.url
+    ran = run("score", replies, "--set", "0123456789abcdef", "--url", url, "--tries", 1)
+    assert (ran.code, ran.out) == (4, "")
+    assert url in ran.err
+
+
+def test_every_error_has_a_code_that_says_what_to_do() -> None:
+    about = {"problem": {}}
+    expected: list[tuple[RefaugError, int]] = [
+        (JobFailed(""), 1),
+        (JobCancelled(""), 1),
+        (Usage(""), 2),
+        (BadFile(""), 3),
+        (OldServer(""), 3),
+        (Problem("", **about), 3),
+        (Later("", **about), 4),
+        (ServerFault("", **about), 4),
+        (errors.TimedOut(""), 4),
+        (errors.BadAnswer(""), 4),
+    ]
+    assert [exit_code(error) for error, _ in expected] == [code for _, code in expected]
+
+
+@pytest.mark.parametrize("how", ["option", "file", "stdin", "variable"])
+def test_a_key_is_sent_however_it_is_given(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    (tmp_path / "key").write_text(f"{SECRET}\n")
+    options: dict[str, list[Any]] = {
+        "option": ["--key", SECRET],
+        "file": ["--key-file", tmp_path / "key"],
+        "stdin": ["--key-file", "-"],
+        "variable": [],
+    }
+    with scripted([ok({"jobs": [], "next": None})]) as server:
+        monkeypatch.setenv("REFAUG_URL", server.url)
+        if how == "variable":
+            monkeypatch.setenv("REFAUG_KEY", SECRET)
+        ran = run("jobs", "list", *options[how], given=f"{SECRET}\n".encode())
+    assert (ran.code, ran.out, ran.err) == (0, "id  kind  state  created  resources\n", "")
+    assert [asked.headers["authorization"] for asked in server.requests] == [f"Bearer {SECRET}"]
+
+
+def test_keys_that_are_none_are_told_without_being_shown(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text(" \n")
+    assert run("jobs", "list", "--key-file", tmp_path / "empty").code == 3
+    assert run("jobs", "list", "--key-file", tmp_path / "none").code == 3
+    both = run("jobs", "list", "--key-file", tmp_path / "empty", "--key", SECRET)
+    assert both.code == 2
+    spaced = run("jobs", "list", "--key", f"{SECRET} and more")
+    assert spaced.code == 2
+    assert SECRET not in both.err + spaced.err
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["score"],
+        ["wonder"],
+        [],
+        ["score", "x", "--kye", SECRET],
+        ["score", "x", f"--kye={SECRET}"],
+        ["score", "x", SECRET],
+        ["score", "x", "--ke", SECRET],
+        ["jobs"],
+        ["jobs", "list", "--state", "asleep"],
+        ["score", "x", "--draws", "many"],
+        ["score", "x", "--replies", "--json"],
+        ["ci", "x", "--set", "0123456789abcdef"],
+    ],
+)
+def test_a_command_that_makes_no_sense_is_2_and_repeats_no_secret(run: Run, wrong: list[str]) -> None:
+    ran = run(*wrong)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: ")
+    assert "--help" in ran.err
+    assert SECRET not in ran.err
+
+
+def test_help_says_everything_that_can_be_asked_for(run: Run) -> None:
+    assert run("--help").code == 0
+    for command in (["score"], ["references"], ["ci"], ["jobs"], ["jobs", "start"], ["jobs", "wait"]):
+        ran = run(*command, "--help")
+        assert ran.code == 0
+        assert "--url" in ran.out or command == ["jobs"]
+    assert parser().prog == "refaug-client"
+
+
+def test_a_fault_of_ours_is_not_told_as_a_drop(run: Run, replies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("refaug_client._commands.replies_in", lambda *_: 1 / 0)
+    ran = run("ci", replies, "--set", "x", "--baseline", "b")
+    assert ran.code == 4
+    assert "ZeroDivisionError" in ran.err
+    assert "fault of ours" in ran.err
+
+
+# ── in CI ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+WORSE = ["how how"] * len(IDS)
+
+
+@pytest.fixture
+def ci(run: Run, url: str, sets: dict[str, str], tmp_path: Path) -> Run:
+    def ran(replies: Sequence[Optional[str]], *more: Any) -> Ran:
+        path = replies_file(tmp_path, replies)
+        given = ["--set", sets["test"], "--baseline", tmp_path / "baseline.json", "--url", url]
+        return run("ci", path, *given, *more)
+
+    return ran
+
+
+def test_the_same_replies_pass_and_worse_ones_fail_with_a_sentence(
+    ci: Run, tmp_path: Path, url: str, sets: Any
+) -> None:
+    written = ci(REPLIES, "--write-baseline", "-m", "delta-bleu", "-m", "bleu")
+    assert (written.code, written.err) == (0, "")
+    with Client(url) as refaug:
+        before = refaug.sets.score(sets["test"], REPLIES, items=IDS, metric="delta-bleu").corpus
+        after = refaug.sets.score(sets["test"], WORSE, items=IDS, metric="delta-bleu").corpus
+    assert before is not None
+    assert after is not None
+    found = json.loads((tmp_path / "baseline.json").read_text("utf-8"))
+    assert found["metrics"]["delta-bleu"]["corpus"] == before
+    assert (found["items"], found["replies"]) == (IDS, REPLIES)
+
+    passed = ci(REPLIES)
+    assert passed.code == 0
+    assert "passed: delta-bleu is " in passed.err
+
+    failed = ci(WORSE, "--max-drop", 0.01)
+    assert failed.code == 1
+    assert f"failed: delta-bleu fell to {after:.4f} from {before:.4f}, by {before - after:.4f}" in failed.err
+    row = next(line.split() for line in failed.out.splitlines() if line.startswith("delta-bleu"))
+    assert row[1:4] == [f"{before:.4f}", f"{after:.4f}", f"{before - after:.4f}"]
+
+    told = ci(WORSE, "--max-drop", 0.01, "--json", "--quiet")
+    assert told.code == 1
+    assert told.json["passed"] is False
+    first = told.json["metrics"][0]
+    assert (first["metric"], first["drop"]) == ("delta-bleu", before - after)
+    one = ci(WORSE, "-m", "bleu", "--json").json
+    assert [found["metric"] for found in one["metrics"]] == ["bleu"]
+
+
+def test_a_drop_that_is_allowed_passes_and_a_rise_always_does(ci: Run, tmp_path: Path) -> None:
+    ci(WORSE, "--write-baseline", "-m", "delta-bleu")
+    rose = ci(REPLIES)
+    assert rose.code == 0
+    assert "rose to" in rose.err
+    ci(REPLIES, "--write-baseline", "-m", "delta-bleu")
+    drop = ci(WORSE, "--json").json["metrics"][0]["drop"]
+    assert drop > 0
+    assert ci(WORSE, "--max-drop", drop).code == 0
+    assert ci(WORSE, "--max-drop", drop * 0.99).code == 1
+    assert ci(WORSE, "--max-drop", 1).code == 0
+
+
+def test_with_draws_the_server_tests_both_on_the_same_items_and_chance_may_pass(ci: Run) -> None:
+    ci(REPLIES, "--write-baseline", "-m", "delta-bleu")
+    slightly = ["how how", *REPLIES[1:]]
+    found = ci(slightly, "--draws", 500, "--json").json["metrics"][0]
+    low, high = found["interval"]
+    assert low <= -found["drop"] <= high
+    assert 0 < found["p"] <= 1
+    assert ci(slightly, "--draws", 500).code == (1 if found["drop"] > 0 else 0)
+    by_chance = ci(slightly, "--draws", 500, "--max-p", 1e-9)
+    assert by_chance.code == 0
+    surely = ci(WORSE, "--draws", 500, "--max-p", 1.1)
+    assert surely.code == 1
+    assert "(p = " in surely.err
+    assert ci(WORSE, "--max-p", 0.05).code == 2
+
+
+def test_replies_that_have_no_score_any_more_fail_though_the_rest_scores_well(ci: Run) -> None:
+    ci(REPLIES, "--write-baseline", "-m", "delta-bleu")
+    gaps = ci([None, None, *REPLIES[2:]], "--max-drop", 1)
+    assert gaps.code == 1
+    assert "2 more replies have no score" in gaps.err
+    nothing = ci([None, *[None] * (len(IDS) - 2), "x"][: len(IDS)], "--max-drop", 1)
+    assert nothing.code == 1
+
+
+def test_what_cannot_be_compared_is_not(ci: Run, run: Run, url: str, sets: dict[str, str], tmp_path: Path) -> None:
+    lacking = ci(REPLIES)
+    assert lacking.code == 3
+    assert "--write-baseline" in lacking.err
+    ci(REPLIES, "--write-baseline", "-m", "delta-bleu")
+    baseline = tmp_path / "baseline.json"
+
+    fewer = ci(REPLIES[:-1])
+    assert fewer.code == 3
+    assert "12 items, and these replies 11" in fewer.err
+    swapped = tmp_path / "swapped.jsonl"
+    swapped.write_text(lines([{"id": one, "reply": "x"} for one in reversed(IDS)]))
+    other = run("ci", swapped, "--set", sets["test"], "--baseline", baseline, "--url", url)
+    assert (other.code, "another order" in other.err) == (3, True)
+    another = run("ci", tmp_path / "replies.jsonl", "--set", sets["train"], "--baseline", baseline, "--url", url)
+    assert (another.code, sets["train"] in another.err) == (3, True)
+    unknown = ci(REPLIES, "-m", "bleu")
+    assert (unknown.code, "has no bleu" in unknown.err) == (3, True)
+
+    found = json.loads(baseline.read_text("utf-8"))
+    found["metrics"]["delta-bleu"]["signature"] += "|changed"
+    baseline.write_text(json.dumps(found))
+    changed = ci(REPLIES)
+    assert changed.code == 3
+    assert "cannot be compared" in changed.err
+    assert "|changed" in changed.err
+
+
+def test_of_several_systems_one_is_named(run: Run, url: str, sets: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "several.jsonl"
+    path.write_text(lines([{"id": one, "replies": {"a": "yes", "b": "no"}} for one in IDS]))
+    given = ["--set", sets["test"], "--baseline", tmp_path / "b.json", "--url", url, "--write-baseline"]
+    ran = run("ci", path, *given)
+    assert (ran.code, "--system" in ran.err) == (2, True)
+    assert run("ci", path, *given, "--system", "a").code == 0
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: "",
+        lambda text: text[: len(text) // 2],
+        lambda text: "[]",
+        lambda text: "null",
+        lambda text: text.replace("refaug-client baseline", "another file"),
+        lambda text: text.replace('"format_version": 1', '"format_version": 2'),
+        lambda text: text.replace('"d0",', "", 1),
+        lambda text: text.replace('"d0"', "7", 1),
+        lambda text: text.replace('"corpus"', '"corps"'),
+        lambda text: text.replace('"higher_is_better": true', '"higher_is_better": "yes"'),
+        lambda text: text.replace('"unscored": 0', '"unscored": "0"'),
+        lambda text: "[" * 100_000,
+    ],
+)
+def test_a_damaged_baseline_is_told_and_compares_nothing(ci: Run, tmp_path: Path, damage: Any) -> None:
+    ci(REPLIES, "--write-baseline", "-m", "delta-bleu")
+    path = tmp_path / "baseline.json"
+    text = path.read_text("utf-8")
+    assert damage(text) != text
+    path.write_text(damage(text), "utf-8")
+    ran = ci(REPLIES)
+    assert (ran.code, ran.out) == (3, "")
+    assert str(path) in ran.err
+
+
+def test_a_baseline_is_written_whole_or_not_at_all(ci: Run, run: Run, tmp_path: Path, url: str, sets: Any) -> None:
+    ci(REPLIES, "--write-baseline", "-m", "delta-bleu")
+    before = (tmp_path / "baseline.json").read_bytes()
+    path = replies_file(tmp_path, REPLIES)
+    nowhere = tmp_path / "no" / "folder" / "b.json"
+    ran = run("ci", path, "--set", sets["test"], "--baseline", nowhere, "--url", url, "--write-baseline")
+    assert (ran.code, str(nowhere) in ran.err) == (3, True)
+    none = ci([None] * (len(IDS)), "--write-baseline", "-m", "delta-bleu")
+    assert none.code == 3
+    assert (tmp_path / "baseline.json").read_bytes() == before
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["baseline.json", "replies.jsonl"]
+
+
+@pytest.mark.parametrize("drop", ["-0.1", "nan"])
+def test_a_limit_that_is_none_is_refused(ci: Run, drop: str) -> None:
+    ci(REPLIES, "--write-baseline", "-m", "delta-bleu")
+    assert ci(REPLIES, f"--max-drop={drop}").code == 2
+
+
+def scored(corpus: float, *, higher_is_better: bool) -> Any:
+    system = {"corpus": corpus, "scored": 12, "unscored": 0, "replies": [{"id": one, "score": corpus} for one in IDS]}
+    metric = {
+        "metric": "errors",
+        "signature": "errors|v",
+        "signature_full": "errors|v",
+        "corpus_from": "mean",
+        "higher_is_better": higher_is_better,
+        "scale": 1.0,
+        "references": "r",
+    }
+
+    def answer(asked: Asked) -> Any:
+        return ok({"scores": [{**metric, "systems": dict.fromkeys(asked.json["replies"], system)}], "problems": []})
+
+    return answer
+
+
+@pytest.mark.parametrize(("higher", "now", "code"), [(True, 0.2, 1), (True, 0.4, 0), (False, 0.2, 0), (False, 0.4, 1)])
+def test_of_a_metric_where_less_is_better_more_is_worse(
+    run: Run, replies: Path, tmp_path: Path, higher: bool, now: float, code: int
+) -> None:
+    given = ["ci", replies, "--set", "0123456789abcdef", "--baseline", tmp_path / "b.json"]
+    with scripted(scored(0.3, higher_is_better=higher)) as server:
+        assert run(*given, "--url", server.url, "--write-baseline").code == 0
+    with scripted(scored(now, higher_is_better=higher)) as server:
+        ran = run(*given, "--url", server.url, "--max-drop", 0.05)
+    assert ran.code == code
+    assert ("rose to" if now > 0.3 else "fell to") in ran.err
+
+
+# ── jobs ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_job_is_started_waited_for_looked_at_and_followed(run: Run, url: str) -> None:
+    started = run("jobs", "start", "gc", "artefact=index", "name=chat", "keep=2", "--url", url)
+    assert (started.code, started.err) == (0, "")
+    job = started.out.strip()
+    waited = run("jobs", "wait", job, "--url", url, "--quiet")
+    assert (waited.code, waited.json["id"], waited.json["state"]) == (0, job, "done")
+    assert waited.json["order"]["keep"] == 2
+    assert run("jobs", "get", job, "--url", url).json["state"] == "done"
+    events = run("jobs", "events", job, "--url", url).rows
+    assert [event["data"].get("state") for event in events if event["kind"] == "state"][-1] == "done"
+    assert [event["id"] for event in events] == sorted(event["id"] for event in events)
+    listed = run("jobs", "list", "--kind", "gc", "--state", "done", "--url", url, "--json").rows
+    assert job in [row["id"] for row in listed]
+    table = run("jobs", "list", "--url", url, "--limit", 1).out.splitlines()
+    assert len(table) == 2
+    assert run("jobs", "cancel", job, "--url", url).json["state"] == "done"
+
+
+def test_a_job_that_fails_is_1_and_told_with_its_reason(run: Run, url: str) -> None:
+    ran = run("jobs", "start", "gc", "artefact=index", "name=nobody", "--wait", "--url", url, "--quiet")
+    assert ran.code == 1
+    assert ran.json["state"] == "failed"
+    assert "nobody" in ran.err
+
+
+def test_orders_that_make_no_sense_start_nothing(run: Run, url: str) -> None:
+    assert run("jobs", "start", "gc", "artefact", "--url", url).code == 2
+    refused = run("jobs", "start", "gc", "artefact=index", "--url", url)
+    assert (refused.code, refused.out) == (3, "")
+    assert run("jobs", "get", "nonsense", "--url", url).code == 3
+
+
+# ── in a shell ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def shell(*arguments: Any, **more: Any) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "refaug_client", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(url: str, items: Path) -> None:
+    process = shell("references", items, "--url", url, "--quiet")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    with process.stderr:
+        assert (process.stderr.read(), process.wait(60)) == (b"", 0)
+
+
+def test_ctrl_c_ends_it_with_5_and_no_traceback(replies: Path) -> None:
+    def never(_: Asked) -> Any:
+        return Said(200, b"{}", {}, first=threading.Event())
+
+    with scripted(never) as server:
+        process = shell("score", replies, "--set", "0123456789abcdef", "--url", server.url)
+        server.until(1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.strip().splitlines()[-1]) == (5, b"", b"stopped")
+    assert b"Traceback" not in err
+
+
+def test_output_is_utf_8_in_any_locale(url: str, items: Path) -> None:
+    row = {"id": "ü", "references": ["日本"], "replies": {"ünï": "日本"}}
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    process = shell("score", "-", "--references", "given", "--url", url, stdin=subprocess.PIPE, env=environment)
+    out, err = process.communicate(lines([row]).encode(), timeout=60)
+    assert process.returncode == 0, err
+    assert "ünï" in out.decode("utf-8")
+
+
+def test_a_key_is_not_repeated_where_processes_write_about_themselves(replies: Path) -> None:
+    with scripted([problem(401, "no_key", "this key is not known")]) as server:
+        process = shell("score", replies, "--set", "x" * 16, "--url", server.url, "--key", SECRET)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert SECRET.encode() not in out + err
