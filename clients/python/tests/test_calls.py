@@ -437,11 +437,11 @@ def test_a_text_is_not_taken_for_a_list_of_its_letters(wrong: Any) -> None:
         calls.score([ITEM], replies=wrong)
 
 
-def test_replies_are_put_into_their_items_in_order_and_others_stay() -> None:
+def test_replies_are_put_into_their_items_in_order_instead_of_those_that_are_there() -> None:
     pairs = [{"id": "d1", "replies": {"old": "x"}}, {"id": "d2"}]
     body = calls.score(pairs, replies={"new": ["a", None], "newer": ["b", "c"]}).body
     assert body["items"] == [
-        {"id": "d1", "replies": {"old": "x", "new": "a", "newer": "b"}},
+        {"id": "d1", "replies": {"new": "a", "newer": "b"}},
         {"id": "d2", "replies": {"newer": "c"}},
     ]
     assert pairs[0] == {"id": "d1", "replies": {"old": "x"}}

@@ -7,6 +7,8 @@ import os
 import pickle
 import random
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -591,6 +593,17 @@ def test_every_public_name_is_there_and_said() -> None:
     assert refaug_client.__all__ == sorted(refaug_client.__all__)
     with pytest.raises(AttributeError, match="NoSuchName"):
         _ = refaug_client.NoSuchName
+
+
+def test_an_import_brings_nothing_that_a_script_may_not_need() -> None:
+    said = "import sys, refaug_client; print(*sorted(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True).stdout.split()
+    heavy = {"asyncio", "sqlite3", "subprocess", "multiprocessing", "concurrent.futures", "numpy", "pandas", "torch"}
+    with_httpx = subprocess.run(
+        [sys.executable, "-c", said.replace("refaug_client", "httpx")], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert "refaug_client" in found
+    assert heavy & (set(found) - set(with_httpx)) == set()
 
 
 def test_a_unix_socket_is_spoken_to(opened: Opened, tmp_path: Path) -> None:

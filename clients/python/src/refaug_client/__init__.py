@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ._async_client import AsyncClient
 from ._client import Client
 from ._errors import (
     BadAnswer,
@@ -82,6 +81,7 @@ from ._sse import Event
 from ._version import VERSION
 
 if TYPE_CHECKING:
+    from ._async_client import AsyncClient
     from ._pending import Counts, Outcome, Pending
     from ._rewards import Reward
     from ._scorer import Scorer
@@ -90,6 +90,7 @@ __version__ = VERSION
 
 # What a script that scores a file never needs is imported when it is first asked for.
 _LATER = {
+    "AsyncClient": "_async_client",
     "Counts": "_pending",
     "Outcome": "_pending",
     "Pending": "_pending",

@@ -57,7 +57,7 @@ def by_system(replies: Replies, system: str = SYSTEM) -> dict[str, list[Optional
 
 
 def with_replies(items: Items, replies: Replies, system: str = SYSTEM) -> list[Any]:
-    """Items, each with its replies put in; Usage where there are not as many as items."""
+    """Items with these replies instead of those that they may have; Usage where there are not as many as items."""
     found, given = listed(items), by_system(replies, system)
     for name, texts in given.items():
         if len(texts) != len(found):
@@ -67,7 +67,7 @@ def with_replies(items: Items, replies: Replies, system: str = SYSTEM) -> list[A
         if not isinstance(item, Mapping):
             raise Usage(f"items[{place}]: {models.short(item)} is no item", remedy='{"utterance": "…", …}')
         told = {name: text for name, texts in given.items() if (text := texts[place]) is not None}
-        made.append({**item, "replies": {**(item.get("replies") or {}), **told}})
+        made.append({**item, "replies": told})
     return made
 
 

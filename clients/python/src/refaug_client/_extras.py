@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Optional, TypeVar, Union
@@ -29,7 +28,7 @@ class Extras:
     _scorers: Optional[WeakSet[Scorer]] = None
 
     @classmethod
-    def local(
+    def local(  # noqa: PYI019  Self is of 3.11
         cls: type[C],
         home: Union[str, os.PathLike[str], None] = None,
         *,
@@ -156,7 +155,7 @@ class AsyncExtras:
     _scorers: Optional[WeakSet[Scorer]] = None
 
     @classmethod
-    def local(
+    def local(  # noqa: PYI019
         cls: type[A],
         home: Union[str, os.PathLike[str], None] = None,
         *,
@@ -251,5 +250,7 @@ class AsyncExtras:
         return made
 
     async def _close_scorers(self, wait_s: Optional[float] = None) -> None:
+        import asyncio  # noqa: PLC0415  whoever has a loop has it already
+
         for one in list(self._scorers or ()):
             await asyncio.get_running_loop().run_in_executor(None, one.close, wait_s)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from ._errors import Usage
@@ -19,6 +18,8 @@ def paused(connection: Connection, seconds: float) -> None:
 
 async def async_paused(connection: AsyncConnection, seconds: float) -> None:
     """The same for a client of asyncio."""
+    import asyncio  # noqa: PLC0415  whoever has a loop has it already
+
     if not connection.closed:
         await asyncio.sleep(seconds)
     if connection.closed:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Optional
 
 from ._errors import Usage
-from ._models import Model, ReplyScore, short
+from ._models import Model, ReplyScore, record, short
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class ScoredItem(Model):
     """The scores of an item's replies: by metric, by system.
 
