@@ -34,6 +34,7 @@ from ._errors import (
     WrongPurpose,
 )
 from ._items import Candidate, Dialogue, Item, Pair, Purpose, ReferenceText, Retrieval, Turn
+from ._large import Stream
 from ._models import (
     BadDialogue,
     Bin,
@@ -82,6 +83,7 @@ from ._version import VERSION
 
 if TYPE_CHECKING:
     from ._async_client import AsyncClient
+    from ._async_large import AsyncStream
     from ._pending import Counts, Outcome, Pending
     from ._rewards import Reward
     from ._scorer import Scorer
@@ -91,6 +93,7 @@ __version__ = VERSION
 # What a script that scores a file never needs is imported when it is first asked for.
 _LATER = {
     "AsyncClient": "_async_client",
+    "AsyncStream": "_async_large",
     "Counts": "_pending",
     "Outcome": "_pending",
     "Pending": "_pending",
@@ -100,6 +103,7 @@ _LATER = {
 
 __all__ = [
     "AsyncClient",
+    "AsyncStream",
     "BadAnswer",
     "BadDialogue",
     "BadInput",
@@ -170,6 +174,7 @@ __all__ = [
     "Scorer",
     "Scores",
     "ServerFault",
+    "Stream",
     "SystemScores",
     "TimedOut",
     "TooMany",
