@@ -27,10 +27,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threade
 
 NEVER = threading.Event()  # nobody sets it
 DEADLINE_S = 120.0
-WAYS = [
-    pytest.param("fork", marks=pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")),
-    "spawn",
-]
+NEEDS_FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+WAYS = [pytest.param("fork", marks=NEEDS_FORK), "spawn"]
 
 
 @pytest.fixture
@@ -196,8 +194,7 @@ def test_a_cache_file_is_shared_by_workers(way: str, server: Scripted, tmp_path:
         assert sent in ([], [[None]])  # at most which signature the scores have now
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("batch", [1, 5])
+@pytest.mark.parametrize(("way", "batch"), [pytest.param("fork", 1, marks=NEEDS_FORK), ("spawn", 5)])
 def test_workers_of_a_data_loader_score_each_for_itself(way: str, batch: int, server: Scripted) -> None:
     torch = pytest.importorskip("torch")
     items, replies = workers.texts(20)
