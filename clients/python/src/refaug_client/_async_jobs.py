@@ -30,7 +30,7 @@ def async_events(
 
 
 async def _followed(connection: AsyncConnection, following: Following) -> AsyncGenerator[Event, None]:
-    while not following.is_over:
+    while not following.is_over():
         try:
             call, within_s = following.call(), following.within_s()
             async with connection.stream(call, timeout_s=within_s, within_s=following.left_s()) as response:
@@ -38,7 +38,7 @@ async def _followed(connection: AsyncConnection, following: Following) -> AsyncG
                 async for piece in response.aiter_bytes():
                     for event in following.take(piece):
                         yield following.see(event)
-                    if following.is_over:
+                    if following.is_over():
                         return
                     if following.must_reopen():
                         break

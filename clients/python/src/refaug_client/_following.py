@@ -27,7 +27,7 @@ class Following:
     def __init__(self, to: Connecting, id: str, after: int = 0, timeout_s: Optional[float] = None) -> None:  # noqa: A002
         if isinstance(after, bool) or not isinstance(after, int) or after < 0:
             raise errors.Usage(f"after={after!r} is no id of an event", remedy="0, or the id of the last one seen")
-        self.id, self.last, self.is_over = id, after, False
+        self.id, self.last, self._has_ended = id, after, False
         self._to = to
         if timeout_s is not None and not timeout_s > 0:
             raise errors.Usage(f"timeout_s={timeout_s!r} is no time to wait", remedy="more than 0, or None: no limit")
@@ -102,8 +102,12 @@ class Following:
     def see(self, event: Event) -> Event:
         """An event that is handed on: it is not asked for again."""
         self.last = event.id
-        self.is_over = self.is_over or event.state in ENDED
+        self._has_ended = self._has_ended or event.state in ENDED
         return event
+
+    def is_over(self) -> bool:
+        """Whether the job's end was among what was handed on."""
+        return self._has_ended
 
     def _is_steady(self) -> bool:
         """Whether the stream has lived for longer than one that breaks off as soon as it is there."""

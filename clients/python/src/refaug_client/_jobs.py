@@ -30,7 +30,7 @@ def events(
 
 
 def _followed(connection: Connection, following: Following) -> Generator[Event, None]:
-    while not following.is_over:
+    while not following.is_over():
         try:
             call, within_s = following.call(), following.within_s()
             with connection.stream(call, timeout_s=within_s, within_s=following.left_s()) as response:
@@ -38,7 +38,7 @@ def _followed(connection: Connection, following: Following) -> Generator[Event, 
                 for piece in response.iter_bytes():
                     for event in following.take(piece):
                         yield following.see(event)
-                    if following.is_over:
+                    if following.is_over():
                         return
                     if following.must_reopen():
                         break
