@@ -117,7 +117,7 @@ class Mortal:
                 self.deaths += 1
                 self._process = self._begun(self.port)
 
-    def __enter__(self) -> Mortal:
+    def __enter__(self) -> Mortal:  # noqa: PYI034  Self is of 3.11
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -144,7 +144,8 @@ def _live(port: int, answers: int) -> None:
         return said
 
     with scripted(mortally, port=port) as server:
-        print(server.url.rpartition(":")[2], flush=True)
+        sys.stdout.write(server.url.rpartition(":")[2] + "\n")
+        sys.stdout.flush()
         threading.Event().wait()
 
 
