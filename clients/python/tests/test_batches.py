@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, Optional
 
 import pytest
-from conftest import ITEMS
 from kinds import KINDS, Opened
+from known_items import ITEMS
 from scripted import Asked, Said, ok, page, problem, scripted
 from serving import small_items
 
