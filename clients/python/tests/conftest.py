@@ -13,12 +13,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 for folder in (str(ROOT / "tests"), str(Path(__file__).parent)):
     if folder not in sys.path:
-        sys.path.insert(0, folder)
+        sys.path.append(folder)  # at the end: `conftest` is that of the server's tests, for those who ask for it
 
+from known_items import ITEMS  # noqa: E402
 from servers import Served, served  # noqa: E402
-from serving import small_home, small_items  # noqa: E402
-
-ITEMS = small_items(12, seed=5)  # d0 … d11, each with a gold
+from serving import small_home  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ITEMS
+from known_items import ITEMS
 from scripted import Said, ok, scripted
 
 from refaug_client import AsyncClient, Client, Usage, _async_client, _client

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 import pytest
-from conftest import ITEMS
+from known_items import ITEMS
 from scripted import DROP, Asked, Said, ok, page, problem, scripted
 
 from refaug_client import Client, JobCancelled, JobFailed, Later, OldServer, Problem, RefaugError, ServerFault, Usage

@@ -17,8 +17,8 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import ITEMS
 from kinds import KINDS, Opened
+from known_items import ITEMS
 from scripted import DROP, Asked, Said, ok, problem, scripted
 
 import refaug_client

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ITEMS
+from known_items import ITEMS
 from pages import ROOT
 from servers import Served
 

@@ -19,7 +19,7 @@ from typing import Any, Optional
 import httpx
 import plain_set
 import pytest
-from conftest import ITEMS
+from known_items import ITEMS
 from plain_set import SET, Mortal, score_of, scores_of
 from scripted import DROP, Asked, Said, ok, page, problem, scripted
 from servers import ROOT, Served, served

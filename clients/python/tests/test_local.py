@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ITEMS
+from known_items import ITEMS
 from servers import ROOT, Served
 
 from refaug_client import AsyncClient, CannotConnect, Client, JobFailed, NotFound, NotStarted, Usage, _local
