@@ -18,6 +18,7 @@ import argparse
 import asyncio
 import json
 import marshal
+import os
 import statistics
 import subprocess
 import sys
@@ -353,26 +354,33 @@ _IMPORT = (
 def start(given: Given) -> dict[str, Any]:
     """Imports in fresh processes, in turn; and what of the heavy libraries the client's import brought in."""
     taken: dict[str, list[float]] = {"httpx": [], "refaug_client": []}
-    for number in range(given.starts + 1):
-        for name in sorted(taken, reverse=bool(number % 2)):
-            seconds = float(python("-c", _IMPORT.format(name)))
-            if number:
-                taken[name].append(seconds)
-    heavy = ("numpy", "torch", "faiss", "pandas", "polars", "sqlite3", "multiprocessing")
-    loaded = python("-c", f"import refaug_client, sys; print([one for one in {heavy} if one in sys.modules])")
+    with tempfile.TemporaryDirectory(prefix="bench-client-", dir=given.scratch) as compiled:
+        for number in range(given.starts + 1):
+            for name in sorted(taken, reverse=bool(number % 2)):
+                seconds = float(python(_IMPORT.format(name), compiled))
+                if number:  # the first compiles
+                    taken[name].append(seconds)
+        heavy = ("numpy", "torch", "faiss", "pandas", "polars", "asyncio", "sqlite3", "multiprocessing")
+        loaded = python(
+            f"import json, refaug_client, sys; print(json.dumps([*{{*{heavy}}} & {{*sys.modules}}]))", compiled
+        )
     ours, theirs = (statistics.median(taken[name]) for name in ("refaug_client", "httpx"))
     return {
         "starts": given.starts,
         "refaug_client_s": round(ours, 4),
         "httpx_s": round(theirs, 4),
         "ratio": round(ours / theirs, 3),
-        "heavy_libraries": json.loads(loaded.replace("'", '"')),
+        "heavy_libraries": json.loads(loaded),
     }
 
 
-def python(*arguments: str) -> str:
-    """What a fresh Python says."""
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True).stdout
+def python(source: str, compiled: str) -> str:
+    """What a fresh Python says that finds code compiled, as it is after an installation, whatever the shell has set."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment = {**kept, "PYTHONPYCACHEPREFIX": compiled}
+    return subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, check=True, env=environment
+    ).stdout
 
 
 def size(given: Given) -> dict[str, Any]:
