@@ -111,6 +111,25 @@ def test_the_model_is_in_training_again_afterwards(served: Served, client: Clien
     assert trainer.model.training
 
 
+def test_several_sets_of_data_are_one_score_a_step(served: Served, client: Client, tmp_path: Path) -> None:
+    trainer = causal_trainer(tmp_path, served.texts)
+    trainer.eval_dataset = {"one": trainer.eval_dataset, "two": trainer.eval_dataset}
+    asked: list[int] = []
+
+    def generate(model: Any, tokenizer: Any, prompts: list[Any]) -> list[str]:
+        asked.append(len(prompts))
+        return [f"we like red boats {len(asked)}"] * len(prompts)
+
+    with client.scorer(reference_set=served.sets["validation"]) as scorer:
+        ScoreReplies(scorer, served.prompts, generate=generate).add_to(trainer)
+        trainer.train()
+        assert asked == [12, 12]
+        assert [one["step"] for one in trainer.state.log_history if "eval_upsilon-bleu" in one] == [2, 4]
+        metrics = trainer.evaluate()  # by hand, each is another: the model may have changed
+        assert asked == [12] * 4
+        assert metrics["eval_upsilon-bleu"] > 0
+
+
 def test_the_best_model_is_chosen_and_training_stopped_by_the_score(
     served: Served, client: Client, tmp_path: Path
 ) -> None:

@@ -61,6 +61,7 @@ class ScoreReplies(TrainerCallback):  # type: ignore[misc,unused-ignore]  # its 
         self.generation = {"do_sample": False, **generation}
         self.last: Optional[ScoreOfAll] = None  # what the last evaluation found, signature and all
         self._trainer: Optional[Trainer] = None
+        self._scored_at = -1
 
     def add_to(self, trainer: Trainer) -> ScoreReplies:
         """Be asked before the trainer's other callbacks, so that early stopping sees the score; this callback."""
@@ -74,24 +75,35 @@ class ScoreReplies(TrainerCallback):  # type: ignore[misc,unused-ignore]  # its 
         """A callback that is only listed cannot reach the trainer's log."""
         raise errors.Usage("ScoreReplies in callbacks=[…]", remedy="ScoreReplies(…).add_to(trainer)")
 
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Steps are counted anew."""
+        self._scored_at = -1
+
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: Optional[dict[str, Any]] = None, **_: Any
     ) -> None:
-        """Generate, score, log."""
+        """Generate, score, log; once a step, however many sets of data are evaluated at it."""
         trainer = self._trainer
         assert trainer is not None
-        rank, ranks = rank_and_ranks()
-        items = list(self.prompts)
-        mine = range(rank, len(items), ranks)
-        metric = ScoreMetric(self.scorer)
-        with _undisturbed(trainer.model):
-            replies = self._replies(trainer, [self.prompts[items[at]] for at in mine])
-        metric.update(replies, items=[items[at] for at in mine], positions=mine)
-        self.last = metric.compute()
+        is_new = not trainer.is_in_train or self._scored_at != state.global_step
+        if is_new or self.last is None:
+            self.last, self._scored_at = self._score(trainer), state.global_step
         found = _as_metrics(self.last, f"eval_{self.name or self.last.metric}")
         if metrics is not None:
             metrics.update(found)
-        trainer.log(dict(found))
+        if is_new:
+            trainer.log(dict(found))
+
+    def _score(self, trainer: Trainer) -> ScoreOfAll:
+        """The score of what the model says now."""
+        rank, ranks = rank_and_ranks()
+        items = list(self.prompts)
+        mine = range(rank, len(items), ranks)
+        with _undisturbed(trainer.model):
+            replies = self._replies(trainer, [self.prompts[items[at]] for at in mine])
+        metric = ScoreMetric(self.scorer)
+        metric.update(replies, items=[items[at] for at in mine], positions=mine)
+        return metric.compute()
 
     def _replies(self, trainer: Trainer, prompts: list[Prompt]) -> list[str]:
         model = trainer.accelerator.unwrap_model(trainer.model)
