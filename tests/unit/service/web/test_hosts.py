@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,16 @@ def test_any_name_will_do_where_keys_are_asked_for_where_others_reach_us_and_beh
     serve: ServeSettings,
 ) -> None:
     assert [foreign(serve, host) for host in (*OURS, *OTHERS)] == [None] * (len(OURS) + len(OTHERS))
+
+
+def test_the_container_that_asks_for_no_keys_answers_to_no_name_that_a_page_can_have() -> None:
+    compose = Path(__file__).parents[4] / "compose.yaml"
+    (command,) = re.findall(r'command: (\["serve".*\])', compose.read_text("utf-8"))
+    _, host, address, is_open, allowed, names = json.loads(command)
+    assert (host, is_open, allowed) == ("--host", "--open", "--allowed-hosts")
+    serve = ServeSettings(host=address, open=True, allowed_hosts=names)
+    assert [foreign(serve, one) for one in (*OURS, "serve:8000")] == [None] * (len(OURS) + 1)
+    assert [foreign(serve, one) for one in OTHERS] == list(OTHERS)
 
 
 def test_what_was_looked_at_before_is_answered_alike_however_much_there_is() -> None:
