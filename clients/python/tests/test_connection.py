@@ -331,6 +331,11 @@ def test_a_broken_connection_is_not_used_again(ask: Ask) -> None:
         assert server.connections == 3
 
 
+def test_an_id_that_is_too_long_for_an_address_is_refused(ask: Ask) -> None:
+    with scripted([]) as server, pytest.raises(errors.Usage, match="URL too long"):
+        ask(server.url, Call("GET", path("v1", "reference-sets", "x" * 70_000), as_json))
+
+
 def test_nobody_there_is_said_with_the_address(ask: Ask) -> None:
     with scripted([ok({})]) as server:
         gone = server.url
@@ -621,6 +626,10 @@ def test_address_and_key_come_from_the_environment_where_none_is_given(monkeypat
         " http://x",
         "http://x?y=1",
         "http://x#y",
+        "http://scores..example",
+        "http://" + "x" * 64 + ".example",
+        "http://\N{SNOWMAN}.example",
+        "http://256.1.1.1",
         5,
         b"http://x",
     ],
@@ -635,6 +644,33 @@ def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
         with pytest.raises(errors.Usage, match="name or password") as caught:
             Connecting.of(url)
         assert "secret" not in str(caught.value)
+
+
+def test_what_follows_an_address_is_not_repeated() -> None:
+    for url in ("http://x/y?key=secret", "http://x/y#secret?"):
+        with pytest.raises(errors.Usage, match="'http://x/y' is followed by more") as caught:
+            Connecting.of(url)
+        assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_a_server_on_this_machine_is_not_asked_through_a_proxy(
+    ask: Ask, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scripted([ok({"status": "other"})] * 2) as proxy, scripted([ok({"status": "ok"})]) as server:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.setenv("http_proxy", proxy.url)
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        near = server.url.replace("127.0.0.1", host)
+        if host == "[::1]":  # nobody listens there, and that is what is said: the proxy would have answered
+            with pytest.raises(errors.CannotConnect):
+                ask(near, health(), retry=NO_RETRY)
+        else:
+            assert ask(near, health())[0]["status"] == "ok"
+        assert proxy.requests == []
+        assert ask("http://scores.example", health())[0]["status"] == "other"
+        assert len(proxy.requests) == 1
 
 
 @pytest.mark.parametrize(

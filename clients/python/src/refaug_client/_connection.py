@@ -18,6 +18,7 @@ import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Optional, TypeVar
 
@@ -129,6 +130,10 @@ class _Sending(Generic[T]):
         except UnicodeError as error:
             raise errors.Usage(
                 f"{self.call.method} {self.call.path}: {error}", remedy="text without surrogates"
+            ) from error
+        except httpx.InvalidURL as error:
+            raise errors.Usage(
+                f"{self.call.method} {self.call.path[:100]}: {error}", remedy="a shorter name or id"
             ) from error
         return made
 
@@ -540,7 +545,17 @@ def _carried(to: Connecting, given: object) -> Connecting:
 def _options(to: Connecting) -> dict[str, Any]:
     if to.uds:
         return {}
-    return {"limits": _limits(to), "verify": _verify(to)}
+    where = httpx.URL(to.url)
+    # a proxy of the environment (HTTP_PROXY) would look for the server on its own machine, and hear key and texts
+    near = {f"all://{where.netloc.decode('ascii')}": None} if _is_this_machine(where.host) else None
+    return {"limits": _limits(to), "verify": _verify(to), "mounts": near}
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _verify(to: Connecting) -> Any:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Optional, Union
 from urllib.parse import urlsplit
 
+import httpx
+
 from ._errors import Usage
 from ._retry import NO_RETRY, Retry
 
@@ -88,12 +90,14 @@ def _require_address(url: object) -> None:
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # half an IPv6 address, a port that is none
+        httpx.URL(url).raw_host.decode("ascii").encode("idna")  # as it is looked up
+    except (ValueError, httpx.InvalidURL):  # half an IPv6 address, a port that is none, a name with two dots in a row
         good = False
     if not good or not url.isprintable() or " " in url:
         raise Usage(f"{url!r} is no address of a server", remedy="such as http://127.0.0.1:8000")
     if parts.query or parts.fragment:
-        raise Usage(f"{url!r} has more than an address in it", remedy="leave out what follows ? or #")
+        begin = url[: min(url.find(sign) for sign in "?#" if sign in url)]  # what follows may be a secret
+        raise Usage(f"{begin!r} is followed by more than an address", remedy="leave out what follows ? or #")
 
 
 def _require_socket(uds: object) -> None:
