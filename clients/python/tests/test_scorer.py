@@ -685,6 +685,121 @@ def test_a_request_that_is_too_large_is_halved_until_it_is_not() -> None:
         assert scorer.counts.failed == 2
 
 
+def test_what_a_proxy_finds_too_large_is_halved_and_is_no_server_that_is_away() -> None:
+    def answer(asked: Asked) -> Any:
+        return page(413, "<html>Request Entity Too Large</html>") if len(asked.json["items"]) > 3 else scores(asked)
+
+    texts = [f"reply {number}" for number in range(10)]
+    with scripted(answer) as server, Client(server.url, retry=0) as client:
+        scorer = client.scorer(reference_set=SET, on_unavailable="skip")
+        assert scorer(texts, items=["d1"] * 10) == scored(texts, ["d1"] * 10)
+    with scripted([page(413)]) as server, Client(server.url, retry=0) as client:
+        scorer = client.scorer(reference_set=SET, on_unavailable="skip")
+        with pytest.raises(BadAnswer):
+            scorer(["tea"], items=["d1"])
+        assert (scorer.counts.failed, scorer.counts.skipped) == (1, 0)
+
+
+def sums(asked: Asked, rows: Optional[list[Any]] = None) -> Any:
+    """The answer of a made-up server that is asked for sums."""
+    items = asked.json["items"]
+    system = {"items": items, "rows": [[1.0]] * len(items), "scores": [0.5] * len(items), "problems": []}
+    if rows is not None:
+        system.update(items=items[: len(rows)], rows=rows, scores=[0.5] * len(rows))
+    sheet = {"metric": "bleu", "signature": "s", "signature_full": "s|more", "systems": {"model": system}}
+    return ok({"stats": [sheet], "problems": [], "warnings": [], "data": {"items": len(items)}})
+
+
+@pytest.mark.parametrize("proxy", [False, True])
+def test_sums_of_a_corpus_that_are_too_large_are_not_asked_for_again(
+    proxy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("refaug_client._scorer._CORPUS", 8)
+    too_large = page(413) if proxy else problem(413, "too_large")
+
+    def answer(asked: Asked) -> Any:
+        if asked.path == "/v1/scores/combine":
+            return too_large
+        if asked.json.get("return") == "values":
+            return scores(asked)
+        return too_large if len(asked.json["items"]) > 4 else sums(asked)
+
+    with scripted(answer) as server, Client(server.url, retry=0) as client:
+        scorer = client.scorer(reference_set=SET)
+        with pytest.raises(BadAnswer if proxy else BadInput) as caught:
+            scorer.corpus(["tea"] * 12, ["d1"] * 12)
+        assert "fewer replies" in caught.value.remedy
+        sizes = [len(asked.json["items"]) for asked in server.requests if asked.json.get("return") == "stats"]
+        assert sizes == [8, 4, 4, 4]  # halved once, where that helps
+        (body,) = [asked.json for asked in server.requests if asked.path == "/v1/scores/combine"]
+        assert [batch["stats"][0]["systems"]["model"]["rows"] for batch in body["batches"]] == [[[1.0]] * 4] * 3
+        assert "scores" not in body["batches"][0]["stats"][0]["systems"]["model"]
+
+
+@pytest.mark.parametrize("garbage", [{"hello": 1}, {"scores": []}, {"stats": [], "problems": []}, "short"])
+@pytest.mark.parametrize("most", [2, 8])
+def test_a_corpus_score_out_of_an_answer_that_does_not_fit_is_no_score(
+    garbage: Any, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("refaug_client._scorer._CORPUS", most)
+
+    def answer(asked: Asked) -> Any:
+        if asked.json["items"] == [""]:
+            return scores(asked)
+        return sums(asked, rows=[[1.0]]) if garbage == "short" else ok(garbage)
+
+    with scripted(answer) as server, Client(server.url, retry=0) as client:
+        scorer = client.scorer(reference_set=SET, on_unavailable="skip")
+        with pytest.raises(BadAnswer):
+            scorer.corpus(["tea", "x", "y"], ["d1", "d2", "d3"])
+
+
+@pytest.mark.parametrize("corpus", [{"model": {}}, {"model": {"corpus": "0.5"}}, {"model": {"corpus": float("nan")}}])
+def test_sums_that_come_together_as_no_number_are_no_score(corpus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("refaug_client._scorer._CORPUS", 2)
+
+    def answer(asked: Asked) -> Any:
+        if asked.path == "/v1/scores/combine":
+            return ok({"scores": [{"systems": corpus}]})
+        return scores(asked) if asked.json.get("return") == "values" else sums(asked)
+
+    with scripted(answer) as server, Client(server.url, retry=0) as client:
+        scorer = client.scorer(reference_set=SET)
+        with pytest.raises(BadAnswer):
+            scorer.corpus(["tea", "x", "y"], ["d1", "d2", "d3"])
+
+
+@pytest.mark.parametrize("settings", [{"purpose": "validation"}, {"on_unavailable": "last"}])
+def test_a_set_for_something_else_is_refused_each_time_whatever_a_cache_knows(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    with scripted(partial(scores, purpose="train")) as server, Client(server.url) as client:
+        client.scorer(reference_set=SET, cache=tmp_path / "scores.sqlite")(["tea"], items=["d1"])
+        scorer = client.scorer(reference_set=SET, cache=tmp_path / "scores.sqlite", **settings)
+        for _ in range(3):
+            with pytest.raises(WrongPurpose):
+                scorer(["tea"], items=["d1"])
+            with pytest.raises(WrongPurpose):
+                scorer.signature  # noqa: B018
+        assert (scorer.counts.failed, scorer.counts.scored) == (3, 0)
+
+
+def test_the_last_value_of_another_signature_stands_for_nothing() -> None:
+    signature, away = ["1"], []
+    answer = lambda asked: problem(503) if away else scores(asked, signature=signature[0])  # noqa: E731
+    with scripted(answer) as server, Client(server.url, retry=0) as client:
+        scorer = client.scorer(reference_set=SET, on_unavailable="last", cache=None)
+        scorer(["tea", "tea"], items=["d1", "d2"])
+        scorer.corpus(["tea"], ["d1"])
+        signature[0] = "2"
+        scorer(["boats"], items=["d2"])
+        away.append(True)
+        pending = scorer.submit(["x", "x"], items=["d1", "d2"])
+        assert pending.outcome.sources == ["skipped", "last"]
+        assert pending.outcome.scores == [None, value_of("d2", "boats")]
+        assert scorer.corpus(["x"], ["d1"]) is None
+
+
 def test_a_replaced_server_is_noticed_and_old_scores_are_not_used(caplog: pytest.LogCaptureFixture) -> None:
     signature = ["1"]
     with scripted(lambda asked: scores(asked, signature=signature[0])) as server, Client(server.url) as client:

@@ -88,6 +88,10 @@ class Recent(Generic[K]):
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
 
+    def emptied(self) -> Recent[K]:
+        """Another one of the same size, in which nothing is."""
+        return Recent(self._most)
+
     def close(self) -> None:
         """Nothing is open."""
 

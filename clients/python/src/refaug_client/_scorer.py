@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import math
 import os
 import sys
 import threading
@@ -23,14 +24,17 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple, Optional, Union
+from typing import Any, Callable, Literal, NamedTuple, Optional, TypeVar, Union
 
 import httpx
 
 from . import _errors as errors
+from ._batches import is_too_large
 from ._cache import Both, Recent, key_of
-from ._call import Call, as_json, path
+from ._call import Answer, Call, path
+from ._gathered import _only_sums, _sums
 from ._pending import Counts, Pending, Source
 from ._scoring import (
     SYSTEM,
@@ -46,6 +50,7 @@ from ._scoring import (
 )
 from ._settings import Connecting
 
+T = TypeVar("T")
 OnUnavailable = Literal["raise", "skip", "last"]
 OnFull = Literal["block", "raise", "drop"]
 Text = tuple[str, str]  # an item and a reply to it
@@ -59,7 +64,6 @@ _FIRST_REST_S, _MOST_REST_S = 0.5, 10.0
 _CORPUS = 2_000  # replies of which a corpus score is asked for in one request; of more, it is put together
 _AGAIN = 3  # times that a group is asked for anew, since the server was replaced in the middle
 _FORGOTTEN = 10  # times `queue`: so many replies, finished and never collected, look like a mistake
-_TOO_LARGE = 413
 
 
 class Scorer:
@@ -69,7 +73,9 @@ class Scorer:
     `max_wait_s`, every reply has its outcome that many seconds after it was handed in, and until then it is tried
     again; without it, as often as the client's `retry` says. What happens to replies that nobody scored is
     `on_unavailable`: `raise` the error, `skip` them (None), or take the `last` value of the same item, which is for
-    curves that are looked at and never for training: all of it is counted. `queue` is how many replies may wait;
+    curves that are looked at and never for training: all of it is counted. With the latter two, a server that did not
+    answer is left alone for half a second, later for up to ten, and what is sent for meanwhile has its outcome at once,
+    so that not every step waits as long as the first. `queue` is how many replies may wait;
     with more, submit waits for room (`on_full="block"`), raises, or drops them.
     """
 
@@ -540,15 +546,20 @@ class Scorer:
 
     def _noted(self, facts: Facts) -> None:
         """Remember what scores are made of; WrongPurpose where the set is for something else."""
+        self._require_purpose(facts)  # at first: what is remembered is what scores are taken out of the cache by
         with self._lock:
             before, self._facts = self._facts, facts
             self._rest_s = self._rest_until = 0.0
             if facts.signature not in self.signatures:
                 self.signatures.append(facts.signature)
             has_changed = before is not None and before.space != facts.space
+            if has_changed:  # what was the last value means something else now
+                self._last, self._last_corpus = self._last.emptied(), self._last_corpus.emptied()
             self._tally["signature_changes"] += has_changed
         if before is not None and has_changed:
             logger.warning("scores change their meaning: %s now, %s before", facts.full, before.full)
+
+    def _require_purpose(self, facts: Facts) -> None:
         if self._purpose is not None and facts.purpose != self._purpose:
             raise errors.WrongPurpose(
                 f"the set {facts.set} is for {facts.purpose}, not {self._purpose}",
@@ -665,45 +676,59 @@ class Scorer:
         while True:
             try:
                 if len(ids) <= size:
-                    found = self._corpus_request(asking, texts, ids, ends)
-                    answered = Answered.of_body(found, asking, len(ids))
+                    read = partial(Answered.of, asking=asking, count=len(ids))
+                    answered = self._sent(self._corpus_call(asking, texts, ids, read), ends)
                     answered.require_known()
                     self._noted(answered.facts)
                     return answered.corpus
-                return self._combined(texts, ids, size, ends)
-            except errors.BadInput as error:
-                if error.status != _TOO_LARGE or size == 1:
+                batches = self._summed(texts, ids, size, ends)
+            except (errors.BadInput, errors.BadAnswer) as error:
+                if not is_too_large(error) or size == 1:
                     raise
                 size = max(1, min(size, len(ids)) // 2)
+            else:
+                return self._combined(batches, ends)
 
-    def _combined(
+    def _summed(
         self, texts: Sequence[Optional[str]], ids: Sequence[str], size: int, ends: Optional[float]
-    ) -> Optional[float]:
-        """Out of the sums of several requests, added by the server as if all had been one."""
+    ) -> list[dict[str, Any]]:
+        """The sums that a corpus score is made of, of so many replies a request."""
         asking = {key: value for key, value in self._asking().items() if key != "percent"}
         if self._facts is None:
             self._learn(ends)  # sums do not say what the set is for
         asking["return"] = "stats"
         batches = []
         for at in range(0, len(ids), size):
-            batches.append(self._corpus_request(asking, texts[at : at + size], ids[at : at + size], ends))
-            require_known(batches[-1]["problems"])
+            some = ids[at : at + size]
+            call = self._corpus_call(asking, texts[at : at + size], some, partial(_sums_of, count=len(some)))
+            batch, problems = self._sent(call, ends)
+            require_known(problems)
+            batches.append(batch)
+        return batches
+
+    def _combined(self, batches: Sequence[dict[str, Any]], ends: Optional[float]) -> Optional[float]:
+        """Sums of several requests, added by the server as if all had been one."""
         if all(row is None for batch in batches for row in batch["stats"][0]["systems"][SYSTEM]["rows"]):
             return None
-        body = {"batches": batches}
-        found = self._sent(Call("POST", "/v1/scores/combine", as_json, body=body, timed=True), ends)
-        corpus = found["scores"][0]["systems"][SYSTEM]["corpus"]
-        if corpus is None:
-            return None
-        return float(corpus) * 100.0 if self.percent else float(corpus)
+        call = Call("POST", "/v1/scores/combine", _corpus_of, body={"batches": batches}, timed=True)
+        try:
+            corpus = self._sent(call, ends)
+        except errors.RefaugError as error:
+            if is_too_large(error):  # smaller requests for sums would not make them fewer
+                error.remedy = "fewer replies at once, or a server that takes larger bodies"
+            raise
+        return corpus * 100.0 if self.percent and corpus is not None else corpus
 
-    def _corpus_request(
-        self, asking: Mapping[str, Any], texts: Sequence[Optional[str]], ids: Sequence[str], ends: Optional[float]
-    ) -> dict[str, Any]:
-        body = {**asking, "items": ids, "replies": {SYSTEM: texts}}
-        return self._sent(Call("POST", self._path(), as_json, body=body, timed=True), ends)
+    def _corpus_call(
+        self,
+        asking: Mapping[str, Any],
+        texts: Sequence[Optional[str]],
+        ids: Sequence[str],
+        read: Callable[[Answer], T],
+    ) -> Call[T]:
+        return Call("POST", self._path(), read, body={**asking, "items": ids, "replies": {SYSTEM: texts}}, timed=True)
 
-    def _sent(self, call: Call[dict[str, Any]], ends: Optional[float]) -> dict[str, Any]:
+    def _sent(self, call: Call[T], ends: Optional[float]) -> T:
         with self._lock:
             self._tally["requests"] += 1
         return self._line.send(call, within_s=None if ends is None else ends - time.monotonic())
@@ -785,16 +810,37 @@ class _Piece(NamedTuple):
         return [(self.pending, place) for place in range(self.first, self.end)]
 
 
+def _sums_of(answer: Answer, count: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The sums in an answer, as they are sent back to be added, and its problems."""
+    found = _sums(answer)
+    problems = list(found["problems"])
+    if not problems and len(found["stats"][0]["systems"][SYSTEM]["rows"]) != count:
+        raise ValueError(f"sums of {count} replies are expected")
+    batch: dict[str, Any] = {key: found[key] for key in ("data", "set") if key in found}
+    batch["stats"] = [_only_sums(sheet) for sheet in found["stats"]]
+    return batch, problems
+
+
+def _corpus_of(answer: Answer) -> Optional[float]:
+    """The corpus score in an answer."""
+    corpus = answer.json()["scores"][0]["systems"][SYSTEM]["corpus"]
+    if corpus is None:
+        return None
+    if type(corpus) not in (float, int) or not math.isfinite(corpus):
+        raise ValueError("a finite number or null is expected")
+    return float(corpus)
+
+
 def _taken_apart(
     asked: dict[Text, list[Place]], error: errors.RefaugError
 ) -> tuple[list[dict[Text, list[Place]]], dict[Text, list[Place]]]:
     """What of a refused request is worth sending again, in parts; and what is refused for good."""
-    if not isinstance(error, errors.BadInput) or len(asked) == 1:
-        return [], asked
     texts = list(asked)
-    if error.status == _TOO_LARGE:
+    if is_too_large(error) and len(texts) > 1:
         half = len(texts) // 2
         return [{text: asked[text] for text in some} for some in (texts[:half], texts[half:])], {}
+    if not isinstance(error, errors.BadInput) or len(texts) == 1:
+        return [], asked
     named = {one.get("place") for one in error.errors}
     if named and all(type(place) is int and 0 <= place < len(texts) for place in named):
         good = {text: asked[text] for place, text in enumerate(texts) if place not in named}

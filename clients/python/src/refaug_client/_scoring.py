@@ -11,6 +11,7 @@ from typing import Any, Callable, Optional, TypeVar, Union
 import httpx
 
 from . import _errors as errors
+from ._batches import is_too_large
 from ._cache import Both, Cache, Kept, Recent, space
 from ._call import Answer
 from ._connection import Connection, _Sending
@@ -58,11 +59,8 @@ class Answered:
 
     @classmethod
     def of(cls, answer: Answer, asking: Mapping[str, Any], count: int) -> Answered:
-        return cls.of_body(answer.json(), asking, count)
-
-    @classmethod
-    def of_body(cls, body: Mapping[str, Any], asking: Mapping[str, Any], count: int) -> Answered:
-        """Read an answer; ValueError for one that does not fit the question."""
+        """Read an answer; KeyError, TypeError or ValueError for one that does not fit the question."""
+        body = answer.json()
         (one,) = body["scores"]
         found = one["systems"][SYSTEM]
         values = found["values"]
@@ -104,7 +102,7 @@ def is_unavailable(error: errors.RefaugError) -> bool:
     if isinstance(error, errors.ServerFault):
         return error.status != _MISSING_PART
     if isinstance(error, errors.BadAnswer):  # a proxy's page, half an answer; but not another program's good JSON
-        return not error.complete
+        return not error.complete and not is_too_large(error)
     return isinstance(error, (errors.NoAnswer, errors.Later))
 
 
