@@ -12,6 +12,7 @@ from typing import Any, Optional
 import pytest
 from kinds import KINDS, Opened
 from scripted import DROP, Asked, Said, ok, page, problem, scripted
+from servers import Served
 
 from refaug_client import (
     AsyncClient,
@@ -407,17 +408,38 @@ def test_a_real_job_that_fails_says_why(opened: Opened, url: str) -> None:
     assert [one.state for one in client.jobs.events(started.id) if one.kind == "state"][-1] == "failed"
 
 
+def lasting(found: list[Event]) -> list[Event]:
+    """All but progress, of which the server keeps the last word alone; ids rise."""
+    assert [one.id for one in found] == sorted({one.id for one in found})
+    return [one for one in found if one.kind != "progress"]
+
+
 def test_a_real_job_is_watched_by_several_at_once(url: str) -> None:
-    async def all_of_them() -> list[list[int]]:
+    async def all_of_them() -> list[list[Event]]:
         async with AsyncClient(url) as client:
             await client.logs.post("watched", [{"id": "d1", **DIALOGUE}])
             job = await client.jobs.start("ingest", log="watched", posted=True)
 
-            async def watched() -> list[int]:
-                return [one.id async for one in client.jobs.events(job.id, timeout_s=WAIT_S)]
+            async def watched() -> list[Event]:
+                return [one async for one in client.jobs.events(job.id, timeout_s=WAIT_S)]
 
             return list(await asyncio.gather(*(watched() for _ in range(5))))
 
-    found = asyncio.run(all_of_them())
+    found = [lasting(one) for one in asyncio.run(all_of_them())]
     assert len(found[0]) > 2
     assert found == [found[0]] * 5
+
+
+def test_a_real_server_that_is_killed_meanwhile_loses_no_event(server: Served, url: str) -> None:
+    """Its process is begun anew while the job goes on; who follows sees every event once, and the end."""
+    with Client(url) as client:
+        client.logs.post("survives", [{"id": f"d{number}", **DIALOGUE} for number in range(5)])
+        job = client.jobs.start("ingest", log="survives", posted=True)
+        events = client.jobs.events(job.id, timeout_s=4 * WAIT_S)
+        found = [next(events)]
+        assert server.kill("web")
+        found += events
+        assert client.jobs.wait(job.id, timeout_s=WAIT_S).state == "done"
+        assert lasting(found) == lasting(list(client.jobs.events(job.id)))
+        assert (found[0].state, found[-1].state) == ("queued", "done")
+    server.until(lambda: server.ask("GET", "/readyz").status_code == 200, "the service to be ready again")

@@ -760,7 +760,8 @@ class Jobs(_Noun):
     ) -> Generator[Event, None]:
         """What happens to a job, as it happens: all that did since the event `after`, and then what comes.
 
-        It ends with the job. A connection that is lost is made again, and no event is missed or comes twice.
+        It ends with the job. A connection that is lost is made again, and no event is missed or comes twice; of
+        progress the server keeps the last word alone.
 
         for event in client.jobs.events(job.id):
             print(event.at, event.kind, event.stage, event.share)
