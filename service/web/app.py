@@ -11,7 +11,7 @@ import gc
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final
@@ -186,15 +186,18 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 async def _let_others_answer(state: State) -> None:
-    """Take no connections while nothing is open here and other processes have opened what requests need.
+    """Take no connections while other processes have opened what requests need, and this one lacks something of it.
 
-    So it is where one of several died and was begun again, or where others were quicker: it would tell its share of the
-    clients to come again later. Where nobody is ready all take them, and /readyz of each waits for all of these.
+    So it is where one of several died and was begun again, where others were quicker, or where there is memory for one
+    of them alone: it would tell its share of the clients to come again later. Of two that each lack what the other one
+    has none waits, and where nobody is ready all take connections, and /readyz of each waits for all of these.
     """
     presence, until = state.presence, time.monotonic() + state.serve.start_s
 
-    def others_are_ready() -> bool:
-        return any(one.is_ready for one in presence.live())
+    def others_serve_more() -> bool:
+        engine = state.engines.current
+        ours = _names(engine.versions()) if engine.has_looked and not state.warming else None
+        return any(one.is_ready and (ours is None or ours < _names(one.versions)) for one in presence.live())
 
     def tell(*, accepts: bool) -> None:
         presence.accepts = accepts
@@ -202,19 +205,23 @@ async def _let_others_answer(state: State) -> None:
             presence.report(state.engines.current)
 
     def has_begun() -> bool:
-        if others_are_ready():
+        if others_serve_more():
             return False
         tell(accepts=True)  # before the second look: whoever is ready by then hears of us, or we of them
-        if others_are_ready():
+        if others_serve_more():
             tell(accepts=False)
             return False
         return True
 
-    while (state.warming or not state.engines.current.has_looked) and time.monotonic() < until:
+    while health.lacking(state) and time.monotonic() < until:
         if await run_in_threadpool(has_begun):
             return
         await asyncio.sleep(state.serve.look_s)
     await run_in_threadpool(partial(tell, accepts=True))
+
+
+def _names(versions: Mapping[str, Mapping[str, str]]) -> set[tuple[str, str]]:
+    return {(kind, name) for kind, named in versions.items() for name in named}
 
 
 def _observed(stage: str, seconds: float, items: int) -> None:

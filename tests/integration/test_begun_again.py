@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from threading import Semaphore
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -73,3 +75,49 @@ def test_it_takes_no_connections_before_it_can_answer_them_unless_nobody_can(
         may_open.set()
         server.join(60)
         other.close()
+
+
+def test_one_that_lacks_what_another_serves_takes_no_connections_and_of_two_that_lack_something_each_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = migrated(Settings(home=tmp_path))
+    other, serve = Presence(home), ServeSettings(allowed_hosts="testserver", start_s=60)
+
+    def with_names(*names: str) -> Engine:
+        opened = {("index", name): SimpleNamespace(key=SimpleNamespace(version="1")) for name in names}
+        lacks = {f"index {name}": "no memory" for name in ("chat", "mail") if name not in names}
+        return Engine(opened=opened, troubles=lacks, has_looked=True)  # type: ignore[arg-type]
+
+    looks = Semaphore(0)
+
+    def opening_fails(engines: Engines, **_given: Any) -> bool:
+        engines.current = with_names("chat")
+        looks.release()
+        return False
+
+    monkeypatch.setattr(Engines, "refresh", opening_fails)
+    monkeypatch.setattr(Engines, "close", lambda _engines: None)  # nothing was opened
+    monkeypatch.setattr("service.web.app._warm", lambda state: state.warming.clear())
+    answers = list[dict[str, Any]]()
+    accepts = threading.Event()
+
+    def run() -> None:
+        with TestClient(create_app(home, serve)) as client:
+            answers.append(client.get("/readyz").json())
+            accepts.set()
+
+    other.accepts = True
+    other.report(with_names("chat", "mail"))
+    server = threading.Thread(target=run)
+    server.start()
+    try:
+        for _ in range(3):
+            assert looks.acquire(timeout=60)
+        assert not accepts.wait(1)
+        assert sorted(one.accepts for one in other.live()) == [False, True]
+        other.report(with_names("mail"))
+        wait_until(accepts.is_set)
+        assert answers[0]["missing"] == ["index mail"]
+    finally:
+        other.close()
+        server.join(60)

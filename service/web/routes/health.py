@@ -46,7 +46,7 @@ async def get_readiness(request: Request) -> Response:
     opened while an older version serves is told under `troubles`, and the service stays ready.
     """
     state = state_of(request)
-    missing = _missing(state)
+    missing = lacking(state)
     if not missing and state.serve.workers > 1:
         opening = await run_in_threadpool(state.presence.opening)
         missing = ["another process of this server"] if opening else []
@@ -62,7 +62,7 @@ async def get_readiness(request: Request) -> Response:
     )
 
 
-def _missing(state: State) -> list[str]:
+def lacking(state: State) -> list[str]:
     """What requests would have to wait for, or would not get at all."""
     engine = state.engines.current
     if not engine.has_looked:
