@@ -136,6 +136,28 @@ def test_a_masked_reward_moves_nothing_and_leaves_its_group_as_if_it_were_not_th
         assert advantages[:4] == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.parametrize(("way", "moved"), [("sum_then_normalize", -0.3), ("normalize_then_sum", 0.0)])
+def test_beside_another_reward_a_masked_one_is_left_out_only_where_each_is_normalised(
+    way: str, moved: float, tmp_path: Path
+) -> None:
+    rows = [{"prompt": "tea", "item": "tea"}, {"prompt": "milk", "item": "milk"}]
+    values = [0.1, None, 0.4, 0.7, 0.2, 0.2, 0.9, 0.4]
+
+    def answers(asked: Any) -> Any:
+        replies = asked.json["replies"]["model"]
+        return answer(asked, [None] if replies == [None] else values[: len(replies)])
+
+    def same(completions: list[str], **_: Any) -> list[float]:
+        return [1.0] * len(completions)
+
+    with rewarding(answers, on_unavailable="mask", cache=None) as reward:
+        functions = [RewardFunction(reward, reply=numbered()), same]
+        more = {"scale_rewards": "none", "multi_objective_aggregation": way}
+        trainer = trainer_of("grpo", tmp_path, functions, rows, ["tea milk bread"], max_steps=1, **more)
+        trainer.train()
+        assert list(trainer._logs["advantages"])[1] == pytest.approx(moved, abs=1e-3)
+
+
 def numbered() -> Any:
     """Makes every reply another one, so that each is sent."""
     number = iter(range(1_000))

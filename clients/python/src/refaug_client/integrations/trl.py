@@ -3,8 +3,10 @@
 TRL calls it with prompts, completions and the columns of the data set; one of them names the item of the reference
 set that each completion replies to. Where there is no reward it answers None. What TRL 1.x does with None, where no
 other reward function has a reward for that completion either: it is left out of its group's mean and deviation, and
-its advantage is 0, so that it moves nothing. Older releases took such a row's reward for 0, which is not a mask:
-with them, use `on_unavailable="raise"`.
+its advantage is 0, so that it moves nothing. Where another function has one, TRL adds up those that there are, and a
+missing one is as good as 0, which is not a mask: beside other functions for the same rows, use
+`on_unavailable="raise"`, or `GRPOConfig(multi_objective_aggregation="normalize_then_sum")`, with which it is as good as
+the mean of its group. Older releases took every missing reward for 0: with them, use `on_unavailable="raise"`.
 """
 
 from __future__ import annotations
