@@ -32,16 +32,19 @@ class Model:
         return " ".join(utterance.split()[: self.steps]) or "yes"
 
 
-def main(set_id: str, path: str, steps: int = 20, every: int = 5) -> None:
+STEPS, EVERY = 20, 5
+
+
+def main(set_id: str, path: str) -> None:
     utterances = {"d0": "we like red boats", "d1": "how do apples fly", "d2": "the green boats are blue"}
     model = Model()
     with Path(path).open("w", newline="", encoding="utf-8") as file, Client() as refaug:
         rows = csv.writer(file)
         rows.writerow(["step", "mean", "scored"])
         with refaug.scorer(reference_set=set_id, metric="delta-bleu", on_unavailable="skip", max_wait_s=60) as scorer:
-            for step in range(1, steps + 1):
+            for step in range(1, STEPS + 1):
                 model.train()
-                if step % every == 0:
+                if step % EVERY == 0:
                     replies = [model.reply(text) for text in utterances.values()]
                     scorer.submit(replies, items=list(utterances), tag=step)  # returns at once
                 write(rows, scorer.collect())  # whatever has come by now
