@@ -624,3 +624,10 @@ def test_a_unix_socket_is_spoken_to(opened: Opened, tmp_path: Path) -> None:
         thread.start()
         assert opened("http://local", uds=place).health().status == "ok"
         thread.join()
+
+
+@pytest.mark.parametrize("made", [refaug_client.Client, refaug_client.AsyncClient])
+@pytest.mark.parametrize("wrong", [["a"], "a: b", {"a b": "c"}, {"a": "b\r\nc: d"}, {"a": 5}])
+def test_headers_that_are_none_are_refused(made: Any, wrong: Any) -> None:
+    with pytest.raises(Usage, match="header"):
+        made("http://x", headers=wrong)

@@ -68,7 +68,7 @@ class AsyncClient(AsyncExtras):
             connections=connections,
             uds=uds,
             verify=verify,
-            headers=dict(headers or {}),
+            headers=headers or {},
         )
         self._over(AsyncConnection(to, http))
 

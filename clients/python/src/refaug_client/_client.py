@@ -68,7 +68,7 @@ class Client(Extras):
             connections=connections,
             uds=uds,
             verify=verify,
-            headers=dict(headers or {}),
+            headers=headers or {},
         )
         self._over(Connection(to, http))
 

@@ -579,7 +579,7 @@ def _transport(to: Connecting) -> dict[str, Any]:
 def _limits(to: Connecting) -> httpx.Limits:
     return httpx.Limits(
         max_connections=to.connections, max_keepalive_connections=to.connections, keepalive_expiry=4.0
-    )  # shorter than the server's 5 s, so that it is rarely the server that ends one just as it is used
+    )  # shorter than any server or proxy keeps one, so that it is rarely they who end it just as it is used
 
 
 _ALIVE: weakref.WeakSet[Connection] = weakref.WeakSet()
