@@ -90,9 +90,7 @@ class Scripted:
 
 
 @contextmanager
-def scripted(
-    answers: Union[Sequence[Answer], Callable[[Asked], Answer]], port: int = 0
-) -> Iterator[Scripted]:
+def scripted(answers: Union[Sequence[Answer], Callable[[Asked], Answer]], port: int = 0) -> Iterator[Scripted]:
     """The server, on a free port of 127.0.0.1, until the end of the block."""
     turn = iter(answers) if not callable(answers) else None
     last: list[Answer] = [b""]
