@@ -1062,6 +1062,40 @@ def test_a_scorer_that_nobody_closed_is_let_go_of(monkeypatch: pytest.MonkeyPatc
         assert gone() is None
 
 
+def test_what_was_skipped_is_said_of_a_scorer_that_nobody_closed_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("refaug_client._scorer._IDLE_S", 0.01)
+    with scripted([problem(503)]) as server, Client(server.url, retry=0) as client:
+        scorer = client.scorer(reference_set=SET, on_unavailable="skip")
+        assert scorer(["tea"], items=["d1"]) == [None]
+        for thread in [one for one in threading.enumerate() if one.name.startswith("refaug-scorer")]:
+            thread.join(30)
+        scorer._line.close()
+        del scorer
+        gc.collect()
+        assert capsys.readouterr().err.count("1 skipped") == 1
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_says_nothing_of_what_its_parent_skipped(tmp_path: Path) -> None:
+    program = (
+        "import os, sys\n"
+        "from refaug_client import Client\n"
+        "scorer = Client(sys.argv[1], retry=0).scorer(reference_set='s', on_unavailable='skip')\n"
+        "scorer(['tea'], items=['d1'])\n"
+        "child = os.fork()\n"
+        "if child:\n"
+        "    os.waitpid(child, 0)\n"
+    )
+    with scripted([problem(503)]) as server:
+        ended = subprocess.run(
+            [sys.executable, "-c", program, server.url], capture_output=True, text=True, timeout=60, check=True
+        )
+    assert ended.stderr.count("1 skipped") == 1
+
+
 def test_what_nobody_collects_is_said(caplog: pytest.LogCaptureFixture) -> None:
     with scripted(scores) as server, Client(server.url) as client:
         scorer = client.scorer(reference_set=SET, queue=10)

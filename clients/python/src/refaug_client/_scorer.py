@@ -120,6 +120,7 @@ class Scorer:
         self.signatures: list[str] = []
         self._closed = False
         self._line = self._new_line()
+        self._told: Any = None
         self._begin_empty()
         _ALIVE.add(self)
 
@@ -138,6 +139,10 @@ class Scorer:
         self._threads: set[threading.Thread] = set()
         self._idle = self._submits = 0
         self._tally = dict.fromkeys(Counts.__dataclass_fields__, 0)
+        if self._told is not None:
+            self._told.detach()  # the parent says what it has counted
+        self._told = weakref.finalize(self, _tell, self._name, self._tally)  # of one that nobody closes, too
+        self._told.atexit = False  # those that are there then are closed
         self._rest_s = self._rest_until = 0.0
         self._waiting = 0  # replies without an outcome
         self._warned = False
@@ -639,7 +644,11 @@ class Scorer:
     @property
     def report(self) -> str:
         """The same in a line."""
-        return f"{self.metric or 'scores'} against {self.reference_set}: {self.counts}"
+        return f"{self._name}: {self.counts}"
+
+    @property
+    def _name(self) -> str:
+        return f"{self.metric or 'scores'} against {self.reference_set}"
 
     def __repr__(self) -> str:
         return f"<Scorer {self.report}>"
@@ -750,7 +759,8 @@ class Scorer:
                     pass
         finally:  # Ctrl-C ends the waiting, and everything else still has to end
             self._end()
-        self._say()
+        if self._told.detach() is not None:  # at exit, it would do nothing any more
+            _tell(self._name, self._tally)
 
     def _end(self) -> None:
         with self._lock:
@@ -765,11 +775,6 @@ class Scorer:
                 thread.join(max(0.0, ends - time.monotonic()))
         if self._cache is not None:
             self._cache.close()
-
-    def _say(self) -> None:
-        counts = self.counts
-        if counts.skipped or counts.last or counts.dropped or counts.corpora_skipped or counts.corpora_last:
-            sys.stderr.write(f"refaug: {self.report}\n")
 
     def __enter__(self) -> Scorer:  # noqa: PYI034  Self is of 3.11
         return self
@@ -883,6 +888,13 @@ def _unexpected(error: Exception) -> errors.RefaugError:
 
 def _again(to: Connecting, given: Mapping[str, Any]) -> Scorer:
     return Scorer(to, **given)
+
+
+def _tell(name: str, tally: Mapping[str, int]) -> None:
+    """Say that not every score is the server's, where that is so."""
+    counts = Counts(**tally)
+    if counts.skipped or counts.last or counts.dropped or counts.corpora_skipped or counts.corpora_last:
+        sys.stderr.write(f"refaug: {name}: {counts}\n")
 
 
 _ALIVE: weakref.WeakSet[Scorer] = weakref.WeakSet()
