@@ -467,6 +467,7 @@ class Engines:
 
         Overloaded where requests hold all of them: each is as large as what serves, and memory ends somewhere.
         """
+        self._require_not_failed(key)  # for one that is damaged none that is whole has to go
         serving, most = {one.key for one in self.current.opened.values()}, max(_LEAST_OLD, self._serve.old_versions)
         gone = list[Opened]()
         if len(old := self._asked - serving) >= most:
@@ -499,10 +500,8 @@ class Engines:
 
     def _opened_or_noted(self, key: _Key) -> Opened:
         """Open it; what fails is not tried again at once, for reading a damaged version costs as much as a good one."""
-        now, before = self._clock(), self._failures.get(key)
-        if before is not None and now < before.again_at:
-            raise _unavailable(str(key), before.why, before.again_at - now)
-        begun = time.perf_counter()
+        self._require_not_failed(key)
+        before, begun = self._failures.get(key), time.perf_counter()
         try:
             opened = self._opened_now(key)
         except Exception as error:
@@ -515,6 +514,12 @@ class Engines:
             raise _unavailable(str(key), why, wait_s) from error
         log.info("opened", extra={"artefact": str(key), "seconds": round(time.perf_counter() - begun, 3)})
         return opened
+
+    def _require_not_failed(self, key: _Key) -> None:
+        """Unavailable where it could not be opened lately."""
+        now, before = self._clock(), self._failures.get(key)
+        if before is not None and now < before.again_at:
+            raise _unavailable(str(key), before.why, before.again_at - now)
 
     def _opened_now(self, key: _Key) -> Opened:
         """Opened and warm, so that the first request is no slower than the second."""

@@ -387,6 +387,25 @@ def test_no_more_old_versions_are_open_than_there_may_be_however_many_requests_n
         assert (held(home, "rater"), held(home, "index")) == ([0, 1], [0, 1])
 
 
+def test_for_a_version_that_is_known_to_be_damaged_no_other_has_to_go(
+    home: Settings, opening: Callable[..., Engines], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engines, four = opening(), versions(home, "rater")
+    open_now = Engines._opened_now
+
+    def damaged(self: Engines, key: Any) -> Any:
+        if key.version == four[3]:
+            raise OSError("damaged")
+        return open_now(self, key)
+
+    monkeypatch.setattr(Engines, "_opened_now", damaged)
+    assert isinstance(refusal(lambda: take_rater(engines, f"base@{four[3]}")), Unavailable)
+    for version in (four[1], four[2]):
+        take_rater(engines, f"base@{version}").release()
+    assert isinstance(refusal(lambda: take_rater(engines, f"base@{four[3]}")), Unavailable)
+    assert held(home, "rater") == [0, 1, 2]
+
+
 def test_what_cannot_be_opened_takes_no_room(home: Settings, opening: Callable[..., Engines]) -> None:
     engines, four = opening(old_versions=0), versions(home, "rater")
     for place in (1, 2):
