@@ -1214,3 +1214,29 @@ def test_submitting_is_cheap_beside_a_step() -> None:
         assert spent[-1] == spent[100]
         gate.open.set()
         scorer.close(0)
+
+
+def test_what_one_thread_collects_no_other_is_handed() -> None:
+    let_go = threading.Event()
+
+    def answer(asked: Asked) -> Any:
+        said = scores(asked)
+        said.first = let_go
+        return said
+
+    with scripted(answer) as server, Client(server.url) as client:
+        scorer = client.scorer(reference_set=SET, cache=None)
+        submitted = [scorer.submit([f"reply {number}"], items=["d1"], tag=number) for number in range(50)]
+        drained: list[Any] = []
+        draining = threading.Thread(target=lambda: drained.extend(scorer.drain(60)))
+        draining.start()
+        collected: list[Any] = []
+        let_go.set()
+        while draining.is_alive() or not all(pending.done() for pending in submitted):
+            collected += scorer.collect()
+        draining.join()
+        collected += scorer.collect()
+        handed = Counter(pending.tag for pending in drained + collected)
+        assert handed == dict.fromkeys(range(50), 1)
+        assert [pending.tag for pending in drained] == sorted(pending.tag for pending in drained)
+        scorer.close()

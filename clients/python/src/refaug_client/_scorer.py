@@ -228,7 +228,7 @@ class Scorer:
                 pending = next(iter(self._uncollected.values()), None)
                 if pending is None or not self._finished(pending):
                     return
-                self._taken(pending)
+                self._taken(pending)  # by us alone: the lock is held since it was found
             yield pending
 
     def drain(self, timeout_s: Optional[float] = None) -> list[Pending]:
@@ -239,9 +239,7 @@ class Scorer:
         for pending in waited:
             self._wait(pending, None if ends is None else max(0.0, ends - time.monotonic()))
         with self._lock:
-            for pending in waited:
-                self._taken(pending)
-        return waited
+            return [pending for pending in waited if self._taken(pending)]
 
     def _wait(self, pending: Pending, timeout_s: Optional[float]) -> None:
         """Until every reply has its outcome; those whose time is over get it here."""
@@ -287,9 +285,12 @@ class Scorer:
         with self._lock:
             self._taken(pending)
 
-    def _taken(self, pending: Pending) -> None:
-        if self._uncollected.pop(pending._number, None) is not None:
-            self._forgotten -= len(pending)
+    def _taken(self, pending: Pending) -> bool:
+        """Nobody is handed it again; False where somebody has been handed it already, in another thread perhaps."""
+        if self._uncollected.pop(pending._number, None) is None:
+            return False
+        self._forgotten -= len(pending)
+        return True
 
     def _when_done(self, pending: Pending, tell: Any) -> None:
         with self._lock:
