@@ -189,7 +189,7 @@ def test_a_frozen_set_refuses_it_without_touching_a_rater(ready: Home, items: Pa
     result = ready("sets", "score", frozen["id"], items, "-m", "rater", "--json")
     assert (result.code, result.error["code"]) == (2, "usage")
     assert "scores against a frozen set ask nobody" in result.error["message"]
-    assert "--metric rater --rater NAME" in result.error["remedy"]
+    assert "with a rater named: by refaug score" in result.error["remedy"]
 
 
 def test_one_rater_weighs_what_an_index_finds_and_rates_the_replies(ready: Home, items: Path, tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def test_a_frozen_set_refuses_it(ready: Home, items: Path) -> None:
     frozen = done(ready("sets", "freeze", items, "--purpose", "test", "--json"))
     result = ready("sets", "score", frozen["id"], items, "-m", ROUGE, "--json")
     assert result.error["message"] == "ruber asks a ruber, and scores against a frozen set ask nobody"
-    assert "--metric ruber --ruber NAME" in result.error["remedy"]
+    assert "with a ruber named: by refaug score" in result.error["remedy"]
 
 
 # ── refaug meta ───────────────────────────────────────────────────────────────────────────────────────────────────

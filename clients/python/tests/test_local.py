@@ -482,6 +482,7 @@ def test_the_command_has_the_home_first_and_the_socket_last(tmp_path: Path) -> N
     named = "sorted(name for name in os.environ if name.startswith('REFAUG'))"
     code = f"import json, os, sys; print(json.dumps([sys.argv[1:], {named}])); sys.exit(9)"
     with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("REFAUG_REQUIRE", raising=False)
         patch.setenv("REFAUG_URL", "http://elsewhere")
         patch.setenv("REFAUG_KEY", "s3cret")
         patch.setenv("REFAUG_LOOK_S", "0.1")
