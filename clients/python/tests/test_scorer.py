@@ -439,7 +439,7 @@ def test_a_full_queue_blocks_no_longer_than_a_reply_may_wait(capsys: pytest.Capt
     with scripted(gate) as server, Client(server.url) as client:
         scorer = client.scorer(reference_set=SET, queue=1, max_wait_s=0.1, on_unavailable="skip")
         first, second = scorer.submit(["a"], items=["d1"]), scorer.submit(["b"], items=["d1"])
-        assert second.done()
+        assert second.result() == [None]  # there may have been room for a moment, when the first one's time was over
         assert (first.outcome.source, second.outcome.source) == ("skipped", "skipped")
         gate.open.set()
     assert "2 skipped" in capsys.readouterr().err
