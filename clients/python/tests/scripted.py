@@ -166,11 +166,16 @@ def _wait(event: Optional[threading.Event], ending: threading.Event) -> None:
 
 
 def _read(file: Any) -> Optional[Asked]:
+    """The next request; None where the connection ends before the request does, which nobody has asked then."""
     line = file.readline().decode("latin-1").split()
     if len(line) != 3:
         return None
     headers = {}
-    while (text := file.readline().decode("latin-1").strip()) != "":
-        name, _, value = text.partition(":")
+    while (header := file.readline()) != b"\r\n":
+        if not header.endswith(b"\n"):
+            return None
+        name, _, value = header.decode("latin-1").partition(":")
         headers[name.lower()] = value.strip()
-    return Asked(line[0], line[1], headers, file.read(int(headers.get("content-length", 0))))
+    size = int(headers.get("content-length", 0))
+    body = file.read(size)
+    return Asked(line[0], line[1], headers, body) if len(body) == size else None
