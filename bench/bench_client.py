@@ -19,6 +19,7 @@ import asyncio
 import json
 import marshal
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -33,17 +34,19 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import torch
 from bench_service import items_of, server, stop
 from common import ROOT, median, write_result
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from refaug_client import AsyncClient, Client
+from refaug_client import AsyncClient, Client, Scorer
 
-PACKAGES = ("refaug", "refaug-client", "httpx", "httpcore", "h11")
+PACKAGES = ("refaug", "refaug-client", "httpx", "httpcore", "h11", "torch")
 BATCH = 64
 REFERENCES = 16  # of each item, as many as a default search gives
 STEP_S = 0.05
 LATENCY_S = 0.2
+BEFORE = 10  # steps before those of a stretch that are measured, so that requests are on their way already
 METRIC = "upsilon-bleu"
 
 
@@ -55,7 +58,8 @@ class Given:
     data: Path
     runs: int
     requests: int  # of a run
-    steps: int  # of a stretch of the loop
+    stretches: int  # of the loop, of each kind
+    steps: int  # of a stretch
     starts: int
 
 
@@ -210,15 +214,20 @@ def beside(runs: Sequence[dict[str, float]], ours: str, theirs: str) -> dict[str
 
 
 def loop(given: Given) -> dict[str, Any]:
-    """Stretches of steps with and without scoring, in turn, by two kinds of step.
+    """Short stretches of steps, plain, with scoring, and plain again, in turn, by three kinds of step.
 
-    `computing` steps keep Python busy, so that whatever the client's threads do is taken from them; `waiting` steps
-    sleep, as for an accelerator. What comes back is held to what the set says without any delay. `cost` is of the
-    clock, and holds what the service takes of the same two cores; `own_cpu_share` is what this process worked more.
+    `waiting` steps sleep, as for an accelerator; `native` ones compute on a core of this process outside of Python, as
+    tensors do; `python` ones never leave it, so that whatever the client's threads do is taken from them. What comes
+    back is held to what the set says without any delay. `cost` is of the clock, and holds what the service takes of
+    the same two cores; `nothing` is what the same comparison says of plain steps beside plain ones, which is how far
+    it can be believed; `own_cpu_share` is what this process worked more.
     """
     texts = Texts(given.data)
-    work = calibrated()
-    kinds: dict[str, Callable[[], object]] = {"computing": work, "waiting": lambda: time.sleep(STEP_S)}
+    kinds: dict[str, Callable[[], object]] = {
+        "waiting": lambda: time.sleep(STEP_S),
+        "native": calibrated(in_tensors()),
+        "python": calibrated(in_python),
+    }
     with serving(given, texts) as (url, name), delayed(url) as far:
         found = {kind: loop_of(kind, step, far, url, name, texts, given) for kind, step in kinds.items()}
     return {
@@ -226,7 +235,8 @@ def loop(given: Given) -> dict[str, Any]:
         "latency_s": LATENCY_S,
         "replies_a_step": BATCH,
         "steps_a_stretch": given.steps,
-        "runs": given.runs,
+        "steps_before_each": BEFORE,
+        "stretches": given.stretches,
         **found,
     }
 
@@ -241,43 +251,78 @@ def loop_of(
         Client(url) as near,
     ):
         scorer(*reversed(texts.batch()))
-        costs, shares, submits, slowest, lag = [], [], list[float](), 0.0, 0
-        for run in range(given.runs + 1):
-            taken: dict[str, float] = {}
-            worked: dict[str, float] = {}
-            for way in ("plain", "scoring") if run % 2 else ("scoring", "plain"):
-                batches = [texts.batch() for _ in range(given.steps)]
-                collected: list[tuple[int, list[float | None]]] = []
-                began, began_work = time.perf_counter(), time.process_time()
-                for number, (ids, replies) in enumerate(batches):
-                    step()
-                    if way == "scoring":
-                        submitted = time.perf_counter()
-                        scorer.submit(replies, items=ids, tag=number)
-                        collected += [(pending.tag, pending.result()) for pending in scorer.collect()]
-                        submits.append(time.perf_counter() - submitted)
-                taken[way], worked[way] = time.perf_counter() - began, time.process_time() - began_work
-                if way == "scoring":
-                    lag = max(lag, given.steps - len(collected))
-                    collected += [(pending.tag, pending.result()) for pending in scorer.drain(60.0)]
-                    require_right(near, name, batches[-1], collected, given.steps)
+        costs, nothing, shares = [], [], []
+        submits, lag = list[float](), 0
+        ways = ("plain", "scoring", "again")
+        for run in range(given.stretches + 1):
+            stretches: dict[str, Stretch] = {}
+            for way in ways[run % 3 :] + ways[: run % 3]:
+                stretches[way] = stretch(step, scorer if way == "scoring" else None, texts, near, name, given.steps)
+            plain, scoring, again = (stretches[way] for way in ways)
             if run:
-                costs.append(taken["scoring"] / taken["plain"] - 1)
-                shares.append((worked["scoring"] - worked["plain"]) / taken["plain"])
-                slowest = max(slowest, *submits)
+                costs.append(scoring.took / ((plain.took + again.took) / 2) - 1)
+                nothing.append(again.took / plain.took - 1)
+                shares.append((scoring.worked - (plain.worked + again.worked) / 2) / plain.took)
+                submits += scoring.submits
+                lag = max(lag, scoring.lag)
         counts = scorer.counts
     assert counts.scored == counts.submitted, counts
     print(f"loop, {kind}: {scorer.report}", file=sys.stderr)
     return {
-        "cost": round(statistics.median(costs), 4),
-        "costs": [round(one, 4) for one in costs],
-        "own_cpu_share": round(statistics.median(shares), 4),
-        "own_cpu_shares": [round(one, 4) for one in shares],
+        "cost": of_runs(costs),
+        "nothing": of_runs(nothing),
+        "own_cpu_share": of_runs(shares),
         "submit_and_collect_us": round(statistics.median(submits) * 1e6, 1),
-        "slowest_submit_ms": round(slowest * 1e3, 2),
+        "slowest_submit_ms": round(max(submits) * 1e3, 2),
         "requests": counts.requests,
         "replies": counts.submitted,
         "steps_behind_at_most": lag,
+    }
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What some steps took of the clock and of this process's work, and how long handing in held them up."""
+
+    took: float
+    worked: float
+    submits: list[float]
+    lag: int
+
+
+def stretch(
+    step: Callable[[], object], scorer: Scorer | None, texts: Texts, near: Client, name: str, steps: int
+) -> Stretch:
+    """So many steps, after some that are not measured: requests are on their way when the first one begins."""
+    batches = [texts.batch() for _ in range(BEFORE + steps)]
+    collected: list[tuple[int, list[float | None]]] = []
+    submits = []
+    began = began_work = 0.0
+    for number, (ids, replies) in enumerate(batches):
+        if number == BEFORE:
+            began, began_work = time.perf_counter(), time.process_time()
+        step()
+        if scorer is not None:
+            submitted = time.perf_counter()
+            scorer.submit(replies, items=ids, tag=number)
+            collected += [(pending.tag, pending.result()) for pending in scorer.collect()]
+            submits.append(time.perf_counter() - submitted)
+    took, worked = time.perf_counter() - began, time.process_time() - began_work
+    lag = len(batches) - len(collected)
+    if scorer is not None:
+        collected += [(pending.tag, pending.result()) for pending in scorer.drain(60.0)]
+        require_right(near, name, batches[-1], collected, len(batches))
+    return Stretch(took, worked, submits[BEFORE:], lag)
+
+
+def of_runs(values: Sequence[float]) -> dict[str, Any]:
+    """The median, and the interval in which 95 of 100 medians of so many runs would lie, drawn again from these."""
+    draw = random.Random(1)
+    medians = sorted(statistics.median(draw.choices(values, k=len(values))) for _ in range(2_000))
+    return {
+        "median": round(statistics.median(values), 4),
+        "interval": [round(medians[50], 4), round(medians[-51], 4)],
+        "values": [round(one, 4) for one in values],
     }
 
 
@@ -290,24 +335,41 @@ def require_right(
     assert found[-1][1] == near.sets.score(name, replies, items=ids, metric=METRIC).replies, "another score"
 
 
-def calibrated() -> Callable[[], object]:
-    """Work in Python that takes a step's time on this machine, the same amount every time."""
-
-    def work(amount: int) -> float:
-        total = 0.0
-        for number in range(amount):
-            total += number * 0.5
-        return total
+def calibrated(work: Callable[[int], object]) -> Callable[[], object]:
+    """So much of some work that it takes a step's time on this machine, the same amount every time."""
 
     def took(amount: int) -> float:
         began = time.perf_counter()
         work(amount)
         return time.perf_counter() - began
 
-    amount = 100_000
-    for _ in range(5):
+    amount = 100
+    for _ in range(8):
         amount = max(1, int(amount * STEP_S / statistics.median(took(amount) for _ in range(5))))
     return lambda: work(amount)
+
+
+def in_python(amount: int) -> float:
+    """Work that holds Python all the time."""
+    total = 0.0
+    for number in range(amount):
+        total += number * 0.5
+    return total
+
+
+def in_tensors() -> Callable[[int], object]:
+    """Work of which Python only says what is to be done: layers of a small network, on one core."""
+    torch.set_num_threads(1)
+    drawn = torch.Generator().manual_seed(1)
+    layer, values = torch.randn(512, 512, generator=drawn) / 23, torch.randn(64, 512, generator=drawn)
+
+    def work(amount: int) -> torch.Tensor:
+        found = values
+        for _ in range(amount):
+            found = torch.tanh(found @ layer)
+        return found
+
+    return work
 
 
 # ── a long way ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -442,11 +504,11 @@ def main() -> None:
     chosen = parser.parse_args()
     if unknown := [part for part in chosen.parts if part not in PARTS]:
         parser.error(f"no part is called {unknown[0]}: {', '.join(PARTS)}")
-    small = {"runs": 2, "requests": 10, "steps": 10, "starts": 3}
+    small = {"runs": 2, "requests": 10, "stretches": 3, "steps": 10, "starts": 3}
     given = Given(
         scratch=chosen.scratch,
         data=chosen.data,
-        **small if chosen.quick else {"runs": 7, "requests": 100, "steps": 100, "starts": 21},
+        **small if chosen.quick else {"runs": 7, "requests": 100, "stretches": 25, "steps": 30, "starts": 21},
     )
     for part in chosen.parts or PARTS:
         figures = PARTS[part](given)

@@ -273,6 +273,75 @@ def test_what_waits_goes_together_and_what_comes_first_goes_at_once() -> None:
         assert [len(one) for one in replies_of(server)] == [1, 10, 10, 5]
 
 
+def waited_for(way: str, scorer: Any, pending: Any) -> None:
+    """Somebody wants the scores now, in one way or another."""
+    if way == "result":
+        pending.result(30)
+    elif way == "drain":
+        scorer.drain(30)
+    elif way == "await":
+        asyncio.run(_awaited(pending))
+    elif way == "close":
+        scorer.close(30)
+
+
+async def _awaited(pending: Any) -> Any:
+    return await pending
+
+
+@pytest.mark.parametrize("way", ["result", "drain", "await", "close", "call"])
+def test_while_a_request_is_on_its_way_replies_gather_until_somebody_waits(way: str) -> None:
+    gate = Gate()
+    with scripted(gate) as server, Client(server.url) as client, client.scorer(reference_set=SET) as scorer:
+        scorer._queue.gather_s = 3600
+        scorer.submit(["first"], items=["d1"])
+        server.until(1)
+        pending = [scorer.submit([f"later {number}"], items=["d1"]) for number in range(3)][-1]
+        if way == "call":
+            waiting = threading.Thread(target=scorer, args=(["now"], ["d1"]))
+        else:
+            waiting = threading.Thread(target=waited_for, args=(way, scorer, pending))
+        assert len(server.requests) == 1
+        waiting.start()
+        server.until(2)  # beside the first, which is still held
+        gate.open.set()
+        waiting.join()
+        assert replies_of(server) == [["first"], ["later 0", "later 1", "later 2", *["now"][: way == "call"]]]
+
+
+def test_a_full_batch_goes_beside_the_request_that_is_on_its_way_and_the_rest_gathers_again() -> None:
+    gate = Gate()
+    with scripted(gate) as server, Client(server.url) as client:
+        scorer = client.scorer(reference_set=SET, batch=4, at_once=3)
+        scorer._queue.gather_s = 3600
+        scorer.submit(["first"], items=["d1"])
+        server.until(1)
+        for number in range(5):
+            scorer.submit([f"later {number}"], items=["d1"])
+        server.until(2)
+        gate.open.set()
+        scorer.drain(30)
+        assert [len(one) for one in replies_of(server)] == [1, 4, 1]
+
+
+def test_what_gathers_goes_after_a_while_though_nobody_waits() -> None:
+    gate = Gate()
+    with scripted(gate) as server, Client(server.url) as client:
+        scorer = client.scorer(reference_set=SET)
+        for number in range(2):
+            scorer.submit([f"reply {number}"], items=["d1"])
+            server.until(number + 1)
+        gate.open.set()
+        assert [one.result() for one in scorer.drain(30)] == [scored([f"reply {number}"], ["d1"]) for number in (0, 1)]
+
+
+def test_with_a_time_limit_a_quarter_of_it_is_the_most_that_replies_gather() -> None:
+    with scripted(scores) as server, Client(server.url) as client:
+        limits = {None: 0.25, 100.0: 0.25, 0.4: 0.1}
+        found = {limit: client.scorer(reference_set=SET, max_wait_s=limit)._queue.gather_s for limit in limits}
+        assert found == limits
+
+
 def test_collect_stops_at_the_first_that_is_not_finished() -> None:
     held = threading.Event()
 

@@ -6,8 +6,9 @@
     for pending in scorer.collect():               # those that are finished, in the order they were submitted
         log(pending.tag, pending.result())
 
-What waits is put together: while a request is on its way, the replies of later submits gather, and go as one. A request
-that the server refuses is taken apart again, so that one bad reply fails alone.
+What waits is put together: while a request is on its way, the replies of later submits gather, and go as one when it
+has come back, a batch is full, a quarter of a second is over, or somebody waits for them. A request that the server
+refuses is taken apart again, so that one bad reply fails alone.
 """
 
 # ruff: noqa: SLF001  what is known of pending replies is theirs and the scorer's, and nobody else's
@@ -26,7 +27,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Callable, Literal, NamedTuple, Optional, TypeVar, Union
+from typing import Any, Callable, Literal, Optional, TypeVar, Union
 
 import httpx
 
@@ -36,6 +37,7 @@ from ._cache import Both, Recent, key_of
 from ._call import Answer, Call, path
 from ._gathered import _only_sums, _sums
 from ._pending import Counts, Pending, Source
+from ._queue import Piece, Place, Queue
 from ._scoring import (
     SYSTEM,
     Answered,
@@ -54,7 +56,6 @@ T = TypeVar("T")
 OnUnavailable = Literal["raise", "skip", "last"]
 OnFull = Literal["block", "raise", "drop"]
 Text = tuple[str, str]  # an item and a reply to it
-Place = tuple[Pending, int]
 logger = logging.getLogger(__name__)
 
 _IDLE_S = 10.0  # that a thread waits for work until it ends; it is begun again when there is some
@@ -132,12 +133,12 @@ class Scorer:
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)
         self._changed = threading.Condition(self._lock)
-        self._queue: deque[_Piece] = deque()
+        self._queue = Queue(self._batch, self.max_wait_s)
         self._uncollected: dict[int, Pending] = {}
         self._unfinished: dict[int, Pending] = {}
         self._forgotten = 0  # replies among the uncollected that are finished
         self._threads: set[threading.Thread] = set()
-        self._idle = self._submits = 0
+        self._idle = self._gathering = self._submits = 0
         self._tally = dict.fromkeys(Counts.__dataclass_fields__, 0)
         if self._told is not None:
             self._told.detach()  # the parent says what it has counted
@@ -188,6 +189,8 @@ class Scorer:
                 self._settle(nothing, "no-reply")
             if has_room:
                 self._enqueue(pending)
+                if not listed:
+                    self._hurry()
             elif on_full == "drop":
                 self._settle((((pending, place), None) for place in range(len(ids))), "dropped")
             else:
@@ -202,6 +205,7 @@ class Scorer:
                     f"{self._waiting:,} replies wait, and {len(pending):,} more than {self._queue_size:,} do not fit",
                     remedy='queue=… for more, or on_full="block" or "drop"',
                 )
+            self._hurry()
             if on_full == "drop" or not self._wait_a_little(pending._deadline):
                 return False
             self._require_open()
@@ -209,8 +213,7 @@ class Scorer:
 
     def _enqueue(self, pending: Pending) -> None:
         if pending._missing:
-            size = len(pending)
-            self._queue.extend(_Piece(pending, at, min(at + self._batch, size)) for at in range(0, size, self._batch))
+            self._queue.add(pending)
             self._call_thread()
         elif not len(pending):
             self._finish(pending)
@@ -247,6 +250,7 @@ class Scorer:
             return
         ends = None if timeout_s is None else time.monotonic() + timeout_s
         with self._lock:
+            self._hurry()
             while not self._finished(pending):
                 limits = [one for one in (ends, pending._deadline) if one is not None]
                 if not self._wait_a_little(min(limits, default=None)) and ends is not None and time.monotonic() >= ends:
@@ -296,6 +300,7 @@ class Scorer:
         with self._lock:
             if pending._missing:
                 pending._then.append(tell)
+                self._hurry()
                 return
         tell()
 
@@ -363,7 +368,9 @@ class Scorer:
 
     def _call_thread(self) -> None:
         """See to it that somebody takes what is in the queue; the lock is held."""
-        if self._idle:
+        if self._gathering and self._queue.due_in():
+            return
+        if self._idle or self._gathering:
             self._work.notify()
             return
         if len(self._threads) >= self._at_once:
@@ -377,7 +384,12 @@ class Scorer:
             if not self._threads:
                 failed = errors.RefaugError(f"no thread could be started to score them: {error}")
                 while self._queue:
-                    self._fail(self._queue.popleft().places(), failed)
+                    self._fail(self._queue.next().places(), failed)
+
+    def _hurry(self) -> None:
+        """Somebody waits for what is in the queue."""
+        if self._queue.hurry() and self._queue.under_way:
+            self._call_thread()
 
     def _run(self) -> None:
         while pieces := self._take():
@@ -388,20 +400,21 @@ class Scorer:
                 with self._lock:
                     for piece in pieces:
                         self._fail(piece.places(), failed)
+            finally:
+                with self._lock:
+                    self._queue.under_way -= 1
 
-    def _take(self) -> list[_Piece]:
+    def _take(self) -> list[Piece]:
         """What goes into the next request: what waits, up to a batch; nothing when the thread is to end."""
         me = threading.current_thread()
         with self._lock:
             while True:
-                taken: list[_Piece] = []
-                size = 0
-                while self._queue and (not taken or size + self._queue[0].size <= self._batch):
-                    piece = self._queue.popleft()
-                    if not self._finished(piece.pending):
-                        taken.append(piece)
-                        size += piece.size
-                if taken:
+                while self._queue and (gather_s := self._queue.due_in()):
+                    self._gathering += 1
+                    self._work.wait(gather_s)
+                    self._gathering -= 1
+                if taken := self._group():
+                    self._queue.under_way += 1
                     if self._queue:
                         self._call_thread()
                     return taken
@@ -412,9 +425,20 @@ class Scorer:
                     self._threads.discard(me)
                     return []
 
+    def _group(self) -> list[Piece]:
+        """What waits, up to a batch, without that whose time is over."""
+        taken: list[Piece] = []
+        size = 0
+        while self._queue.fits(size):
+            piece = self._queue.next()
+            if not self._finished(piece.pending):
+                taken.append(piece)
+                size += piece.size
+        return taken
+
     # ── asking ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _score(self, pieces: Sequence[_Piece]) -> None:
+    def _score(self, pieces: Sequence[Piece]) -> None:
         """Find out the scores of a group, and give them to those that wait."""
         wanted: dict[Text, list[Place]] = {}
         with self._lock:
@@ -756,6 +780,7 @@ class Scorer:
                 if self._closed:
                     return
                 self._closed = True
+                self._hurry()
                 while self._unfinished and self._wait_a_little(ends):
                     pass
         finally:  # Ctrl-C ends the waiting, and everything else still has to end
@@ -799,21 +824,6 @@ class Scorer:
 
 
 # ── values ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class _Piece(NamedTuple):
-    """Some replies of a submit, at most a batch."""
-
-    pending: Pending
-    first: int
-    end: int
-
-    @property
-    def size(self) -> int:
-        return self.end - self.first
-
-    def places(self) -> list[Place]:
-        return [(self.pending, place) for place in range(self.first, self.end)]
 
 
 def _sums_of(answer: Answer, count: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
