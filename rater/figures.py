@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 from scipy.special import expit, logit
 
 Probabilities = NDArray[np.float64]
@@ -49,6 +48,8 @@ def with_temperature(likely: Probabilities, temperature: float) -> Probabilities
 
 def fitted_temperature(likely: Probabilities, positive: Labels) -> float:
     """The temperature at which what was true was the most likely."""
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415  half a second to import, which a server does without
+
     odds = np.clip(logit(likely), -_WIDEST, _WIDEST)
     truth = np.where(positive, odds, -odds)
 
