@@ -113,14 +113,17 @@ def test_what_is_no_list_of_texts_is_refused(client: Client, sets: dict[str, str
         reward(replies, items=items)
 
 
+def own_threads() -> list[str]:
+    return [one.name for one in threading.enumerate() if one.name.startswith("refaug-")]
+
+
 # ── purposes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_set_for_testing_is_refused(client: Client, sets: dict[str, str]) -> None:
-    before = threading.active_count()
     with pytest.raises(WrongPurpose, match=sets["test"]):
         client.reward(reference_set=sets["test"])
-    assert threading.active_count() == before
+    assert own_threads() == []
 
 
 def test_an_override_goes_into_the_signature_and_the_repr(client: Client, sets: dict[str, str]) -> None:
@@ -203,7 +206,7 @@ def test_there_is_no_reward_without_a_server_and_none_is_left_behind() -> None:
     with scripted([problem(503, retry_after=0)]) as server, Client(server.url, retry=0) as client:
         with pytest.raises(Unavailable):
             client.reward(reference_set="s1", on_unavailable="mask")
-        assert [one.name for one in threading.enumerate() if one.name.startswith("refaug-")] == []
+        assert own_threads() == []
 
 
 def test_rewards_can_be_asked_for_from_several_threads() -> None:
