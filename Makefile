@@ -92,7 +92,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python bench/bench_rater.py
 
 faults: $(VENV)/.installed
-	$(BIN)/python -m pytest -m faults
+	$(BIN)/python -m pytest -m faults -n 2 --dist load
 
 lock:
 	$(PYTHON) -m venv build/lock

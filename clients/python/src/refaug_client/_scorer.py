@@ -89,7 +89,7 @@ class Scorer:
         cache: Union[str, os.PathLike[str], None] = "memory",
         on_unavailable: OnUnavailable = "raise",
         max_wait_s: Optional[float] = None,
-        batch: int = 256,
+        batch: int = 512,
         queue: int = 10_000,
         on_full: OnFull = "block",
         at_once: int = 2,
@@ -356,7 +356,7 @@ class Scorer:
             self._settle([(place, score) for place in places], "last" if item in last else "skipped")
 
     def _expire(self, pending: Pending) -> None:
-        wanted = _wanted(pending, range(len(pending)))
+        wanted = _wanted([(pending, range(len(pending)))])
         self._unanswered(wanted, errors.TimedOut(f"no score within max_wait_s={self.max_wait_s:g} s"))
 
     def _abandon(self, some: Iterable[Pending], error: errors.RefaugError) -> None:
@@ -440,11 +440,8 @@ class Scorer:
 
     def _score(self, pieces: Sequence[Piece]) -> None:
         """Find out the scores of a group, and give them to those that wait."""
-        wanted: dict[Text, list[Place]] = {}
         with self._lock:
-            for piece in pieces:
-                for text, places in _wanted(piece.pending, range(piece.first, piece.end)).items():
-                    wanted.setdefault(text, []).extend(places)
+            wanted = _wanted((piece.pending, range(piece.first, piece.end)) for piece in pieces)
         wanted = self._without_halves(wanted)
         deadline = _latest(piece.pending._deadline for piece in pieces)
         for _ in range(_AGAIN):
@@ -867,14 +864,15 @@ def _taken_apart(
     return (list(whose.values()), {}) if len(whose) > 1 else ([], asked)
 
 
-def _wanted(pending: Pending, places: Iterable[int]) -> dict[Text, list[Place]]:
-    """Replies of a submit without an outcome, each text once; the lock is held."""
+def _wanted(some: Iterable[tuple[Pending, Iterable[int]]]) -> dict[Text, list[Place]]:
+    """Replies of submits without an outcome, each text once; the lock is held."""
     wanted: dict[Text, list[Place]] = {}
-    items, replies = pending._items, pending._replies
-    if pending._missing:
-        for place in places:
-            if pending._sources[place] is None:
-                wanted.setdefault((items[place], replies[place] or ""), []).append((pending, place))
+    for pending, places in some:
+        if pending._missing:
+            items, replies, sources = pending._items, pending._replies, pending._sources
+            for place in places:
+                if sources[place] is None:
+                    wanted.setdefault((items[place], replies[place] or ""), []).append((pending, place))
     return wanted
 
 
