@@ -309,6 +309,22 @@ def test_while_a_request_is_on_its_way_replies_gather_until_somebody_waits(way: 
         assert replies_of(server) == [["first"], ["later 0", "later 1", "later 2", *["now"][: way == "call"]]]
 
 
+def test_who_waits_for_room_has_what_gathers_sent() -> None:
+    gate = Gate()
+    with scripted(gate) as server, Client(server.url) as client, client.scorer(reference_set=SET, queue=2) as scorer:
+        scorer._queue.gather_s = 3600
+        scorer.submit(["first"], items=["d1"])
+        server.until(1)
+        scorer.submit(["second"], items=["d1"])
+        waiting = threading.Thread(target=scorer.submit, args=(["third"], ["d1"]))
+        waiting.start()
+        server.until(2)  # beside the first, which is still held
+        gate.open.set()
+        waiting.join()
+        scorer.drain(30)
+        assert replies_of(server) == [["first"], ["second"], ["third"]]
+
+
 def test_a_full_batch_goes_beside_the_request_that_is_on_its_way_and_the_rest_gathers_again() -> None:
     gate = Gate()
     with scripted(gate) as server, Client(server.url) as client:

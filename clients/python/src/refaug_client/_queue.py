@@ -81,3 +81,4 @@ class Queue:
         """Nothing waits any more."""
         self._pieces.clear()
         self._size = 0
+        self._is_awaited = False

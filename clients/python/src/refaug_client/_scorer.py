@@ -189,8 +189,6 @@ class Scorer:
                 self._settle(nothing, "no-reply")
             if has_room:
                 self._enqueue(pending)
-                if not listed:
-                    self._hurry()
             elif on_full == "drop":
                 self._settle((((pending, place), None) for place in range(len(ids))), "dropped")
             else:
