@@ -240,7 +240,7 @@ def test_reprs_say_what_one_wants_to_know_and_stay_short() -> None:
     assert "1,000 in all" in repr(many)
     long = models.Reference(text="x" * 10_000, source="gold")
     assert len(repr(long)) < 120
-    job = models.Job(id="j1", kind="gc", state="failed", error={"detail": "no room"})
+    job = models.Job(id="j1", kind="gc", state="failed", error={"message": "no room"})
     assert repr(job) == "Job(j1, gc, failed, error='no room')"
     a_set = models.ReferenceSet("abc", "test", 1200, 5000, withdrawn=models.Withdrawal("wrong"))
     assert repr(a_set) == "ReferenceSet(abc, test, 1,200 items, 5,000 references, withdrawn: 'wrong')"

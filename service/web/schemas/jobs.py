@@ -31,7 +31,7 @@ class JobOut(BaseModel):
     tries: int = Field(description="how often it was begun")
     progress: dict[str, Any] | None = Field(description="where it is")
     result: dict[str, Any] | None = Field(description="what came of it")
-    error: dict[str, Any] | None = Field(description="why it failed, in the shape of the errors of requests")
+    error: dict[str, Any] | None = Field(description="why it failed: code, message, remedy, exit_code")
     requested_by: str | None = Field(description="name of the key that asked for it")
     schedule: str | None = Field(description="name of the schedule that asked for it")
     cancel_requested: bool = Field(description="whether it has been told to stop")

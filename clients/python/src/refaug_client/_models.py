@@ -958,7 +958,7 @@ class Job(Model):
         if self.progress and not self.is_ended:
             said.append(f"progress={short(self.progress)}")
         if self.error:
-            said.append(f"error={short(self.error.get('detail', self.error))}")
+            said.append(f"error={short(self.error.get('message', self.error))}")
         if self.result:
             said.append(f"result={short(self.result)}")
         return f"Job({', '.join(said)})"

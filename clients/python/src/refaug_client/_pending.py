@@ -104,7 +104,7 @@ class Counts:
             ("waiting", "waiting"),
             ("corpora_skipped", "corpus scores skipped"),
             ("corpora_last", "corpus scores repeated"),
-            ("signature_changes", "changes of signature"),
+            ("signature_changes", "times by another signature than before"),
         )
         said += [f"{count:,} {name}" for key, name in names if (count := getattr(self, key))]
         again = f", {self.retries:,} of them again" if self.retries else ""
