@@ -274,9 +274,9 @@ def test_frames_of_pandas_have_a_row_for_each_reply() -> None:
 
 
 def test_frames_of_polars_have_the_same_rows() -> None:
-    polars = pytest.importorskip("polars")
+    pl = pytest.importorskip("polars")
     found = scores().to_frame("polars")
-    assert isinstance(found, polars.DataFrame)
+    assert isinstance(found, pl.DataFrame)
     assert found["score"].to_list() == [0.25, None]
     assert found.columns == ["metric", "system", "place", "score", "item", "problem"]
     mixed = frame([{"a": 1}, {"a": 0.5}, {"a": None, "b": "x"}], "polars")
