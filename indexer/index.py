@@ -31,7 +31,8 @@ from indexer.sentence_vectors import WordWeights
 from indexer.tokenizers import kept_tokenizer
 from indexer.vocabulary import Vocabulary
 
-_LEAST_AT_ONCE: Final = 8  # test pairs that are worth a thread of their own
+_LEAST_AT_ONCE: Final = 32  # test pairs that are worth a thread of their own
+_WORTH_PARTING: Final = 128  # test pairs; of fewer, threads cost twice the work and save no time
 _MOST_AT_ONCE: Final = 250  # so that one part's texts are read while another is looked for
 
 
@@ -151,7 +152,7 @@ class ReferenceIndex:
     def search(self, pairs: Sequence[TestPair], settings: SearchSettings | None = None) -> list[Retrieved]:
         """The references of each test pair, in the order given; equal test pairs get equal references, in any batch."""
         settings = settings or SearchSettings()
-        if self.threads == 1 or len(pairs) < 2 * _LEAST_AT_ONCE or self.sources.encoder is not None:
+        if self.threads == 1 or len(pairs) < _WORTH_PARTING or self.sources.encoder is not None:
             return self._found(pairs, settings, self.threads)  # an encoder has threads of its own
         borders = _borders(len(pairs), self.threads)
         with ThreadPoolExecutor(self.threads) as pool:

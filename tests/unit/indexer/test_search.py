@@ -249,7 +249,8 @@ def test_more_than_a_thousand_test_pairs_get_what_each_gets_alone(world, tests, 
 def test_two_threads_find_what_one_finds(world, tests, expected):
     with ReferenceIndex.open(world.places, "chat", threads=2) as index:
         for how, alone in zip(settings_to_try(), expected, strict=True):
-            assert index.search(tests, how) == alone
+            assert index.search(tests, how) == alone, "in parts, each by a thread"
+            assert index.search(tests[:100], how) == alone[:100], "all at once, by threads of FAISS"
 
 
 @pytest.mark.parametrize(
