@@ -13,6 +13,7 @@ import re
 import sys
 import traceback
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -26,6 +27,9 @@ _LONGEST: Final = 2_000  # characters of one value: a log is no place for whole 
 _FRAMES: Final = 8
 _LARGEST: Final = 2**63 - 1  # of whole numbers in JSON as others read it
 _STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "color_message"}
+# What none of the patterns below can be found in, nor a folder: the numbers of requests, words, versions.
+_HARMLESS: Final = re.compile(r"[A-Za-z0-9.-]{0,64}")
+_SHORT: Final = 64  # characters; the same words and routes stand in line after line
 _SECRETS: Final = (
     # our keys, as `refaug keys create` makes them, wherever they stand
     (re.compile(r"refaug_[A-Za-z0-9-]{2,}_[A-Za-z0-9_-]{4,}"), f"refaug_{HIDDEN}"),
@@ -61,6 +65,7 @@ class JsonLines(logging.Formatter):
     def __init__(self, home: Path) -> None:
         super().__init__()
         self._places = _places(home)
+        self._short = lru_cache(maxsize=1_024)(self._cleaned)
 
     def format(self, record: logging.LogRecord) -> str:
         """Time, level, event and what belongs to it; always one line, whatever is in it."""
@@ -101,6 +106,11 @@ class JsonLines(logging.Formatter):
         return self._clean_text(str(value))
 
     def _clean_text(self, text: str) -> str:
+        if _HARMLESS.fullmatch(text):
+            return text
+        return self._short(text) if len(text) <= _SHORT else self._cleaned(text)
+
+    def _cleaned(self, text: str) -> str:
         text = without_secrets(text)
         for place, name in self._places:
             text = text.replace(place, name)

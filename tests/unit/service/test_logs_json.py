@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from core.errors import Corrupt
 from service.keys import Token
@@ -93,6 +95,17 @@ def test_a_key_of_ours_is_hidden_wherever_it_stands(stream: io.StringIO) -> None
         logging.getLogger("a").info("came with %s", token, extra={"path": f"/v1?key={token}&x=1", token: {token}})
     assert [token for token in tokens if token in stream.getvalue() or token[20:] in stream.getvalue()] == []
     assert lines(stream)[0]["path"] == "/v1?key=refaug_…&x=1"
+
+
+@given(st.one_of(st.text(), st.from_regex(r"(Bearer|x-api-key: |refaug_ab_|a://b:)?[A-Za-z0-9._@/-]*", fullmatch=True)))
+def test_a_quick_look_lets_nothing_through_that_a_close_one_would_hide(text: str) -> None:
+    formatter = JsonLines(Path("/srv/refaug"))
+    shown = without_secrets(text).replace(str(Path.home()), "~").replace("/srv/refaug", "HOME")
+    for _ in range(2):  # made, and remembered
+        line = json.loads(formatter.format(logging.makeLogRecord({"msg": "%s", "args": (text,), "value": text})))
+        assert line["value"] == line["event"]
+        if len(text) <= 64:
+            assert line["value"] == shown.encode(errors="replace").decode()
 
 
 def test_where_we_live_is_not_shown(stream: io.StringIO, tmp_path: Path) -> None:
