@@ -109,17 +109,27 @@ class ClientGone(RefaugError):
 
 async def while_connected(request: Request, work: Awaitable[T]) -> T:
     """What the work gives; it is dropped as soon as the client hangs up. The body has been read before."""
-    task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_gone(request))
+    worker = asyncio.current_task()
+    assert worker is not None, "routes run in tasks"
+    gone, has_gone = asyncio.ensure_future(_gone(request)), False
+
+    def drop(listening: asyncio.Future[None]) -> None:
+        nonlocal has_gone
+        if not listening.cancelled():
+            listening.exception()  # heard: whatever ends the connection, nobody is there any more
+            has_gone = True
+            worker.cancel()
+
+    gone.add_done_callback(drop)
     try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ClientGone
-        return task.result()
+        return await work
+    except asyncio.CancelledError:
+        if has_gone and worker.uncancel() == 0:  # or else somebody else wants an end as well
+            raise ClientGone from None
+        raise
     finally:
-        for one in (task, gone):
-            one.cancel()
-        await asyncio.gather(task, gone, return_exceptions=True)
+        gone.remove_done_callback(drop)
+        gone.cancel()
 
 
 async def _gone(request: Request) -> None:
