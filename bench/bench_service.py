@@ -348,29 +348,36 @@ def single(given: Given, home: Path) -> dict[str, Any]:
 
     `first`: every item is a new one, in every run. `plain`: the same, and the naive service has the network read every
     text of every triplet. `again`: the same 500 items over and over, each time with another reply, as when the replies
-    of one system after another are scored.
+    of one system after another are scored. All of it with one web process, as by default, and with two.
     """
     found: dict[str, Any] = {"connections": 32, "seconds_a_run": given.seconds}
     with (
-        server(home) as (_, port),
         naive("references", str(home), NAME, NAME) as same,
         naive("plain", str(home), NAME, NAME) as plain,
     ):
-        for name, other in (("first", same), ("plain", plain), ("again", same)):
-            runs = []
-            for number in range(RUNS + 1):
-                bodies = _single_bodies(given.data, name, number)
-                plan = {"connections": 32, "seconds": given.seconds}
-                if number % 2:
-                    ours, theirs = load(port, "/v1/scores", bodies, **plan), load(other, "/scores", bodies, **plan)
-                else:
-                    theirs, ours = load(other, "/scores", bodies, **plan), load(port, "/v1/scores", bodies, **plan)
-                if number:
-                    runs.append(_beside(ours, theirs))
-            found[name] = {**_medians(runs), "runs": runs}
-            if name == "first":
-                found["mean_batch"] = _batch_sizes(port)
+        for workers in (1, 2):
+            with server(home, "--workers", str(workers)) as (_, port):
+                for name, other in (("first", same), ("plain", plain), ("again", same)):
+                    runs = _single_runs(given, name, port, other)
+                    key = name if workers == 1 else f"{name}_with_two_processes"
+                    found[key] = {**_medians(runs), "runs": runs}
+                    if key == "first":
+                        found["mean_batch"] = _batch_sizes(port)
     return found
+
+
+def _single_runs(given: Given, name: str, port: int, other: int) -> list[dict[str, Any]]:
+    """Both services in turn; a first run of each is not counted."""
+    runs, plan = [], {"connections": 32, "seconds": given.seconds}
+    for number in range(RUNS + 1):
+        bodies = _single_bodies(given.data, name, number)
+        if number % 2:
+            ours, theirs = load(port, "/v1/scores", bodies, **plan), load(other, "/scores", bodies, **plan)
+        else:
+            theirs, ours = load(other, "/scores", bodies, **plan), load(port, "/v1/scores", bodies, **plan)
+        if number:
+            runs.append(_beside(ours, theirs))
+    return runs
 
 
 _NEW_A_RUN = 6_000  # more than are asked for in a run
