@@ -111,14 +111,16 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
     """What the work gives; it is dropped as soon as the client hangs up. The body has been read before."""
     worker = asyncio.current_task()
     assert worker is not None, "routes run in tasks"
-    gone, has_gone = asyncio.ensure_future(_gone(request)), False
+    gone = asyncio.ensure_future(_gone(request))
+    has_gone = is_over = False
 
     def drop(listening: asyncio.Future[None]) -> None:
         nonlocal has_gone
-        if not listening.cancelled():
-            listening.exception()  # heard: whatever ends the connection, nobody is there any more
-            has_gone = True
-            worker.cancel()
+        if is_over or listening.cancelled():  # called by the loop, which may be later than the end of the work
+            return
+        listening.exception()  # heard: whatever ends the connection, nobody is there any more
+        has_gone = True
+        worker.cancel()
 
     gone.add_done_callback(drop)
     try:
@@ -128,7 +130,7 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
             raise ClientGone from None
         raise
     finally:
-        gone.remove_done_callback(drop)
+        is_over = True
         gone.cancel()
 
 

@@ -87,6 +87,28 @@ def test_an_end_from_elsewhere_is_no_client_that_has_gone() -> None:
     played(scene)
 
 
+def test_an_answer_that_is_there_when_the_client_hangs_up_stays_one() -> None:
+    """Both in one turn of the loop: nothing is to hit the task afterwards."""
+
+    async def scene(hung_up: asyncio.Event) -> None:
+        answer = asyncio.get_running_loop().create_future()
+
+        async def play() -> str:
+            found: str = await while_connected(request_of(hung_up), answer)
+            for _ in range(5):
+                await asyncio.sleep(0)  # what is sent now
+            return found
+
+        task = asyncio.ensure_future(play())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        hung_up.set()  # the listener ends in the next turn, and the loop calls back in the one after it
+        answer.set_result("here")
+        assert await task == "here"
+
+    played(scene)
+
+
 def test_both_at_once_are_an_end_from_elsewhere() -> None:
     async def scene(hung_up: asyncio.Event) -> None:
         begun = asyncio.Event()
