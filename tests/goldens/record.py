@@ -1,0 +1,445 @@
+"""What the commands and the service answered before the rooms were built: recorded once, compared ever since.
+
+    python tests/goldens/record.py          compare this code with what was recorded, and list what differs
+    python tests/goldens/record.py --write  record anew: only where an answer changes on purpose
+
+home.tar.zst holds a home that version 0.1.0 made: a log of 260 demo dialogues, word vectors, an index of three
+versions, a rater and a ruber with networks of a few kilobytes, a frozen set, and a database with a key, a schedule and
+a job. It is never made anew: that later code opens it is half of what is tested. The other half are the answers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import zstandard
+
+FOLDER = Path(__file__).parent
+TOLERANCE = 1e-6  # libraries add up in another order on another machine
+SET = "f5a069ecd990005c"
+_MOST_SHOWN = 40
+_STAMPS = (
+    (re.compile(r"refaug:\d+\.\d+\.\d+"), "refaug:VERSION"),
+    (re.compile(r"\|full:[0-9a-f]{12}"), "|full:HASH"),  # of a signature that holds the version, and is compared itself
+    (re.compile(r"refaug \d+\.\d+\.\d+"), "refaug VERSION"),
+)
+
+
+# ── the only imports of what is recorded ──────────────────────────────────────────────────────────────────────────
+
+
+def run_command(arguments: list[str]) -> int:
+    """Run `refaug` in this process."""
+    from refaug.cli.main import main  # noqa: PLC0415
+
+    return main(arguments)
+
+
+def command_tree() -> Any:
+    """The command as an object of typer's."""
+    from typer.main import get_command  # noqa: PLC0415
+
+    from refaug.cli.main import app  # noqa: PLC0415
+
+    return get_command(app)
+
+
+def web_app(home: Path) -> Any:
+    """The service over a home, as FastAPI has it."""
+    from refaug.core.home import Settings  # noqa: PLC0415
+    from refaug.service.server_settings import ServeSettings  # noqa: PLC0415
+    from refaug.service.web.app import create_app  # noqa: PLC0415
+
+    return create_app(Settings(home=home), ServeSettings(allowed_hosts="testserver"))
+
+
+# ── the commands ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def unpacked() -> Iterator[Path]:
+    """A folder with the home and its test file, which is the working directory meanwhile."""
+    with tempfile.TemporaryDirectory(prefix="refaug-goldens-") as folder:
+        archive = zstandard.ZstdDecompressor().decompress(
+            (FOLDER / "home.tar.zst").read_bytes(), max_output_size=1 << 24
+        )
+        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+            files.extractall(folder, filter="data")
+        environment = {name: text for name, text in os.environ.items() if not name.startswith("REFAUG_")}
+        environment |= {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
+        with chdir(folder), patch.dict(os.environ, environment, clear=True):
+            yield Path(folder)
+
+
+def said(folder: Path, *arguments: str, run: Callable[[list[str]], int] = run_command) -> dict[str, Any]:
+    """How a command ends and what it prints, without what belongs to this run."""
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
+    with redirect_stdout(out), redirect_stderr(err), _as_the_script():
+        code = run(list(arguments))
+    texts = {}
+    for name, stream in (("out", out), ("err", err)):
+        stream.flush()
+        texts[name] = _timeless(stream.buffer.getvalue().decode(), folder)  # type: ignore[attr-defined]
+    return {"code": code, **texts}
+
+
+@contextmanager
+def _as_the_script() -> Iterator[None]:
+    """The help names the program as it was started: here always `refaug`, not pytest."""
+    with patch.object(sys, "argv", ["refaug"]), patch.object(sys.modules["__main__"], "__package__", None):
+        yield
+
+
+def _timeless(text: str, folder: Path) -> str:
+    for place in (str(folder.resolve()), str(folder)):
+        text = text.replace(place, "FOLDER")
+    for stamp, name in _STAMPS:
+        text = stamp.sub(name, text)
+    return text
+
+
+def help_pages(folder: Path) -> dict[str, Any]:
+    """The help of every command; how a few of each depth end when they are misspelt."""
+    tree, answers = command_tree(), {}
+
+    def run(arguments: list[str]) -> int:  # making the tree anew for each would take most of the time
+        return tree.main(arguments, prog_name="refaug", standalone_mode=False) or 0
+
+    for path in _commands(tree, ()):
+        answers[" ".join(("refaug", *path, "--help"))] = said(folder, *path, "--help", run=run)
+    for path in ((), ("score",), ("index",), ("index", "search")):
+        answers[" ".join(("refaug", *path, "--no-such-option"))] = said(folder, *path, "--no-such-option")
+    answers["refaug -h"] = said(folder, "-h")
+    answers["refaug --version"] = said(folder, "--version")
+    return answers
+
+
+def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    yield path
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _commands(inner, (*path, name))
+
+
+FAILURES = (
+    (),
+    ("index",),
+    ("no-such-command",),
+    ("log", "list", "--home", "home"),
+    ("score", "--json"),
+    ("score", "no-such-file.jsonl", "--json"),
+    ("score", "broken.jsonl", "--json"),
+    ("score", "items.jsonl", "--metric", "no-such-metric", "--json"),
+    ("score", "items.jsonl", "--metric", "bleu:n=9", "--json"),
+    ("score", "items.jsonl", "--index", "none", "--rater", "demo", "--json"),
+    ("score", "items.jsonl", "--rater", "demo", "--json"),
+    ("score", "items.jsonl", "--metric", "rater", "--json"),
+    ("score", "items.jsonl", "--draws", "many"),
+    ("refs", "items.jsonl", "--index", "demo@2020-01-01.1"),
+    ("ingest", "no-such-file.jsonl", "--log", "new", "--json"),
+    ("ingest", "broken.jsonl", "--log", "new", "--json"),
+    ("ingest", "items.jsonl", "--log", "No Name", "--json"),
+    ("log", "show", "none", "--json"),
+    ("vectors", "show", "none", "--json"),
+    ("vectors", "train", "none", "--json"),
+    ("index", "show", "none", "--json"),
+    ("index", "search", "none", "hello", "--json"),
+    ("index", "build", "none", "--json"),
+    ("index", "check", "demo", "--least", "1.5", "--json"),
+    ("index", "publish", "demo", "2020-01-01.1", "--json"),
+    ("rater", "show", "none", "--json"),
+    ("rater", "train", "demo", "--preset", "small", "--json"),
+    ("ruber", "show", "none", "--json"),
+    ("sets", "show", "0000", "--json"),
+    ("sets", "show", "000000", "--json"),
+    ("sets", "freeze", "items.jsonl", "--purpose", "fun", "--json"),
+    ("jobs", "show", "none", "--json"),
+    ("jobs", "start", "no-such-kind", "--json"),
+    ("schedules", "show", "none", "--json"),
+    ("schedules", "put", "bad", "--cron", "61 * * * *", "--order", "order.json", "--json"),
+    ("keys", "revoke", "none", "--json"),
+    ("metrics", "describe", "none", "--json"),
+    ("metrics", "baseline", "bleu", "--json"),
+    ("import", "broken.jsonl", "--json"),
+    ("export", "index", "none", "none.tar.zst", "--json"),
+    ("meta", "broken.jsonl", "--json"),
+    ("diagnose", "--json"),
+)
+
+
+def failures(folder: Path) -> dict[str, Any]:
+    """How commands fail."""
+    (folder / "broken.jsonl").write_text('{"id": "a", "utterance":\n')
+    (folder / "order.json").write_text('{"kind": "gc", "artefact": "index", "name": "demo"}')
+    answers = {"refaug --home items.jsonl log list": said(folder, "--home", "items.jsonl", "log", "list")}
+    for arguments in FAILURES:
+        answers[" ".join(("refaug", *arguments))] = said(folder, "--quiet", "--home", "home", *arguments)
+    return answers
+
+
+AUGMENTED = ("items.jsonl", "--index", "demo", "--rater", "demo", "--threads", "1")
+WEIGHTED = ("--metric", "upsilon-bleu", "--metric", "upsilon-chrf", "--metric", "rater", "--metric", "bleu")
+VECTORS = "vectors=vectors.txt"
+QUESTION = "Where can I buy a ticket for the bus?"
+ANSWERS = (
+    ("metrics", "list", "--json"),
+    ("metrics", "describe", "upsilon-bleu", "--json"),
+    ("tokenizer", "list", "--json"),
+    ("tokenizer", "run", "word", "It's half past two, isn't it?", "--json"),
+    ("log", "list", "--json"),
+    ("log", "show", "demo", "--json"),
+    ("log", "stats", "demo", "--json"),
+    ("log", "sample", "demo", "--count", "5", "--json"),
+    ("log", "shared", "demo", "--count", "3"),
+    ("log", "verify", "demo", "--json"),
+    ("vectors", "list", "--json"),
+    ("vectors", "show", "demo", "--json"),
+    ("vectors", "write", "demo", "vectors.txt"),
+    ("index", "list", "--json"),
+    ("index", "show", "demo", "--json"),
+    ("index", "check", "demo", "--queries", "100", "--threads", "1", "--json"),
+    *(
+        ("index", "search", where, QUESTION, *more, "-k", "5", "--threads", "1", "--json")
+        for where, more in (
+            ("demo", ()),
+            ("demo@2026-11-23.1", ()),
+            ("demo", ("--mode", "bm25-utterance")),
+            ("demo", ("--mode", "bm25-dialog", "--gold", "At the machine beside the stop.")),
+            ("demo", ("--mode", "embedding-dialog", "--gold", "At the machine beside the stop.")),
+        )
+    ),
+    ("rater", "list", "--json"),
+    ("rater", "show", "demo", "--json"),
+    ("rater", "rate", "demo", "how are you", "fine", "so so", "the bus is late", "--to", "and you", "--json"),
+    ("ruber", "list", "--json"),
+    ("ruber", "show", "demo", "--json"),
+    ("ruber", "score", "demo", "how are you", "fine", "the bus is late", "--json"),
+    ("sets", "list", "--json"),
+    ("sets", "show", SET, "--json"),
+    ("sets", "verify", SET, "--json"),
+    ("sets", "score", SET, "items.jsonl", "--metric", "upsilon-bleu", "--metric", "chrf", "--draws", "100", "--json"),
+    ("sets", "derive", SET, "-k", "3", "--parrot", "off", "--json"),
+    ("sets", "freeze", *AUGMENTED, "--mode", "bm25-utterance", "-k", "4", "--purpose", "validation", "--json"),
+    ("refs", *AUGMENTED),
+    ("refs", *AUGMENTED, "--gold", "rated", "--combine", "mean", "--calibrated", "--mode", "embedding-dialog"),
+    ("score", *AUGMENTED, *WEIGHTED, "--baseline", "generic", "--draws", "100", "--json"),
+    ("score", *AUGMENTED, "--metric", "upsilon-rouge-l", "--draws", "0", "--json"),
+    ("score", "--replies", "replies.txt", "--references", "first.txt", "--references", "second.txt", "--weights",
+     "ones.txt", "--weights", "weights.txt", "--metric", "delta-bleu", "--metric", "multi-bleu", "--json"),
+    ("score", "items.jsonl", "--metric", "multi-bleu:n=4,smooth=floor", "--metric", "bleu", "--explain", "--json"),
+    *(
+        ("score", "items.jsonl", *(part for name in names for part in ("--metric", name)), "--draws", "50", "--json")
+        for names in (
+            ("rouge-1", "rouge-2", "rouge-l", "ter", "cider", "chrf", "chrf++"),
+            (f"embedding-average:{VECTORS}", f"vector-extrema:{VECTORS}", f"greedy:{VECTORS}"),
+        )
+    ),
+    ("score", "items.jsonl", "--metric", f"ruber:{VECTORS}", "--ruber", "demo", "--sample", "demo", "--json"),
+    ("score", "items.jsonl", "--metric", "bleu", "--level", "reply", "--tsv"),
+    ("score", "items.jsonl", "--metric", "bleu", "--percent"),
+    ("meta", "items.jsonl", "--metric", "bleu", "--metric", "chrf", "--metric", "rater", "--rater", "demo", "--draws",
+     "200", "--json"),
+    ("diagnose", "items.jsonl", "--json"),
+    ("metrics", "baseline", "upsilon-rouge-l", "--index", "demo", "--pairs", "300", "--json"),
+    ("jobs", "list", "--json"),
+    ("schedules", "list", "--json"),
+    ("keys", "list", "--json"),
+    *(("export", kind, "demo", f"{kind}.tar.zst", "--json") for kind in ("index", "rater", "ruber", "vectors")),
+)  # fmt: skip
+LINES = {
+    "replies.txt": "the bus is late\nI like green tea\n",
+    "first.txt": "the tram is late again\nI prefer tea\n",
+    "second.txt": "it is the bus that is late\ngreen tea is what I like\n",
+    "ones.txt": "1\n1\n",
+    "weights.txt": "0.5\n-0.75\n",
+}
+MAKING = (("sets", "derive"), ("sets", "freeze"))
+
+
+def answers(folder: Path) -> dict[str, Any]:
+    """What the commands print about the home, and the files that they write."""
+    recorded: dict[str, Any] = {}
+    for name, text in LINES.items():
+        (folder / name).write_text(text)
+    for arguments in ANSWERS:
+        answer = said(folder, "--quiet", "--home", "home", *arguments)
+        answer["out"] = _parsed(answer["out"])
+        if arguments[:2] in MAKING:
+            answer["out"].pop("created")
+        recorded[" ".join(("refaug", *arguments))] = answer
+    for path in sorted(folder.glob("*.tar.zst")):
+        content = zstandard.ZstdDecompressor().decompress(path.read_bytes(), max_output_size=1 << 24)
+        recorded[path.name] = hashlib.sha256(content).hexdigest()
+    recorded["vectors.txt"] = [
+        line.split(" ")[:3] for line in (folder / "vectors.txt").read_text("utf-8").splitlines()[:20]
+    ]
+    return recorded
+
+
+def _parsed(text: str) -> Any:
+    """JSON, or a list of lines of it, as what it says."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    try:
+        return [json.loads(line) for line in text.splitlines()]
+    except ValueError:
+        return text
+
+
+# ── the service ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def openapi(folder: Path) -> Any:
+    """The document of the HTTP API with every model written out where it is used, so that no model needs its name."""
+    document = json.loads(json.dumps(web_app(folder / "home").openapi()))
+    models = document.pop("components", {}).pop("schemas", {})
+    document["info"].pop("version", None)
+    return _inlined(document, models, ())
+
+
+def _inlined(part: Any, models: dict[str, Any], within: tuple[str, ...]) -> Any:
+    if isinstance(part, list):
+        return [_inlined(inner, models, within) for inner in part]
+    if not isinstance(part, dict):
+        return part
+    if "$ref" in part:
+        name = part["$ref"].rpartition("/")[2]
+        if name in within:
+            return {"again": len(within) - within.index(name)}
+        model = {key: inner for key, inner in models[name].items() if (key, inner) != ("title", name)}
+        beside = {key: inner for key, inner in part.items() if key != "$ref"}
+        return _inlined({**model, **beside}, models, (*within, name))
+    if isinstance(part.get("mapping"), dict) and "propertyName" in part:
+        return {**part, "mapping": sorted(part["mapping"])}
+    return {key: _inlined(inner, models, within) for key, inner in part.items()}
+
+
+ITEM = {
+    "id": "one",
+    "utterance": QUESTION,
+    "references": ["At the machine beside the stop."],
+    "replies": {"a": "At the stop.", "b": "The bus is late."},
+}
+PAIR = {"utterance": "how are you", "golds": ["fine"], "candidates": [{"text": "so so"}]}
+REPLIES = {"items": ["demo-item-0001"], "replies": {"a": ["At the stop."]}, "metrics": ["upsilon-bleu"]}
+REQUESTS: tuple[tuple[str, str, Any], ...] = (
+    ("GET", "/v1/metrics", None),
+    ("GET", "/v1/indexes", None),
+    ("GET", "/v1/indexes/demo", None),
+    ("GET", "/v1/indexes/demo/versions", None),
+    ("GET", "/v1/raters", None),
+    ("GET", "/v1/raters/demo", None),
+    ("GET", "/v1/logs", None),
+    ("GET", "/v1/logs/demo", None),
+    ("GET", "/v1/reference-sets", None),
+    ("GET", f"/v1/reference-sets/{SET}", None),
+    ("GET", "/v1/schedules", None),
+    ("GET", "/v1/jobs", None),
+    ("POST", "/v1/references", {"items": [ITEM], "index": "demo", "rater": "demo"}),
+    ("POST", "/v1/scores", {"items": [ITEM], "index": "demo", "rater": "demo", "metrics": ["upsilon-bleu"]}),
+    ("POST", "/v1/scores", {"items": [ITEM], "metrics": ["bleu", "chrf"], "references": "given", "draws": 20}),
+    ("POST", "/v1/scores", {"items": [ITEM], "metrics": ["bleu"], "references": "given", "return": "stats"}),
+    ("POST", f"/v1/reference-sets/{SET}/scores", REPLIES),
+    ("POST", "/v1/scores", {"items": [ITEM], "metrics": ["none"]}),
+    ("POST", "/v1/scores", {"items": [], "metrics": ["bleu"]}),
+    ("POST", "/v1/ratings", {"rater": "demo", "pairs": [PAIR]}),
+    ("GET", "/v1/indexes/none", None),
+    ("GET", "/no-such-page", None),
+    ("GET", "/healthz", None),
+    ("GET", "/readyz", None),
+)  # fmt: skip
+
+
+def http(folder: Path) -> dict[str, Any]:
+    """What the service answers over the home."""
+    from serving import wait_until_ready  # noqa: PLC0415
+    from starlette.testclient import TestClient  # noqa: PLC0415
+
+    recorded = {}
+    with TestClient(web_app(folder / "home")) as client:
+        wait_until_ready(client)
+        for method, path, body in REQUESTS:
+            answer = client.request(method, path, json=body, headers={"X-Request-Id": "golden"})
+            name = f"{method} {path}" + (f" {json.dumps(body)}" if body is not None else "")
+            text = _timeless(answer.text, folder)
+            recorded[name] = {
+                "status": answer.status_code,
+                "type": answer.headers.get("content-type"),
+                "body": _parsed(text),
+            }
+    return recorded
+
+
+# ── the comparison ────────────────────────────────────────────────────────────────────────────────────────────────
+
+KINDS: dict[str, Callable[[Path], Any]] = {
+    "openapi": openapi,
+    "help": help_pages,
+    "failures": failures,
+    "http": http,
+    "answers": answers,  # the last: they write into the home
+}
+
+
+def read(kind: str) -> Any:
+    """What was recorded."""
+    return json.loads(zstandard.ZstdDecompressor().decompress((FOLDER / f"{kind}.json.zst").read_bytes()))
+
+
+def write(kind: str, recorded: Any) -> None:
+    """Record it from now on."""
+    text = json.dumps(recorded, ensure_ascii=False, indent=1)
+    (FOLDER / f"{kind}.json.zst").write_bytes(zstandard.ZstdCompressor(level=19).compress(text.encode()))
+
+
+def differences(expected: Any, found: Any, at: str = "") -> Iterator[str]:
+    """Where two recordings differ: numbers by more than the tolerance, everything else at all."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for key in [*expected, *(key for key in found if key not in expected)]:
+            if key not in found or key not in expected:
+                yield f"{at}/{key}: {'gone' if key in expected else 'new'}"
+            else:
+                yield from differences(expected[key], found[key], f"{at}/{key}")
+        if expected.keys() == found.keys() and list(expected) != list(found):
+            yield f"{at}: {list(expected)} come in another order: {list(found)}"
+    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        for number, (before, now) in enumerate(zip(expected, found, strict=True)):
+            yield from differences(before, now, f"{at}/{number}")
+    elif isinstance(expected, float) and isinstance(found, float | int):
+        if not abs(expected - found) <= TOLERANCE * max(1.0, abs(expected)):
+            yield f"{at}: {expected} was recorded, {found} was found"
+    elif expected != found or isinstance(expected, bool) is not isinstance(found, bool):
+        yield f"{at}: {str(expected)[:300]!r} was recorded, {str(found)[:300]!r} was found"
+
+
+def main(arguments: list[str]) -> int:
+    """Compare, or record."""
+    sys.path.insert(0, str(FOLDER.parent))
+    total = 0
+    with unpacked() as folder:
+        for kind, record in KINDS.items():
+            found = json.loads(json.dumps(record(folder)))
+            if arguments == ["--write"]:
+                write(kind, found)
+            else:
+                listed = list(differences(read(kind), found, kind))
+                total += len(listed)
+                sys.stdout.writelines(f"{line}\n" for line in listed[:_MOST_SHOWN])
+    return 1 if total else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
