@@ -14,14 +14,21 @@ RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))
     && /opt/refaug/bin/pip install --no-cache-dir ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} \
         --constraint requirements.lock --requirement dependencies.txt
 COPY README.md LICENSE ./
+COPY refaug refaug
 COPY core core
+COPY logs logs
 COPY indexer indexer
-COPY metrics metrics
 COPY rater rater
+COPY metrics metrics
+COPY evaluation evaluation
 COPY service service
+COPY cli cli
 RUN /opt/refaug/bin/pip install --no-cache-dir --constraint requirements.lock setuptools \
     && /opt/refaug/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
     && /opt/refaug/bin/pip check
+# The loops that numba compiles, for any processor of this kind: the image travels. They lie beside the code.
+ENV NUMBA_CPU_NAME=generic
+RUN cd / && /opt/refaug/bin/python -m refaug.cli.server.kernels
 
 
 FROM python:3.11-slim
@@ -34,6 +41,7 @@ COPY --from=builder /opt/refaug /opt/refaug
 
 ENV PATH=/opt/refaug/bin:$PATH \
     REFAUG_HOME=/data \
+    NUMBA_CPU_NAME=generic \
     NUMBA_CACHE_DIR=/data/cache/numba \
     MPLCONFIGDIR=/tmp \
     PYTHONDONTWRITEBYTECODE=1

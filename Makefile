@@ -1,9 +1,11 @@
 # make demo     from nothing to the first real work: install, make the demo log, ingest it, train word vectors on it,
 #               plan, build and search an index of it, train a rater, score the demo test file, start the service, score
 #               the same file through the client library, and leave the service in the foreground until Ctrl-C
-# make test     all tests        make check   format, lint, types, imports, docs
+# make test     the tests of everything, in minutes, with nothing but Python and make
+# make test-all the rest: many kills, load, fuzzing, examples that train, what needs PostgreSQL, Chromium or WordNet
+# make check    format, lint, types, imports, names, spelling, docs
 # make test-integrations   the client in TRL, Transformers, Lightning and torch.distributed, in an environment of their own
-# make bench    benchmarks       make faults  the long fault tests      make clean   remove what make made
+# make bench DATA=FOLDER   benchmarks on the logs of a folder (docs/benchmarks.md)       make faults  the long fault tests      make clean   remove what make made
 #
 # PYTHON=…      the interpreter to make .venv with      TORCH_INDEX=URL   a further package index, for a torch build of your own
 # HYPOTHESIS_PROFILE=new   make test with other examples than the usual ones
@@ -15,19 +17,19 @@ BIN := $(VENV)/bin
 HOME_FOLDER := $(or $(REFAUG_HOME),refaug-data)
 DEMO := $(HOME_FOLDER)/demo
 DEMO_SCORES := $(DEMO)/demo-items.jsonl --index demo --rater demo --metric upsilon-bleu --metric bleu --baseline generic --percent
+ROOMS := core logs indexer rater metrics evaluation service cli
 INTEGRATIONS := clients/python/tests/integrations
 PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test test-integrations check format docs bench faults lock lock-integrations clean
+.PHONY: demo test test-all test-integrations check format docs bench faults lock lock-integrations clean
 
 $(VENV)/.installed: requirements.lock pyproject.toml clients/python/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check $(PIP_INDEX) -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e clients/python
+	$(BIN)/python -m refaug.cli.server.kernels
 	touch $@
 
-# the service takes what the commands have compiled, beside the code, instead of compiling it again into the home
-demo: export NUMBA_CACHE_DIR =
 demo: $(VENV)/.installed
 	$(BIN)/refaug demo-log --noise 0.03 --output $(DEMO)/demo-log.jsonl --items-output $(DEMO)/demo-items.jsonl
 	$(BIN)/refaug ingest $(DEMO)/demo-log.jsonl --log demo --language en
@@ -48,7 +50,10 @@ demo: $(VENV)/.installed
 	$(BIN)/python examples/demo_service.py $(DEMO)/scores.txt $(if $(ONCE),--once) -- $(DEMO_SCORES)
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile -p no:schemathesis
+
+test-all: $(VENV)/.installed
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "(slow or machine) and not faults"
 
 # the frameworks want other versions of what the server needs, too; a server of $(VENV) is what they are tested against
 $(VENV)-integrations/.installed: clients/python/requirements-integrations.lock clients/python/pyproject.toml
@@ -65,13 +70,17 @@ check: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy checks
 	cd clients/python && $(CURDIR)/$(BIN)/mypy
 	cd clients/python && $(CURDIR)/$(BIN)/basedpyright --pythonpath $(CURDIR)/$(BIN)/python
 	$(BIN)/python clients/python/unasync.py --check
 	$(BIN)/lint-imports
-	$(BIN)/python -m service.cli.reference --check docs/reference/cli.md
-	$(BIN)/python -m service.cli.settings_page --check docs/reference/settings.md
-	$(BIN)/python -m service.web.reference --check docs/reference/api.md
+	$(BIN)/python checks/house.py $(ROOMS)
+	$(BIN)/python checks/house.py clients/python/src
+	$(BIN)/codespell
+	$(BIN)/python -m refaug.cli.reference.cli_reference --check docs/reference/cli.md
+	$(BIN)/python -m refaug.cli.reference.settings_reference --check docs/reference/settings.md
+	$(BIN)/python -m refaug.service.web.api_reference --check docs/reference/api.md
 	$(BIN)/python clients/python/reference.py --check docs/reference/client.md
 
 format: $(VENV)/.installed
@@ -79,17 +88,18 @@ format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .
 
 docs: $(VENV)/.installed
-	$(BIN)/python -m service.cli.reference docs/reference/cli.md
-	$(BIN)/python -m service.cli.settings_page docs/reference/settings.md
-	$(BIN)/python -m service.web.reference docs/reference/api.md
+	$(BIN)/python -m refaug.cli.reference.cli_reference docs/reference/cli.md
+	$(BIN)/python -m refaug.cli.reference.settings_reference docs/reference/settings.md
+	$(BIN)/python -m refaug.service.web.api_reference docs/reference/api.md
 	$(BIN)/python clients/python/reference.py docs/reference/client.md
 
 bench: $(VENV)/.installed
-	$(BIN)/python bench/bench_ingest.py
-	$(BIN)/python bench/bench_metrics.py
-	$(BIN)/python bench/bench_glove.py
-	$(BIN)/python bench/bench_index.py
-	$(BIN)/python bench/bench_rater.py
+	@test -n "$(DATA)" || { echo "make bench DATA=FOLDER: the folder with logs/*.jsonl.gz (docs/benchmarks.md)"; exit 2; }
+	$(BIN)/python bench/bench_ingest.py --data $(DATA)
+	$(BIN)/python bench/bench_metrics.py --data $(DATA)
+	$(BIN)/python bench/bench_glove.py --data $(DATA)
+	$(BIN)/python bench/bench_index.py --data $(DATA)
+	$(BIN)/python bench/bench_rater.py --data $(DATA)
 
 faults: $(VENV)/.installed
 	$(BIN)/python -m pytest -m faults -n 2 --dist load

@@ -1,12 +1,12 @@
-"""How quick, how small and how exact `refaug ingest` is.
+"""How fast, how small and how exact `refaug ingest` is.
 
-    python bench/bench_ingest.py                      all three, on the logs of --data
-    python bench/bench_ingest.py speed --runs 5       pairs/s beside bench/plain_ingest.py, in turn, whole processes
-    python bench/bench_ingest.py memory               peak memory at 1 M and 10 M generated messages of trees
-    python bench/bench_ingest.py counts               pairs of real logs beside what their README says
+    python bench/bench_ingest.py --data FOLDER           all three, on the logs of --data
+    python bench/bench_ingest.py speed --demo --runs 5   pairs/s beside bench/plain_ingest.py, in turn, whole processes
+    python bench/bench_ingest.py memory                  peak memory at 1 M and 10 M generated messages of trees
+    python bench/bench_ingest.py counts --data FOLDER    pairs of real logs beside what their README says
 
 Results go to bench/results/ingest_<part>.json. `--data` is a folder with `logs/*.jsonl.gz` (docs/benchmarks.md); the
-speed is measured on its medium_en, and without it on a demo log, as the result says.
+speed is measured on its medium_en, and with `--demo`, or without that log, on a demo log, as the result says.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from common import ROOT, Run, median, watched, write_result
+from common import ROOT, Run, add_data_option, median, require_data, run_and_watch, write_result
 from isal import igzip
 
-from core.logs.sources import LineReader, Source
+from refaug.logs.reading.sources import LineReader, Source
 
 PACKAGES = ("refaug", "duckdb", "pyarrow", "orjson", "isal", "pandas")
 # From the README of the shared logs: pairs, distinct utterances.
@@ -37,36 +37,36 @@ EXPECTED = {
 }
 
 
-def refaug(home: Path, *arguments: str) -> list[str]:
-    """The command as a user runs it."""
+def refaug_command(home: Path, *arguments: str) -> list[str]:
+    """Return the command as a user runs it."""
     return [str(Path(sys.executable).with_name("refaug")), "--home", str(home), *arguments]
 
 
 # ── speed ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def speed(data: Path, scratch: Path, runs: int) -> dict[str, Any]:
-    """Ours and the plain loop in turn, so that the machine's moods meet both."""
-    source = data / "logs" / "medium_en.jsonl.gz"
-    what = "medium_en"
+def speed(data_folder: Path, scratch: Path, runs: int) -> dict[str, Any]:
+    """Measure ours and the plain loop in turn, so that changes of the machine's speed affect both."""
+    source = data_folder / "logs" / "medium_en.jsonl.gz"
+    source_name = "medium_en"
     if not source.exists():
-        source, what = demo_source(scratch), "demo log of 200,000 dialogues"
+        source, source_name = demo_source(scratch), "demo log of 200,000 dialogues"
     ours, plain = list[Run](), list[Run]()
     for number in range(runs):
         home = scratch / f"speed-{number}"
-        ours.append(watched(refaug(home, "ingest", str(source), "--log", "speed", "--json")))
+        ours.append(run_and_watch(refaug_command(home, "ingest", str(source), "--log", "speed", "--json")))
         shutil.rmtree(home)
         plain.append(
-            watched(
+            run_and_watch(
                 [sys.executable, str(ROOT / "bench" / "plain_ingest.py"), str(source), str(scratch / "plain.parquet")]
             )
         )
         print(f"run {number + 1}: ours {ours[-1].seconds:.1f} s, plain loop {plain[-1].seconds:.1f} s", flush=True)
-    size, unpack_s = unpacked(source)
+    size, unpack_s = unpack(source)
     pairs, plain_pairs = json.loads(ours[-1].output)["pairs_added"], json.loads(plain[-1].output)["pairs"]
     ours_s, plain_s = median([run.seconds for run in ours]), median([run.seconds for run in plain])
     return {
-        "source": what,
+        "source": source_name,
         "pairs": pairs,
         "plain_pairs": plain_pairs,
         "ours_s": [round(run.seconds, 2) for run in ours],
@@ -84,18 +84,20 @@ def speed(data: Path, scratch: Path, runs: int) -> dict[str, Any]:
 
 
 def demo_source(scratch: Path) -> Path:
-    """A log to measure on where no real one is at hand."""
+    """Make a demo log to measure on."""
     path, packed = scratch / "demo.jsonl", scratch / "demo.jsonl.gz"
-    watched(
-        refaug(scratch, "demo-log", "--dialogues", "200000", "--output", str(path), "--items-output", f"{path}.items")
+    run_and_watch(
+        refaug_command(
+            scratch, "demo-log", "--dialogues", "200000", "--output", str(path), "--items-output", f"{path}.items"
+        )
     )
     with path.open("rb") as file, igzip.open(packed, "wb") as out:
         shutil.copyfileobj(file, out)
     return packed
 
 
-def unpacked(source: Path) -> tuple[int, float]:
-    """Bytes of a source without its compression, and how long taking it off takes our reader."""
+def unpack(source: Path) -> tuple[int, float]:
+    """Return the bytes of a source without its compression, and how long our reader takes to decompress it."""
     began = time.perf_counter()
     size = sum(len(block.data) + 1 for block in LineReader(Source.of(source)))
     return size, time.perf_counter() - began
@@ -105,13 +107,13 @@ def unpacked(source: Path) -> tuple[int, float]:
 
 
 def memory(scratch: Path, sizes: tuple[int, ...], limit: str) -> dict[str, Any]:
-    """Message trees of two sizes under one limit: the larger must not need more."""
+    """Ingest message trees of two sizes under one limit: the larger must not need more."""
     peaks, figures = [], []
     for size in sizes:
         source = scratch / f"messages-{size}.jsonl.gz"
         write_messages(source, size)
         home = scratch / f"memory-{size}"
-        run = watched(refaug(home, "ingest", str(source), "--log", "trees", "--memory", limit, "--json"))
+        run = run_and_watch(refaug_command(home, "ingest", str(source), "--log", "trees", "--memory", limit, "--json"))
         report = json.loads(run.output)
         peaks.append(run.peak_bytes)
         figures.append(
@@ -131,14 +133,14 @@ def memory(scratch: Path, sizes: tuple[int, ...], limit: str) -> dict[str, Any]:
 
 
 def write_messages(path: Path, count: int) -> None:
-    """Trees as a forum has them: a fifth begins one, most answer something recent, some come before their parent."""
+    """Write trees like a forum's: a fifth begins one, most answer something recent, some come before their parent."""
     with igzip.open(path, "wb", compresslevel=1) as file:
         for line in messages(count):
             file.write(line)
 
 
 def messages(count: int) -> Iterator[bytes]:
-    """Messages of about 90 characters of text, in an order that a dump may have."""
+    """Yield messages of about 90 characters of text, in an order that a dump may have."""
     rng = random.Random(1)
     words = ["".join(rng.choices("abcdefghijklmnoprstuvw", k=rng.randint(2, 8))) for _ in range(20_000)]
     phrases = [" ".join(rng.choices(words, k=rng.randint(4, 10))) for _ in range(50_000)]
@@ -163,17 +165,19 @@ def messages(count: int) -> Iterator[bytes]:
 # ── counts ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def counts(data: Path, scratch: Path) -> dict[str, Any]:
-    """Every real log: our pairs, the README's, and the difference by reason; raw counts without any rule as well."""
+def counts(data_folder: Path, scratch: Path) -> dict[str, Any]:
+    """Count the pairs of every real log: ours, the README's, and the difference by reason; without any rule as well."""
     figures: dict[str, Any] = {}
     for name, (pairs, utterances) in EXPECTED.items():
-        source = data / "logs" / f"{name}.jsonl.gz"
+        source = data_folder / "logs" / f"{name}.jsonl.gz"
         if not source.exists():
             print(f"{source} is not there: {name} skipped", flush=True)
             continue
-        cleaned = json.loads(watched(refaug(scratch / name, "ingest", str(source), "--log", "a", "--json")).output)
-        bare = refaug(scratch / name, "ingest", str(source), "--log", "b", "--only-rules", "none", "--json")
-        raw = json.loads(watched(bare).output)
+        cleaned = json.loads(
+            run_and_watch(refaug_command(scratch / name, "ingest", str(source), "--log", "a", "--json")).output
+        )
+        bare = refaug_command(scratch / name, "ingest", str(source), "--log", "b", "--only-rules", "none", "--json")
+        raw = json.loads(run_and_watch(bare).output)
         figures[name] = {
             "readme_pairs": pairs,
             "pairs_without_rules": raw["pairs_added"],
@@ -189,7 +193,7 @@ def counts(data: Path, scratch: Path) -> dict[str, Any]:
 
 
 def distinct_as_written(source: Path) -> int:
-    """Utterances that differ in any character, counted by a plain set."""
+    """Count utterances that differ in any character, by a plain set."""
     seen = set()
     with igzip.open(source, "rt", encoding="utf-8") as lines:
         for line in lines:
@@ -198,24 +202,28 @@ def distinct_as_written(source: Path) -> int:
 
 
 def main() -> None:
-    """Measure what was asked for."""
+    """Measure the parts that were named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=["speed", "memory", "counts", []], default=[])
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    add_data_option(parser)
+    parser.add_argument("--demo", action="store_true", help="measure the speed on a demo log, without --data")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000_000, 10_000_000])
     parser.add_argument("--memory", default="512MiB")
     parser.add_argument("--scratch", type=Path, help="where generated logs and homes go; default: a temporary folder")
     options = parser.parse_args()
     parts = options.parts or ["speed", "memory", "counts"]
+    data_folder = Path()
+    if "counts" in parts or ("speed" in parts and not options.demo):
+        data_folder = require_data(parser, options.data, "; or --demo, for the speed")
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         scratch = Path(folder)
         if "speed" in parts:
-            print(write_result("ingest_speed", speed(options.data, scratch, options.runs), PACKAGES))
+            print(write_result("ingest_speed", speed(data_folder, scratch, options.runs), PACKAGES))
         if "memory" in parts:
             print(write_result("ingest_memory", memory(scratch, tuple(options.sizes), options.memory), PACKAGES))
         if "counts" in parts:
-            print(write_result("ingest_counts", counts(options.data, scratch), PACKAGES))
+            print(write_result("ingest_counts", counts(data_folder, scratch), PACKAGES))
 
 
 if __name__ == "__main__":

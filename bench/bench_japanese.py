@@ -1,4 +1,4 @@
-"""From a Japanese log to weighted references: what comes of it, and how long each stage takes.
+"""From a Japanese log to weighted references: the results, and how long each stage takes.
 
     python bench/bench_japanese.py --data FOLDER --home FOLDER
     python bench/bench_japanese.py --data FOLDER --home FOLDER --fraction 0.2
@@ -24,30 +24,31 @@ from typing import Any, Final
 
 import numpy as np
 import orjson
-from common import ROOT, write_result
+from common import add_data_option, require_data, write_result
 
-from core.cleaning import CleaningSettings
-from core.files import read_json
-from core.ingest import ingest
-from core.ingest_order import IngestOrder
-from core.items import item_of
-from core.log_store import StoredLog
-from core.pairs import SharedSettings
-from core.progress import Silent
-from core.records import Item, Origin
-from core.text import get_tokenizer
-from core.word_vectors import MANIFEST as VECTORS_MANIFEST
-from core.word_vectors import open_word_vectors
-from indexer.manifest import IndexManifest
-from rater.checkpoint import REPORT, read_manifest
-from rater.coverage import Coverage
-from rater.making import PRESETS
-from rater.rate import Rater
-from service.artefacts import stored
-from service.augment import Augmented, AugmentSettings, augment
-from service.proof.chain import FILES, Chain, IndexOf, Part, ProofSettings
-from service.retrieval import open_index
-from service.settings import Settings
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.files import read_json
+from refaug.core.home import Settings
+from refaug.core.progress import Silent
+from refaug.core.records import Item, Origin
+from refaug.core.text.tokenizers import get_tokenizer
+from refaug.core.vectors.word_vectors import MANIFEST as VECTORS_MANIFEST
+from refaug.core.vectors.word_vectors import open_word_vectors
+from refaug.evaluation.home.indexes import open_index
+from refaug.evaluation.reproduction.material.chain import Chain, IndexRecipe
+from refaug.evaluation.reproduction.material.proof_logs import FILES, LogSelection, ProofLogs, ProofSettings
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.augmentation import Augmented, augment
+from refaug.evaluation.scoring.items import item_of
+from refaug.indexer.manifest import IndexManifest
+from refaug.logs.ingest.cleaning import CleaningSettings
+from refaug.logs.ingest.order import IngestOrder
+from refaug.logs.pairs import SharedSettings
+from refaug.logs.store import StoredLog
+from refaug.rater.language_coverage import Coverage
+from refaug.rater.nn.build import PRESETS
+from refaug.rater.nn.checkpoint import REPORT, read_manifest
+from refaug.rater.nn.rate import Rater
 
 PACKAGES = ("refaug", "numpy", "faiss-cpu", "torch", "sentencepiece", "fugashi", "ipadic")
 LOG: Final = "japanese"
@@ -58,28 +59,23 @@ PAIRS: Final = 200  # that are looked up, each of another dialogue
 LEAST_CHARACTERS: Final = SharedSettings.for_language(LANGUAGE).min_chars
 
 
-class JapaneseChain(Chain):
-    """The proof's chain, but its logs are said to be Japanese: tokenizers and shared utterances follow from that."""
+class JapaneseLogs(ProofLogs):
+    """Logs that are cleaned as Japanese."""
 
-    def log(self, part: Part) -> str:
-        """The name of its ingested log."""
-        if part.name not in self._ingested:
-            with self._timed("ingest"):
-                source = self._selected(self._file(part.log), part)
-                order = IngestOrder(
-                    sources=(str(source),),
-                    log=part.name,
-                    cleaning=CleaningSettings(language=LANGUAGE),
-                    memory=self.settings.memory,
-                    workers=0,
-                )
-                ingest(order, self.home.logs, self.progress)
-            self._ingested.add(part.name)
-        return part.name
+    def order(self, name: str, source: Path) -> IngestOrder:
+        """Return the order that makes the log of a file."""
+        cleaning = CleaningSettings(language=LANGUAGE)
+        return IngestOrder(sources=(str(source),), log=name, cleaning=cleaning, memory=self.settings.memory, workers=0)
+
+
+class JapaneseChain(Chain):
+    """The proof's chain with Japanese logs, from which tokenizers and shared utterances follow."""
+
+    logs_class = JapaneseLogs
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class JapaneseArtefacts:
     """What was built, by name@version."""
 
     log: str
@@ -88,21 +84,23 @@ class Made:
     rater: Rater
 
 
-def build(chain: JapaneseChain, preset: str) -> Made:
-    """Log, vectors, index, rater, each of all dialogues that are not held out."""
-    parts = (chain.part(LOG, 1 - HELD_OUT),)
+def build(chain: JapaneseChain, preset: str) -> JapaneseArtefacts:
+    """Build log, vectors, index and rater, each of all dialogues that are not held out."""
+    parts = (chain.select(LOG, 1 - HELD_OUT),)
     log = chain.log(parts[0])
     vectors = chain.vectors(parts, name=LOG)
-    index = chain.index(IndexOf(name=LOG, parts=parts), vectors)
-    return Made(log=log, vectors=vectors, index=index, rater=chain.rater(parts, name=LOG, preset=preset, more_texts=()))
+    index = chain.index(IndexRecipe(name=LOG, selections=parts), vectors)
+    return JapaneseArtefacts(
+        log=log, vectors=vectors, index=index, rater=chain.rater(parts, name=LOG, preset=preset, more_texts=())
+    )
 
 
 # ── what was built ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def told_of_log(chain: Chain, made: Made) -> dict[str, Any]:
-    """What stands in it, and what the rules took out."""
-    manifest = StoredLog.open(chain.home.logs, made.log).manifest
+def log_figures(chain: Chain, artefacts: JapaneseArtefacts) -> dict[str, Any]:
+    """Return the size of the log, and how much the rules left out."""
+    manifest = StoredLog.open(chain.home.logs, artefacts.log).manifest
     return {
         "language": manifest.ingests[0].language,
         "pairs": sum(part.pairs for part in manifest.parts),
@@ -110,9 +108,9 @@ def told_of_log(chain: Chain, made: Made) -> dict[str, Any]:
     }
 
 
-def told_of_vectors(chain: Chain, made: Made) -> dict[str, Any]:
-    """Words, and how much of the log has a vector."""
-    manifest = read_json(chain.vectors_folder(made.vectors) / VECTORS_MANIFEST)
+def vector_figures(chain: Chain, artefacts: JapaneseArtefacts) -> dict[str, Any]:
+    """Return the number of words, and how much of the log has a vector."""
+    manifest = read_json(chain.vectors_folder(artefacts.vectors) / VECTORS_MANIFEST)
     covered = manifest["details"]["coverage"]
     return {
         "tokenizer": manifest["details"]["tokenizer"],
@@ -125,9 +123,9 @@ def told_of_vectors(chain: Chain, made: Made) -> dict[str, Any]:
     }
 
 
-def told_of_index(chain: Chain, made: Made) -> dict[str, Any]:
-    """Its kind, and how much of exact search it finds."""
-    manifest = _index_manifest(chain, made)
+def index_figures(chain: Chain, artefacts: JapaneseArtefacts) -> dict[str, Any]:
+    """Return the kind of the index, and its recall beside exact search."""
+    manifest = _index_manifest(chain, artefacts)
     return {
         "tokenizer": manifest.tokenizer,
         "factory": manifest.segments[0].factory,
@@ -137,9 +135,9 @@ def told_of_index(chain: Chain, made: Made) -> dict[str, Any]:
     }
 
 
-def told_of_rater(chain: Chain, made: Made) -> dict[str, Any]:
-    """What it was taught, and how it does on pairs that it was not taught."""
-    folder = _folder(chain, "rater", made.rater.spec)
+def rater_figures(chain: Chain, artefacts: JapaneseArtefacts) -> dict[str, Any]:
+    """Return what the rater was trained on, and how it does on held-out pairs."""
+    folder = _folder(chain, "rater", artefacts.rater.spec)
     report, network = read_json(folder / REPORT), read_manifest(folder)
     return {
         "languages": list(network.languages),
@@ -154,33 +152,33 @@ def told_of_rater(chain: Chain, made: Made) -> dict[str, Any]:
     }
 
 
-def seconds_of(chain: Chain, made: Made) -> dict[str, Any]:
-    """As the manifests have them: the stages of each artefact."""
-    vectors = read_json(chain.vectors_folder(made.vectors) / VECTORS_MANIFEST)["details"]["seconds"]
-    folder = _folder(chain, "rater", made.rater.spec)
+def stage_seconds(chain: Chain, artefacts: JapaneseArtefacts) -> dict[str, Any]:
+    """Return the seconds of the stages of each artefact, from the manifests."""
+    vectors = read_json(chain.vectors_folder(artefacts.vectors) / VECTORS_MANIFEST)["details"]["seconds"]
+    folder = _folder(chain, "rater", artefacts.rater.spec)
     epochs = read_json(folder / REPORT)["epochs"]
     return {
         "whole": chain.seconds,
         "vectors": dict(vectors),
-        "index": dict(_index_manifest(chain, made).seconds),
+        "index": dict(_index_manifest(chain, artefacts).seconds),
         "rater": {**read_manifest(folder).details["seconds"], "epochs": sum(one["seconds"] for one in epochs)},
     }
 
 
-def _index_manifest(chain: Chain, made: Made) -> IndexManifest:
-    return IndexManifest.read(_folder(chain, "index", made.index))
+def _index_manifest(chain: Chain, artefacts: JapaneseArtefacts) -> IndexManifest:
+    return IndexManifest.read(_folder(chain, "index", artefacts.index))
 
 
 def _folder(chain: Chain, kind: str, spec: str) -> Path:
     name, _, version = spec.partition("#")[0].partition("@")
-    return stored(chain.home)[kind].folder(name, version)
+    return artefact_stores(chain.home)[kind].folder(name, version)
 
 
 # ── held-out pairs ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def held_out(path: Path, seed: int) -> list[Item]:
-    """A pair of adjacent turns of each of some dialogues that no log has, drawn."""
+def held_out_items(path: Path, seed: int) -> list[Item]:
+    """Return a pair of adjacent turns of each of some dialogues that no log has, drawn."""
     rng = random.Random(seed)
     dialogues = [turns for turns in _held_dialogues(path) if len(turns) > 1]
     items = []
@@ -192,27 +190,27 @@ def held_out(path: Path, seed: int) -> list[Item]:
 
 
 def _held_dialogues(path: Path) -> Iterator[Sequence[str]]:
-    """Those beyond the share that is taken, whatever the fraction of it."""
-    taken = Part(log=LOG, share=1 - HELD_OUT)
+    """Yield the dialogues beyond the share that is used, whatever the fraction of it."""
+    part = LogSelection(log=LOG, share=1 - HELD_OUT)
     with gzip.open(path, "rb") as lines:
         for line in lines:
             dialogue = orjson.loads(line)
-            if not taken.takes(str(dialogue["id"])):
+            if not part.contains(str(dialogue["id"])):
                 yield [turn for turn in dialogue["turns"] if turn and turn.strip()]
 
 
-def told_of_held_out(chain: Chain, made: Made, items: Sequence[Item]) -> dict[str, Any]:
-    """How many references each gets, what the rater makes of them, and what neither vectors nor rater know."""
+def held_out_figures(chain: Chain, artefacts: JapaneseArtefacts, items: Sequence[Item]) -> dict[str, Any]:
+    """Return how many references each gets, how the rater rates them, and what vectors and rater do not know."""
     settings = AugmentSettings()
     began = perf_counter()
-    with open_index(chain.home, made.index, threads=chain.settings.threads) as index:
-        found = [one for one in augment(items, index, made.rater, settings) if isinstance(one, Augmented)]
+    with open_index(chain.home, artefacts.index, threads=chain.settings.threads) as index:
+        augmented = [one for one in augment(items, index, artefacts.rater, settings) if isinstance(one, Augmented)]
     seconds = perf_counter() - began
-    retrieved = [[one for one in each.item.pair.references if one.source is Origin.RETRIEVED] for each in found]
+    retrieved = [[one for one in each.item.pair.references if one.source is Origin.RETRIEVED] for each in augmented]
     ratings = np.array([one.rating for some in retrieved for one in some if one.rating is not None])
-    parrots = [one.rating for each in found for one in each.item.pair.references if one.source is Origin.PARROT]
+    parrots = [one.rating for each in augmented for one in each.item.pair.references if one.source is Origin.PARROT]
     nearest = np.array([some[0].similarity for some in retrieved if some])
-    excluded = sum((Counter(each.excluded) for each in found), Counter[str]())
+    excluded = sum((Counter(each.excluded) for each in augmented), Counter[str]())
     return {
         "pairs": len(items),
         "k": settings.search.k,
@@ -225,15 +223,15 @@ def told_of_held_out(chain: Chain, made: Made, items: Sequence[Item]) -> dict[st
         "rated_above_0": float((ratings > 0).mean()),
         "rating_quartiles": np.quantile(ratings, (0.25, 0.5, 0.75)).tolist(),
         "parrots_rated_above_0": float(np.mean([one is not None and one > 0 for one in parrots])),
-        **_unknown(chain, made, items),
+        **_unknown(chain, artefacts, items),
     }
 
 
-def _unknown(chain: Chain, made: Made, items: Sequence[Item]) -> dict[str, Any]:
-    """Of utterances and golds: characters that the rater has no piece for, words that have no vector."""
+def _unknown(chain: Chain, artefacts: JapaneseArtefacts, items: Sequence[Item]) -> dict[str, Any]:
+    """Return the characters of utterances and golds without a piece of the rater, and their words without a vector."""
     texts = [text for one in items for text in (one.pair.utterance or "", *(ref.text for ref in one.pair.references))]
-    pieces = Coverage.of(made.rater.tokenizer, texts)
-    vectors = open_word_vectors(chain.vectors_folder(made.vectors))
+    pieces = Coverage.of(artefacts.rater.tokenizer, texts)
+    vectors = open_word_vectors(chain.vectors_folder(artefacts.vectors))
     words = [word for some in get_tokenizer(TOKENIZER).tokenize_batch(texts) for word in some]
     return {
         "characters": pieces.characters,
@@ -256,45 +254,47 @@ def _share(part: int, whole: int) -> float:
 
 
 def main() -> None:
-    given = _arguments()
-    path = given.data / "logs" / f"{FILES[LOG]}.jsonl.gz"
+    arguments = _arguments()
+    path = arguments.data / "logs" / f"{FILES[LOG]}.jsonl.gz"
     if not path.exists():
         print(f"skipped: {path} is not there; give the folder with --data")
         return
-    settings = ProofSettings(data=given.data, fraction=given.fraction)
-    chain = JapaneseChain(Settings(home=given.home), settings, Silent())
-    made = build(chain, given.preset)
-    result = {
-        "fraction": given.fraction,
-        "preset": given.preset,
+    settings = ProofSettings(data=arguments.data, fraction=arguments.fraction)
+    chain = JapaneseChain(Settings(home=arguments.home), settings, Silent())
+    artefacts = build(chain, arguments.preset)
+    figures = {
+        "fraction": arguments.fraction,
+        "preset": arguments.preset,
         "threads": settings.threads,
         "least_characters_of_shared_utterances": LEAST_CHARACTERS,
-        "log": told_of_log(chain, made),
-        "vectors": told_of_vectors(chain, made),
-        "index": told_of_index(chain, made),
-        "rater": told_of_rater(chain, made),
-        "held_out": told_of_held_out(chain, made, held_out(path, settings.seed)),
-        "seconds": seconds_of(chain, made),
+        "log": log_figures(chain, artefacts),
+        "vectors": vector_figures(chain, artefacts),
+        "index": index_figures(chain, artefacts),
+        "rater": rater_figures(chain, artefacts),
+        "held_out": held_out_figures(chain, artefacts, held_out_items(path, settings.seed)),
+        "seconds": stage_seconds(chain, artefacts),
     }
-    print(write_result("japanese", _rounded(result), PACKAGES))
+    print(write_result("japanese", round_figures(figures), PACKAGES))
 
 
-def _rounded(said: Any) -> Any:
-    """To four digits, wherever there are more."""
-    if isinstance(said, dict):
-        return {name: _rounded(value) for name, value in said.items()}
-    if isinstance(said, list):
-        return [_rounded(value) for value in said]
-    return round(said, 4) if isinstance(said, float) else said
+def round_figures(figures: Any) -> Any:
+    """Round to four digits, at any depth."""
+    if isinstance(figures, dict):
+        return {name: round_figures(value) for name, value in figures.items()}
+    if isinstance(figures, list):
+        return [round_figures(value) for value in figures]
+    return round(figures, 4) if isinstance(figures, float) else figures
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    add_data_option(parser)
     parser.add_argument("--home", type=Path, required=True, help="where logs, vectors, index and rater are made")
     parser.add_argument("--fraction", type=float, default=1.0, help="of the dialogues that are not held out")
     parser.add_argument("--preset", choices=tuple(PRESETS), default="base", help="of the rater")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    require_data(parser, arguments.data)
+    return arguments
 
 
 if __name__ == "__main__":

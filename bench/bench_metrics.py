@@ -1,12 +1,12 @@
-"""How quick the metrics are beside what people use, in one run on one core.
+"""How fast the metrics are beside common implementations, in one run on one core.
 
-    python bench/bench_metrics.py                 all parts
-    python bench/bench_metrics.py bleu            reply-level BLEU-2, 17 references each, beside sacrebleu
-    python bench/bench_metrics.py greedy          greedy matching beside the plain loop over pairs
-    python bench/bench_metrics.py bootstrap       1,000 resamples of 5 systems beside recomputing
+    python bench/bench_metrics.py --data FOLDER            all parts
+    python bench/bench_metrics.py bleu --data FOLDER       reply-level BLEU-2, 17 references each, beside sacrebleu
+    python bench/bench_metrics.py greedy --data FOLDER     greedy matching beside the plain loop over pairs
+    python bench/bench_metrics.py bootstrap --data FOLDER  1,000 resamples of 5 systems beside recomputing
 
-Results go to bench/results/metrics_<part>.json. Texts are turns of `--data` (`logs/dailydialog_en.jsonl.gz`), and
-without it of the demo log, as the result says. Each text stands once only, so that nothing is won by remembering.
+Results go to bench/results/metrics_<part>.json. Texts are turns of `--data` (`logs/dailydialog_en.jsonl.gz`), and with
+`--demo`, or without that log, of the demo log, as the result says. Each text stands once only, so that no cache helps.
 """
 
 from __future__ import annotations
@@ -28,61 +28,63 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import ROOT, median, write_result
+from common import add_data_option, median, require_data, write_result
 from sacrebleu.metrics.bleu import BLEU
 
-from core.demo.generator import DemoSettings, demo_dialogues
-from core.word_vectors import WordVectors
-from metrics.base import Level, References
-from metrics.bleu import Bleu
-from metrics.embedding import EmbeddingSpace
-from metrics.resampling import bootstrap
-from metrics.specification import build
+from refaug.core.vectors.word_vectors import WordVectors
+from refaug.logs.demo.generator import DemoSettings, demo_dialogues
+from refaug.metrics.base import Level, References
+from refaug.metrics.embeddings.embedding import EmbeddingSpace
+from refaug.metrics.specification import build
+from refaug.metrics.statistics.resampling import bootstrap
+from refaug.metrics.words.bleu import Bleu
 
 PACKAGES = ("refaug", "numpy", "numba", "sacrebleu", "scipy")
 REPLIES, REFERENCES = 10_000, 17
 
 
-def texts_of(data: Path, count: int) -> tuple[list[str], str]:
-    """So many different turns of real dialogues, in an order of their own."""
-    source = data / "logs" / "dailydialog_en.jsonl.gz"
-    found: dict[str, None] = {}
+def texts_of(data_folder: Path, count: int) -> tuple[list[str], str]:
+    """Return so many different turns of real dialogues in a seeded order, and the name of their source."""
+    source = data_folder / "logs" / "dailydialog_en.jsonl.gz"
+    distinct: dict[str, None] = {}
     if source.exists():
         with gzip.open(source, "rt", encoding="utf-8") as lines:
             for line in lines:
-                found.update(dict.fromkeys(json.loads(line)["turns"]))
-        what = "dailydialog_en"
+                distinct.update(dict.fromkeys(json.loads(line)["turns"]))
+        source_name = "dailydialog_en"
     else:
-        what = "demo log"
+        source_name = "demo log"
     number = 0
-    while len(found) < count:  # further texts out of pieces of those there are
+    while len(distinct) < count:  # further texts, put together from pieces of these
         number += 1
         rng = random.Random(number)
-        pool = list(found) or [turn.text for one in demo_dialogues(DemoSettings(dialogues=5_000)) for turn in one.turns]
+        pool = list(distinct) or [
+            turn.text for dialogue in demo_dialogues(DemoSettings(dialogues=5_000)) for turn in dialogue.turns
+        ]
         halves = [text.split() for text in rng.sample(pool, min(len(pool), 40_000))]
-        for left, right in pairwise(halves):
-            found.setdefault(" ".join(left[: len(left) // 2] + right[len(right) // 2 :]))
-    texts = list(found)[:count]
+        for first_half, second_half in pairwise(halves):
+            distinct.setdefault(" ".join(first_half[: len(first_half) // 2] + second_half[len(second_half) // 2 :]))
+    texts = list(distinct)[:count]
     random.Random(1).shuffle(texts)
-    return texts, what
+    return texts, source_name
 
 
-def timed(work: Callable[[], Any], runs: int) -> tuple[list[float], Any]:
-    """Seconds of each run, and what the last one gave."""
-    seconds, result = [], None
+def time_runs(work: Callable[[], Any], runs: int) -> tuple[list[float], Any]:
+    """Return the seconds of each run, and the result of the last one."""
+    seconds, returned = [], None
     for _ in range(runs):
         began = time.perf_counter()
-        result = work()
+        returned = work()
         seconds.append(time.perf_counter() - began)
-    return seconds, result
+    return seconds, returned
 
 
 # ── BLEU ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def bleu(data: Path, runs: int) -> dict[str, Any]:
-    """From text, from tokens, and against references prepared once; ours and sacrebleu in turn."""
-    texts, what = texts_of(data, REPLIES * (REFERENCES + 1))
+def bleu(data_folder: Path, runs: int) -> dict[str, Any]:
+    """Measure from text, from tokens, and against references prepared once; ours and sacrebleu in turn."""
+    texts, source_name = texts_of(data_folder, REPLIES * (REFERENCES + 1))
     replies, rest = texts[:REPLIES], texts[REPLIES:]
     references = [rest[i * REFERENCES : (i + 1) * REFERENCES] for i in range(REPLIES)]
     rng = random.Random(2)
@@ -137,12 +139,12 @@ def bleu(data: Path, runs: int) -> dict[str, Any]:
             "ours_prepared": ours_prepared,
             "ours_prepared_from_tokens": ours_prepared_from_tokens,
         }.items():
-            took, scores[name] = timed(work, 1)
-            seconds.setdefault(name, []).extend(took)
+            run_seconds, scores[name] = time_runs(work, 1)
+            seconds.setdefault(name, []).extend(run_seconds)
         print(f"run {number + 1}: " + ", ".join(f"{name} {s[-1]:.2f} s" for name, s in seconds.items()), flush=True)
     middle = {name: median(values) for name, values in seconds.items()}
     return {
-        "texts": what,
+        "texts": source_name,
         "replies": REPLIES,
         "references_each": REFERENCES,
         "seconds": {name: [round(one, 3) for one in values] for name, values in seconds.items()},
@@ -165,10 +167,10 @@ def bleu(data: Path, runs: int) -> dict[str, Any]:
 # ── greedy matching ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def greedy(data: Path, runs: int) -> dict[str, Any]:
-    """Every reply against its references; ours whole (packing and matching), plain loops over a part of the pairs."""
+def greedy(data_folder: Path, runs: int) -> dict[str, Any]:
+    """Measure every reply against its references; ours whole (packing and matching), plain loops over some pairs."""
     timed_replies = 300
-    texts, what = texts_of(data, REPLIES * (REFERENCES + 1))
+    texts, source_name = texts_of(data_folder, REPLIES * (REFERENCES + 1))
     metric = build("bleu")
     assert isinstance(metric, Bleu)
     tokens = metric.tokenize(texts)
@@ -189,39 +191,39 @@ def greedy(data: Path, runs: int) -> dict[str, Any]:
     def known(listed: Sequence[str]) -> list[Any]:
         return [row[word] for word in listed if word in row]
 
-    def one_way(left: list[Any], right: list[Any]) -> float:
+    def one_way(words: list[Any], other_words: list[Any]) -> float:
         """Every word of one text with the whole other text: what nlg-eval's loop does."""
-        table = np.array(right).T
-        return sum(float(np.max(vector @ table)) for vector in left) / len(left)
+        table = np.array(other_words).T
+        return sum(float(np.max(vector @ table)) for vector in words) / len(words)
 
     def over(match: Callable[[list[Any], list[Any]], float]) -> list[float]:
-        found = []
+        scores = []
         for i in range(timed_replies):
             reply = known(reply_tokens[i])
             for listed in reference_tokens[i * REFERENCES : (i + 1) * REFERENCES]:
                 reference = known(listed)
-                found.append(match(reply, reference) if reply and reference else float("nan"))
-        return found
+                scores.append(match(reply, reference) if reply and reference else float("nan"))
+        return scores
 
-    def by_word(left: list[Any], right: list[Any]) -> float:
-        return (one_way(left, right) + one_way(right, left)) / 2
+    def by_word(words: list[Any], other_words: list[Any]) -> float:
+        return (one_way(words, other_words) + one_way(other_words, words)) / 2
 
-    def by_pair(left: list[Any], right: list[Any]) -> float:
-        table = np.array(left) @ np.array(right).T
+    def by_pair(words: list[Any], other_words: list[Any]) -> float:
+        table = np.array(words) @ np.array(other_words).T
         return float(table.max(axis=1).mean() + table.max(axis=0).mean()) / 2
 
     ours()
     seconds: dict[str, list[float]] = {"ours": [], "loop_by_word": [], "loop_by_pair": []}
     for number in range(runs):
-        took, values = timed(ours, 1)
-        seconds["ours"] += took
+        run_seconds, values = time_runs(ours, 1)
+        seconds["ours"] += run_seconds
         for name, match in (("loop_by_word", by_word), ("loop_by_pair", by_pair)):
-            took, plain = timed(lambda match=match: over(match), 1)
-            seconds[name] += [took[0] * REPLIES / timed_replies]
+            run_seconds, plain = time_runs(lambda match=match: over(match), 1)
+            seconds[name] += [run_seconds[0] * REPLIES / timed_replies]
         print(f"run {number + 1}: " + ", ".join(f"{name} {s[-1]:.2f} s" for name, s in seconds.items()), flush=True)
     middle = {name: median(found) for name, found in seconds.items()}
     return {
-        "texts": what,
+        "texts": source_name,
         "replies": REPLIES,
         "references_each": REFERENCES,
         "dimensions": 200,
@@ -237,10 +239,10 @@ def greedy(data: Path, runs: int) -> dict[str, Any]:
 # ── bootstrap ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def resampling(data: Path, runs: int) -> dict[str, Any]:
-    """Intervals of five systems from stored statistics, beside scoring every resample again from its tokens."""
+def resampling(data_folder: Path, runs: int) -> dict[str, Any]:
+    """Measure intervals of five systems from stored statistics, beside scoring every resample again from its tokens."""
     systems, segments, draws, recomputed = 5, 10_000, 1_000, 3
-    texts, what = texts_of(data, segments * (systems + 1))
+    texts, source_name = texts_of(data_folder, segments * (systems + 1))
     metric = build("bleu")
     assert isinstance(metric, Bleu)
     tokens = metric.tokenize(texts)
@@ -255,21 +257,21 @@ def resampling(data: Path, runs: int) -> dict[str, Any]:
 
     def again() -> list[float]:
         drawn = np.random.default_rng(1).integers(0, segments, segments)
-        found = []
-        for one in replies.values():
+        corpus_scores = []
+        for system_tokens in replies.values():
             chosen = metric.prepare_tokens([references[i] for i in drawn])
-            sums = metric.statistics_of_tokens([one[i] for i in drawn], chosen, rows, rows).sum(axis=0)
-            found.append(float(metric.values(sums, Level.CORPUS)))
-        return found
+            sums = metric.statistics_of_tokens([system_tokens[i] for i in drawn], chosen, rows, rows).sum(axis=0)
+            corpus_scores.append(float(metric.values(sums, Level.CORPUS)))
+        return corpus_scores
 
     stored()
     ours, theirs = list[float](), list[float]()
     for number in range(runs):
-        ours += timed(stored, 1)[0]
-        theirs += [seconds * draws for seconds in timed(again, recomputed)[0]]
+        ours += time_runs(stored, 1)[0]
+        theirs += [seconds * draws for seconds in time_runs(again, recomputed)[0]]
         print(f"run {number + 1}: stored {ours[-1]:.2f} s, recomputing {theirs[-1]:.1f} s", flush=True)
     return {
-        "texts": what,
+        "texts": source_name,
         "systems": systems,
         "segments": segments,
         "draws": draws,
@@ -286,11 +288,13 @@ PARTS = {"bleu": bleu, "greedy": greedy, "bootstrap": resampling}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", nargs="?", choices=PARTS)
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    add_data_option(parser)
+    parser.add_argument("--demo", action="store_true", help="measure on the demo log, without --data")
     parser.add_argument("--runs", type=int, default=3)
-    given = parser.parse_args()
-    for name in [given.part] if given.part else PARTS:
-        figures = PARTS[name](given.data, given.runs)
+    arguments = parser.parse_args()
+    data_folder = Path() if arguments.demo else require_data(parser, arguments.data, "; or --demo")
+    for name in [arguments.part] if arguments.part else PARTS:
+        figures = PARTS[name](data_folder, arguments.runs)
         print(write_result(f"metrics_{name}", figures, PACKAGES))
         print(json.dumps({key: value for key, value in figures.items() if key != "seconds"}, indent=2))
 

@@ -1,7 +1,8 @@
-"""What the benchmarks share: whole processes watched from outside, and results written with what made them."""
+"""What the benchmarks share: processes measured from outside, and results written beside what made them."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import socket
@@ -32,8 +33,8 @@ class Run:
     output: str
 
 
-def watched(command: Sequence[str], *, every_s: float = 0.05) -> Run:
-    """Run a command; sample the memory of its process tree while it runs."""
+def run_and_watch(command: Sequence[str], *, every_s: float = 0.05) -> Run:
+    """Run a command, and sample the memory of its process tree while it runs."""
     began = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
     peak = [0]
@@ -55,7 +56,7 @@ def watched(command: Sequence[str], *, every_s: float = 0.05) -> Run:
 
 
 def tree_of(pid: int) -> list[int]:
-    """A process and all below it."""
+    """Return a process and all below it."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
@@ -64,7 +65,7 @@ def tree_of(pid: int) -> list[int]:
 
 
 def pss_of(pid: int) -> int:
-    """Proportional set size: memory that two processes share counts once."""
+    """Return the proportional set size of a process: memory that two processes share counts once."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
@@ -73,14 +74,14 @@ def pss_of(pid: int) -> int:
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle one, rounded for reading."""
+    """Return the median, rounded for reading."""
     return round(statistics.median(values), 3)
 
 
 def write_result(name: str, figures: dict[str, Any], packages: Sequence[str]) -> Path:
-    """The figures as JSON, with commit, machine and versions beside them."""
+    """Write the figures as JSON, with commit, machine and versions beside them."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=ROOT, check=False)
-    result = {
+    document = {
         "benchmark": name,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit.stdout.strip(),
@@ -95,12 +96,24 @@ def write_result(name: str, figures: dict[str, Any], packages: Sequence[str]) ->
     }
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
-    path.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    path.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     return path
 
 
+def add_data_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--data`, the folder of the texts to measure on."""
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="folder of the texts, as docs/benchmarks.md has it")
+
+
+def require_data(parser: argparse.ArgumentParser, data_folder: Path | None, alternative: str = "") -> Path:
+    """Return the folder of the texts; end with a message where it was not given."""
+    if data_folder is None:
+        parser.error(f"--data FOLDER is missing: the folder with logs/*.jsonl.gz (docs/benchmarks.md){alternative}")
+    return data_folder
+
+
 def free_port() -> int:
-    """A port of this machine's loopback address that nobody uses now."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
+    """Return a port of the loopback address that is free now."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
     return port

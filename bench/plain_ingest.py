@@ -1,6 +1,6 @@
-"""The loop one would write first: gzip, json, re, a set and pandas, with the same rules as `refaug ingest`.
+"""The straightforward way to ingest a log: gzip, json, re, a set and pandas, with the same rules as `refaug ingest`.
 
-It is the baseline of bench_ingest.py, and a program of its own: `python bench/plain_ingest.py SOURCE OUTPUT.parquet`.
+It is the baseline of bench_ingest.py, run as a separate program: `python bench/plain_ingest.py SOURCE OUTPUT.parquet`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DIGITS = re.compile(r"\d+")
 
 
 def clean(text: str) -> str | None:
-    """All rules on one text."""
+    """Apply all rules to one text; None for a text that is left out."""
     text = unicodedata.normalize("NFC", text)
     text = html.unescape(html.unescape(text))
     text = CONTROL.sub("", text)
@@ -45,7 +45,7 @@ def clean(text: str) -> str | None:
 
 
 def normalise(text: str) -> str:
-    """The form in which texts are compared."""
+    """Return the form in which texts are compared."""
     return PUNCTUATION.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 

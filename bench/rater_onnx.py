@@ -1,8 +1,8 @@
 """A rater's network as two ONNX graphs, one that reads texts and one that judges triplets, and rating with them.
 
-Nothing here imports torch, so that a process with nothing but numpy, ONNX Runtime and SentencePiece can rate. The
-graphs are put together by hand, since exporting them would take packages that this project does without; a test holds
-them to the network.
+Nothing here imports torch, so that a process with only numpy, ONNX Runtime and SentencePiece can rate. The graphs are
+built by hand, since exporting them would take packages that this project does without; a test compares them with the
+network.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 READER: Final = "reader.onnx"
 JUDGE: Final = "judge.onnx"
-READ_AT_ONCE: Final = 256  # texts of like length, as `rater.rate` has them
+READ_AT_ONCE: Final = 256  # texts of like length, as `refaug.rater.nn.rate` has them
 _OPSET: Final = 17
 _IR: Final = 8
 _TEXTS: Final = ("utterances", "known", "others")  # of triplets
@@ -34,8 +34,8 @@ Integers = NDArray[np.int64]
 
 
 def write_graphs(folder: Path, weights: Mapping[str, Floats]) -> None:
-    """Both graphs of a network, from its weights by the names that torch gives them."""
-    import onnx  # noqa: PLC0415  only who writes them has it
+    """Write both graphs of a network, from its weights by the names that torch gives them."""
+    import onnx  # noqa: PLC0415  needed for writing only
 
     for name, graph in ((READER, reader_graph(weights)), (JUDGE, judge_graph(weights))):
         onnx.checker.check_model(graph)
@@ -43,7 +43,7 @@ def write_graphs(folder: Path, weights: Mapping[str, Floats]) -> None:
 
 
 def reader_graph(weights: Mapping[str, Floats]) -> Any:
-    """From tokens (texts, time) and lengths (texts,) of int32 to vectors (texts, 2 * hidden)."""
+    """Return the graph from tokens (texts, time) and lengths (texts,) of int32 to vectors (texts, 2 * hidden)."""
     from onnx import TensorProto, helper  # noqa: PLC0415
 
     ways = [{name: weights[f"reader.{name}_l0{way}"] for name in _GATED} for way in _WAYS]
@@ -82,13 +82,13 @@ def reader_graph(weights: Mapping[str, Floats]) -> Any:
 
 
 def _in_order(gates: Floats) -> Floats:
-    """The rows of the three gates in the order of ONNX, update, reset, new; torch has reset, update, new."""
+    """Return the rows of the three gates in the order of ONNX, update, reset, new; torch has reset, update, new."""
     reset, update, new = np.split(gates, 3)
     return np.concatenate([update, reset, new])
 
 
 def judge_graph(weights: Mapping[str, Floats]) -> Any:
-    """From three vectors of each triplet, each (triplets, 2 * hidden), to logits (triplets, 2)."""
+    """Return the graph from three vectors of each triplet, each (triplets, 2 * hidden), to logits (triplets, 2)."""
     from onnx import TensorProto, helper  # noqa: PLC0415
 
     vector = 2 * weights["reader.weight_hh_l0"].shape[1]
@@ -131,14 +131,14 @@ def _model(nodes: Sequence[Any], name: str, inputs: Sequence[Any], output: Any, 
 
 @dataclass(frozen=True)
 class Sessions:
-    """Both graphs, opened as `core.encoder_model` opens those of encoders."""
+    """Both graphs, opened as `refaug.core.vectors.encoder_model` opens those of encoders."""
 
     reader: Any
     judge: Any
 
     @classmethod
     def open(cls, folder: Path, *, threads: int) -> Sessions:
-        """From where `write_graphs` has put them."""
+        """Open the graphs in a folder."""
         import onnxruntime  # noqa: PLC0415
 
         onnxruntime.disable_telemetry_events()
@@ -156,19 +156,19 @@ class Sessions:
         return cls(*opened)
 
     def read(self, tokens: Integers, lengths: Integers) -> Floats:
-        """Vectors (texts, 2 * hidden) of tokens (texts, time)."""
+        """Return vectors (texts, 2 * hidden) of tokens (texts, time)."""
         (vectors,) = self.reader.run(None, {"tokens": tokens, "lengths": lengths.astype(np.int32)})
         return np.asarray(vectors, np.float32)
 
-    def judged(self, *vectors: Floats) -> Floats:
-        """Logits (triplets, 2) of three vectors each."""
+    def logits_of(self, *vectors: Floats) -> Floats:
+        """Return logits (triplets, 2) of three vectors each."""
         (logits,) = self.judge.run(None, dict(zip(_TEXTS, vectors, strict=True)))
         return np.asarray(logits, np.float32)
 
 
 @dataclass(frozen=True)
 class OnnxRater:
-    """Rates as `rater.rate` does with combine=first, every distinct text read once; without a cache."""
+    """Rates as `refaug.rater.nn.rate` does with combine=first, every distinct text read once; without a cache."""
 
     sessions: Sessions
     ids_of: Callable[[list[str]], list[list[int]]]  # texts to piece ids
@@ -176,15 +176,17 @@ class OnnxRater:
     max_tokens: int
 
     def rate(self, triplets: Sequence[tuple[str, str, str]]) -> NDArray[np.float64]:
-        """2 · P(positive) − 1 of every (utterance, gold, candidate)."""
+        """Return 2 · P(positive) − 1 of every (utterance, gold, candidate)."""
         places = dict[str, int]()
         rows = np.array([[places.setdefault(text, len(places)) for text in triplet] for triplet in triplets])
         vectors = self._vectors(list(places))
-        logits = self.sessions.judged(*(vectors[rows[:, place]] for place in range(rows.shape[1]))).astype(np.float64)
+        logits = self.sessions.logits_of(*(vectors[rows[:, place]] for place in range(rows.shape[1]))).astype(
+            np.float64
+        )
         return np.asarray(2 / (1 + np.exp(logits[:, 0] - logits[:, 1])) - 1)  # the softmax of two
 
     def _vectors(self, texts: list[str]) -> Floats:
-        """What is read of each text, those of like length together."""
+        """Return the vector of each text; texts of like length are read together."""
         coded = [ids[: self.max_tokens] or [self.unknown] for ids in self.ids_of(texts)]
         order = sorted(range(len(texts)), key=lambda at: -len(coded[at]))
         parts = [order[begin : begin + READ_AT_ONCE] for begin in range(0, len(order), READ_AT_ONCE)]
@@ -194,7 +196,7 @@ class OnnxRater:
 
 
 def padded(coded: Sequence[Sequence[int]]) -> tuple[Integers, Integers]:
-    """Piece ids (texts, time), filled up with zeros, and lengths."""
+    """Return piece ids (texts, time), filled up with zeros, and lengths."""
     lengths = np.array([len(ids) for ids in coded], np.int64)
     tokens = np.zeros((len(coded), int(lengths.max())), np.int64)
     for row, ids in enumerate(coded):

@@ -1,10 +1,10 @@
-"""One process that opens a rater, rates, and says how long that took and what memory it holds: with torch or without.
+"""A process that opens a rater, rates, and reports its time and memory: with torch or without.
 
-    python bench/rater_process.py torch|onnx FOLDER ASKED.json BEGAN THREADS
+    python bench/rater_process.py torch|onnx FOLDER TRIPLETS.json BEGAN THREADS
 
-Started by bench_rater.py for each measurement. FOLDER holds the rater and its graphs, ASKED the triplets; BEGAN is the
-reading of the monotonic clock, which all processes share, when this one was started. Imports are part of what is
-measured, so each way has its own.
+bench_rater.py starts one for each measurement. FOLDER holds the rater and its graphs; BEGAN is the reading of the
+monotonic clock, which all processes share, when this one was started. Imports are part of what is measured, so each
+way has separate ones.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ from pathlib import Path
 
 
 def with_torch(folder: Path, triplets: list[list[str]], threads: int) -> list[float]:
-    """As the service does."""
-    from rater.checkpoint import open_rater  # noqa: PLC0415
-    from rater.rate import Candidate, ToRate  # noqa: PLC0415
+    """Rate as the service does."""
+    from refaug.rater.nn.checkpoint import open_rater  # noqa: PLC0415
+    from refaug.rater.nn.rate import Candidate, RatingRequest  # noqa: PLC0415
 
     rater = open_rater(folder, threads=threads)
-    asked = [ToRate(utterance=one, golds=(gold,), candidates=(Candidate(text=text),)) for one, gold, text in triplets]
-    return [rating for ratings in rater.rate(asked) for rating in ratings]
+    test_pairs = [
+        RatingRequest(utterance=utterance, golds=(gold,), candidates=(Candidate(text=text),))
+        for utterance, gold, text in triplets
+    ]
+    return [rating for ratings in rater.rate(test_pairs) for rating in ratings]
 
 
 def with_onnx(folder: Path, triplets: list[list[str]], threads: int) -> list[float]:
-    """The least that it takes: numpy, ONNX Runtime and SentencePiece."""
+    """Rate with the least that it takes: numpy, ONNX Runtime and SentencePiece."""
     from rater_onnx import OnnxRater, Sessions  # noqa: PLC0415
     from sentencepiece import SentencePieceProcessor  # noqa: PLC0415
 
@@ -41,21 +44,21 @@ def with_onnx(folder: Path, triplets: list[list[str]], threads: int) -> list[flo
     return [float(one) for one in rater.rate([(one, gold, text) for one, gold, text in triplets])]
 
 
-def held() -> dict[str, float]:
-    """Resident memory of this process in MiB: now, and at most."""
+def memory_in_use() -> dict[str, float]:
+    """Return the resident memory of this process in MiB: now, and at most."""
     lines = [line.split() for line in Path("/proc/self/status").read_text().splitlines()]
-    found = {line[0].rstrip(":"): int(line[1]) / 1024 for line in lines if line[0] in ("VmRSS:", "VmHWM:")}
-    return {"resident_mib": round(found["VmRSS"], 1), "peak_mib": round(found["VmHWM"], 1)}
+    sizes = {line[0].rstrip(":"): int(line[1]) / 1024 for line in lines if line[0] in ("VmRSS:", "VmHWM:")}
+    return {"resident_mib": round(sizes["VmRSS"], 1), "peak_mib": round(sizes["VmHWM"], 1)}
 
 
 def main() -> None:
-    way, folder, asked, began, threads = sys.argv[1:]
-    triplets = json.loads(Path(asked).read_bytes())
+    way, folder, triplets_path, began, threads = sys.argv[1:]
+    triplets = json.loads(Path(triplets_path).read_bytes())
     rate = {"torch": with_torch, "onnx": with_onnx}[way]
     ratings = rate(Path(folder), triplets, int(threads))
     seconds = time.monotonic() - float(began)
-    found = {"seconds": round(seconds, 3), **held(), "torch": "torch" in sys.modules, "ratings": ratings}
-    sys.stdout.write(json.dumps(found))
+    figures = {"seconds": round(seconds, 3), **memory_in_use(), "torch": "torch" in sys.modules, "ratings": ratings}
+    sys.stdout.write(json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""One network served in several ways: how quick each is, how far its ratings move, how much its weights take.
+"""One network served in several variants: how fast each is, how far its ratings move, how large its weights are.
 
-`project` is what `rater.rate` does, and what the others are compared with. They take its place inside the same Rater,
-so that tokenising, batches and order are the same for all, and what differs is the network alone.
+`project` is what `refaug.rater.nn.rate` does, and what the others are compared with. They take its place inside the
+same Rater, so that tokenising, batches and order are the same for all, and only the network differs.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from numpy.typing import NDArray
 from rater_onnx import JUDGE, READ_AT_ONCE, READER, Sessions, padded, write_graphs
 from torch import Tensor, nn
 
-from core.text import SentencePieceTokenizer, open_sentencepiece
-from core.tokenizer_training import TokenizerTraining, train_sentencepiece
-from rater.checkpoint import save_rater
-from rater.making import PRESETS
-from rater.model import POSITIVE, BiGRURater, RaterConfig
-from rater.rate import Candidate, Rater, ToRate
+from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
+from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
+from refaug.rater.nn.build import PRESETS
+from refaug.rater.nn.checkpoint import save_rater
+from refaug.rater.nn.model import POSITIVE, BiGRURater, RaterConfig
+from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
 
 CANDIDATES: Final = 17
-SAME: Final = 1e-5  # how far a rating may be from itself, whatever else is asked
+SAME: Final = 1e-5  # how far a rating may differ between requests
 STATIC: Final = "static"  # folder of the quantised graphs
 _CALIBRATED_ON: Final = 4  # batches
-_ALONE: Final = 3  # test pairs that are asked by themselves as well
+_ALONE: Final = 3  # test pairs that are rated one by one as well
 _STARTED_WITH: Final = 10  # test pairs that a new process rates
 _PROCESS: Final = Path(__file__).with_name("rater_process.py")
 
@@ -48,7 +48,7 @@ Ratings = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Serving:
-    """What is measured."""
+    """How much is measured."""
 
     pairs: int = 200
     runs: int = 3
@@ -56,13 +56,13 @@ class Serving:
 
     @property
     def texts(self) -> int:
-        """How many texts it takes: those that are rated, and others that the static scales are taken from."""
+        """The number of texts needed: those that are rated, and others that the static scales are computed from."""
         return self.pairs * (CANDIDATES + 2) + _CALIBRATED_ON * READ_AT_ONCE
 
 
 @dataclass(frozen=True)
-class Way:
-    """A network that can stand in the project's place, and the bytes that its weights take."""
+class Variant:
+    """A network that can stand in the project's place, and the bytes of its weights."""
 
     network: nn.Module
     weight_bytes: int
@@ -71,21 +71,21 @@ class Way:
 # ── texts and networks ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def dealt_texts(log: Path) -> list[str]:
-    """Different turns of a log of dialogues, dealt out at random."""
-    found = dict[str, None]()
+def shuffled_texts(log: Path) -> list[str]:
+    """Return the distinct turns of a log of dialogues, shuffled."""
+    distinct = dict[str, None]()
     with gzip.open(log, "rt", encoding="utf-8") as lines:
         for line in lines:
-            found |= dict.fromkeys(json.loads(line)["turns"])
-    texts = list(found)
+            distinct |= dict.fromkeys(json.loads(line)["turns"])
+    texts = list(distinct)
     np.random.default_rng(1).shuffle(texts)
     return texts
 
 
-def asked_of(texts: Iterator[str], pairs: int) -> list[ToRate]:
-    """Test pairs of one gold and 17 candidates, no text twice."""
+def make_test_pairs(texts: Iterator[str], pairs: int) -> list[RatingRequest]:
+    """Return test pairs of one gold and 17 candidates, no text twice."""
     return [
-        ToRate(
+        RatingRequest(
             utterance=next(texts),
             golds=(next(texts),),
             candidates=tuple(Candidate(text=next(texts)) for _ in range(CANDIDATES)),
@@ -94,19 +94,19 @@ def asked_of(texts: Iterator[str], pairs: int) -> list[ToRate]:
     ]
 
 
-def trained_tokenizer(texts: Sequence[str], folder: Path, preset: str) -> SentencePieceTokenizer:
-    """Of as many pieces as the preset has."""
+def train_tokenizer(texts: Sequence[str], folder: Path, preset: str) -> SentencePieceTokenizer:
+    """Train a tokenizer with as many pieces as the preset has."""
     settings = TokenizerTraining(vocab_size=PRESETS[preset].pieces, at_most=True, sample=100_000)
     train_sentencepiece(iter(texts), folder / "tokenizer.model", settings)
     return open_sentencepiece(folder / "tokenizer.model")
 
 
-def seeded_network(preset: str, tokenizer: SentencePieceTokenizer, asked: Sequence[ToRate]) -> BiGRURater:
-    """A network of the preset's sizes with drawn weights, whose ratings are all over the scale.
+def seeded_network(preset: str, tokenizer: SentencePieceTokenizer, test_pairs: Sequence[RatingRequest]) -> BiGRURater:
+    """Return a network of the preset's sizes with drawn weights, whose ratings spread over the whole scale.
 
-    As torch draws them, every text gets about the same answer, and nothing could move it. So the layers are drawn so
-    that they keep differences alive (He et al. 2015), and the last one is stretched until the log-odds of the test
-    pairs have mean 0 and deviation 2.
+    As torch draws them, every text gets about the same rating, and no variant could move it. So the layers are drawn so
+    that they preserve differences (He et al. 2015), and the last one is stretched until the log-odds of the test pairs
+    have mean 0 and deviation 2.
     """
     sizes = PRESETS[preset]
     torch.manual_seed(1)
@@ -121,7 +121,7 @@ def seeded_network(preset: str, tokenizer: SentencePieceTokenizer, asked: Sequen
     )
     for layer in model.hidden:
         nn.init.kaiming_normal_(cast("nn.Linear", layer).weight, nonlinearity="relu")
-    likely, _ = Rater(model, tokenizer).probabilities(asked, second=False)
+    likely, _ = Rater(model, tokenizer).probabilities(test_pairs, second=False)
     odds = np.log(likely / (1 - likely))
     with torch.no_grad():
         stretch = 2 / float(odds.std())
@@ -131,11 +131,11 @@ def seeded_network(preset: str, tokenizer: SentencePieceTokenizer, asked: Sequen
     return model.eval()
 
 
-# ── ways ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── variants ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def rounded_to_int8(model: BiGRURater) -> Way:
-    """Every row of every matrix in 255 steps of its largest number, made single precision again when it is loaded."""
+def round_to_int8(model: BiGRURater) -> Variant:
+    """Round every row of every matrix to 255 steps of its largest number; single precision again when loaded."""
     rounded, size = copy.deepcopy(model), 0
     with torch.no_grad():
         for weight in rounded.parameters():
@@ -145,11 +145,11 @@ def rounded_to_int8(model: BiGRURater) -> Way:
             step = weight.abs().amax(dim=1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny) / 127
             weight.copy_((weight / step).round() * step)
             size += weight.numel() + 4 * len(weight)
-    return Way(rounded, size)
+    return Variant(rounded, size)
 
 
-def dynamic_int8(model: BiGRURater) -> Way:
-    """Torch's own: weights of layers and of the Bi-GRU in int8, activations scaled by each batch."""
+def dynamic_int8(model: BiGRURater) -> Variant:
+    """Quantise with torch: weights of layers and of the Bi-GRU in int8, activations scaled by each batch."""
     from torch.ao import quantization  # noqa: PLC0415  deprecated: not every torch has it
 
     with warnings.catch_warnings():
@@ -157,26 +157,26 @@ def dynamic_int8(model: BiGRURater) -> Way:
         quantize: Any = quantization.quantize_dynamic
         smaller = quantize(copy.deepcopy(model), {nn.GRU, nn.Linear}, dtype=torch.qint8)
     matrices = [weight for name, weight in model.named_parameters() if weight.dim() > 1 and "embedding" not in name]
-    return Way(smaller, _bytes_of(model) - 3 * sum(weight.numel() for weight in matrices))
+    return Variant(smaller, _bytes_of(model) - 3 * sum(weight.numel() for weight in matrices))
 
 
-class Halves(BiGRURater):
-    """The network in bfloat16; what is kept of texts, and what comes out, is in single precision."""
+class HalfPrecisionRater(BiGRURater):
+    """The network in bfloat16; cached vectors and results are in single precision."""
 
     def read(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """As the network does."""
+        """Read texts as the network does."""
         return super().read(tokens, lengths).float()
 
-    def judge(self, utterances: Tensor, known: Tensor, others: Tensor) -> Tensor:
-        """As the network does."""
-        return super().judge(utterances.bfloat16(), known.bfloat16(), others.bfloat16()).float()
+    def judge(self, utterances: Tensor, golds: Tensor, candidates: Tensor) -> Tensor:
+        """Judge triplets as the network does."""
+        return super().judge(utterances.bfloat16(), golds.bfloat16(), candidates.bfloat16()).float()
 
 
-def in_halves(model: BiGRURater) -> Way:
-    """All weights and all sums in bfloat16."""
-    halves = Halves(model.config)
+def to_bfloat16(model: BiGRURater) -> Variant:
+    """Return the network with all weights and sums in bfloat16."""
+    halves = HalfPrecisionRater(model.config)
     halves.load_state_dict(model.state_dict())
-    return Way(halves.bfloat16(), _bytes_of(model) // 2)
+    return Variant(halves.bfloat16(), _bytes_of(model) // 2)
 
 
 class OnnxNetwork(nn.Module):
@@ -187,22 +187,22 @@ class OnnxNetwork(nn.Module):
         self.config, self._sessions = config, sessions
 
     def read(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """As the network does."""
+        """Read texts as the network does."""
         return torch.from_numpy(self._sessions.read(tokens.numpy(), lengths.numpy()))
 
     def judge(self, *vectors: Tensor) -> Tensor:
-        """As the network does."""
-        return torch.from_numpy(self._sessions.judged(*(one.numpy() for one in vectors)))
+        """Judge triplets as the network does."""
+        return torch.from_numpy(self._sessions.logits_of(*(one.numpy() for one in vectors)))
 
 
-def of_graphs(config: RaterConfig, folder: Path, threads: int) -> Way:
-    """Whatever graphs lie there; their files are their weights."""
+def open_graphs(config: RaterConfig, folder: Path, threads: int) -> Variant:
+    """Open the graphs in a folder; their files are their weights."""
     size = sum((folder / name).stat().st_size for name in (READER, JUDGE))
-    return Way(OnnxNetwork(config, Sessions.open(folder, threads=threads)), size)
+    return Variant(OnnxNetwork(config, Sessions.open(folder, threads=threads)), size)
 
 
 def write_static(folder: Path, tokenizer: SentencePieceTokenizer, texts: Sequence[str], max_tokens: int) -> None:
-    """The graphs again in int8, scales taken once from these texts; the GRU has no such form and stays as it is."""
+    """Write the graphs again in int8, scales computed once from these texts; the GRU has no such form."""
     from onnxruntime.quantization import (  # noqa: PLC0415  needs onnx
         CalibrationDataReader,
         QuantFormat,
@@ -210,12 +210,12 @@ def write_static(folder: Path, tokenizer: SentencePieceTokenizer, texts: Sequenc
         quantize_static,
     )
 
-    class Given(CalibrationDataReader):  # type: ignore[misc]
-        def __init__(self, given: Sequence[Mapping[str, Any]]) -> None:
-            self._given = iter(given)
+    class CalibrationBatches(CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self, batches: Sequence[Mapping[str, Any]]) -> None:
+            self._batches = iter(batches)
 
         def get_next(self) -> Mapping[str, Any] | None:
-            return next(self._given, None)
+            return next(self._batches, None)
 
     coded = sorted((ids[:max_tokens] or [tokenizer.unk_id] for ids in tokenizer.encode_ids_batch(texts)), key=len)
     batches = [padded(coded[at : at + READ_AT_ONCE]) for at in range(0, len(coded), READ_AT_ONCE)]
@@ -233,7 +233,7 @@ def write_static(folder: Path, tokenizer: SentencePieceTokenizer, texts: Sequenc
         quantize_static(
             folder / name,
             folder / STATIC / name,
-            Given(inputs[name]),
+            CalibrationBatches(inputs[name]),
             quant_format=QuantFormat.QDQ,
             op_types_to_quantize=[kind],
             per_channel=True,
@@ -246,8 +246,8 @@ def _bytes_of(model: nn.Module) -> int:
     return sum(4 * weight.numel() for weight in model.parameters())
 
 
-WAYS: Final = {
-    "project": "torch in single precision, texts packed by length: what rater.rate does",
+VARIANTS: Final = {
+    "project": "torch in single precision, texts packed by length: what refaug.rater.nn.rate does",
     "int8_weights": "weights kept in int8 by row, in single precision once they are loaded",
     "torch_bf16": "weights and sums in bfloat16",
     "torch_dynamic_int8": "torch.ao.quantization.quantize_dynamic of the Bi-GRU and the layers",
@@ -263,55 +263,59 @@ def serving(
     model: BiGRURater,
     tokenizer: SentencePieceTokenizer,
     texts: Sequence[str],
-    asked: Sequence[ToRate],
+    test_pairs: Sequence[RatingRequest],
     folder: Path,
     settings: Serving,
 ) -> dict[str, Any]:
-    """Measure every way, and what a process without torch would save; `texts` are for the static scales alone."""
+    """Measure every variant, and what a process without torch would save; `texts` are for the static scales only."""
     weights = {name: weight.detach().numpy() for name, weight in model.state_dict().items()}
-    failed = _attempted("onnx_fp32", partial(write_graphs, folder, weights))
+    failed = _attempt("onnx_fp32", partial(write_graphs, folder, weights))
     if failed:
         failed["onnx_static_int8"] = failed["onnx_fp32"]
     else:
         write = partial(write_static, folder, tokenizer, texts, model.config.max_tokens)
-        failed = _attempted("onnx_static_int8", write)
-    found = _Found()
+        failed = _attempt("onnx_static_int8", write)
+    measurements = _Measurements()
     for threads in settings.threads:
-        ways = dict[str, Way]()
+        variants = dict[str, Variant]()
         for name, make in _makers(model, folder, threads).items():
             if name not in failed:
-                failed |= _attempted(name, partial(_made, ways, name, make))
-        failed |= _timed(ways, tokenizer, asked, threads, settings.runs, found)
+                failed |= _attempt(name, partial(_store_variant, variants, name, make))
+        failed |= _time_all(variants, tokenizer, test_pairs, threads, settings.runs, measurements)
     return {
         "parameters": model.parameter_count,
-        "test_pairs": len(asked),
+        "test_pairs": len(test_pairs),
         "candidates": CANDIDATES,
         "runs": settings.runs,
-        "rating_quantiles": [round(float(one), 3) for one in np.quantile(found.project, [0, 0.25, 0.5, 0.75, 1])],
-        "ways": {name: found.figures(name, what, failed.get(name)) for name, what in WAYS.items()},
-        "processes": None if "onnx_fp32" in failed else processes(model, tokenizer, asked, folder, settings.runs),
+        "rating_quantiles": [
+            round(float(quantile), 3) for quantile in np.quantile(measurements.project, [0, 0.25, 0.5, 0.75, 1])
+        ],
+        "ways": {
+            name: measurements.figures(name, description, failed.get(name)) for name, description in VARIANTS.items()
+        },
+        "processes": None if "onnx_fp32" in failed else processes(model, tokenizer, test_pairs, folder, settings.runs),
     }
 
 
-def _makers(model: BiGRURater, folder: Path, threads: int) -> dict[str, Callable[[], Way]]:
+def _makers(model: BiGRURater, folder: Path, threads: int) -> dict[str, Callable[[], Variant]]:
     return {
-        "project": lambda: Way(model, _bytes_of(model)),
-        "int8_weights": lambda: rounded_to_int8(model),
-        "torch_bf16": lambda: in_halves(model),
+        "project": lambda: Variant(model, _bytes_of(model)),
+        "int8_weights": lambda: round_to_int8(model),
+        "torch_bf16": lambda: to_bfloat16(model),
         "torch_dynamic_int8": lambda: dynamic_int8(model),
-        "onnx_fp32": lambda: of_graphs(model.config, folder, threads),
-        "onnx_static_int8": lambda: of_graphs(model.config, folder / STATIC, threads),
+        "onnx_fp32": lambda: open_graphs(model.config, folder, threads),
+        "onnx_static_int8": lambda: open_graphs(model.config, folder / STATIC, threads),
     }
 
 
-def _made(ways: dict[str, Way], name: str, make: Callable[[], Way]) -> None:
-    ways[name] = make()
+def _store_variant(variants: dict[str, Variant], name: str, make: Callable[[], Variant]) -> None:
+    variants[name] = make()
 
 
-def _attempted(name: str, work: Callable[[], Any]) -> dict[str, str]:
-    """Why it could not be done here, by the way's name; nothing, if it could.
+def _attempt(name: str, work: Callable[[], Any]) -> dict[str, str]:
+    """Return why some work failed here, by the variant's name; nothing, if it succeeded.
 
-    Only what libraries raise where they lack something: a wrong type or value is a mistake of ours, and ends the run.
+    Only errors of libraries that lack something count: a wrong type or value is a bug, and ends the run.
     """
     try:
         work()
@@ -320,8 +324,8 @@ def _attempted(name: str, work: Callable[[], Any]) -> dict[str, str]:
     return {}
 
 
-class _Found:
-    """What was measured so far, by way; distances are from the project's first ratings."""
+class _Measurements:
+    """The measurements so far, by variant; distances are from the project's first ratings."""
 
     def __init__(self) -> None:
         self._seconds = dict[str, dict[int, list[float]]]()
@@ -335,27 +339,27 @@ class _Found:
         return self._ratings["project"][0]
 
     def add_time(self, name: str, threads: int, seconds: float) -> None:
-        """One run."""
+        """Add the seconds of one run."""
         self._seconds.setdefault(name, {}).setdefault(threads, []).append(seconds)
 
-    def add_ratings(self, name: str, way: Way, together: Ratings, alone: Ratings) -> None:
-        """Of all test pairs at once, and of the first few by themselves."""
+    def add_ratings(self, name: str, variant: Variant, together: Ratings, alone: Ratings) -> None:
+        """Add the ratings of all test pairs at once, and of the first few one by one."""
         self._ratings.setdefault(name, []).append(together)
         self._alone.setdefault(name, []).append(alone)
-        self._weight_bytes[name] = way.weight_bytes
+        self._weight_bytes[name] = variant.weight_bytes
 
-    def figures(self, name: str, what: str, why_not: str | None) -> dict[str, Any]:
-        """One way as it goes into the result."""
+    def figures(self, name: str, description: str, why_not: str | None) -> dict[str, Any]:
+        """Return the figures of one variant for the result."""
         if why_not is not None:
-            return {"what": what, "skipped": why_not}
+            return {"what": description, "skipped": why_not}
         distances = [np.abs(one - self.project) for one in self._ratings[name]]
         largest = max(float(one.max()) for one in distances)
         alone = [
-            float(np.abs(one - together[: len(one)]).max())
-            for one, together in zip(self._alone[name], self._ratings[name], strict=True)
+            float(np.abs(ratings - together[: len(ratings)]).max())
+            for ratings, together in zip(self._alone[name], self._ratings[name], strict=True)
         ]
         return {
-            "what": what,
+            "what": description,
             "by_threads": {str(threads): self._speed(name, threads) for threads in self._seconds[name]},
             "largest_distance": float(f"{largest:.3g}"),
             "mean_distance": float(f"{max(float(one.mean()) for one in distances):.3g}"),
@@ -370,33 +374,33 @@ class _Found:
         return {"seconds": round(seconds, 3), "ratio": round(ours / seconds, 2)}
 
 
-def _timed(
-    ways: Mapping[str, Way],
+def _time_all(
+    variants: Mapping[str, Variant],
     tokenizer: SentencePieceTokenizer,
-    asked: Sequence[ToRate],
+    test_pairs: Sequence[RatingRequest],
     threads: int,
     runs: int,
-    found: _Found,
+    measurements: _Measurements,
 ) -> dict[str, str]:
-    """Every way in turn, as often as there are runs, each time with an empty cache; what fails is left out."""
+    """Time every variant in turn, for each run, each time with an empty cache; one that fails is left out."""
     failed = dict[str, str]()
 
-    def rated(way: Way, some: Sequence[ToRate]) -> Ratings:
-        rater = Rater(cast("BiGRURater", way.network), tokenizer, threads=threads, cache_bytes=1 << 30)
+    def rate_all(variant: Variant, some: Sequence[RatingRequest]) -> Ratings:
+        rater = Rater(cast("BiGRURater", variant.network), tokenizer, threads=threads, cache_bytes=1 << 30)
         return np.array([rating for ratings in rater.rate(some) for rating in ratings])
 
-    def looked_at(name: str, way: Way) -> None:
-        alone = np.concatenate([rated(way, [one]) for one in asked[:_ALONE]])  # warms it up as well
-        found.add_ratings(name, way, rated(way, asked), alone)
+    def measure(name: str, variant: Variant) -> None:
+        alone = np.concatenate([rate_all(variant, [one]) for one in test_pairs[:_ALONE]])  # warms it up as well
+        measurements.add_ratings(name, variant, rate_all(variant, test_pairs), alone)
 
-    for name, way in ways.items():
-        failed |= _attempted(name, partial(looked_at, name, way))
+    for name, variant in variants.items():
+        failed |= _attempt(name, partial(measure, name, variant))
     for _ in range(runs):
-        for name, way in ways.items():
+        for name, variant in variants.items():
             if name not in failed:
                 began = time.perf_counter()
-                rated(way, asked)
-                found.add_time(name, threads, time.perf_counter() - began)
+                rate_all(variant, test_pairs)
+                measurements.add_time(name, threads, time.perf_counter() - began)
     return failed
 
 
@@ -404,36 +408,39 @@ def _timed(
 
 
 def processes(
-    model: BiGRURater, tokenizer: SentencePieceTokenizer, asked: Sequence[ToRate], folder: Path, runs: int
+    model: BiGRURater, tokenizer: SentencePieceTokenizer, test_pairs: Sequence[RatingRequest], folder: Path, runs: int
 ) -> dict[str, Any]:
-    """New processes on one thread, with torch and without, from their start to their first ratings."""
+    """Time new processes on one thread, with torch and without, from their start to their first ratings."""
     save_rater(folder, model, tokenizer, temperature=1.0, languages=["en"], report={}, details={})
-    some = asked[:_STARTED_WITH]
-    triplets = [[one.utterance, one.golds[0], candidate.text] for one in some for candidate in one.candidates]
+    first_pairs = test_pairs[:_STARTED_WITH]
+    triplets = [[one.utterance, one.golds[0], candidate.text] for one in first_pairs for candidate in one.candidates]
     asked_file = folder / "asked.json"
     asked_file.write_text(json.dumps(triplets), encoding="utf-8")
-    found: dict[str, list[dict[str, Any]]] = {"torch": [], "onnx": []}
+    figures: dict[str, list[dict[str, Any]]] = {"torch": [], "onnx": []}
     for _ in range(runs):
-        for way, so_far in found.items():
-            so_far.append(_process(way, folder, asked_file))
-    kept = ("seconds", "resident_mib", "peak_mib")
-    middle = {way: {key: statistics.median(one[key] for one in every) for key in kept} for way, every in found.items()}
-    assert not any(one["torch"] for one in found["onnx"])
-    ratings = [np.array(found[way][0]["ratings"]) for way in ("torch", "onnx")]
+        for variant, so_far in figures.items():
+            so_far.append(_process(variant, folder, asked_file))
+    names = ("seconds", "resident_mib", "peak_mib")
+    middle = {
+        variant: {key: statistics.median(one[key] for one in every) for key in names}
+        for variant, every in figures.items()
+    }
+    assert not any(one["torch"] for one in figures["onnx"])
+    ratings = [np.array(figures[variant][0]["ratings"]) for variant in ("torch", "onnx")]
     return {
-        "test_pairs": len(some),
+        "test_pairs": len(first_pairs),
         "with_torch": middle["torch"],
         "without_torch": middle["onnx"],
-        "saved": {key: round(middle["torch"][key] - middle["onnx"][key], 3) for key in kept},
+        "saved": {key: round(middle["torch"][key] - middle["onnx"][key], 3) for key in names},
         "largest_distance": float(f"{np.abs(ratings[0] - ratings[1]).max():.3g}"),
     }
 
 
-def _process(way: str, folder: Path, asked: Path) -> dict[str, Any]:
-    command = [sys.executable, str(_PROCESS), way, str(folder), str(asked), str(time.monotonic()), "1"]
+def _process(variant: str, folder: Path, triplets_path: Path) -> dict[str, Any]:
+    command = [sys.executable, str(_PROCESS), variant, str(folder), str(triplets_path), str(time.monotonic()), "1"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if ended.returncode:
-        sys.exit(f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stderr}")
-    measured: dict[str, Any] = json.loads(ended.stdout)
+    finished = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if finished.returncode:
+        sys.exit(f"{' '.join(command)} ended with {finished.returncode}:\n{finished.stderr}")
+    measured: dict[str, Any] = json.loads(finished.stdout)
     return measured

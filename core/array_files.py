@@ -1,4 +1,4 @@
-"""Arrays as .npy files, written so that a full disk is told as such."""
+"""Arrays as .npy files, written so that a full disk is reported as such."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.files import write_aside
+from refaug.core.files import write_aside
 
 
 def write_array(path: Path, array: NDArray[Any]) -> None:
-    """An .npy file, whole or not at all; its numbers are written by us, since numpy's error does not name its cause."""
+    """Write a .npy file, whole or not at all, with our own code, since numpy's error does not name its cause."""
     plain = np.ascontiguousarray(array)
     with write_aside(path) as file:
         np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(plain))

@@ -1,8 +1,8 @@
 """Every error raised on purpose, as one tree.
 
-    RefaugError                 our own fault, unless a subclass says otherwise
+    RefaugError                 an error of refaug, unless a subclass says otherwise
     ├── Usage                   the command or request itself makes no sense
-    ├── BadInput                what was handed in cannot be used as it is
+    ├── BadInput                the input cannot be used as it is
     │   ├── NoSource            nothing readable where a source was named
     │   ├── UnknownFormat       a source in none of the formats we read
     │   ├── MissingField        a column or key that the mapping needs is not there
@@ -13,19 +13,19 @@
     ├── Corrupt                 an artefact whose files are not those its manifest names
     ├── Conflict                the request contradicts what is already there
     │   ├── Locked              another process is working on the same thing
-    │   └── Withdrawn           a reference set that nobody is to use any more
+    │   └── Withdrawn           a reference set that was withdrawn from use
     ├── TooLarge                more than the settings allow at once
-    ├── NoKey                   no key was given, or none that is known
-    ├── NotAllowed              whoever asks may not do this
-    ├── Later                   not now: the same request may go through after a while
+    ├── NoKey                   no key was given, or an unknown one
+    ├── NotAllowed              the caller's key does not permit this
+    ├── Later                   not now: the same request may succeed after a while
     │   ├── TooMany             more requests than a key is allowed in this time
-    │   ├── Overloaded          there is more work waiting than can be done in time
+    │   ├── Overloaded          more work is waiting than can be done in time
     │   ├── Expired             the time that the caller gave ran out before the work was done
-    │   └── Unavailable         something that is needed, such as the database, cannot be reached now
-    ├── Interrupted             stopped from outside; the same command goes on where it stopped
+    │   └── Unavailable         a dependency, such as the database, cannot be reached now
+    ├── Interrupted             stopped from outside; the same command continues where it stopped
     ├── CheckFailed             built, but not published because a check failed
     ├── StorageFull             the disk, or a quota on it, is full
-    ├── NoAccess                a file or folder of ours cannot be read or written
+    ├── NoAccess                a file or folder of refaug cannot be read or written
     └── MissingPart             an optional library, dictionary or program is not installed
 
 The command line takes `exit_code`, HTTP takes `status`, and both print `code`, which never changes its meaning.
@@ -50,7 +50,7 @@ class RefaugError(Exception):
 
     @classmethod
     def summary(cls) -> str:
-        """The first line of the class's docstring: what this kind of error means."""
+        """Return the first line of the class's docstring, which says what this kind of error means."""
         return (cls.__doc__ or cls.code).strip().splitlines()[0]
 
 

@@ -1,4 +1,4 @@
-"""Files that are either whole or absent: written aside, synced, renamed; and the lock that keeps writers apart."""
+"""Files that are either whole or absent: written aside, synced, renamed; and the lock that separates writers."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from typing import BinaryIO
 
 import orjson
 
-from core.errors import Corrupt, Locked, StorageFull, Usage
+from refaug.core.errors import Corrupt, Locked, StorageFull, Usage
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
-# EFBIG is how a file-size limit of the process shows itself; to the user it is the same trouble.
+# EFBIG reports a file-size limit of the process; for the user it is the same problem.
 _FULL = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota is used up", errno.EFBIG: "the file may not grow"}
 
 
 def require_name(kind: str, name: str) -> str:
-    """The name itself, or Usage: names become folders, so nothing else than NAME may reach a path."""
+    """Return the name, or raise Usage: names become folders, so only NAME may reach a path."""
     if NAME.fullmatch(name) is None:
         raise Usage(
             f"{name!r} is no name for {'an' if kind[0] in 'aeiou' else 'a'} {kind}",
@@ -63,15 +63,15 @@ def sync_file(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def unique() -> str:
-    """A name that no other process uses; process numbers are not enough where containers share a volume."""
+def unique_suffix() -> str:
+    """Return a name that no other process uses; process ids are not enough where containers share a volume."""
     return f"{os.getpid()}-{secrets.token_hex(4)}"
 
 
 @contextmanager
 def write_aside(path: Path) -> Iterator[BinaryIO]:
-    """A file that appears under its name only when the block has ended well; readers never see half of it."""
-    aside = path.with_name(f".{path.name}.{unique()}.aside")
+    """Write a file that appears under its name only when the block ends without error; readers never see half of it."""
+    aside = path.with_name(f".{path.name}.{unique_suffix()}.aside")
     with storage_errors(path):
         try:
             with aside.open("wb") as file:
@@ -86,21 +86,21 @@ def write_aside(path: Path) -> Iterator[BinaryIO]:
         sync_folder(path.parent)
 
 
-def write_json(path: Path, value: object) -> None:
+def write_json(path: Path, content: object) -> None:
     """Write a manifest or a state file, whole or not at all."""
     with write_aside(path) as file:
-        file.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+        file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 
 def read_json(path: Path) -> dict[str, object]:
-    """Read what write_json wrote; anything else is Corrupt."""
+    """Read what write_json wrote; raise Corrupt for anything else."""
     try:
-        value = orjson.loads(path.read_bytes())
+        content = orjson.loads(path.read_bytes())
     except orjson.JSONDecodeError as error:
         raise Corrupt(f"{path}: not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise Corrupt(f"{path}: a JSON object was expected, a {type(value).__name__} was found")
-    return value
+    if not isinstance(content, dict):
+        raise Corrupt(f"{path}: a JSON object was expected, a {type(content).__name__} was found")
+    return content
 
 
 def sha256_of(path: Path) -> str:
@@ -110,23 +110,23 @@ def sha256_of(path: Path) -> str:
 
 
 def remove_tree(folder: Path) -> None:
-    """Delete a folder of ours; what is gone already is no error."""
+    """Delete one of our folders; a missing folder is no error."""
     with suppress(FileNotFoundError):
         shutil.rmtree(folder)
 
 
 @contextmanager
 def exclusive(folder: Path, purpose: str) -> Iterator[None]:
-    """Hold a folder against other writers; the lock goes with the process, however it ends."""
-    with _locked(folder) as lock:
+    """Lock a folder against other writers; the lock ends with the process."""
+    with _lock_folder(folder) as lock:
         with storage_errors(folder):
             lock.truncate(0)
             lock.write(f"{purpose}, process {os.getpid()}\n".encode())
         yield
 
 
-def _locked(folder: Path) -> FileIO:
-    """The open lock file, locked; taken anew where the folder was deleted between opening and locking."""
+def _lock_folder(folder: Path) -> FileIO:
+    """Return the open, locked lock file; lock again if the folder was deleted between opening and locking."""
     while True:
         make_folder(folder)
         try:
@@ -147,7 +147,7 @@ def _locked(folder: Path) -> FileIO:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, so that they survive a power cut."""
+    """Create a folder and its parents so that they survive a power cut."""
     if not folder.is_dir():
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -155,20 +155,23 @@ def make_folder(folder: Path) -> None:
 
 
 def remove_asides(folder: Path) -> None:
-    """Delete what `write_aside` left half-written when its process was killed; nobody else may write in this folder."""
+    """Delete what `write_aside` left half-written when its process was killed.
+
+    The caller must hold the folder's lock.
+    """
     for path in folder.glob(".*.aside"):
         path.unlink(missing_ok=True)
 
 
-def hold(path: Path) -> BinaryIO:
-    """Lock a file of our own for as long as it is open; the lock goes with the process."""
+def lock_file(path: Path) -> BinaryIO:
+    """Lock one of our files as long as it is open; the lock ends with the process."""
     file = path.open("ab")
     fcntl.flock(file, fcntl.LOCK_EX)
     return file
 
 
-def is_held(path: Path) -> bool:
-    """Whether some process has this file locked."""
+def is_locked(path: Path) -> bool:
+    """Return whether some process has this file locked."""
     try:
         with path.open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

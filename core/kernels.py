@@ -1,17 +1,26 @@
-"""Loops that numba compiles: released from Python's lock, and kept on disk so that only the first call ever waits."""
+"""Loops that numba compiles: released from Python's lock, and kept on disk so that only an installation ever waits.
+
+What an installation has compiled lies beside the code and is read by every process of every user, also where none may
+write there. What is compiled later is kept where numba finds a place: in the folder that NUMBA_CACHE_DIR names, else
+beside the code, else in the user's cache. core/kernel_cache.py says what state all this is in.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 from numpy.typing import NDArray
@@ -21,6 +30,8 @@ _DAMAGE: Final = (OSError, EOFError, pickle.UnpicklingError, ValueError, LookupE
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 AnyArray = TypeVar("AnyArray", bound=NDArray[Any])
+
+KERNELS: Final = list[Any]()  # every compiled loop of the modules that are imported
 
 
 def compiled(loop: Loop) -> Loop:
@@ -32,19 +43,16 @@ def compiled_with(**options: Any) -> Callable[[Loop], Loop]:
     """Compile with further options of numba's, such as fastmath={"reassoc"} for sums that may be taken in lanes."""
 
     def compile_it(loop: Loop) -> Loop:
-        settings = {"nogil": True, "error_model": "numpy", **options}
-        try:
-            kernel: Any = numba.njit(cache=True, **settings)(loop)
-            kernel._cache = _Forgiving(kernel._cache, loop)  # noqa: SLF001  numba has no door for this
-        except RuntimeError:  # neither beside this file nor in the user's cache may anything be written
-            kernel = numba.njit(cache=False, **settings)(loop)
+        kernel: Any = numba.njit(nogil=True, error_model="numpy", **options)(loop)
+        kernel._cache = _Caches(loop)  # noqa: SLF001  numba has no door for this
+        KERNELS.append(kernel)
         compiled_loop: Loop = kernel
         return compiled_loop
 
     return compile_it
 
 
-def _stamps(loop: Callable[..., Any]) -> tuple[tuple[str, int, int], ...]:
+def _stamps(loop: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
     """The state of the files that hold the loops which a loop calls, so that no stale copy of theirs is used."""
     loops, waiting = {loop}, [loop]
     while waiting:
@@ -54,49 +62,100 @@ def _stamps(loop: Callable[..., Any]) -> tuple[tuple[str, int, int], ...]:
         loops |= new
         waiting += new
     files = {Path(each.__code__.co_filename) for each in loops}
-    states = ((path, path.stat()) for path in sorted(files) if path.exists())
-    return tuple((path.name, state.st_mtime_ns, state.st_size) for path, state in states)
+    return tuple((path.name, _hash_of(path)) for path in sorted(files) if path.exists())
 
 
-class _Forgiving:
-    """numba's cache on disk, without which all works as well: what cannot be read or written is compiled anew."""
+@cache
+def _hash_of(path: Path) -> str:
+    """Of its content: times do not survive the way into an image."""
+    return sha256(path.read_bytes()).hexdigest()
 
-    def __init__(self, cache: Any, loop: Callable[..., Any]) -> None:
-        self._cache = cache
-        file = cache._cache_file  # noqa: SLF001
-        file._source_stamp = (file._source_stamp, _stamps(loop))  # noqa: SLF001  numba looks at the loop's own file alone
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._cache, name)
+class _BesideTheCode(InTreeCacheLocator):
+    """The folder beside the code, to be read: whether it may be written as well is not asked."""
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> Self | None:
+        """A place for every loop that lies in a file."""
+        return cls(py_func, py_file) if os.path.exists(py_file) else None  # noqa: PTH110  its superclass has strings
+
+    def ensure_cache_path(self) -> None:
+        """It is there, or there is nothing to read."""
+
+
+class _InstalledImpl(CompileResultCacheImpl):
+    _locator_classes = [_BesideTheCode]  # noqa: RUF012  numba's
+
+
+class _Installed(FunctionCache):
+    """What lies beside the code."""
+
+    _impl_class = _InstalledImpl
+
+
+def _opened(kind: Any, loop: Any) -> Any:
+    """Return numba's cache of a loop, or None where numba finds no folder for it."""
+    try:
+        return kind(loop)
+    except RuntimeError:
+        return None
+
+
+class _Caches:
+    """Where a loop may lie compiled; all works without, as well: what cannot be read or written is compiled anew."""
+
+    def __init__(self, loop: Any) -> None:
+        self._own: Any = _opened(FunctionCache, loop)  # None where neither folder may be written
+        installed: Any = _opened(_Installed, loop)  # None for a loop that comes from no file
+        caches = [cache for cache in (self._own, installed) if cache is not None]
+        if len(caches) == 2 and self._own.cache_path == installed.cache_path:
+            caches.remove(installed)
+        self._caches = caches
+        for loop_cache in caches:
+            file = loop_cache._cache_file  # noqa: SLF001  numba looks at the loop's own file alone
+            file._source_stamp = (file._source_stamp, _stamps(loop))  # noqa: SLF001
+
+    @property
+    def cache_path(self) -> str | None:
+        """Where what is compiled from now on is kept."""
+        path: str | None = self._own.cache_path if self._own is not None else None
+        return path
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """A compiled loop, or None."""
-        try:
-            return self._cache.load_overload(signature, target)
-        except _DAMAGE as error:
-            _log.warning("kernel_cache_unreadable", extra={"path": self._cache.cache_path, "error": str(error)})
-            self._empty()
-            return None
+        for loop_cache in self._caches:
+            try:
+                overload = loop_cache.load_overload(signature, target)
+            except _DAMAGE as error:
+                _log.warning("kernel_cache_unreadable", extra={"path": loop_cache.cache_path, "error": str(error)})
+                if loop_cache is self._own:
+                    self._empty()
+            else:
+                if overload is not None:
+                    return overload
+        return None
 
     def save_overload(self, signature: Any, compiled_loop: Any) -> None:
         """Keep a compiled loop, if there is room for it."""
+        if self._own is None:
+            return
         try:
-            self._cache.save_overload(signature, compiled_loop)
+            self._own.save_overload(signature, compiled_loop)
         except _DAMAGE as error:
-            _log.warning("kernel_cache_unwritable", extra={"path": self._cache.cache_path, "error": str(error)})
+            _log.warning("kernel_cache_unwritable", extra={"path": self._own.cache_path, "error": str(error)})
 
     def _empty(self) -> None:
         """Forget what is damaged, so that it is written anew."""
         try:
-            self._cache.flush()
+            self._own.flush()
         except _DAMAGE:
-            _log.warning("kernel_cache_unwritable", extra={"path": self._cache.cache_path})
+            _log.warning("kernel_cache_unwritable", extra={"path": self._own.cache_path})
 
 
 def _fetch(_context: Any, array: Any, index: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = make_array(signature.args[0])(context, builder, arguments[0]).data  # type: ignore[no-untyped-call]
-        address = builder.gep(data, [arguments[1]])
+        elements = make_array(signature.args[0])(context, builder, arguments[0]).data  # type: ignore[no-untyped-call]
+        address = builder.gep(elements, [arguments[1]])
         flag = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag])
         fetch = builder.module.declare_intrinsic("llvm.prefetch", [address.type], kind)

@@ -1,4 +1,4 @@
-"""How long work tells where it is; the command line draws it, a job writes it down, a test listens."""
+"""Progress reports of long work: the command line draws them, a job records them, a test collects them."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Stages one after the other, each with a total where it is known; and things the user should know."""
+    """Receives stages one after the other, each with a total if it is known, and warnings for the user."""
 
     def stage(self, name: str, total: int | None = None, unit: str = "") -> None:
-        """A new stage begins; the one before is done."""
+        """Begin a new stage; the one before is done."""
 
     def advance(self, amount: int) -> None:
-        """So much of the current stage's total is done."""
+        """Report that so much of the current stage's total is done."""
 
     def warn(self, message: str) -> None:
-        """Something is not as it should be, and the work goes on."""
+        """Report a problem that does not stop the work."""
 
 
 class Silent:
-    """Nobody is listening."""
+    """Ignores all progress reports."""
 
     def stage(self, name: str, total: int | None = None, unit: str = "") -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def advance(self, amount: int) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def warn(self, message: str) -> None:
-        """Say nothing."""
+        """Do nothing."""

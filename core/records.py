@@ -1,4 +1,4 @@
-"""The nouns that travel between packages."""
+"""The records that several packages share: pairs, references, test pairs and items."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ class Pair:
 
     @property
     def id(self) -> str:
-        """`log/dialogue#position`: names this occurrence for ever."""
+        """`log/dialogue#position`, the permanent name of this occurrence."""
         return f"{self.log}/{self.dialogue}#{self.position}"
 
 
 class Origin(StrEnum):
-    """Where a reference comes from."""
+    """The origin of a reference."""
 
     GOLD = "gold"
     PARROT = "parrot"  # the utterance itself
     RETRIEVED = "retrieved"
-    SUPPLIED = "supplied"  # with a weight, or ratings, by people
+    SUPPLIED = "supplied"  # by people, with a weight or ratings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """A reply that would have been fine, or not: `weight` says how much so, from −1 to 1; None where nobody has."""
+    """A possible reply with its quality: `weight` from −1 (bad) to 1 (good), None if unknown."""
 
     text: str
     source: Origin = Origin.GOLD
     weight: float | None = None
     similarity: float | None = None
     rating: float | None = None
-    more: Mapping[str, Any] = field(default_factory=dict)  # rank, log, index, pair, dialogue, utterance, … as they came
+    more: Mapping[str, Any] = field(default_factory=dict)  # further fields: rank, log, index, pair, dialogue, …
 
     @property
     def is_own(self) -> bool:
-        """Whether it came with the item, and was not found for it."""
+        """Whether the reference came with the item, and was not retrieved."""
         return self.source in (Origin.GOLD, Origin.SUPPLIED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestPair:
-    """An utterance with the references it came with; `turns` are the dialogue up to it, the utterance last."""
+    """An utterance with its references; `turns` are the dialogue up to the utterance, which is last."""
 
-    __test__: ClassVar[bool] = False  # not a test, whatever pytest makes of the name
+    __test__: ClassVar[bool] = False  # not a test, though pytest would take the name for one
 
     id: str
     turns: tuple[str, ...] = ()
@@ -70,18 +70,18 @@ class TestPair:
 
     @property
     def utterance(self) -> str | None:
-        """What is replied to; not every test set says."""
+        """The utterance to reply to; some test sets have none."""
         return self.turns[-1] if self.turns else None
 
     @property
     def gold(self) -> Reference | None:
         """The first gold."""
-        return next((one for one in self.references if one.source is Origin.GOLD), None)
+        return next((reference for reference in self.references if reference.source is Origin.GOLD), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One line of a test file: a test pair, the replies of some systems, and how people rated them."""
+    """One line of a test file: a test pair, the replies of some systems, and people's ratings of them."""
 
     pair: TestPair
     replies: Mapping[str, str] = field(default_factory=dict)
@@ -89,5 +89,5 @@ class Item:
 
     @property
     def id(self) -> str:
-        """The test pair's."""
+        """The id of the test pair."""
         return self.pair.id

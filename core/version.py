@@ -1,3 +1,3 @@
-"""The one place where the version stands; artefacts and signatures carry it."""
+"""The version of refaug, stored in artefacts and signatures."""
 
 VERSION = "0.1.0"

@@ -25,8 +25,8 @@ READY_S = 180.0  # to open the index and the rater, and to compile
 
 @contextmanager
 def running(log: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server on port 8000, or on any that is free, and its address; it is stopped at the end."""
-    command = [sys.executable, "-m", "service.cli.main", "serve", "--any-port"]
+    """Start a server on port 8000, or on a free one, and yield it with its address; it is stopped at the end."""
+    command = [sys.executable, "-m", "refaug.cli.main", "serve", "--any-port"]
     with log.open("w") as file:
         server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True)  # noqa: S603  ours
     with server:
@@ -42,7 +42,7 @@ def running(log: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 def wait_until_ready(server: subprocess.Popen[str], refaug: Client, log: Path) -> None:
-    """Until everything that requests need is open."""
+    """Wait until everything that requests need is open."""
     deadline = time.monotonic() + READY_S
     while time.monotonic() < deadline and server.poll() is None:
         if refaug.ready():
@@ -51,27 +51,27 @@ def wait_until_ready(server: subprocess.Popen[str], refaug: Client, log: Path) -
     sys.exit(f"the service did not become ready; {log} says why")
 
 
-def table_of(refaug: Client, asked: list[str]) -> str:
-    """The table of `refaug score`, of scores that came over HTTP."""
-    given = vars(options().parse_args([refaug.url, *asked]))
-    _, items = given.pop("server"), given.pop("items")
+def table_of(refaug: Client, arguments: list[str]) -> str:
+    """Return the table of `refaug score`, from scores that came over HTTP."""
+    settings = vars(options().parse_args([refaug.url, *arguments]))
+    _, items = settings.pop("server"), settings.pop("items")
     lines = items.read_text("utf-8").splitlines()
-    scores = refaug.score([json.loads(line) for line in lines if line.strip()], batch=len(lines), **given)
+    scores = refaug.score([json.loads(line) for line in lines if line.strip()], batch=len(lines), **settings)
     with redirect_stdout(io.StringIO()) as printed:
-        show(scores.to_dict(), given["baseline"])
+        show(scores.to_dict(), settings["baseline"])
     return printed.getvalue()
 
 
 def main(arguments: list[str]) -> int:
-    """0 when the tables are the same, and the service has ended well."""
+    """Return 0 when the tables are the same, and the service has ended well."""
     table, *more = arguments
-    once, asked = more[:1] == ["--once"], more[more.index("--") + 1 :]
+    once, score_arguments = more[:1] == ["--once"], more[more.index("--") + 1 :]
     log = Path(table).with_name("serve.log")
     with running(log) as (server, address):
         with Client(address, timeout_s=600.0) as refaug:
             wait_until_ready(server, refaug, log)
             print(f"the service answers on {address}; the same test file, through refaug_client:", flush=True)  # noqa: T201
-            shown = table_of(refaug, asked)
+            shown = table_of(refaug, score_arguments)
         print(shown, end="", flush=True)  # noqa: T201
         if shown != Path(table).read_text("utf-8"):
             sys.exit(f"that is not the table that the command has printed: {table}")
@@ -80,7 +80,7 @@ def main(arguments: list[str]) -> int:
             print(f"{address}/docs shows what can be asked; logs are in {log}; Ctrl-C stops it", flush=True)  # noqa: T201
             try:
                 return server.wait()
-            except KeyboardInterrupt:  # the service has got it as well, and lets its requests end
+            except KeyboardInterrupt:  # the service has received it as well, and finishes its requests
                 return server.wait()
     return server.wait()
 

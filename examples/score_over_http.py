@@ -15,12 +15,12 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from service.cli.common import counted, print_line, print_table
-from service.cli.scoring import number
+from refaug.cli.shared.output import count_of, print_line, print_table
+from refaug.cli.shared.score_options import number
 
 
 def post(server: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    """One request, packed; an error of the service ends the script with its code and what would help."""
+    """Send one request, compressed; an error of the service ends the script with its code and remedy."""
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
     if os.environ.get("REFAUG_TOKEN"):
         headers["Authorization"] = f"Bearer {os.environ['REFAUG_TOKEN']}"
@@ -28,23 +28,23 @@ def post(server: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
     request = urllib.request.Request(f"{server.rstrip('/')}{path}", packed, headers)  # noqa: S310  what was typed
     try:
         with urllib.request.urlopen(request, timeout=600) as answer:  # noqa: S310
-            found: dict[str, Any] = json.load(answer)
-            return found
+            document: dict[str, Any] = json.load(answer)
+            return document
     except urllib.error.HTTPError as error:
         problem = json.load(error)
         sys.exit(f"{problem['code']}: {problem['detail']} {problem.get('remedy') or ''}")
 
 
 def scores(server: str, items: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """All items in one request; a file larger than the service takes at once goes by `"return": "stats"`."""
+    """Score all items in one request; larger files are sent in parts with `"return": "stats"`."""
     lines = items.read_text("utf-8").splitlines()
     return post(server, "/v1/scores", {"items": [json.loads(line) for line in lines if line.strip()], **settings})
 
 
-def show(found: dict[str, Any], baseline: str | None) -> None:
-    """What `refaug score` prints of the same answer."""
-    for one in found["scores"]:
-        scale = one["scale"]
+def show(document: dict[str, Any], baseline: str | None) -> None:
+    """Print the table that `refaug score` prints of the same answer."""
+    for metric_scores in document["scores"]:
+        scale = metric_scores["scale"]
         columns = ("system", f"{scale:g}×corpus" if scale > 1 else "corpus", "interval", "mean", "scored", "unscored")
         rows = [
             (
@@ -55,18 +55,18 @@ def show(found: dict[str, Any], baseline: str | None) -> None:
                 of["scored"],
                 ", ".join(f"{count:,} {code}" for code, count in of["unscored_by_reason"].items()) or 0,
             )
-            for name, of in one["systems"].items()
+            for name, of in metric_scores["systems"].items()
         ]
-        print_table(one["signature"], columns, rows)
-        if one.get("comparisons"):
-            print_table(f"against {baseline}", *comparisons(one["comparisons"], scale))
-    drawn = found["resampling"]
+        print_table(metric_scores["signature"], columns, rows)
+        if metric_scores.get("comparisons"):
+            print_table(f"against {baseline}", *comparisons(metric_scores["comparisons"], scale))
+    drawn = document["resampling"]
     how = f"; intervals: {drawn['confidence']:.4g} of {drawn['draws']:,} draws, seed {drawn['seed']}"
-    print_line(f"data {found['data']}: {counted(found['items'], 'item')}{how if drawn['draws'] else ''}")
+    print_line(f"data {document['data']}: {count_of(document['items'], 'item')}{how if drawn['draws'] else ''}")
 
 
-def comparisons(found: dict[str, Any], scale: float) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """A system a row: how far it is from the baseline, and how sure that is."""
+def comparisons(compared: dict[str, Any], scale: float) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Return a row for each system: its difference from the baseline, and how sure that is."""
     columns = ("system", "difference", "interval", "p bootstrap", "p randomisation", "replies")
     rows = [
         (
@@ -77,18 +77,18 @@ def comparisons(found: dict[str, Any], scale: float) -> tuple[tuple[str, ...], l
             number(of["p_randomisation"]),
             of["replies"],
         )
-        for name, of in found.items()
+        for name, of in compared.items()
     ]
     return columns, rows
 
 
 def span(bounds: list[float] | None, scale: float) -> str:
-    """An interval."""
+    """Return an interval as text."""
     return "-" if bounds is None else f"[{number(bounds[0], scale)}, {number(bounds[1], scale)}]"
 
 
 def options() -> argparse.ArgumentParser:
-    """What can be asked for; the same words as those of `refaug score`."""
+    """Return the parser of the options, which are those of `refaug score`."""
     parser = argparse.ArgumentParser(description="Score a test file over HTTP.")
     parser.add_argument("server")
     parser.add_argument("items", type=Path)
@@ -102,10 +102,13 @@ def options() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str]) -> None:
-    """Ask once, print once."""
-    given = vars(options().parse_args(arguments))
-    server, items = given.pop("server"), given.pop("items")
-    show(scores(server, items, {name: value for name, value in given.items() if value is not None}), given["baseline"])
+    """Score once, print once."""
+    settings = vars(options().parse_args(arguments))
+    server, items = settings.pop("server"), settings.pop("items")
+    show(
+        scores(server, items, {name: value for name, value in settings.items() if value is not None}),
+        settings["baseline"],
+    )
 
 
 if __name__ == "__main__":

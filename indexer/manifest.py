@@ -1,4 +1,7 @@
-"""What an index version holds and how it was made; written last, so that no manifest means no index."""
+"""The manifest of an index version: its contents and how it was made.
+
+It is written last, so a folder without a manifest is not an index.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
-from core.artefacts import content_id, require_format
-from core.errors import Corrupt
-from core.files import read_json, write_json
-from indexer.sentence_vectors import SentenceSettings
+from refaug.core.artefacts.manifests import content_id, require_format
+from refaug.core.errors import Corrupt
+from refaug.core.files import read_json, write_json
+from refaug.indexer.vectors.sentence_vectors import SentenceSettings
 
 FORMAT_VERSION: Final = 1
 KIND: Final = "index"
@@ -25,12 +28,12 @@ class LogState:
     name: str
     pairs: int
     parts: Mapping[str, str]  # file → SHA-256
-    removed: int = 0  # pairs that had been deleted from it by then
+    removed: int = 0  # pairs deleted from it by then
 
 
 @dataclass(frozen=True, kw_only=True)
 class VectorSource:
-    """Whose vectors the sentences have: word vectors, by name and hash, or an encoder on the user's disk."""
+    """The source of the sentences' vectors: word vectors, by name and hash, or an encoder on the user's disk."""
 
     kind: Literal["words", "encoder"]
     name: str  # name@version of word vectors; an encoder's own name
@@ -41,12 +44,12 @@ class VectorSource:
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentInfo:
-    """One part of an index: the main one, or what an update added."""
+    """One part of an index: the main segment, or one that an update added."""
 
     folder: str
     factory: str
-    effort: int  # how many lists are searched, or how far a graph is walked
-    depth: int  # candidates for 15 references that are ranked again: more of them where codes are coarse
+    effort: int  # how many lists are searched, or how broad the walk in a graph is
+    depth: int  # candidates for 15 references that are ranked again: more where codes are coarse
     utterances: int
     with_vector: int
     pairs: int
@@ -65,7 +68,7 @@ class RecallCheck:
     recall: float
     low: float  # of the 95 % interval
     high: float
-    lost_similarity: float  # the share of the exact results' similarity that is not found
+    lost_similarity: float  # the share of the exact results' similarity that the index misses
     target: float
     depth: int  # candidates taken from the index and ranked again
     seconds: float
@@ -78,7 +81,7 @@ class RecallCheck:
 
 @dataclass(frozen=True, kw_only=True)
 class ErasedKeys:
-    """What was deleted from the index alone, as hashes: pairs, dialogues, speakers."""
+    """Pairs, dialogues and speakers that were deleted from the index alone, as hashes."""
 
     pairs: tuple[str, ...] = ()
     dialogues: tuple[str, ...] = ()
@@ -87,7 +90,7 @@ class ErasedKeys:
 
 @dataclass(frozen=True, kw_only=True)
 class IndexManifest:
-    """All that can change an answer of the index, and what there is in it."""
+    """Everything that can change an answer of the index, and its contents."""
 
     name: str
     created: str
@@ -98,7 +101,7 @@ class IndexManifest:
     tokenizer_version: str
     bm25: Mapping[str, float] | None
     seed: int
-    check_queries: int  # so many utterances were to be asked for; the check tells of how many there were
+    check_queries: int  # how many queries were requested; the check says how many there were
     segments: tuple[SegmentInfo, ...]
     check: RecallCheck | None
     plan: Mapping[str, Any]
@@ -107,14 +110,14 @@ class IndexManifest:
     software: Mapping[str, str]
     files: Mapping[str, Mapping[str, Any]]
     erased: ErasedKeys = field(default_factory=ErasedKeys)
-    inputs: str = ""  # the hash of all that decided over this version, so that it is not built twice
-    erasures: int = 0  # how often something was deleted: a version that knows of fewer must not come back
+    inputs: str = ""  # the hash of everything this version was built from, so that it is not built twice
+    erasures: int = 0  # counts deletions: a version with a smaller count must not be published again
     format_version: int = FORMAT_VERSION
     kind: str = KIND
 
     @cached_property
     def id(self) -> str:
-        """What signatures call this content: the same files searched in the same way."""
+        """The hash of this content in signatures: the same files searched in the same way."""
         settings = {
             "vectors": self.vectors.sha256,
             "sentence": asdict(self.sentence),
@@ -126,40 +129,40 @@ class IndexManifest:
 
     @property
     def utterances(self) -> int:
-        """Distinct utterances that can be found."""
-        return sum(one.utterances - one.superseded for one in self.segments)
+        """The number of distinct utterances that can be found."""
+        return sum(segment.utterances - segment.superseded for segment in self.segments)
 
     @property
     def pairs(self) -> int:
-        """Distinct pairs that can be found."""
-        return sum(one.pairs - one.superseded_pairs for one in self.segments)
+        """The number of distinct pairs that can be found."""
+        return sum(segment.pairs - segment.superseded_pairs for segment in self.segments)
 
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Read and check a manifest; Corrupt names the file and what is wrong with it."""
         path = folder / MANIFEST
-        value = read_json(path)
-        require_format(path, value, KIND, FORMAT_VERSION)
+        content = read_json(path)
+        require_format(path, content, KIND, FORMAT_VERSION)
         try:
-            return cls(**_fields(value))
+            return cls(**_fields(content))
         except (KeyError, TypeError, ValueError) as error:
             raise Corrupt(f"{path}: {error}", remedy="restore it from a backup, or build the index again") from error
 
     def write(self, folder: Path) -> None:
-        """The last step: from now on the folder is an index version."""
+        """Write the manifest as the last step, which makes the folder an index version."""
         write_json(folder / MANIFEST, {**asdict(self), "id": self.id})
 
 
-def _fields(value: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON object as the manifest's fields, the records inside it made anew."""
-    fields = {name: field for name, field in value.items() if name != "id"}
-    check = value["check"]
+def _fields(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON object as the manifest's fields, with the records inside it as objects."""
+    fields = {name: field for name, field in content.items() if name != "id"}
+    check = content["check"]
     return {
         **fields,
-        "logs": tuple(LogState(**log) for log in value["logs"]),
-        "vectors": VectorSource(**value["vectors"]),
-        "sentence": SentenceSettings(**value["sentence"]),
-        "segments": tuple(SegmentInfo(**segment) for segment in value["segments"]),
+        "logs": tuple(LogState(**log) for log in content["logs"]),
+        "vectors": VectorSource(**content["vectors"]),
+        "sentence": SentenceSettings(**content["sentence"]),
+        "segments": tuple(SegmentInfo(**segment) for segment in content["segments"]),
         "check": None if check is None else RecallCheck(**check),
-        "erased": ErasedKeys(**{kind: tuple(keys) for kind, keys in value["erased"].items()}),
+        "erased": ErasedKeys(**{kind: tuple(keys) for kind, keys in content["erased"].items()}),
     }

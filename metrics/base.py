@@ -1,13 +1,13 @@
-"""What a metric is: texts in, statistics that can be added, numbers out.
+"""The interface of a metric: texts in, statistics that can be added, scores out.
 
 Scoring has three steps, and only the first two ever see text:
 
-    prepared = metric.prepare(references)                          once for a set of references
-    rows = metric.statistics(replies, prepared, reply, item)       one row a reply, whatever else is in the batch
-    metric.values(rows, Level.REPLY)                               a score each
-    metric.values(rows.sum(axis=0), Level.CORPUS)                  the score of all of them together
+    prepared = metric.prepare(references)                                       once for a set of references
+    rows = metric.statistics(replies, prepared, reply_places, item_places)      one row a reply, whatever the batch
+    metric.values(rows, Level.REPLY)                                            a score for each reply
+    metric.values(rows.sum(axis=0), Level.CORPUS)                               the score of all of them together
 
-So a corpus is scored by adding rows, and an interval by adding them again in another mixture.
+So a corpus is scored by adding rows, and an interval by adding them again in other proportions.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.text import Tokenizer
-from metrics.catalogue import MetricInfo
+from refaug.core.text.tokenizer_base import Tokenizer
+from refaug.metrics.metric_info import MetricInfo
 
 Floats = NDArray[np.float64]
 Indexes = NDArray[np.int64]
@@ -38,34 +38,34 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """The references that a reply is scored against and what each is worth; `gold` is the gold's place, -1: none."""
+    """The references that a reply is scored against, with their weights."""
 
     texts: tuple[str, ...]
     weights: tuple[float, ...]
-    gold: int = 0
-    utterance: str | None = None  # what they answer; only where a metric looks at it
-    beside: References | None = None  # what the second part of a metric of two parts looks at
+    gold: int = 0  # the place of the gold; -1 where there is none
+    utterance: str | None = None  # the utterance that they answer, only for metrics that look at it
+    beside: References | None = None  # the references of the second part of a metric of two parts
 
     @classmethod
     def unweighted(cls, texts: Sequence[str]) -> References:
-        """References that are all as good as the gold, which comes first."""
+        """Return references of weight 1, of which the first is the gold."""
         return cls(tuple(texts), (1.0,) * len(texts))
 
-    def kept(self, places: Sequence[int]) -> References:
-        """Those in these places; the gold is still the gold, unless it is not among them."""
+    def select(self, places: Sequence[int]) -> References:
+        """Return the references in these places; the gold stays the gold, if it is among them."""
         gold = places.index(self.gold) if self.gold in places else -1
         texts, weights = tuple(self.texts[at] for at in places), tuple(self.weights[at] for at in places)
         beside = self.beside.without(set(self.texts) - set(texts)) if self.beside is not None else None
         return References(texts, weights, gold, self.utterance, beside)
 
     def without(self, texts: Collection[str]) -> References:
-        """All that are none of these texts."""
-        return self.kept([at for at, text in enumerate(self.texts) if text not in texts])
+        """Return the references whose texts are none of these."""
+        return self.select([at for at, text in enumerate(self.texts) if text not in texts])
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why an item or reply has no score; the code is for programs and never changes its meaning."""
+    """Why an item or reply has no score; programs rely on the code, which never changes its meaning."""
 
     code: str
     message: str
@@ -79,69 +79,72 @@ NO_UTTERANCE = Problem("no_utterance", "it has no utterance, which this metric n
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A set of references, taken apart once; each metric has its own kind."""
+    """Prepared references of a set; each metric has a subclass."""
 
     items: int
-    problems: Mapping[int, Problem] = field(default_factory=dict)  # items that cannot be scored, and why
+    problems: Mapping[int, Problem] = field(default_factory=dict)  # by item that cannot be scored
 
 
 class Metric(ABC):
-    """One metric with its settings; it holds no state, so that one may serve all threads."""
+    """A metric with its settings; it has no state, so that all threads may share it."""
 
     info: MetricInfo
     settings: Mapping[str, str]  # every key of the signature with its value, in order
     columns: tuple[str, ...]
-    turns: int = 1  # of the dialogue before the reply, the last ones: what `utterance` of its references holds
+    turns: int = 1  # how many of the last turns before the reply `utterance` of its references holds
 
     @abstractmethod
     def prepare(self, references: Sequence[References]) -> Prepared:
-        """Take references apart, one entry an item; what is wrong with an item is noted, never raised."""
+        """Prepare references, one entry an item; problems of items are noted and never raised."""
 
     @abstractmethod
-    def statistics(self, replies: Sequence[str], prepared: Prepared, reply: Indexes, item: Indexes) -> Floats:
-        """Row i is about `replies[reply[i]]` and the item `item[i]`; a row of NaN has no score (see `undefined`)."""
+    def statistics(
+        self, replies: Sequence[str], prepared: Prepared, reply_places: Indexes, item_places: Indexes
+    ) -> Floats:
+        """Return row i for `replies[reply_places[i]]` and the item `item_places[i]`; NaN where there is no score."""
 
     @abstractmethod
     def values(self, sums: Floats, level: Level) -> Floats:
-        """The score of every row of sums (…, columns) → (…)."""
+        """Return the score of every row of sums: (…, columns) → (…)."""
 
     def parts(self, sums: Floats, level: Level) -> dict[str, Any]:
-        """What the score of one row was made of, for people who want to check it."""
+        """Return the parts of the score of one row, so that people can check it."""
         del level
         return dict(zip(self.columns, sums.tolist(), strict=True))
 
     def versions(self) -> Mapping[str, str]:
-        """Libraries, tokenizers and models that can change the number: they go into the full signature."""
+        """Return libraries, tokenizers and models that can change the score, for the full signature."""
         return {}
 
-    def credited(self, reply: str, references: References) -> list[dict[str, Any]] | None:
-        """What was credited to which reference, with what weight, for metrics that match n-grams; else None."""
+    def credits(self, reply: str, references: References) -> list[dict[str, Any]] | None:
+        """Return which n-grams are credited to which reference, with what weight; None for metrics without n-grams."""
         del reply, references
         return None
 
     def undefined(self) -> Problem:
-        """What a row of NaN means."""
+        """Return the meaning of a row of NaN."""
         return Problem("undefined", f"{self.info.name} is not defined for this reply and these references")
 
     def for_set(self, references: Sequence[References]) -> Metric:
-        """The metric for a set with these references, an entry an item; another one only where scores depend on it.
+        """Return the metric for a set with these references, an entry an item; most metrics return themselves.
 
-        A metric with an idf takes it from here and names it in `versions`, so that a score depends neither on which
-        replies there are nor on the batch it came in.
+        A metric with an idf computes it here and names it in `versions`, so that a score depends neither on the other
+        replies nor on the batch.
         """
         del references
         return self
 
-    def for_replies(self, replies: Sequence[str], references: Sequence[References], item: Indexes) -> Metric:
-        """The metric for exactly these replies, the i-th to the references `item[i]`; for most it is the same one.
+    def for_replies(self, replies: Sequence[str], references: Sequence[References], item_places: Indexes) -> Metric:
+        """Return the metric for exactly these replies, the i-th to the references `item_places[i]`.
 
-        Another one where a score depends on which replies are scored together, and then its settings say so.
+        Most metrics return themselves; it is another metric only where a score depends on the replies that are scored
+        together, and then the settings tell.
         """
-        del replies, references, item
+        del replies, references, item_places
         return self
 
     def remarks(self) -> tuple[str, ...]:
-        """What makes the scores given so far mean something else than one may think."""
+        """Return warnings of what changes the meaning of the scores so far."""
         return ()
 
     @property
@@ -150,7 +153,7 @@ class Metric(ABC):
         return self.info.name
 
     def value_of_sums(self, sums: Floats) -> Floats:
-        """The corpus score of sums: what resampling calls."""
+        """Return the corpus score of sums, for resampling."""
         return self.values(sums, Level.CORPUS)
 
 
@@ -160,16 +163,16 @@ class MeanMetric(Metric):
     columns: tuple[str, ...] = ("total", "replies")
 
     def values(self, sums: Floats, level: Level) -> Floats:
-        """The mean of what was added."""
+        """Return the mean of the added scores."""
         del level
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(sums[..., 0] / sums[..., 1])
 
     def rows(self, values: Floats) -> Floats:
-        """Statistics out of a score for each row; NaN where there is none."""
+        """Return statistics from a score for each row; NaN where there is none."""
         return np.stack([values, np.where(np.isnan(values), np.nan, 1.0)], axis=-1)
 
 
 def tokenizer_versions(tokenizer: Tokenizer) -> dict[str, str]:
-    """The tokenizer's part of the full signature."""
+    """Return the tokenizer's part of the full signature."""
     return {"tokenizer": tokenizer.version}

@@ -1,225 +1,64 @@
-"""The register of metrics: what each is, needs and means; nothing here computes anything, so that it loads at once.
+"""The catalogue of metrics: what each is, needs and means. It computes nothing, so that it loads at once.
 
-A metric is computed by the `build` function of the module named in its entry.
+The `build` function of the module named in its entry builds a metric.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
-from enum import StrEnum
-from typing import Final
 
-from core.errors import Usage
-from metrics.parameters import Choice, Number, Parameter, Smoothing, Text
-from metrics.ranges import RangeParameter
-
-
-class Uses(StrEnum):
-    """Which of an item's references a metric looks at, and with what weights."""
-
-    GOLD = "gold"  # the first gold
-    GOLDS = "golds"  # all golds and the utterance that they answer; nothing that people gave a weight, it may be bad
-    OWN = "own"  # all that came with the item, every weight 1
-    RATED = "rated"  # the golds at 1, and those that people gave a weight
-    WEIGHTED = "weighted"  # all with their weights: golds, parrot, retrieved, supplied
-    UTTERANCE = "utterance"  # no reference at all: the utterance alone
-
-
-class Corpus(StrEnum):
-    """Where a metric's corpus score comes from."""
-
-    SUMS = "sums"  # from added statistics: it is not the mean of the reply scores
-    MEAN = "mean"  # the mean of the reply scores
-
-
-A_RATER: Final = "a rater"  # what a metric needs that is bound to one before it can score anything
-A_RUBER: Final = "a ruber"  # the same: a network that says how well a reply goes with an utterance
-
-
-@dataclass(frozen=True, kw_only=True)
-class Forced:
-    """A value of one parameter that leaves others no choice."""
-
-    name: str
-    value: str
-    others: Mapping[str, str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class MetricInfo:
-    """One entry of the register."""
-
-    name: str
-    summary: str
-    uses: Uses
-    low: float
-    high: float | None  # None: no upper bound
-    parameters: tuple[Parameter, ...]
-    corpus: Corpus
-    paper: str
-    module: str
-    higher_is_better: bool = True
-    needs: tuple[str, ...] = ()  # beside the texts
-    upsilon: bool = False  # whether upsilon-<name> exists
-    forced: tuple[Forced, ...] = ()
-    beside: Uses | None = None  # what the second part of a metric of two parts looks at
-
-    @property
-    def is_share(self) -> bool:
-        """Whether scores are in [0, 1], so that they can be shown in per cent."""
-        return (self.low, self.high) == (0, 1)
-
-    @property
-    def needs_rater(self) -> bool:
-        """Whether a rater has to be named for it."""
-        return A_RATER in self.needs
-
-    @property
-    def needs_ruber(self) -> bool:
-        """Whether a ruber has to be named for it."""
-        return A_RUBER in self.needs
-
-    @property
-    def looks_at_utterance(self) -> bool:
-        """Whether a score depends on what is replied to, and not on references alone."""
-        return bool({self.uses, self.beside} & {Uses.GOLDS, Uses.UTTERANCE})
-
-    @property
-    def direction(self) -> str:
-        """In words."""
-        return "higher is better" if self.higher_is_better else "lower is better"
-
-    @property
-    def range(self) -> str:
-        """In words."""
-        return f"{self.low:g} to {'∞' if self.high is None else f'{self.high:g}'}"
-
-    def parameter(self, name: str) -> Parameter | None:
-        """The parameter of that name."""
-        return next((one for one in self.parameters if one.name == name), None)
-
-
-# ── parameters that several metrics share ─────────────────────────────────────────────────────────────────────────
-
-TOKENIZER = Text(
-    name="tok",
-    default="word",
-    what="a tokenizer: word | char | 13a | intl | mecab | mecab:unidic-lite | sentencepiece:<model>",
-    help="how texts become tokens",
-)
-CASE = Choice(
-    name="case",
-    default="auto",
-    choices=("auto", "lc", "mixed"),
-    help="lc: lower-case before anything else; auto: lc where the tokenizer does so itself (word), else mixed",
-)
-_REFERENCES = Choice(
-    name="refs",
-    default="own",
-    choices=("own", "gold"),
-    help="own: all references that came with the item; gold: the first gold alone",
-)
-_ORDER = Number(name="n", default="2", least=1, most=4, whole=True, help="the longest n-grams that are looked at")
-_VARIANT = Choice(
-    name="variant",
-    default="galley15",
-    choices=("galley15", "galley-fork", "tsuta20", "sacrebleu-raw"),
-    help="how weights act on matches (docs/bleu.md)",
-)
-# The released code has neither, and its figures are what this variant is for.
-_TSUTA20 = Forced(name="variant", value="tsuta20", others={"smooth": "none", "eff": "no"})
-_SMOOTHING = Smoothing(name="smooth", default="add-k", help="what an order without a match counts (docs/bleu.md)")
-_EFFECTIVE = Choice(
-    name="eff",
-    default="auto",
-    choices=("auto", "yes", "no"),
-    help="effective order: leave out orders for which the reply is too short; auto: for replies, not for a corpus",
+from refaug.core.errors import Usage
+from refaug.metrics.metric_info import A_RATER, A_RUBER, CorpusScore, ForcedParameters, MetricInfo, Uses
+from refaug.metrics.parameters import Choice, Number, Parameter, Text
+from refaug.metrics.ranges import RangeParameter
+from refaug.metrics.shared_parameters import (
+    CALIBRATION,
+    CASE,
+    COMBINE,
+    EFFECTIVE,
+    ENCODER,
+    FAMILY,
+    MULTIPLE,
+    ORDER,
+    PENALTY_ALL,
+    PENALTY_SINGLE,
+    PENALTY_UNWEIGHTED,
+    REFERENCES,
+    SMOOTHING,
+    TOKENIZER,
+    TURNS,
+    VARIANT,
+    VECTORS,
+    WEIGHTING,
 )
 
-
-_HELD_TO = {
-    "closest": "the closest reference",
-    "closest-positive": "the closest of positive weight",
-    "average": "the average of an item's references",
-    "gold": "the gold",
-    "none": "none",
-}
-
-
-def _penalty(*choices: str) -> Choice:
-    lengths = ", ".join(_HELD_TO[choice] for choice in choices)
-    return Choice(
-        name="bp",
-        default="closest",
-        choices=choices,
-        help=f"the length below which a reply is penalised, that of: {lengths}",
-    )
-
-
-_PENALTY_ALL = _penalty("closest", "closest-positive", "average", "gold", "none")
-_PENALTY_UNWEIGHTED = _penalty("closest", "average", "gold", "none")
-_PENALTY_SINGLE = _penalty("closest", "none")
-_VECTORS = Text(
-    name="vectors", default="", what="a file of word vectors (GloVe or word2vec)", help="the word vectors to use"
-)
-_WEIGHTING = Choice(
-    name="weighting",
-    default="none",
-    choices=("none", "sif"),
-    help="none: every word alike, as published; sif: a / (a + p(word)), a = 0.001, so that common words count less",
-)
-_MULTIPLE = Choice(
-    name="multi",
-    default="best",
-    choices=("best", "mean"),
-    help="of several references: the best score, or the mean",
-)
-_ENCODER = Text(
-    name="encoder", default="", what="a folder with model.onnx and tokenizer.json", help="the ONNX encoder to use"
-)
-_FAMILY = (_REFERENCES, _MULTIPLE)
-_COMBINE = Choice(
-    name="combine",
-    default="first",
-    choices=("first", "first-literal", "max", "confident", "mean"),
-    help="how the rater's two answers become a rating (docs/raters.md)",
-)
-_TURNS = Number(
-    name="turns",
-    default="1",
-    least=1,
-    most=100,
-    whole=True,
-    help="turns of the dialogue that the reply is judged by, the last ones, read as one text; 1: the utterance",
-)
-_CALIBRATION = Choice(name="cal", default="raw", choices=("raw", "cal"), help="cal: with the rater's temperature")
-
+# The released code has neither, and this variant reproduces its figures.
+_TSUTA20 = ForcedParameters(name="variant", value="tsuta20", others={"smooth": "none", "eff": "no"})
 _PAPINENI = "Papineni et al. 2002, BLEU; multiple references, clipped counts"
 _GALLEY = "Galley et al. 2015, deltaBLEU"
 _TSUTA = "Tsuta, Yoshinaga and Toyoda 2020, uBLEU (ACL student research workshop)"
 
 
 def _bleu(name: str, summary: str, uses: Uses, paper: str, *parameters: Parameter) -> MetricInfo:
-    shared = (_SMOOTHING, *parameters, _EFFECTIVE, CASE, TOKENIZER)
+    shared = (SMOOTHING, *parameters, EFFECTIVE, CASE, TOKENIZER)
     return MetricInfo(
         name=name,
         summary=summary,
         uses=uses,
         low=0,
         high=1,
-        parameters=(_ORDER, *shared) if _VARIANT not in parameters else _with_variant(shared),
-        corpus=Corpus.SUMS,
+        parameters=(ORDER, *shared) if VARIANT not in parameters else _with_variant(shared),
+        corpus=CorpusScore.SUMS,
         paper=paper,
-        module="metrics.bleu",
-        forced=(_TSUTA20,) if _VARIANT in parameters else (),
+        module="refaug.metrics.words.bleu",
+        forced=(_TSUTA20,) if VARIANT in parameters else (),
     )
 
 
 def _with_variant(shared: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
-    """The order of the signature: n, variant, smooth, bp, eff, case, tok."""
-    return (_ORDER, _VARIANT, *(one for one in shared if one is not _VARIANT))
+    """Return the parameters in the order of the signature: n, variant, smooth, bp, eff, case, tok."""
+    return (ORDER, VARIANT, *(parameter for parameter in shared if parameter is not VARIANT))
 
 
 def _cosine(name: str, summary: str, paper: str, *parameters: Parameter) -> MetricInfo:
@@ -229,10 +68,10 @@ def _cosine(name: str, summary: str, paper: str, *parameters: Parameter) -> Metr
         uses=Uses.OWN,
         low=-1,
         high=1,
-        parameters=(_VECTORS, *parameters, *_FAMILY, CASE, TOKENIZER),
-        corpus=Corpus.MEAN,
+        parameters=(VECTORS, *parameters, *FAMILY, CASE, TOKENIZER),
+        corpus=CorpusScore.MEAN,
         paper=paper,
-        module="metrics.embedding_metrics",
+        module="refaug.metrics.embeddings.word_vector_metrics",
         needs=("word vectors",),
         upsilon=True,
     )
@@ -262,7 +101,7 @@ def _rouge(name: str, summary: str) -> MetricInfo:
         parameters=(
             _measure("f", "f", "precision", "recall"),
             Choice(name="stem", default="no", choices=("yes", "no"), help="Porter's stemmer on words, for English"),
-            *_FAMILY,
+            *FAMILY,
             Text(
                 name="tok",
                 default="rouge",
@@ -271,9 +110,9 @@ def _rouge(name: str, summary: str) -> MetricInfo:
             ),
             CASE,
         ),
-        corpus=Corpus.MEAN,
+        corpus=CorpusScore.MEAN,
         paper="Lin 2004, ROUGE; computed by the package rouge-score",
-        module="metrics.rouge",
+        module="refaug.metrics.words.rouge",
         upsilon=True,
     )
 
@@ -292,26 +131,26 @@ def _chrf(name: str, summary: str, word_order: str) -> MetricInfo:
             Choice(name="eps", default="no", choices=("yes", "no"), help="the smoothing of chrF++.py"),
             Choice(name="space", default="no", choices=("yes", "no"), help="white space counts as characters"),
             Choice(name="case", default="mixed", choices=("mixed", "lc"), help="lc: lower-case before anything else"),
-            _REFERENCES,
+            REFERENCES,
         ),
-        corpus=Corpus.SUMS,
+        corpus=CorpusScore.SUMS,
         paper="Popović 2015 (chrF), 2017 (chrF++); as sacrebleu defines it",
-        module="metrics.chrf",
+        module="refaug.metrics.words.chrf",
         upsilon=True,
     )
 
 
 _PLAIN = (
-    _bleu("bleu", "BLEU against the gold alone", Uses.GOLD, _PAPINENI, _PENALTY_SINGLE),
-    _bleu("multi-bleu", "BLEU against all the item's own references", Uses.OWN, _PAPINENI, _PENALTY_UNWEIGHTED),
-    _bleu("delta-bleu", "BLEU against references weighted by people", Uses.RATED, _GALLEY, _VARIANT, _PENALTY_ALL),
+    _bleu("bleu", "BLEU against the gold alone", Uses.GOLD, _PAPINENI, PENALTY_SINGLE),
+    _bleu("multi-bleu", "BLEU against all the item's own references", Uses.OWN, _PAPINENI, PENALTY_UNWEIGHTED),
+    _bleu("delta-bleu", "BLEU against references weighted by people", Uses.RATED, _GALLEY, VARIANT, PENALTY_ALL),
     _bleu(
         "upsilon-bleu",
         "BLEU against retrieved references weighted by a rater",
         Uses.WEIGHTED,
         _TSUTA,
-        _VARIANT,
-        _PENALTY_ALL,
+        VARIANT,
+        PENALTY_ALL,
     ),
     _rouge("rouge-1", "words in common"),
     _rouge("rouge-2", "pairs of words in common"),
@@ -329,11 +168,11 @@ _PLAIN = (
             Choice(name="punct", default="yes", choices=("yes", "no"), help="no: leave punctuation out"),
             Choice(name="asian", default="no", choices=("yes", "no"), help="split Chinese and Japanese characters"),
             Choice(name="case", default="lc", choices=("lc", "mixed"), help="lc: case does not matter"),
-            _REFERENCES,
+            REFERENCES,
         ),
-        corpus=Corpus.SUMS,
+        corpus=CorpusScore.SUMS,
         paper="Snover et al. 2006; computed by sacrebleu",
-        module="metrics.ter",
+        module="refaug.metrics.words.ter",
         higher_is_better=False,
         upsilon=True,
     ),
@@ -354,13 +193,13 @@ _PLAIN = (
             Number(name="alpha", default="0.9", least=0, most=1, help="weight of recall against precision"),
             Number(name="beta", default="3", least=0, most=10, help="how steeply the penalty for chunks grows"),
             Number(name="gamma", default="0.5", least=0, most=1, help="the largest penalty"),
-            *_FAMILY,
+            *FAMILY,
             CASE,
             TOKENIZER,
         ),
-        corpus=Corpus.MEAN,
+        corpus=CorpusScore.MEAN,
         paper="Banerjee and Lavie 2005; computed by nltk, whose figures are not those of METEOR 1.5",
-        module="metrics.meteor",
+        module="refaug.metrics.words.meteor",
         needs=("WordNet",),
         upsilon=True,
     ),
@@ -380,16 +219,16 @@ _PLAIN = (
             Number(name="n", default="4", least=1, most=4, whole=True, help="the longest n-grams that are looked at"),
             Number(name="sigma", default="6", least=0.1, most=100, help="width of cider-d's length penalty"),
             Choice(name="stem", default="no", choices=("yes", "no"), help="Porter's stemmer on words, as published"),
-            _REFERENCES,
+            REFERENCES,
             CASE,
             TOKENIZER,
         ),
-        corpus=Corpus.MEAN,
+        corpus=CorpusScore.MEAN,
         paper="Vedantam, Zitnick and Parikh 2015",
-        module="metrics.cider",
+        module="refaug.metrics.words.cider",
     ),
     _cosine(
-        "embedding-average", "cosine of the mean word vectors", "Mitchell and Lapata 2008; Liu et al. 2016", _WEIGHTING
+        "embedding-average", "cosine of the mean word vectors", "Mitchell and Lapata 2008; Liu et al. 2016", WEIGHTING
     ),
     _cosine("vector-extrema", "cosine of the most extreme values of the word vectors", "Forgues et al. 2014"),
     _cosine(
@@ -401,7 +240,7 @@ _PLAIN = (
         "greedy",
         "every word matched with the most similar one of the other text",
         "Rus and Lintean 2012",
-        _WEIGHTING,
+        WEIGHTING,
         _measure("mean", "mean", "f", "precision", "recall"),
     ),
     MetricInfo(
@@ -411,14 +250,14 @@ _PLAIN = (
         low=-1,
         high=1,
         parameters=(
-            _ENCODER,
+            ENCODER,
             _measure("f", "f", "precision", "recall"),
             Choice(name="idf", default="no", choices=("yes", "no"), help="weigh tokens by rarity in the references"),
-            *_FAMILY,
+            *FAMILY,
         ),
-        corpus=Corpus.MEAN,
+        corpus=CorpusScore.MEAN,
         paper="Zhang et al. 2020",
-        module="metrics.encoder_metrics",
+        module="refaug.metrics.embeddings.encoder_metrics",
         needs=("an ONNX encoder",),
         upsilon=True,
     ),
@@ -428,10 +267,10 @@ _PLAIN = (
         uses=Uses.OWN,
         low=-1,
         high=1,
-        parameters=(_ENCODER, *_FAMILY),
-        corpus=Corpus.MEAN,
+        parameters=(ENCODER, *FAMILY),
+        corpus=CorpusScore.MEAN,
         paper="Reimers and Gurevych 2019, for example",
-        module="metrics.encoder_metrics",
+        module="refaug.metrics.embeddings.encoder_metrics",
         needs=("an ONNX encoder",),
         upsilon=True,
     ),
@@ -443,9 +282,9 @@ _PLAIN = (
         high=1,
         parameters=(
             Choice(name="target", default="reply", choices=("reply",), help="what is rated"),
-            _COMBINE,
-            _CALIBRATION,
-            _TURNS,
+            COMBINE,
+            CALIBRATION,
+            TURNS,
             Choice(
                 name="refs",
                 default="golds",
@@ -453,15 +292,15 @@ _PLAIN = (
                 help="golds: the mean of the ratings against each gold; gold: against the first gold alone",
             ),
         ),
-        corpus=Corpus.MEAN,
+        corpus=CorpusScore.MEAN,
         paper="Tsuta, Yoshinaga and Toyoda 2020: the rater of uBLEU, asked about the reply itself",
-        module="metrics.model_scores",
+        module="refaug.metrics.models.model_scores",
         needs=(A_RATER, "the utterance"),
     ),
     MetricInfo(
         name="ruber",
         summary="how like the references a reply is, blended with how well it goes with the utterance",
-        uses=Uses.OWN,  # and what other referenced parts look at: metrics.ruber
+        uses=Uses.OWN,  # of the default; other referenced parts look at other references (refaug.metrics.models.ruber)
         low=0,
         high=1,
         parameters=(
@@ -497,24 +336,23 @@ _PLAIN = (
             RangeParameter(
                 name="range-unref", default="auto", help="with norm=log: what is 0 and 1 of the unreferenced part"
             ),
-            _VECTORS,
+            VECTORS,
             Text(
                 name="tok",
                 default="auto",
                 what="a tokenizer, as the referenced part takes it, or auto for its own default",
                 help="how texts become tokens in the referenced part",
             ),
-            _COMBINE,
-            _CALIBRATION,
+            COMBINE,
+            CALIBRATION,
         ),
-        corpus=Corpus.MEAN,
+        corpus=CorpusScore.MEAN,
         paper="Tao, Mou, Zhao and Yan 2018, RUBER; norm=log and other parts than pooled and ruber are ours",
-        module="metrics.ruber",
+        module="refaug.metrics.models.ruber",
         needs=(A_RUBER, "the utterance", "word vectors", "an index"),
         beside=Uses.UTTERANCE,
     ),
 )
-
 _UPSILON = (
     Choice(
         name="agg",
@@ -534,18 +372,18 @@ _UPSILON = (
 
 
 def _upsilon_of(base: MetricInfo) -> MetricInfo:
-    """The weighted form of a metric of single references; what combines several references falls away."""
-    kept = tuple(one for one in base.parameters if one not in (_REFERENCES, _MULTIPLE))
+    """Return the weighted form of a metric of single references, without parameters about several references."""
+    parameters = tuple(parameter for parameter in base.parameters if parameter not in (REFERENCES, MULTIPLE))
     return MetricInfo(
         name=f"upsilon-{base.name}",
         summary=f"{base.name} against the references of an item, each counted by its weight",
         uses=Uses.WEIGHTED,
         low=0,
         high=1,
-        parameters=(*_UPSILON, *kept),
-        corpus=Corpus.MEAN,
+        parameters=(*_UPSILON, *parameters),
+        corpus=CorpusScore.MEAN,
         paper=f"ours; {base.name}: {base.paper}",
-        module="metrics.upsilon",
+        module="refaug.metrics.upsilon",
         needs=base.needs,
     )
 
@@ -556,7 +394,7 @@ METRICS: Mapping[str, MetricInfo] = {
 
 
 def find(name: str) -> MetricInfo:
-    """The metric of that name, or Usage with the names that are near."""
+    """Return the metric of that name; Usage suggests similar names."""
     if name in METRICS:
         return METRICS[name]
     near = get_close_matches(name.lower(), METRICS, n=3, cutoff=0.5) or list(METRICS)[:4]

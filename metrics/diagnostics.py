@@ -1,7 +1,7 @@
-"""What the replies of a system are like, whatever a metric says of them: how varied, how long, how generic, how copied.
+"""Describe the replies of a system independently of any metric: variety, length, generic replies, copies.
 
-Every figure is a number or the reason why there is none; FIGURES says what each one is. Nothing here is a score: a
-system can be varied and wrong. The figures are for seeing why a score is what it is, and what it may have missed.
+Every figure is a number or the reason why there is none; FIGURES describes them. No figure is a score: a system can be
+varied and wrong. The figures help to see why a score is as it is, and what it may have missed.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from core.errors import Usage
-from core.records import Item, Origin
-from core.text import Tokenizer, normalise
+from refaug.core.errors import Usage
+from refaug.core.records import Item, Origin
+from refaug.core.text.normalisation import normalise
+from refaug.core.text.tokenizer_base import Tokenizer
 
 Ngram = tuple[str, ...]
 
 ORDERS: Final = (1, 2, 3)
-SAMPLE: Final = 1_000  # n-grams that distinct_n_sample looks at
+SAMPLE: Final = 1_000  # n-grams of distinct_n_sample
 
-# Our own list of what can be said to nearly anything, in English. "Yes" is often right; a third of all replies is not.
+# English replies that fit nearly anything. "Yes" is often right, but not as a third of all replies.
 GENERIC_PHRASES: Final = frozenset(
     map(
         normalise,
@@ -41,8 +42,8 @@ GENERIC_PHRASES: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """A number, or why there is none."""
+class DiagnosticFigure:
+    """A number, or the reason why there is none."""
 
     value: float | None
     why: str | None = None
@@ -50,7 +51,7 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class FigureInfo:
-    """One line of the list of figures."""
+    """The description of one figure."""
 
     name: str
     group: str
@@ -105,17 +106,17 @@ FIGURES: Final[Mapping[str, FigureInfo]] = {
 
 
 def groups() -> Iterator[tuple[str, list[str]]]:
-    """The names of the figures, group by group."""
+    """Yield the names of the figures, group by group."""
     for group in dict.fromkeys(info.group for info in FIGURES.values()):
         yield group, [info.name for info in FIGURES.values() if info.group == group]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiagnosisSettings:
-    """What a diagnosis depends on beside the replies and the tokenizer."""
+    """The settings of a diagnosis beside the tokenizer."""
 
     sample: int = SAMPLE
-    listed: frozenset[str] | None = GENERIC_PHRASES  # normalised; None: there is no list for the language
+    listed: frozenset[str] | None = GENERIC_PHRASES  # normalised; None: the language has no list
 
     def __post_init__(self) -> None:
         if self.sample < 1:
@@ -123,8 +124,8 @@ class DiagnosisSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """A reply with what it can be compared with; the last three are normalised, and None or empty where unknown."""
+class DiagnosedReply:
+    """A reply with what it is compared with; the last three are normalised, and None or empty where unknown."""
 
     text: str
     tokens: Sequence[str]
@@ -138,12 +139,12 @@ class Diagnosis:
     """All figures of one system's replies."""
 
     replies: int
-    missing: int  # items that it has no reply to
+    missing: int  # items without a reply
     tokens: int
-    figures: Mapping[str, Figure]
+    figures: Mapping[str, DiagnosticFigure]
 
     def as_json(self) -> dict[str, Any]:
-        """Values by name, and the reasons of those that are null."""
+        """Return the values by name, and the reasons of those that are null."""
         return {
             "replies": self.replies,
             "missing": self.missing,
@@ -162,17 +163,20 @@ def diagnose_items(
     tokenizer: Tokenizer,
     settings: DiagnosisSettings | None = None,
 ) -> dict[str, Diagnosis]:
-    """A diagnosis of each system of a test file."""
+    """Return a diagnosis of each system of a test file."""
     utterances = [None if item.pair.utterance is None else normalise(item.pair.utterance) for item in items]
     golds = [
-        frozenset(normalise(one.text) for one in item.pair.references if one.source is Origin.GOLD) for item in items
+        frozenset(
+            normalise(reference.text) for reference in test_item.pair.references if reference.source is Origin.GOLD
+        )
+        for test_item in items
     ]
-    found = {}
+    diagnoses = {}
     for system in systems:
         places = [place for place, item in enumerate(items) if system in item.replies]
         texts = [items[place].replies[system] for place in places]
-        answers = [
-            Answer(
+        diagnosed = [
+            DiagnosedReply(
                 text=text,
                 tokens=tokens,
                 normalised=normalise(text),
@@ -181,28 +185,30 @@ def diagnose_items(
             )
             for place, text, tokens in zip(places, texts, tokenizer.tokenize_batch(texts), strict=True)
         ]
-        found[system] = diagnose(answers, settings, missing=len(items) - len(answers))
-    return found
+        diagnoses[system] = diagnose(diagnosed, settings, missing=len(items) - len(diagnosed))
+    return diagnoses
 
 
-def diagnose(answers: Sequence[Answer], settings: DiagnosisSettings | None = None, *, missing: int = 0) -> Diagnosis:
-    """Every figure of the replies of one system, each to an item of its own."""
+def diagnose(
+    replies: Sequence[DiagnosedReply], settings: DiagnosisSettings | None = None, *, missing: int = 0
+) -> Diagnosis:
+    """Compute every figure of the replies of one system, each to another item."""
     settings = settings or DiagnosisSettings()
-    texts = [answer.tokens for answer in answers]
-    found: dict[str, Figure] = {}
+    texts = [reply.tokens for reply in replies]
+    figures: dict[str, DiagnosticFigure] = {}
     for name, part in (
         ("distinct_{}", distinct),
         ("distinct_{}_sample", lambda counts: distinct_of_sample(counts, settings.sample)),
         ("entropy_{}", entropy),
     ):
-        found |= {name.format(n): part(ngram_counts(texts, n)) for n in ORDERS}
-    found |= _lengths(answers) | _shares(answers, settings) | _copies(answers)
-    assert found.keys() == FIGURES.keys()
+        figures |= {name.format(n): part(ngram_counts(texts, n)) for n in ORDERS}
+    figures |= _lengths(replies) | _shares(replies, settings) | _copies(replies)
+    assert figures.keys() == FIGURES.keys()
     return Diagnosis(
-        replies=len(answers),
+        replies=len(replies),
         missing=missing,
         tokens=sum(map(len, texts)),
-        figures={name: found[name] for name in FIGURES},
+        figures={name: figures[name] for name in FIGURES},
     )
 
 
@@ -210,146 +216,152 @@ def diagnose(answers: Sequence[Answer], settings: DiagnosisSettings | None = Non
 
 
 def ngrams(tokens: Sequence[str], n: int) -> list[Ngram]:
-    """The n-grams of one reply in order; none of them reaches into the next reply."""
+    """Return the n-grams of one reply in order."""
     return list(zip(*(tokens[start:] for start in range(n)), strict=False))
 
 
 def ngram_counts(texts: Iterable[Sequence[str]], n: int) -> Counter[Ngram]:
-    """How often each n-gram occurs in all replies together."""
+    """Count each n-gram over all replies; none reaches into the next reply."""
     return Counter(ngram for tokens in texts for ngram in ngrams(tokens, n))
 
 
-def distinct(counts: Mapping[Ngram, int]) -> Figure:
-    """Different n-grams over all of them: distinct-n of Li et al. 2016.
+def distinct(counts: Mapping[Ngram, int]) -> DiagnosticFigure:
+    """Return distinct n-grams over all n-grams: distinct-n of Li et al. 2016.
 
-    It falls by itself as replies are added, since language repeats itself: only sets of one size can be compared.
+    It falls as replies are added, since language repeats itself: only sets of one size can be compared.
     """
     total = sum(counts.values())
-    return Figure(len(counts) / total) if total else _NO_NGRAM
+    return DiagnosticFigure(len(counts) / total) if total else _NO_NGRAM
 
 
-def distinct_of_sample(counts: Mapping[Ngram, int], size: int) -> Figure:
-    """The distinct-n that `size` of the n-grams have on average, over all ways to draw so many without putting back.
+def distinct_of_sample(counts: Mapping[Ngram, int], size: int) -> DiagnosticFigure:
+    """Return the expected distinct-n of `size` n-grams drawn without replacement.
 
-    An n-gram that occurs f times among N is missing from a draw of S with probability C(N − f, S) / C(N, S), which is
-    Π (1 − S / (N − i)) over i from 0 to f − 1 (rarefaction, Hurlbert 1971). So there is neither a seed nor an order of
-    the replies in it, and systems with more or longer replies are held to the same number.
+    An n-gram that occurs f times among N is missing from a draw of S with probability C(N − f, S) / C(N, S), which is Π
+    (1 − S / (N − i)) over i from 0 to f − 1 (rarefaction, Hurlbert 1971). So there is no seed and no order of the
+    replies in it, and systems with more or longer replies are compared at the same number.
     """
     total = sum(counts.values())
     if total < size:
-        return Figure(None, f"{total:,} n-grams, and the sample has {size:,}")
-    # A word more frequent than what is not drawn is in every draw: log(1 − S / S) = −inf, and −inf it stays.
-    left = total - np.arange(max(counts.values()), dtype=np.float64)
+        return DiagnosticFigure(None, f"{total:,} n-grams, and the sample has {size:,}")
+    # An n-gram more frequent than N − S is in every draw: log(1 − S / S) = −inf, and the sum stays −inf.
+    remaining = total - np.arange(max(counts.values()), dtype=np.float64)
     with np.errstate(divide="ignore"):
-        missing = np.exp(np.cumsum(np.log1p(-np.minimum(size / left, 1.0))))
+        missing = np.exp(np.cumsum(np.log1p(-np.minimum(size / remaining, 1.0))))
     kinds = Counter(counts.values())
-    return Figure(math.fsum(number * (1.0 - missing[f - 1]) for f, number in kinds.items()) / size)
+    return DiagnosticFigure(math.fsum(number * (1.0 - missing[f - 1]) for f, number in kinds.items()) / size)
 
 
-def entropy(counts: Mapping[Ngram, int]) -> Figure:
-    """−Σ p log₂ p over n-grams: Ent-n of Zhang et al. 2018, in bits. It grows with the number of n-grams."""
+def entropy(counts: Mapping[Ngram, int]) -> DiagnosticFigure:
+    """Return −Σ p log₂ p over n-grams: Ent-n of Zhang et al. 2018, in bits; it grows with the number of n-grams."""
     total = sum(counts.values())
     if not total:
         return _NO_NGRAM
-    return Figure(math.fsum(f / total * math.log2(total / f) for f in counts.values()))
+    return DiagnosticFigure(math.fsum(f / total * math.log2(total / f) for f in counts.values()))
 
 
 # ── length ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _lengths(answers: Sequence[Answer]) -> dict[str, Figure]:
-    lengths = [len(answer.tokens) for answer in answers]
+def _lengths(replies: Sequence[DiagnosedReply]) -> dict[str, DiagnosticFigure]:
+    lengths = [len(reply.tokens) for reply in replies]
     return {
-        "tokens_mean": _of(lengths, fmean),
-        "tokens_median": _of(lengths, median),
-        "tokens_sd": Figure(stdev(map(float, lengths))) if len(lengths) > 1 else Figure(None, "fewer than two replies"),
-        "tokens_min": _of(lengths, min),
-        "tokens_max": _of(lengths, max),
-        "characters_mean": _of([len(answer.text) for answer in answers], fmean),
+        "tokens_mean": _statistic(lengths, fmean),
+        "tokens_median": _statistic(lengths, median),
+        "tokens_sd": DiagnosticFigure(stdev(map(float, lengths)))
+        if len(lengths) > 1
+        else DiagnosticFigure(None, "fewer than two replies"),
+        "tokens_min": _statistic(lengths, min),
+        "tokens_max": _statistic(lengths, max),
+        "characters_mean": _statistic([len(reply.text) for reply in replies], fmean),
     }
 
 
-def _of(lengths: Sequence[int], what: Callable[[Sequence[int]], float]) -> Figure:
-    return Figure(float(what(lengths))) if lengths else _NO_REPLY
+def _statistic(lengths: Sequence[int], statistic: Callable[[Sequence[int]], float]) -> DiagnosticFigure:
+    return DiagnosticFigure(float(statistic(lengths))) if lengths else _NO_REPLY
 
 
 # ── shares of the replies ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _shares(answers: Sequence[Answer], settings: DiagnosisSettings) -> dict[str, Figure]:
-    """Shares of all replies. An empty reply is none of the others: it has a share of its own."""
-    times = Counter(answer.normalised for answer in answers)
-    reused = [answer.normalised != "" and times[answer.normalised] > 1 for answer in answers]
-    found = {
+def _shares(replies: Sequence[DiagnosedReply], settings: DiagnosisSettings) -> dict[str, DiagnosticFigure]:
+    """Return shares of all replies; an empty reply only counts in the share of empty replies."""
+    times = Counter(reply.normalised for reply in replies)
+    reused = [reply.normalised != "" and times[reply.normalised] > 1 for reply in replies]
+    shares = {
         "generic_reused": share(reused),
-        **_listed(answers, reused, settings.listed),
-        "empty": share([not answer.tokens for answer in answers]),
-        "questions": share([is_question(answer.text) for answer in answers]),
-        "repeated_trigram": share([repeats(answer.tokens, 3) for answer in answers]),
+        **_listed_shares(replies, reused, settings.listed),
+        "empty": share([not reply.tokens for reply in replies]),
+        "questions": share([is_question(reply.text) for reply in replies]),
+        "repeated_trigram": share([repeats(reply.tokens, 3) for reply in replies]),
     }
-    tokens = sum(len(answer.tokens) for answer in answers)
+    tokens = sum(len(reply.tokens) for reply in replies)
     for n in ORDERS:
-        inside = sum(in_repeated(answer.tokens, n) for answer in answers)
-        found[f"tokens_in_repeated_{n}"] = Figure(inside / tokens) if tokens else Figure(None, "no reply has a token")
-    return found
+        inside = sum(in_repeated(reply.tokens, n) for reply in replies)
+        shares[f"tokens_in_repeated_{n}"] = (
+            DiagnosticFigure(inside / tokens) if tokens else DiagnosticFigure(None, "no reply has a token")
+        )
+    return shares
 
 
-def _listed(answers: Sequence[Answer], reused: Sequence[bool], phrases: frozenset[str] | None) -> dict[str, Figure]:
+def _listed_shares(
+    replies: Sequence[DiagnosedReply], reused: Sequence[bool], phrases: frozenset[str] | None
+) -> dict[str, DiagnosticFigure]:
     if phrases is None:
-        no_list = Figure(None, "the list of generic replies is English")
+        no_list = DiagnosticFigure(None, "the list of generic replies is English")
         return {"generic_listed": no_list, "generic_either": no_list}
-    listed = [answer.normalised in phrases for answer in answers]
+    listed = [reply.normalised in phrases for reply in replies]
     return {
         "generic_listed": share(listed),
-        "generic_either": share([one or other for one, other in zip(reused, listed, strict=True)]),
+        "generic_either": share([is_reused or is_listed for is_reused, is_listed in zip(reused, listed, strict=True)]),
     }
 
 
-def share(flags: Sequence[bool], why: str = "there is no reply") -> Figure:
-    """How many of them hold, over all."""
-    return Figure(sum(flags) / len(flags)) if flags else Figure(None, why)
+def share(flags: Sequence[bool], why: str = "there is no reply") -> DiagnosticFigure:
+    """Return the share of flags that hold."""
+    return DiagnosticFigure(sum(flags) / len(flags)) if flags else DiagnosticFigure(None, why)
 
 
 def is_question(text: str) -> bool:
-    """Whether the last sentence ends with a question mark: after it come marks, quotes and emoji at most, no word."""
+    """Whether the last sentence ends with a question mark, followed by at most marks, quotes and emoji."""
     return _QUESTION.search(unicodedata.normalize("NFKC", text[-_TAIL:])) is not None
 
 
-_TAIL: Final = 40  # more marks than anyone sets at an end
+_TAIL: Final = 40  # characters; more marks than any reply ends with
 _QUESTION: Final = re.compile(r"[?؟]\W*\Z")  # ？ is ? in NFKC
 
 
 def repeats(tokens: Sequence[str], n: int) -> bool:
-    """Whether an n-gram stands twice or more in this reply; the two may overlap, as in `ha ha ha ha`."""
-    found = ngrams(tokens, n)
-    return len(set(found)) < len(found)
+    """Whether an n-gram occurs twice or more in this reply; the two may overlap, as in `ha ha ha ha`."""
+    all_ngrams = ngrams(tokens, n)
+    return len(set(all_ngrams)) < len(all_ngrams)
 
 
 def in_repeated(tokens: Sequence[str], n: int) -> int:
-    """How many tokens are part of an n-gram that stands twice or more in this reply."""
-    found = ngrams(tokens, n)
-    times = Counter(found)
-    if len(times) == len(found):
+    """Count the tokens that are part of an n-gram that occurs twice or more in this reply."""
+    all_ngrams = ngrams(tokens, n)
+    times = Counter(all_ngrams)
+    if len(times) == len(all_ngrams):
         return 0
-    return len({place + step for place, ngram in enumerate(found) if times[ngram] > 1 for step in range(n)})
+    return len({place + step for place, ngram in enumerate(all_ngrams) if times[ngram] > 1 for step in range(n)})
 
 
 # ── copies ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _copies(answers: Sequence[Answer]) -> dict[str, Figure]:
-    """An empty reply is not a copy of an empty text."""
-    of_utterance = [_is_one(answer, {answer.utterance}) for answer in answers if answer.utterance is not None]
-    of_gold = [_is_one(answer, answer.golds) for answer in answers if answer.golds]
+def _copies(replies: Sequence[DiagnosedReply]) -> dict[str, DiagnosticFigure]:
+    """Return shares of copies; an empty reply is not a copy of an empty text."""
+    of_utterance = [_equals_any(reply, {reply.utterance}) for reply in replies if reply.utterance is not None]
+    of_gold = [_equals_any(reply, reply.golds) for reply in replies if reply.golds]
     return {
         "parrot": share(of_utterance, "no item with a reply has an utterance"),
         "equal_to_gold": share(of_gold, "no item with a reply has a gold"),
     }
 
 
-def _is_one(answer: Answer, texts: Iterable[str | None]) -> bool:
-    return answer.normalised != "" and answer.normalised in texts
+def _equals_any(reply: DiagnosedReply, texts: Iterable[str | None]) -> bool:
+    return reply.normalised != "" and reply.normalised in texts
 
 
-_NO_NGRAM: Final = Figure(None, "no reply is long enough for one")
-_NO_REPLY: Final = Figure(None, "there is no reply")
+_NO_NGRAM: Final = DiagnosticFigure(None, "no reply is long enough for one")
+_NO_REPLY: Final = DiagnosticFigure(None, "there is no reply")

@@ -1,4 +1,4 @@
-"""The parameters of metrics: what each may be, its default, and how it is written in a specification."""
+"""The parameters of metrics: their allowed values, their defaults, and how specifications write them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import isfinite
 
-from core.errors import Usage
+from refaug.core.errors import Usage
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter(ABC):
-    """One key of a metric's specification; `canonical` gives the one way in which signatures write a value."""
+    """One key of a metric's specification; `canonical` returns the only form in which signatures write a value."""
 
     name: str
     default: str
@@ -21,18 +21,18 @@ class Parameter(ABC):
     @property
     @abstractmethod
     def allowed(self) -> str:
-        """What values there are, for people."""
+        """The allowed values in words."""
 
     @abstractmethod
     def canonical(self, text: str) -> str | None:
-        """The value as signatures have it, or None for what is not allowed."""
+        """Return the value as signatures write it, or None if it is not allowed."""
 
     def parse(self, text: str, metric: str) -> str:
-        """The canonical value, or Usage naming what would be right."""
-        value = self.canonical(text)
-        if value is None:
+        """Return the canonical value; Usage tells the allowed values."""
+        canonical = self.canonical(text)
+        if canonical is None:
             raise Usage(f"{metric}: {self.name} cannot be {text!r}", remedy=f"{self.name} is {self.allowed}")
-        return value
+        return canonical
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class Choice(Parameter):
         return " | ".join(self.choices)
 
     def canonical(self, text: str) -> str | None:
-        """Itself, if it is one of them."""
+        """Return the text, if it is one of the words."""
         return text if text in self.choices else None
 
 
@@ -65,7 +65,7 @@ class Number(Parameter):
         return f"a {'whole ' if self.whole else ''}number from {shortest(self.least)} to {shortest(self.most)}"
 
     def canonical(self, text: str) -> str | None:
-        """The shortest digits that give the same number."""
+        """Return the shortest digits that give the same number."""
         number = decimal(text)
         if number is None or not self.least <= number <= self.most or (self.whole and number != int(number)):
             return None
@@ -74,17 +74,17 @@ class Number(Parameter):
 
 @dataclass(frozen=True, kw_only=True)
 class Text(Parameter):
-    """A name or a path, which the metric itself looks up."""
+    """A name or a path, which the metric looks up."""
 
     what: str
 
     @property
     def allowed(self) -> str:
-        """What it should name."""
+        """What the text names."""
         return self.what
 
     def canonical(self, text: str) -> str | None:
-        """As given."""
+        """Return the text unchanged."""
         return text if text and "," not in text else None
 
 
@@ -102,37 +102,37 @@ class Smoothing(Parameter):
         return "none | floor[0.1] | add-k[1] | exp | epsilon[1e-15] (floor and epsilon at most 1, all above 0)"
 
     def canonical(self, text: str) -> str | None:
-        """The method, with its value where it takes one."""
+        """Return the method, with its value where it takes one."""
         match = _SMOOTHING.fullmatch(text)
         if match is None or match[1] not in SMOOTHING_DEFAULTS:
             return None
         default = SMOOTHING_DEFAULTS[match[1]]
         if default is None:
             return match[1] if match[2] is None else None
-        value = default if match[2] is None else decimal(match[2])
-        # A floor above 1 would lift a match of one n-gram as well: then it would no longer be what sacrebleu does.
+        method_value = default if match[2] is None else decimal(match[2])
+        # A floor above 1 would also raise a match of one n-gram, unlike sacrebleu.
         most = 1.0 if match[1] in ("floor", "epsilon") else 1e6
-        if value is None or not 0 < value <= most:
+        if method_value is None or not 0 < method_value <= most:
             return None
-        return f"{match[1]}[{shortest(value)}]"
+        return f"{match[1]}[{shortest(method_value)}]"
 
 
 def smoothing_of(canonical: str) -> tuple[str, float]:
-    """`add-k[1]` as the method and its value; 0 where there is none."""
+    """Split `add-k[1]` into the method and its value; 0 where there is none."""
     method, _, rest = canonical.partition("[")
     return method, float(rest.rstrip("]") or 0)
 
 
 def decimal(text: str) -> float | None:
-    """A finite number as people and programs write it, or None."""
+    """Parse a finite number as people and programs write it, or return None."""
     if not re.fullmatch(r"[+-]?(\d{1,300}(\.\d{0,300})?|\.\d{1,300})(e[+-]?\d{1,3})?", text, re.IGNORECASE | re.ASCII):
         return None
-    value = float(text)
-    return value if isfinite(value) else None
+    number = float(text)
+    return number if isfinite(number) else None
 
 
 def shortest(number: float) -> str:
-    """`1`, `0.1`, `1e-15`: the shortest text that reads back as this number."""
+    """Return `1`, `0.1`, `1e-15`: the shortest text that reads back as this number."""
     if number == int(number) and abs(number) < 1e15:
         return str(int(number))
     mantissa, _, exponent = repr(number).partition("e")

@@ -1,18 +1,19 @@
-"""What counts as 0 and as 1 of a score: how scores on different scales come onto one, and how that is written."""
+"""Ranges that map scores on different scales to [0, 1], and how specifications write them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-import numpy as np
-from numpy.typing import NDArray
+from refaug.core.errors import BadInput
+from refaug.metrics.parameters import Parameter, decimal, shortest
 
-from core.errors import BadInput
-from metrics.parameters import Parameter, decimal, shortest
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 AUTO: Final = "auto"
-_DIGITS: Final = 7  # more than a sample of pairs can tell
+_DIGITS: Final = 7  # more than the precision of a sample of pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Range:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Read `LOW..HIGH`; None where it is not that, or where nothing is between the two."""
+        """Read `LOW..HIGH`; None where the text is not that, or where LOW is not below HIGH."""
         low, _, high = text.partition("..")
         ends = decimal(low), decimal(high)
         if ends[0] is None or ends[1] is None or not ends[0] < ends[1]:
@@ -33,33 +34,35 @@ class Range:
 
     @classmethod
     def of_ends(cls, low: float, high: float, *, what: str) -> Self:
-        """As many digits of both as specifications have; BadInput where they are the same number then."""
-        found = cls(round(low, _DIGITS), round(high, _DIGITS))
-        if not found.low < found.high:
+        """Round both ends to the digits of specifications; BadInput where they are then equal."""
+        rounded = cls(round(low, _DIGITS), round(high, _DIGITS))
+        if not rounded.low < rounded.high:
             raise BadInput(
-                f"{what} get {found.low:g}, so that no score of them is lower or higher than another",
+                f"{what} get {rounded.low:g}, so that no score of them is lower or higher than another",
                 remedy="another part, or norm=none",
             )
-        return found
+        return rounded
 
     def __str__(self) -> str:
         return f"{shortest(self.low)}..{shortest(self.high)}"
 
-    def mapped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Each as a number from 0 to 1; what is outside counts as the end that is near."""
+    def scale(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Map each value to a number from 0 to 1; values outside count as the nearer end."""
+        import numpy as np  # noqa: PLC0415  the catalogue of metrics is listed without it
+
         return np.asarray(np.clip((values - self.low) / (self.high - self.low), 0, 1))
 
 
 @dataclass(frozen=True, kw_only=True)
 class RangeParameter(Parameter):
-    """Two numbers, `0.25..0.75`, or auto where somebody else is to say them."""
+    """Two numbers, `0.25..0.75`, or auto where they are to be measured."""
 
     @property
     def allowed(self) -> str:
-        """How they are written."""
+        """How ranges are written."""
         return "auto, or two numbers, the lower first: 0.25..0.75"
 
     def canonical(self, text: str) -> str | None:
-        """The shortest digits that give the same numbers."""
-        found: Any = text if text == AUTO else Range.parse(text)
-        return None if found is None else str(found)
+        """Return the shortest digits that give the same numbers."""
+        ends: Any = text if text == AUTO else Range.parse(text)
+        return None if ends is None else str(ends)

@@ -1,9 +1,9 @@
-"""The one line beside a score that says how it was made, and reads back as the same settings.
+"""Signatures: one line beside a score that tells how it was computed, and reads back as the same settings.
 
     bleu|n:2|smooth:add-k[1]|bp:closest|eff:auto|case:lc|tok:word|full:5be01c77aa09|refaug:0.1.0
 
-The short form ends in a hash of the full one, which also holds versions of libraries, tokenizers and models. What
-retrieval and rating add comes in as an ordered mapping, which is not interpreted here.
+The short form ends in a hash of the full form, which also has versions of libraries, tokenizers and models. Retrieval
+and rating add their settings as an ordered mapping, which is not interpreted here.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from urllib.parse import unquote
 
-from core.errors import BadInput
-from core.version import VERSION
-from metrics.base import Metric
-from metrics.catalogue import METRICS
-from metrics.specification import Specification
+from refaug.core.errors import BadInput
+from refaug.core.version import VERSION
+from refaug.metrics.base import Metric
+from refaug.metrics.catalogue import METRICS
+from refaug.metrics.specification import Specification
 
 _KEY = re.compile(r"[a-z0-9+-]{1,40}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """What made a score: `settings` are in both forms, `details` in the full one only."""
+    """How a score was computed: `settings` are in both forms, `details` only in the full form."""
 
     metric: str
     settings: Mapping[str, str]
@@ -37,7 +37,7 @@ class Signature:
     def of(
         cls, metric: Metric, more: Mapping[str, str] | None = None, details: Mapping[str, str] | None = None
     ) -> Signature:
-        """The signature of a metric; `more` and `details` are what retrieval and rating have to say."""
+        """Return the signature of a metric; `more` and `details` come from retrieval and rating."""
         return cls(
             metric=metric.name,
             settings={**metric.settings, **(more or {})},
@@ -46,29 +46,29 @@ class Signature:
 
     @cached_property
     def full(self) -> str:
-        """Everything, in one line; it parses back."""
-        pairs = [f"{key}:{_escaped(value)}" for key, value in self.settings.items()]
-        pairs += [f"{key}.:{_escaped(value)}" for key, value in self.details.items()]
-        return "|".join([_escaped(self.metric), *pairs, f"refaug:{_escaped(self.refaug)}"])
+        """Everything, in one line, which parses back."""
+        pairs = [f"{key}:{_escape(value)}" for key, value in self.settings.items()]
+        pairs += [f"{key}.:{_escape(value)}" for key, value in self.details.items()]
+        return "|".join([_escape(self.metric), *pairs, f"refaug:{_escape(self.refaug)}"])
 
     @cached_property
     def short(self) -> str:
-        """What is printed beside a score."""
-        pairs = [f"{key}:{_escaped(value)}" for key, value in self.settings.items()]
+        """The form that is printed beside a score."""
+        pairs = [f"{key}:{_escape(value)}" for key, value in self.settings.items()]
         digest = hashlib.sha256(self.full.encode("ascii")).hexdigest()[:12]
-        return "|".join([_escaped(self.metric), *pairs, f"full:{digest}", f"refaug:{_escaped(self.refaug)}"])
+        return "|".join([_escape(self.metric), *pairs, f"full:{digest}", f"refaug:{_escape(self.refaug)}"])
 
     @classmethod
     def parse(cls, text: str) -> Signature:
-        """Read a signature back; of a short one, the details are not there."""
+        """Read a signature back; a short form has no details."""
         name, *pairs = text.strip().split("|")
         settings, details = dict[str, str](), dict[str, str]()
         for pair in pairs:
-            key, colon, value = pair.partition(":")
-            kept, plain = (details, key.removesuffix(".")) if key.endswith(".") else (settings, key)
-            if not colon or not _KEY.fullmatch(plain) or plain in kept:
+            key, colon, content = pair.partition(":")
+            fields, plain = (details, key.removesuffix(".")) if key.endswith(".") else (settings, key)
+            if not colon or not _KEY.fullmatch(plain) or plain in fields:
                 raise BadInput(f"{pair!r} is no part of a signature: {text!r}", remedy="copy the whole line")
-            kept[plain] = unquote(value, errors="surrogatepass")
+            fields[plain] = unquote(content, errors="surrogatepass")
         if not settings or "refaug" not in settings:
             raise BadInput(f"{text!r} is not a signature", remedy="copy the whole line, from the metric to refaug:…")
         version = settings.pop("refaug")
@@ -76,7 +76,7 @@ class Signature:
         return cls(metric=unquote(name, errors="surrogatepass"), settings=settings, details=details, refaug=version)
 
     def specification(self) -> Specification:
-        """The metric's own part of the settings, as one would ask for it."""
+        """Return the metric's part of the settings as a specification."""
         info = METRICS.get(self.metric)
         own = {parameter.name for parameter in info.parameters} if info else set(self.settings)
         return Specification(
@@ -84,12 +84,12 @@ class Signature:
         )
 
 
-@lru_cache(maxsize=4_096)  # the same words stand in signature after signature
-def _escaped(value: str) -> str:
-    """ASCII without the signs that part a signature; what must not stand as itself is written as %XX."""
+@lru_cache(maxsize=4_096)  # signatures repeat the same words
+def _escape(text: str) -> str:
+    """Return ASCII without the characters that separate a signature; others are written as %XX."""
     return "".join(
-        one
-        if one.isascii() and one.isprintable() and one not in "|%"
-        else "".join(f"%{b:02X}" for b in one.encode("utf-8", "surrogatepass"))
-        for one in value
+        character
+        if character.isascii() and character.isprintable() and character not in "|%"
+        else "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
+        for character in text
     )

@@ -1,17 +1,17 @@
-"""υ-anything: a metric of one reference, over weighted references.
+"""υ-metrics: any metric of single references, over weighted references.
 
-With m(h, r) the base metric (for TER: max(0, 1 − TER)), b its mean over random pairs and m̃ = clip((m − b) / (1 − b), 0,
-1), an item's references r_j of weight w_j make one score by `agg`:
+With m(h, r) the base metric (for TER: max(0, 1 − TER)), b its mean over random pairs and m̃ = clip((m − b) / (1 − b),
+0, 1), an item's references r_j of weight w_j make one score by `agg`:
 
     weighted-best    max(0, max_{w_j > 0} w_j · m̃_j − λ · max_{w_j < 0} |w_j| · m̃_j) / max_j w_j
     best             max m̃_j over references of positive weight
     mean-best-3      the mean of the three largest m̃_j over those, or of all if there are fewer
     weighted-mean    Σ w_j · m̃_j / Σ w_j over those
 
-With `keep-gold=yes` the score is the mean of the gold's m̃ and the aggregate of all others, or the former alone if none
-of the others has a positive weight. A reference for which the base metric is undefined is left out, as if it were not
-there. An empty reply scores 0, whatever the base metric makes of it. The order of references never matters, to the last
-bit: sums are taken in order of size.
+With `keep-gold=yes` the score is the mean of the gold's m̃ and the aggregate of all others, or only the gold's m̃ if no
+other reference has a positive weight. References for which the base metric is undefined are left out. An empty reply
+scores 0, whatever the base metric gives. The order of references never changes a bit of the score: sums are taken in
+order of size.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import BadInput, Usage
-from core.kernels import compiled
-from metrics.base import (
+from refaug.core.errors import BadInput, Usage
+from refaug.core.kernels import compiled
+from refaug.metrics.base import (
     NO_GOLD,
     NO_POSITIVE_WEIGHT,
     NO_REFERENCE,
@@ -40,9 +40,10 @@ from metrics.base import (
     Problem,
     References,
 )
-from metrics.catalogue import METRICS, MetricInfo
-from metrics.several import Distinct, Pairs, ranges
-from metrics.specification import Specification
+from refaug.metrics.catalogue import METRICS
+from refaug.metrics.metric_info import MetricInfo
+from refaug.metrics.single_reference import DistinctTexts, TextPairs, ranges
+from refaug.metrics.specification import Specification
 
 PREFIX: Final = "upsilon-"
 _WEIGHTED_BEST, _BEST, _MEAN_BEST_3, _WEIGHTED_MEAN = 0, 1, 2, 3
@@ -53,14 +54,14 @@ _AGGREGATES: Final = {
     "weighted-mean": _WEIGHTED_MEAN,
 }
 _OWN: Final = ("agg", "keep-gold", "lambda", "b")
-_OF_SEVERAL: Final = ("refs", "multi")  # what the base metric would do with several references, which it never gets
+_MULTI_REFERENCE_SETTINGS: Final = ("refs", "multi")  # of the base metric, which never gets several references
 
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedUpsilon(Prepared):
-    """References with their weights; each distinct text is an item of its own for the base metric.
+    """References with their weights; each distinct text is a separate item for the base metric.
 
-    Those of item i are `texts[offsets[i]:offsets[i + 1]]`; only those are there that can change a score.
+    Those of item i are `texts[offsets[i]:offsets[i + 1]]`, only those that can change a score.
     """
 
     singles: Prepared
@@ -73,7 +74,7 @@ class PreparedUpsilon(Prepared):
 class Upsilon(MeanMetric):
     """A base metric, and how its scores against an item's references become one.
 
-    `b_is_open` where nobody has said what b is: it counts as 0 until `with_b` says it.
+    While `b_is_open`, b is not set yet: it counts as 0 until `with_b` sets it.
     """
 
     def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
@@ -84,8 +85,10 @@ class Upsilon(MeanMetric):
             )
         self.info = info
         self.base = _base_of(info, settings)
-        of_base = {key: value for key, value in self.base.settings.items() if key not in _OF_SEVERAL}
-        self.settings = {**{key: settings[key] for key in _OWN}, **of_base}
+        base_settings = {
+            key: setting for key, setting in self.base.settings.items() if key not in _MULTI_REFERENCE_SETTINGS
+        }
+        self.settings = {**{key: settings[key] for key in _OWN}, **base_settings}
         self._aggregate = _AGGREGATES[settings["agg"]]
         self._keep_gold = settings["keep-gold"] == "yes"
         self._subtracted = float(settings["lambda"])
@@ -93,53 +96,53 @@ class Upsilon(MeanMetric):
         self.b_is_open = False
         self._b_from: Mapping[str, str] = {}
 
-    def left_open(self) -> Upsilon:
-        """The same, asked for without b."""
-        left = copy(self)
-        left.b_is_open = True
-        return left
+    def without_b(self) -> Upsilon:
+        """Return the metric as requested without b."""
+        copied = copy(self)
+        copied.b_is_open = True
+        return copied
 
     def with_b(self, b: str, measured: Mapping[str, str]) -> Upsilon:
-        """The same with a b as specifications write it; full signatures have how it was measured."""
-        based = copy(self)
-        based.settings = {**self.settings, "b": b}
-        based._baseline, based.b_is_open, based._b_from = float(b), False, dict(measured)  # noqa: SLF001  a copy
-        return based
+        """Return the metric with a b as specifications write it; full signatures tell how it was measured."""
+        copied = copy(self)
+        copied.settings = {**self.settings, "b": b}
+        copied._baseline, copied.b_is_open, copied._b_from = float(b), False, dict(measured)  # noqa: SLF001  a copy
+        return copied
 
     def versions(self) -> Mapping[str, str]:
-        """Those of the base metric, and where b comes from, if it was not given."""
+        """Return those of the base metric, and the source of a measured b."""
         return {**self.base.versions(), **self._b_from}
 
     def for_set(self, references: Sequence[References]) -> Upsilon:
-        """The same with the base metric for this set."""
-        bound = copy(self)
-        bound.base = self.base.for_set(references)
-        return bound
+        """Return the metric with the base metric for this set."""
+        copied = copy(self)
+        copied.base = self.base.for_set(references)
+        return copied
 
     def undefined(self) -> Problem:
         """The base metric is undefined for this reply and each of the references."""
         return self.base.undefined()
 
     def prepare(self, references: Sequence[References]) -> PreparedUpsilon:
-        """Let the base metric prepare every distinct text as an item of its own, and keep what can change a score."""
-        distinct = Distinct.of([text for one in references for text in one.texts])
+        """Let the base metric prepare every distinct text as a separate item, and keep what can change a score."""
+        distinct = DistinctTexts.of([text for of_item in references for text in of_item.texts])
         singles = self.base.prepare([References.unweighted([text]) for text in distinct.texts])
-        counts = np.array([len(one.texts) for one in references], dtype=np.int64)
+        counts = np.array([len(of_item.texts) for of_item in references], dtype=np.int64)
         item_of = np.repeat(np.arange(len(references), dtype=np.int64), counts)
-        weights = np.array([weight for one in references for weight in one.weights], dtype=np.float64)
-        golds = np.repeat(np.array([one.gold for one in references], dtype=np.int64), counts)
+        weights = np.array([weight for of_item in references for weight in of_item.weights], dtype=np.float64)
+        golds = np.repeat(np.array([of_item.gold for of_item in references], dtype=np.int64), counts)
         is_gold = golds == ranges(np.zeros(len(references), dtype=np.int64), counts)
         usable = ~np.isin(distinct.numbers, list(singles.problems))
         matters = (weights > 0) | ((weights < 0) & (self._subtracted > 0)) | (is_gold & self._keep_gold)
-        kept = usable & matters
+        is_used = usable & matters
         return PreparedUpsilon(
             items=len(references),
             problems=self._problems(references, singles, distinct.numbers, item_of, usable, weights, is_gold),
             singles=singles,
-            offsets=np.searchsorted(item_of[kept], np.arange(len(references) + 1)).astype(np.int64),
-            texts=distinct.numbers[kept],
-            weights=weights[kept],
-            is_gold=is_gold[kept],
+            offsets=np.searchsorted(item_of[is_used], np.arange(len(references) + 1)).astype(np.int64),
+            texts=distinct.numbers[is_used],
+            weights=weights[is_used],
+            is_gold=is_gold[is_used],
         )
 
     def _problems(
@@ -152,30 +155,32 @@ class Upsilon(MeanMetric):
         weights: Floats,
         is_gold: NDArray[np.bool_],
     ) -> dict[int, Problem]:
-        """What is wrong with an item as a whole; where no reference is usable, what is wrong with its first."""
+        """Return the problems of items; where no reference is usable, the problem of the first."""
         has_usable, has_positive, has_gold = (
             set(item_of[mask].tolist()) for mask in (usable, usable & (weights > 0), usable & is_gold)
         )
         first = dict(zip(reversed(item_of.tolist()), reversed(texts.tolist()), strict=True))
         problems = {}
-        for item in range(len(references)):
-            if item not in has_usable:
-                problems[item] = singles.problems[first[item]] if item in first else NO_REFERENCE
-            elif item not in has_positive:
-                problems[item] = NO_POSITIVE_WEIGHT
-            elif self._keep_gold and item not in has_gold:
-                problems[item] = NO_GOLD
+        for item_place in range(len(references)):
+            if item_place not in has_usable:
+                problems[item_place] = singles.problems[first[item_place]] if item_place in first else NO_REFERENCE
+            elif item_place not in has_positive:
+                problems[item_place] = NO_POSITIVE_WEIGHT
+            elif self._keep_gold and item_place not in has_gold:
+                problems[item_place] = NO_GOLD
         return problems
 
-    def statistics(self, replies: Sequence[str], prepared: Prepared, reply: Indexes, item: Indexes) -> Floats:
-        """A score and a count for each row."""
+    def statistics(
+        self, replies: Sequence[str], prepared: Prepared, reply_places: Indexes, item_places: Indexes
+    ) -> Floats:
+        """Return a score and a count for each row."""
         assert isinstance(prepared, PreparedUpsilon)
-        distinct = Distinct.of(replies)
-        pairs = Pairs.of(prepared.offsets, prepared.texts, distinct.numbers[reply], item)
-        found = similarities(self.base, distinct.texts, prepared.singles, pairs.reply, pairs.reference)
-        scores = np.clip((found - self._baseline) / (1 - self._baseline), 0, 1)
-        place = ranges(prepared.offsets[item], pairs.counts)
-        out = np.empty(len(reply), dtype=np.float64)
+        distinct = DistinctTexts.of(replies)
+        pairs = TextPairs.of(prepared.offsets, prepared.texts, distinct.numbers[reply_places], item_places)
+        base_scores = similarities(self.base, distinct.texts, prepared.singles, pairs.reply, pairs.reference)
+        scores = np.clip((base_scores - self._baseline) / (1 - self._baseline), 0, 1)
+        place = ranges(prepared.offsets[item_places], pairs.counts)
+        out = np.empty(len(reply_places), dtype=np.float64)
         _aggregate_rows(
             scores[pairs.place],
             prepared.weights[place],
@@ -187,44 +192,46 @@ class Upsilon(MeanMetric):
             out,
         )
         empty = np.array([not text.strip() for text in distinct.texts], dtype=np.bool_)
-        out[empty[distinct.numbers[reply]]] = 0
-        out[np.isin(item, list(prepared.problems))] = np.nan
+        out[empty[distinct.numbers[reply_places]]] = 0
+        out[np.isin(item_places, list(prepared.problems))] = np.nan
         return self.rows(out)
 
 
-def open_without_b(metric: Metric, asked: Specification) -> Metric:
-    """The metric that was asked for; a weighted form without a b remembers that none was given."""
-    if not isinstance(metric, Upsilon) or "b" in dict(asked.given):
+def open_without_b(metric: Metric, specification: Specification) -> Metric:
+    """Return the metric; a weighted form whose specification sets no b remembers that b is open."""
+    if not isinstance(metric, Upsilon) or "b" in dict(specification.parameters):
         return metric
-    return metric.left_open()
+    return metric.without_b()
 
 
-def similarities(base: Metric, replies: Sequence[str], singles: Prepared, reply: Indexes, reference: Indexes) -> Floats:
-    """The base metric's score of each pair as something that is better the higher it is; NaN where it has none."""
-    values = base.values(base.statistics(replies, singles, reply, reference), Level.REPLY)
+def similarities(
+    base: Metric, replies: Sequence[str], singles: Prepared, reply_places: Indexes, reference_places: Indexes
+) -> Floats:
+    """Return the base metric's score of each pair so that higher is better; NaN where it has none."""
+    values = base.values(base.statistics(replies, singles, reply_places, reference_places), Level.REPLY)
     return values if base.info.higher_is_better else np.maximum(0, 1 - values)
 
 
 def baseline(metric: Metric, replies: Sequence[str], references: Sequence[str]) -> float:
-    """The b of a metric, or of the base of its υ form: its mean over pairs, of which the caller took care to be random.
+    """Return the b of a metric, or of the base of its υ form: its mean over pairs that the caller drew at random.
 
-    Pairs without a score, of which one text has no known word say, do not count.
+    Pairs without a score do not count, such as those with a text without a known word.
     """
     base = metric.base if isinstance(metric, Upsilon) else metric
     assert len(replies) == len(references), "a pair has a reply and a reference"
     places = np.arange(len(replies), dtype=np.int64)
     singles = base.prepare([References.unweighted([text]) for text in references])
-    found = similarities(base, replies, singles, places, places)
-    if np.isnan(found).all():
+    scores = similarities(base, replies, singles, places, places)
+    if np.isnan(scores).all():
         raise BadInput(
             f"none of {len(replies)} random pairs has a score by {base.name}",
             remedy="check that the texts are in the language of the word vectors or the encoder",
         )
-    return float(found[~np.isnan(found)].mean())
+    return float(scores[~np.isnan(scores)].mean())
 
 
 def _base_of(info: MetricInfo, settings: Mapping[str, str]) -> Metric:
-    """The base metric with its part of the settings."""
+    """Build the base metric with its part of the settings."""
     base = METRICS[info.name.removeprefix(PREFIX)]
     chosen = {parameter.name: settings.get(parameter.name, parameter.default) for parameter in base.parameters}
     metric: Metric = import_module(base.module).build(base, chosen)
@@ -242,7 +249,7 @@ def _aggregate_rows(
     keep_gold: bool,
     out: Floats,
 ) -> None:
-    """One score out of each row's pairs; NaN where nothing is defined."""
+    """Compute one score from each row's pairs; NaN where nothing is defined."""
     for row in range(len(out)):
         part = slice(offsets[row], offsets[row + 1])
         gold, defined = np.nan, ~np.isnan(scores[part])
@@ -251,34 +258,34 @@ def _aggregate_rows(
                 if is_gold[place]:
                     gold = scores[place]
                     defined[place - offsets[row]] = False
-        others = _aggregate_one(scores[part][defined], weights[part][defined], aggregate, subtracted)
+        aggregated = _aggregate_one(scores[part][defined], weights[part][defined], aggregate, subtracted)
         if not keep_gold or np.isnan(gold):
-            out[row] = others if not keep_gold else np.nan
+            out[row] = aggregated if not keep_gold else np.nan
         else:
-            out[row] = gold if np.isnan(others) else (gold + others) / 2
+            out[row] = gold if np.isnan(aggregated) else (gold + aggregated) / 2
 
 
 @compiled
 def _aggregate_one(scores: Floats, weights: Floats, aggregate: int, subtracted: float) -> float:
-    """The aggregate of one item's references; NaN if none has a positive weight."""
+    """Return the aggregate of one item's references; NaN if none has a positive weight."""
     positive = weights > 0
     if not positive.any():
         return np.nan
-    good, their_weights = scores[positive], weights[positive]
+    positive_scores, positive_weights = scores[positive], weights[positive]
     if aggregate == _BEST:
-        return float(good.max())
+        return float(positive_scores.max())
     if aggregate == _MEAN_BEST_3:
-        best = np.sort(good)[-3:]
+        best = np.sort(positive_scores)[-3:]
         return float(best.sum() / len(best))
     if aggregate == _WEIGHTED_MEAN:
-        return float(min(1.0, np.sort(good * their_weights).sum() / np.sort(their_weights).sum()))
+        return float(min(1.0, np.sort(positive_scores * positive_weights).sum() / np.sort(positive_weights).sum()))
     worst = 0.0
     for place in range(len(scores)):
         if weights[place] < 0:
             worst = max(worst, -weights[place] * scores[place])
-    return float(max(0.0, (good * their_weights).max() - subtracted * worst) / their_weights.max())
+    return float(max(0.0, (positive_scores * positive_weights).max() - subtracted * worst) / positive_weights.max())
 
 
 def build(info: MetricInfo, settings: Mapping[str, str]) -> Upsilon:
-    """Make one from checked settings."""
+    """Build the metric from checked settings."""
     return Upsilon(info, settings)

@@ -1,1 +1,8 @@
-"""The NN-rater: how well a candidate would answer a test utterance, learnt from utterances with several answers."""
+"""Networks that judge replies: the NN-rater, and the unreferenced part of RUBER.
+
+The main names:
+
+- `nn.build.train_rater`: trains a rater
+- `nn.rate.Rater`: rates with it
+- `ruber.build.train_ruber`: trains a ruber.
+"""

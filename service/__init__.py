@@ -1,1 +1,1 @@
-"""The command line and, on the same functions, the service."""
+"""The command line, and the HTTP service on the same functions."""

@@ -20,11 +20,11 @@ from indexes import build, home_of, pairs_of
 from serving import client_of, migrated
 from starlette.testclient import TestClient
 
-from core.log_store import StoredLog
-from core.text import get_tokenizer
-from service.artefacts import stored
-from service.settings import Settings
-from service.web import openapi
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.home import Settings
+from refaug.core.text.tokenizers import get_tokenizer
+from refaug.logs.store import StoredLog
+from refaug.service.web import openapi
 
 SAID = (
     ("Where do you buy tea?", "In the shop at the corner."),
@@ -58,7 +58,7 @@ def answering(folder: Path) -> Iterator[TestClient]:
         build(places)
         add_rater(home, folder / f"tools-{number}", temperature=1.0)
     for kind, name in (("index", "chat"), ("rater", "base")):
-        publish_first(stored(home)[kind], name)
+        publish_first(artefact_stores(home)[kind], name)
     with client_of(migrated(home), headers={"X-Request-Id": _REQUEST_ID}) as client:
         yield client
 
@@ -172,7 +172,7 @@ def main() -> None:
     """Write them down."""
     with tempfile.TemporaryDirectory() as folder, answering(Path(folder)) as client:
         kept = orjson.dumps(answers(client), option=orjson.OPT_INDENT_2)
-    openapi.ANSWERS.write_bytes(kept + b"\n")
+    openapi.EXAMPLES_FILE.write_bytes(kept + b"\n")
 
 
 if __name__ == "__main__":

@@ -1,25 +1,34 @@
-"""What all tests share: no environment of the user's, and skips that CI forbids."""
+"""What all tests share: no environment of the user's, the safeguards, the examples of property tests."""
 
 from __future__ import annotations
 
 import os
+from functools import cache
 
 import pytest
 from hypothesis import settings
+from safeguards import (  # noqa: F401  hooks
+    pytest_runtest_call,
+    pytest_runtest_setup,
+    pytest_runtest_teardown,
+    restore_signals,
+)
+
+restore_signals()
 
 # The same examples in every run, so that a failure is a change's; HYPOTHESIS_PROFILE=new looks at others.
-settings.register_profile("same", derandomize=True)
-settings.register_profile("new")
+# No deadline: on a busy machine any example can take long.
+settings.register_profile("same", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("new", deadline=None, max_examples=50)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
-def require(name: str, *, found: bool, why: str) -> None:
-    """Skip a test that needs something of the machine; under REFAUG_REQUIRE=name,… the skip is a failure."""
-    if found:
-        return
-    if name in os.environ.get("REFAUG_REQUIRE", "").split(","):
-        pytest.fail(f"{name} is required here: {why}")
-    pytest.skip(f"{name}: {why}")
+@pytest.fixture(scope="session", autouse=True)
+def commands_made_once() -> None:
+    """Keep typer from making all commands anew for every one that a test runs: that takes longer than most of them."""
+    import typer.main  # noqa: PLC0415  the process that hands out tests needs none of it
+
+    typer.main.get_command = cache(typer.main.get_command)
 
 
 @pytest.fixture(autouse=True)

@@ -22,13 +22,13 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
-from conftest import require
+from safeguards import POSTGRESQL, require
 
-from core.files import unique
-from service.database import Database
-from service.settings import Settings
+from refaug.core.files import unique_suffix
+from refaug.core.home import Settings
+from refaug.service.database.database import Database
 
-BOTH = ("sqlite", "postgresql")
+BOTH = ("sqlite", POSTGRESQL)
 _USER = "refaug"
 
 
@@ -145,7 +145,7 @@ def database_url(request):
         yield ""
         return
     running = request.getfixturevalue("the_cluster")
-    name = f"t{re.sub(r'[^0-9a-z]', '', unique())}"
+    name = f"t{re.sub(r'[^0-9a-z]', '', unique_suffix())}"
     running.ask(f"CREATE DATABASE {name} TEMPLATE template0")
     yield running.url(name)
     running.ask(f"DROP DATABASE {name} WITH (FORCE)")

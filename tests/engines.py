@@ -11,10 +11,10 @@ from indexes import add_to_log, build, home_of
 from plain_search import RawPair
 from raters import tiny_rater
 
-from core.versions import Versions
-from rater.checkpoint import save_rater
-from service.artefacts import stored
-from service.settings import Settings
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.versions import Versions
+from refaug.core.home import Settings
+from refaug.rater.nn.checkpoint import save_rater
 
 WORDS = ["apples", "are", "blue", "boats", "do", "fly", "green", "how", "i", "like", "no", "red", "the", "we", "yes"]
 TEXTS = sorted({" ".join(random.Random(number).choices(WORDS, k=1 + number % 6)) for number in range(200)})
@@ -36,11 +36,11 @@ def home_with_versions(folder: Path, *, indexes: int = 2, raters: int = 2) -> Se
         if number:
             add_to_log(places, "chat", pairs_said(number))
         build(places)
-    publish_first(stored(home)["index"], "chat")
+    publish_first(artefact_stores(home)["index"], "chat")
     for number in range(raters):
         add_rater(home, folder / f"tools-{number}", temperature=1.0 + number)
     if raters:
-        publish_first(stored(home)["rater"], "base")
+        publish_first(artefact_stores(home)["rater"], "base")
     return home
 
 
@@ -50,7 +50,7 @@ def add_rater(home: Settings, folder: Path, name: str = "base", *, temperature: 
     rater = tiny_rater(TEXTS, folder)
     kinds: dict[str, Any] = {"languages": ["en"], "report": {}, "details": {"logs": {}}}
     save_rater(folder / "rater", rater.model, rater.tokenizer, temperature=temperature, **kinds)
-    return stored(home)["rater"].add(name, folder / "rater")
+    return artefact_stores(home)["rater"].add(name, folder / "rater")
 
 
 def publish_first(artefacts: Versions, name: str) -> None:

@@ -27,18 +27,19 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from core import log_store, pairing, staging
-from service.cli.main import main
+from refaug.cli.main import main
+from refaug.logs import part_files
+from refaug.logs.ingest import pairing, stage
 
 INDEXING = {"index", "vectors"}
 
 
 def small() -> None:
     """Sizes at which a log of a few kilobytes has many blocks, row groups and parts."""
-    log_store.ROWS_A_GROUP = 8
-    staging.PART_BYTES = 3_000
+    part_files.ROWS_A_GROUP = 8
+    stage.PART_BYTES = 3_000
     pairing.FloodCounter.__init__.__kwdefaults__["bits"] = 12  # type: ignore[index]
-    staging.IngestOrder.block_bytes = property(lambda _order: 700)  # type: ignore[assignment]
+    stage.IngestOrder.block_bytes = property(lambda _order: 700)  # type: ignore[assignment]
 
 
 class Killer:
@@ -67,7 +68,7 @@ def run(kind: str, number: int, arguments: list[str], answer: int) -> int:
     killer.watch(os, "rmdir", "unlink")
     killer.watch(pq.ParquetWriter, "close", "close")
     if INDEXING.intersection(arguments):
-        from indexer.arrays import NpyWriter, TextWriter  # noqa: PLC0415  heavy
+        from refaug.indexer.columns import NpyWriter, TextWriter  # noqa: PLC0415  heavy
 
         killer.watch(os, "link", "link")
         killer.watch(NpyWriter, "append", "rows")

@@ -10,16 +10,18 @@ import numpy as np
 import pyarrow as pa
 from plain_search import RawPair
 
-from core.log_store import LogManifest, PartWriter, StoredLog, part_name
-from core.pairs import PAIR_SCHEMA, text_key
-from core.progress import Silent
-from core.text import normalise
-from core.word_vectors import WordVectors
-from indexer.build import build_index
-from indexer.index import ReferenceIndex
-from indexer.order import IndexOrder
-from indexer.places import Places
-from indexer.plan import Limits
+from refaug.core.progress import Silent
+from refaug.core.text.normalisation import normalise
+from refaug.core.vectors.word_vectors import WordVectors
+from refaug.indexer.building.build import build_index
+from refaug.indexer.building.order import IndexOrder
+from refaug.indexer.building.plan import Limits
+from refaug.indexer.index_folders import Places
+from refaug.indexer.search.index import ReferenceIndex
+from refaug.logs.manifest import LogManifest, part_name
+from refaug.logs.pairs import PAIR_SCHEMA, text_key
+from refaug.logs.part_files import PartWriter
+from refaug.logs.store import StoredLog
 
 Words = Mapping[str, Sequence[float]]
 

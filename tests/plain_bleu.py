@@ -1,6 +1,6 @@
 """Weighted BLEU written down once more, slowly: counters over lists of tokens, one n-gram after the other.
 
-It was written from the published formulas alone; the tests hold metrics/bleu.py against it.
+It was written from the published formulas alone; the tests hold metrics/words/bleu.py against it.
 """
 
 from __future__ import annotations

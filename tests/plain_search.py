@@ -16,9 +16,10 @@ from functools import cached_property
 
 import numpy as np
 
-from core.records import Origin, TestPair
-from core.text import Tokenizer, normalise
-from indexer.queries import SearchSettings
+from refaug.core.records import Origin, TestPair
+from refaug.core.text.normalisation import normalise
+from refaug.core.text.tokenizer_base import Tokenizer
+from refaug.indexer.search.search_settings import SearchSettings
 
 MILLION = 1_000_000
 EDGE = 1e-6  # of a level: sums in another order may be rounded to the other side

@@ -1,4 +1,4 @@
-"""The tables of an index in plain Python, from their definition: what indexer.table is held to."""
+"""The tables of an index in plain Python, from their definition: what refaug.indexer.pair_table is held to."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from core.pairs import text_key
-from core.text import normalise
+from refaug.core.text.normalisation import normalise
+from refaug.logs.pairs import text_key
 
 NO_TIME = -(2**63)
 

@@ -13,13 +13,14 @@ import orjson
 from indexes import add_vectors
 from raters import tiny_rater
 
-from core.items import item_of
-from core.progress import Progress, Silent
-from rater.rate import Rater
-from service.proof.chain import Chain, Part, ProofSettings
-from service.proof.sets import ProofSet
-from service.retrieval import places_of
-from service.settings import Settings
+from refaug.core.home import Settings
+from refaug.core.progress import Progress, Silent
+from refaug.evaluation.home.indexes import places_of
+from refaug.evaluation.reproduction.material.chain import Chain
+from refaug.evaluation.reproduction.material.proof_logs import LogSelection, ProofSettings
+from refaug.evaluation.reproduction.material.rated_sets import ProofSet
+from refaug.evaluation.scoring.items import item_of
+from refaug.rater.nn.rate import Rater
 
 WORDS = ["apples", "are", "blue", "boats", "can", "do", "fly", "green", "how", "i", "like", "no", "not", "red", "the"]
 WORDS += ["they", "to", "trees", "we", "what", "why", "yes", "you", "rivers", "sing", "slowly", "over", "old", "stones"]
@@ -35,7 +36,7 @@ class TinyChain(Chain):
         super().__init__(home, settings, progress)
         self._drawn_vectors = dict[str, str]()
 
-    def vectors(self, parts: Sequence[Part] = (), *, name: str = "proof", width: int = WIDTH) -> str:
+    def vectors(self, selections: Sequence[LogSelection] = (), *, name: str = "proof", width: int = WIDTH) -> str:
         """Vectors of this width, the same for the same name."""
         if name not in self._drawn_vectors:
             rows = np.random.default_rng(len(name)).standard_normal((len(WORDS), width)).astype(np.float32)
@@ -43,7 +44,7 @@ class TinyChain(Chain):
             self._drawn_vectors[name] = f"{name}@{add_vectors(places_of(self.home), name, vectors)}"
         return self._drawn_vectors[name]
 
-    def rater(self, parts: Sequence[Part] = (), *, name: str = "proof", **_given: Any) -> Rater:
+    def rater(self, selections: Sequence[LogSelection] = (), *, name: str = "proof", **_given: Any) -> Rater:
         """One that was taught nothing; of another name, one with another vocabulary."""
         if name not in self._raters:
             folder = self.home.home / "tiny" / name

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.progress import Silent
-from core.text import open_sentencepiece
-from core.tokenizer_training import TokenizerTraining, train_sentencepiece
-from rater.examples import Corpus, Examples, ExampleSettings
-from rater.model import BiGRURater, RaterConfig
-from rater.rate import Rater
-from rater.train import OnEpoch, OnNow, TrainConfig, Trained, train
+from refaug.core.progress import Silent
+from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
+from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
+from refaug.rater.nn.model import BiGRURater, RaterConfig
+from refaug.rater.nn.rate import Rater
+from refaug.rater.nn.train import OnEpoch, OnNow, TrainConfig, TrainedRater, train
+from refaug.rater.training.examples import ExampleCorpus, Examples, ExampleSettings
 
 FIRST_PIECE = 2  # after pad and unk
 TOPICS = 6  # the first pieces; every text of an utterance and its responses holds the utterance's
@@ -23,7 +23,7 @@ TOPICS = 6  # the first pieces; every text of an utterance and its responses hol
 
 def tiny_corpus(
     seed: int = 1, utterances: int = 120, responses: int = 3, words: int = 24, *, related: bool = True
-) -> Corpus:
+) -> ExampleCorpus:
     """So many utterances with so many responses each, of 2 to 6 of `words` different pieces.
 
     With `related=False` the responses of all utterances are dealt out anew, so that nothing can be learnt.
@@ -46,10 +46,10 @@ def _text(topic: int, words: int, rng: np.random.Generator) -> list[int]:
     return [*pieces[:1], FIRST_PIECE + topic, *pieces[1:]]
 
 
-def corpus_of(texts: list[list[list[int]]], names: list[int] | None = None) -> Corpus:
+def corpus_of(texts: list[list[list[int]]], names: list[int] | None = None) -> ExampleCorpus:
     """The corpus of these texts: each utterance's pieces, and after them those of its responses."""
     flat = [text for own in texts for text in own]
-    return Corpus(
+    return ExampleCorpus(
         pieces=np.array([piece for text in flat for piece in text], np.uint16),
         start=np.cumsum([0, *map(len, flat)], dtype=np.int64),
         first=np.cumsum([0, *map(len, texts)], dtype=np.int64),
@@ -92,7 +92,7 @@ def tiny_rater(texts: Sequence[str], folder: Path, *, pieces: int = 100, tempera
     return Rater(model, tokenizer, temperature=temperature, spec="tiny@1#0123456789ab")
 
 
-def tiny_examples(corpus: Corpus | None = None, **given: Any) -> tuple[Examples, Examples]:
+def tiny_examples(corpus: ExampleCorpus | None = None, **given: Any) -> tuple[Examples, Examples]:
     """Training and validation examples, of a corpus of 80 utterances unless another is given."""
     settings = ExampleSettings(**{"batch": 40, "validation_share": 0.3, **given})
     corpus = corpus or tiny_corpus(utterances=80)
@@ -104,7 +104,7 @@ def tiny_training(
     on_now: OnNow = lambda _now: None,
     on_epoch: OnEpoch = lambda _figures: None,
     **config: Any,
-) -> Trained:
+) -> TrainedRater:
     """Train a tiny network on them, always from the same first weights, saved after every other batch."""
     asked = TrainConfig(**{"epochs": 3, "learning_rate": 0.01, "save_every": 2, **config})
     return train(tiny_model(), *tiny_examples(), asked, folder, Silent(), on_now, on_epoch)

@@ -13,11 +13,11 @@ from plain_search import RawPair
 from raters import tiny_rater
 from rubers import tiny_network
 
-from rater.checkpoint import save_rater
-from rater.ruber import save_ruber
-from service.rating import rater_places
-from service.ruber import ruber_places
-from service.settings import Settings
+from refaug.core.home import Settings
+from refaug.evaluation.home.raters import rater_places
+from refaug.evaluation.home.rubers import ruber_places
+from refaug.rater.nn.checkpoint import save_rater
+from refaug.rater.ruber.network import save_ruber
 
 WORDS = ["apples", "blue", "boats", "do", "fly", "green", "how", "i", "like", "no", "red", "the", "they", "we", "yes"]
 TEXTS = sorted({" ".join(random.Random(number).choices(WORDS, k=1 + number % 6)) for number in range(200)})
@@ -46,7 +46,7 @@ def home_with_models(folder: Path) -> Path:
     kinds: dict[str, Any] = {"languages": ["en"], "report": {}, "details": {"logs": {}}}
     save_rater(folder / "rater", rater.model, rater.tokenizer, temperature=2.5, **kinds)
     save_ruber(folder / "ruber", network, rater.tokenizer, **kinds)
-    raters, rubers = rater_places(Settings(home=home)).raters, ruber_places(Settings(home=home)).rubers
+    raters, rubers = rater_places(Settings(home=home)).versions, ruber_places(Settings(home=home)).versions
     raters.publish("some", raters.add("some", folder / "rater"))
     rubers.publish("some", rubers.add("some", folder / "ruber"))
     lines = [f"{word} {' '.join(map(repr, numbers))}\n" for word, numbers in VECTORS.items()]

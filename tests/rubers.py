@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from core.progress import Silent
-from rater.loop import Course, OnEpoch, OnNow, TrainConfig
-from rater.ruber_examples import PairCorpus, PairExamples, PairSettings
-from rater.ruber_model import RuberConfig, RuberNetwork
-from rater.ruber_train import train_network
+from refaug.core.progress import Silent
+from refaug.rater.ruber.examples import PairCorpus, PairExamples, PairSettings
+from refaug.rater.ruber.model import RuberConfig, RuberNetwork
+from refaug.rater.ruber.train import train_network
+from refaug.rater.training.loop import OnEpoch, OnNow, TrainConfig, TrainingCourse
 
 FIRST_PIECE = 2  # after pad and unk
 TOPICS = 6  # the first pieces; an utterance and its replies hold the same one
@@ -81,7 +81,7 @@ def tiny_course(
     on_now: OnNow = lambda _now: None,
     on_epoch: OnEpoch = lambda _figures: None,
     **config: Any,
-) -> tuple[RuberNetwork, Course]:
+) -> tuple[RuberNetwork, TrainingCourse]:
     """Train a tiny network on them, always from the same first weights, saved after every other batch."""
     asked = TrainConfig(**{"epochs": 3, "learning_rate": 0.01, "save_every": 2, **config})
     model = tiny_network()

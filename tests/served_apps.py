@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.errors import RefaugError
-from service.serve_settings import ServeSettings
-from service.settings import Settings
-from service.supervisor import serve
+from refaug.core.errors import RefaugError
+from refaug.core.home import Settings
+from refaug.service.process.server import serve
+from refaug.service.server_settings import ServeSettings
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -72,35 +72,35 @@ def silent() -> App:
 
 def opens_slowly() -> FastAPI:
     """The service itself, on a machine where opening an index takes SILENT_S and leaves no time for anything else."""
-    from service import engine  # noqa: PLC0415  heavy, and nothing for the other apps
-    from service.web.app import from_env  # noqa: PLC0415
+    from refaug.service.serving.versions import version_opener  # noqa: PLC0415  heavy, and nothing for the other apps
+    from refaug.service.web.app import from_env  # noqa: PLC0415
 
-    open_index = engine.open_index
+    open_index = version_opener.open_index
 
     def slowly(*asked: Any, **how: Any) -> Any:
         hold_the_interpreter(int(os.environ["SILENT_S"]))
         return open_index(*asked, **how)
 
-    engine.open_index = slowly
+    version_opener.open_index = slowly
     return from_env()
 
 
 def one_opens_slowly() -> FastAPI:
     """The service itself, of which the first process takes SILENT_S for opening an index, and the others none."""
-    from service import engine  # noqa: PLC0415
-    from service.web.app import from_env  # noqa: PLC0415
+    from refaug.service.serving.versions import version_opener  # noqa: PLC0415
+    from refaug.service.web.app import from_env  # noqa: PLC0415
 
     try:
         Path(os.environ["REFAUG_HOME"], "first").touch(exist_ok=False)
     except FileExistsError:
         return from_env()
-    open_index = engine.open_index
+    open_index = version_opener.open_index
 
     def slowly(*asked: Any, **how: Any) -> Any:
         time.sleep(float(os.environ["SILENT_S"]))
         return open_index(*asked, **how)
 
-    engine.open_index = slowly
+    version_opener.open_index = slowly
     return from_env()
 
 

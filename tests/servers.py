@@ -20,9 +20,9 @@ DEADLINE_S = 120.0
 # What dies young again and again is begun ever later, up to half a minute: no use where a test is what kills it.
 _START = """
 import sys
-from service import supervisor
-from service.cli import start
-supervisor._LONGEST_WAIT_S = 0.5
+from refaug.cli import start
+from refaug.service.process import restart_backoff
+restart_backoff._MAX_BACKOFF_S = 0.5
 sys.exit(start())
 """
 

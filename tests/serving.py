@@ -15,13 +15,13 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Message, Receive
 
-from service.database import Database
-from service.serve_settings import ServeSettings
-from service.settings import Settings
-from service.web import problems
-from service.web.app import create_app
-from service.web.gate import Gate
-from service.web.state import State
+from refaug.core.home import Settings
+from refaug.service.database.database import Database
+from refaug.service.server_settings import ServeSettings
+from refaug.service.web import problems
+from refaug.service.web.app import create_app
+from refaug.service.web.connection.admission import Gate
+from refaug.service.web.state import ServiceState
 
 READY_WITHIN_S = 120.0  # a machine that compiles with all its cores taken
 
@@ -83,7 +83,7 @@ def wait_until(true: Callable[[], bool], said: Callable[[], str] = lambda: "it n
 def bare_app(home: Settings, **settings: Any) -> FastAPI:
     """The gate and the errors around routes that a test adds, with none of the parts of a service."""
     app = FastAPI()
-    app.state.refaug = State(home=home, serve=ServeSettings(**{"allowed_hosts": "testserver", **settings}))
+    app.state.refaug = ServiceState(home=home, serve=ServeSettings(**{"allowed_hosts": "testserver", **settings}))
     problems.install(app)
     app.add_middleware(Gate, state=app.state.refaug)
     return app

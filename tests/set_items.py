@@ -6,12 +6,16 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.records import Item, Origin, Reference, TestPair
-from service.reference_sets import Making, Purpose, ReferenceSet, ReferenceSets
-from service.settings import Settings
+from refaug.core.home import Settings
+from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
+from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
+from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 
 WORDS = ["we", "you", "they", "go", "eat", "drink", "tea", "milk", "home", "today", "never", "often", "the", "not"]
-MAKING = Making(purpose=Purpose.TRAIN, provenance={"k": "4", "gold": "one", "parrot": "rated"}, details={"oov": "skip"})
+MAKING = SetDescription(
+    purpose=Purpose.TRAIN, provenance={"k": "4", "gold": "one", "parrot": "rated"}, details={"oov": "skip"}
+)
 
 
 def words(rng: random.Random, most: int = 7) -> str:
@@ -58,6 +62,6 @@ def replies_of(count: int, seed: str) -> list[str | None]:
     return found
 
 
-def frozen(home: Path, items: Sequence[Item], making: Making = MAKING) -> ReferenceSet:
+def frozen(home: Path, items: Sequence[Item], making: SetDescription = MAKING) -> ReferenceSet:
     """A set in a home."""
     return ReferenceSets(Settings(home=home).reference_sets).freeze(items, making).set

@@ -61,8 +61,11 @@ def interrupting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], No
 
 # All that is loaded late is loaded once, and not in every process.
 PROGRAM = """if True:
-    import rater.making, rater.rate, rater.ruber_making, service.cli.rater, service.cli.ruber, torch
-    from core.engine import Engine
+    import torch
+
+    import refaug.cli.raters.rater, refaug.cli.raters.ruber
+    import refaug.rater.nn.build, refaug.rater.nn.rate, refaug.rater.ruber.build
+    from refaug.core.query_engine import LogEngine
     import faults
 
     weight = torch.nn.Parameter(torch.ones(1))

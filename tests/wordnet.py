@@ -11,6 +11,8 @@ from typing import Any
 from nltk.corpus.reader.wordnet import WordNetCorpusReader
 from nltk.data import PathPointer
 
+DEBIAN_WORDNET = Path("/usr/share/wordnet")  # of the package wordnet-base
+
 _LICENCE = "  1 This is no release of WordNet: a few words, written down for tests.  \n"
 _LETTERS = {"noun": "n", "verb": "v", "adj": "a", "adv": "r"}
 

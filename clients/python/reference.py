@@ -1,4 +1,4 @@
-"""docs/reference/client.md from the library itself: `python clients/python/reference.py [--check] FILE`."""
+"""Write docs/reference/client.md from the library: `python clients/python/reference.py [--check] FILE`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import refaug_client
-from refaug_client import _client, _errors, _items, _models, _pending, _rewards, _scorer
+from refaug_client._api import items as request_types
+from refaug_client._api.models import artefacts, base, common, jobs, logs, references, scores, server, sets
+from refaug_client._core import errors
+from refaug_client._scorer import pending, rewards, scorer
+from refaug_client._sync import client, resources
 
+RESULTS = (base, common, references, scores, sets, logs, artefacts, jobs, server)
 INTEGRATIONS = Path(refaug_client.__file__).parent / "integrations"
 _HEAD = """# The library `refaug_client`
 
@@ -34,50 +39,62 @@ _WIDTH = 100
 
 
 def client_reference() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return _HEAD + "".join(
         [
-            *_of_classes("Clients", [refaug_client.Client, *_nouns()]),
-            *_of_classes("While a model trains", [_scorer.Scorer, _pending.Pending, _pending.Outcome, _pending.Counts]),
-            *_of_classes("Rewards", [_rewards.Reward, _rewards.RewardCounts]),
+            *_of_classes("Clients", [refaug_client.Client, *_resources()]),
+            *_of_classes("While a model trains", [scorer.Scorer, pending.Pending, pending.Outcome, pending.Counts]),
+            *_of_classes("Rewards", [rewards.Reward, rewards.RewardCounts]),
             *_of_classes("Connecting", [refaug_client.Retry]),
-            *_of_classes("Items", list(_defined(_items)), _aliases()),
-            *_of_classes("Results", [*_defined(_models), *_elsewhere()]),
-            *_of_classes("Errors", list(_defined(_errors)), _ERRORS),
+            *_of_classes("Items", list(_classes_of(request_types)), _aliases()),
+            *_of_classes("Results", [*_results(), *_other_exports()]),
+            *_of_classes("Errors", list(_classes_of(errors)), _ERRORS),
             *_integrations(),
         ]
     )
 
 
-def _nouns() -> list[type]:
-    """What is behind `client.sets` and its like, in the order in which a client has them."""
-    client = refaug_client.Client("http://127.0.0.1:8000")
-    return [type(value) for value in vars(client).values() if type(value).__module__ == _client.__name__]
+def _resources() -> list[type]:
+    """Return the classes of `client.sets` and the like, in the order in which a client has them."""
+    attributes = vars(refaug_client.Client("http://127.0.0.1:8000")).values()
+    return [type(attribute) for attribute in attributes if type(attribute).__module__ == resources.__name__]
 
 
-def _elsewhere() -> list[type]:
-    """Results that the library exports from other modules than that of the models."""
-    modules = [_client, _pending, _rewards, _scorer, _items, _models, _errors]
-    known = {module.__name__ for module in modules} | {
+def _results() -> Iterator[type]:
+    """Yield the classes that answers are read as."""
+    for module in RESULTS:
+        for kind in _classes_of(module):
+            if not issubclass(kind, Exception):
+                yield kind
+
+
+def _other_exports() -> list[type]:
+    """Return exported results that are defined elsewhere than with the models."""
+    modules = [client, pending, rewards, scorer, request_types, *RESULTS, errors]
+    listed = {module.__name__ for module in modules} | {
         refaug_client.Retry.__module__,
         refaug_client.AsyncClient.__module__,
     }
     exported = (getattr(refaug_client, name) for name in refaug_client.__all__)
-    return [value for value in exported if inspect.isclass(value) and value.__module__ not in known]
+    return [kind for kind in exported if inspect.isclass(kind) and kind.__module__ not in listed]
 
 
-def _defined(module: Any) -> Iterator[type]:
-    """Classes for others to see, in the order of the source."""
-    for name, value in vars(module).items():
-        if inspect.isclass(value) and value.__module__ == module.__name__ and not name.startswith("_"):
-            yield value
+def _classes_of(module: Any) -> Iterator[type]:
+    """Yield the public classes of a module, in the order of its source."""
+    for name, member in vars(module).items():
+        if inspect.isclass(member) and member.__module__ == module.__name__ and not name.startswith("_"):
+            yield member
 
 
 def _aliases() -> str:
-    """What the short names of types stand for."""
-    tree = ast.parse(inspect.getsource(_items))
-    named = {one.targets[0].id: one.value for one in tree.body if isinstance(one, ast.Assign)}  # type: ignore[attr-defined]
-    rows = [f"| `{name}` | `{_escaped(ast.unparse(value))}` |\n" for name, value in named.items()]
+    """Return the table of what the short names of types stand for."""
+    tree = ast.parse(inspect.getsource(request_types))
+    aliases = {
+        statement.targets[0].id: statement.value  # type: ignore[attr-defined]
+        for statement in tree.body
+        if isinstance(statement, ast.Assign)
+    }
+    rows = [f"| `{name}` | `{_escaped(ast.unparse(hint))}` |\n" for name, hint in aliases.items()]
     return "\n| in a signature | stands for |\n| --- | --- |\n" + "".join(rows)
 
 
@@ -93,52 +110,52 @@ def _of_classes(title: str, kinds: list[type], more: str = "") -> Iterator[str]:
 
 
 def _below(kind: type) -> str:
-    """The class that an error is a kind of, as the heading says it."""
+    """Return the base class of an error, as it stands in the heading."""
     base = kind.__mro__[1]
     return f" ({base.__name__})" if issubclass(kind, BaseException) and base is not Exception else ""
 
 
 def _fields(kind: type) -> str:
-    """A table of what an object has, with the comments beside it in the source."""
+    """Return a table of the fields of an object, with the comments beside them in the source."""
     if is_dataclass(kind):
         named = {one.name: str(one.type) for one in fields(kind)}
-    elif kind.__module__ == _items.__name__:
+    elif kind.__module__ == request_types.__name__:
         named = {name: _plain(hint) for name, hint in kind.__annotations__.items()}
     else:
         return ""
-    said = _comments(kind)
-    rows = [f"| `{name}` | `{_escaped(hint)}` | {said.get(name, '')} |\n" for name, hint in named.items()]
+    comments = _comments(kind)
+    rows = [f"| `{name}` | `{_escaped(hint)}` | {comments.get(name, '')} |\n" for name, hint in named.items()]
     return "\n| field | type | |\n| --- | --- | --- |\n" + "".join(rows)
 
 
 def _plain(hint: Any) -> str:
-    said = hint if isinstance(hint, str) else str(getattr(hint, "__forward_arg__", hint))
-    return re.sub(r"\b(?:models|collections\.abc|typing)\.", "", said)
+    hint_text = hint if isinstance(hint, str) else str(getattr(hint, "__forward_arg__", hint))
+    return re.sub(r"\b(?:models|collections\.abc|typing)\.", "", hint_text)
 
 
 def _comments(kind: type) -> dict[str, str]:
-    """Comments at the ends of the lines that declare fields."""
-    found: dict[str, str] = {}
-    for one in reversed(kind.__mro__[:-1]):
-        if one.__module__.startswith(refaug_client.__name__):
-            source = inspect.getsource(one)
-            found |= {
+    """Return the comments at the ends of the lines that declare fields, by field."""
+    comments: dict[str, str] = {}
+    for owner in reversed(kind.__mro__[:-1]):
+        if owner.__module__.startswith(refaug_client.__name__):
+            source = inspect.getsource(owner)
+            comments |= {
                 match[1]: match[2][:1].upper() + match[2][1:].rstrip(".") + "."
                 for match in re.finditer(r"^    (\w+): [^#\n]*?  # (?!noqa|type:)(.*)$", source, re.MULTILINE)
             }
-    return found
+    return comments
 
 
 def _members(kind: type) -> Iterator[tuple[str, Any]]:
-    """Methods and properties of ours, inherited ones too, first those of the class itself."""
+    """Yield methods and properties, inherited ones of the library too, those of the class itself first."""
     seen = {one.name for one in fields(kind)} if is_dataclass(kind) else set()
     for owner in kind.__mro__:
-        if not owner.__module__.startswith(refaug_client.__name__) or owner in (_models.Model, _errors.RefaugError):
+        if not owner.__module__.startswith(refaug_client.__name__) or owner in (base.Model, errors.RefaugError):
             continue
         for name, member in vars(owner).items():
-            wanted = isinstance(member, (property, classmethod, staticmethod)) or inspect.isfunction(member)
+            is_member = isinstance(member, (property, classmethod, staticmethod)) or inspect.isfunction(member)
             hidden = (name.startswith("_") and name not in ("__call__", "__getitem__")) or name == "forked"
-            if wanted and not hidden and name not in seen:
+            if is_member and not hidden and name not in seen:
                 seen.add(name)
                 yield name, member
 
@@ -158,34 +175,36 @@ def _member(kind: type, name: str, member: Any) -> str:
 
 
 def _block(name: str, signature: inspect.Signature) -> str:
-    """How something is called."""
-    result = signature.return_annotation
-    said = [_parameter(one) for one in signature.parameters.values()]
+    """Return the block that shows how something is called."""
+    returned = signature.return_annotation
+    parameters = [_parameter(one) for one in signature.parameters.values()]
     named = [place for place, one in enumerate(signature.parameters.values()) if one.kind is one.KEYWORD_ONLY]
     if named and not any(one.kind is one.VAR_POSITIONAL for one in signature.parameters.values()):
-        said.insert(named[0], "*")
-    return _call(name, said, "" if result in (inspect.Signature.empty, None, "None") else _plain(result))
+        parameters.insert(named[0], "*")
+    return _call(name, parameters, "" if returned in (inspect.Signature.empty, None, "None") else _plain(returned))
 
 
-def _call(name: str, said: list[str], result: str) -> str:
-    """A signature, on as many lines as it takes."""
-    ends = f" -> {result}" if result else ""
-    line = f"{name}({', '.join(said)}){ends}"
+def _call(name: str, parameters: list[str], returned: str) -> str:
+    """Return a signature, on several lines where it is long."""
+    ends = f" -> {returned}" if returned else ""
+    line = f"{name}({', '.join(parameters)}){ends}"
     if len(line) > _WIDTH:
-        line = f"{name}(\n" + "".join(f"    {one},\n" for one in said) + f"){ends}"
+        line = f"{name}(\n" + "".join(f"    {one},\n" for one in parameters) + f"){ends}"
     return f"\n```python\n{line}\n```\n"
 
 
-def _parameter(one: inspect.Parameter) -> str:
-    stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
-    hint = "" if one.annotation is one.empty else f": {_plain(one.annotation)}"
-    value = "..." if callable(one.default) else repr(one.default)  # a function's repr is another one each time
-    default = "" if one.default is one.empty else f" = {value}" if hint else f"={value}"
-    return f"{stars}{one.name}{hint}{default}"
+def _parameter(parameter: inspect.Parameter) -> str:
+    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    hint = "" if parameter.annotation is parameter.empty else f": {_plain(parameter.annotation)}"
+    default_text = (
+        "..." if callable(parameter.default) else repr(parameter.default)
+    )  # the repr of a function differs each time
+    default = "" if parameter.default is parameter.empty else f" = {default_text}" if hint else f"={default_text}"
+    return f"{stars}{parameter.name}{hint}{default}"
 
 
 def _prose(doc: str | None) -> str:
-    """A docstring as Markdown: what is indented in it, or is nothing but code, becomes a block of code."""
+    """Return a docstring as Markdown: paragraphs that are indented, or are Python, become blocks of code."""
     paragraphs: list[str] = []
     for text in re.split(r"\n\s*\n", inspect.cleandoc(doc or "")):
         is_code = text.startswith("    ") or _is_code(text)
@@ -197,7 +216,7 @@ def _prose(doc: str | None) -> str:
 
 
 def _is_code(text: str) -> bool:
-    """Whether a paragraph is Python: prose hardly ever can be parsed, and then has neither call nor assignment."""
+    """Whether a paragraph is Python: prose can hardly ever be parsed, and then has neither call nor assignment."""
     try:
         tree = ast.parse(text.replace("…", "..."))
     except SyntaxError:
@@ -206,7 +225,7 @@ def _is_code(text: str) -> bool:
 
 
 def _lines(text: str) -> str:
-    """A paragraph on one line; one whose lines are `word   what it means` as a list."""
+    """Return a paragraph on one line; lines of the form `word   what it means` become a list."""
     rows = [re.fullmatch(r"(\w+) {2,}(.*)", line) for line in text.splitlines()]
     if all(rows):
         return "\n".join(f"- `{row[1]}`: {row[2]}" for row in rows if row)
@@ -218,7 +237,7 @@ def _escaped(text: str) -> str:
 
 
 def _integrations() -> Iterator[str]:
-    """The adapters, by their source: their frameworks are not installed where this page is made."""
+    """Yield the adapters from their source, since their frameworks are not installed where this page is made."""
     yield "\n## Integrations\n"
     for path in sorted(INTEGRATIONS.glob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))
@@ -232,30 +251,36 @@ def _integrations() -> Iterator[str]:
 
 
 def _source_block(node: ast.ClassDef | ast.FunctionDef) -> str:
-    """How it is called."""
-    made: ast.FunctionDef | None = node if isinstance(node, ast.FunctionDef) else None
+    """Return the block that shows how a class or function of the source is called."""
+    function: ast.FunctionDef | None = node if isinstance(node, ast.FunctionDef) else None
     if isinstance(node, ast.ClassDef):
-        made = next((one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), None)
-    if made is None:
+        function = next((one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), None)
+    if function is None:
         return ""
-    given = made.args
-    places = given.args[1:] if isinstance(node, ast.ClassDef) else given.args
-    defaults: list[ast.expr | None] = [None] * (len(places) - len(given.defaults))
-    said = [_argument(one, default) for one, default in zip(places, [*defaults, *given.defaults])]
-    said += ["*"] if given.kwonlyargs and not given.vararg else [f"*{_argument(given.vararg)}"] if given.vararg else []
-    said += [_argument(one, default) for one, default in zip(given.kwonlyargs, given.kw_defaults)]
-    said += [f"**{_argument(given.kwarg)}"] if given.kwarg else []
-    result = "" if isinstance(node, ast.ClassDef) or made.returns is None else ast.unparse(made.returns)
-    return _call(node.name, said, result)
+    signature = function.args
+    places = signature.args[1:] if isinstance(node, ast.ClassDef) else signature.args
+    defaults: list[ast.expr | None] = [None] * (len(places) - len(signature.defaults))
+    parameters = [_argument(one, default) for one, default in zip(places, [*defaults, *signature.defaults])]
+    parameters += (
+        ["*"]
+        if signature.kwonlyargs and not signature.vararg
+        else [f"*{_argument(signature.vararg)}"]
+        if signature.vararg
+        else []
+    )
+    parameters += [_argument(one, default) for one, default in zip(signature.kwonlyargs, signature.kw_defaults)]
+    parameters += [f"**{_argument(signature.kwarg)}"] if signature.kwarg else []
+    returned = "" if isinstance(node, ast.ClassDef) or function.returns is None else ast.unparse(function.returns)
+    return _call(node.name, parameters, returned)
 
 
-def _argument(one: ast.arg, default: ast.expr | None = None) -> str:
-    hint = "" if one.annotation is None else f": {ast.unparse(one.annotation)}"
-    return f"{one.arg}{hint}" + ("" if default is None else f"{' = ' if hint else '='}{ast.unparse(default)}")
+def _argument(argument: ast.arg, default: ast.expr | None = None) -> str:
+    hint = "" if argument.annotation is None else f": {ast.unparse(argument.annotation)}"
+    return f"{argument.arg}{hint}" + ("" if default is None else f"{' = ' if hint else '='}{ast.unparse(default)}")
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or say whether the one that is there is current."""
+    """Write the page; with --check, return 1 where the file is not up to date."""
     if not arguments or arguments[-1].startswith("-"):
         sys.stderr.write(f"{__doc__}\n")
         return 2

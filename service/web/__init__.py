@@ -1,1 +1,1 @@
-"""The service over HTTP: reads a request, asks the functions that the command line asks, wraps the answer."""
+"""The HTTP interface: routes read a request, call the same functions as the command line, and return JSON."""

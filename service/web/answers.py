@@ -1,4 +1,4 @@
-"""Answers as JSON: written by one library, named by the request that they answer."""
+"""JSON responses with the id of their request."""
 
 from __future__ import annotations
 
@@ -10,33 +10,35 @@ import orjson
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-# Set for each request by the gate; also there in the threads that a request's work runs in.
+# Set for each request by the gate; threads that work for a request see it too.
 REQUEST_ID: Final[ContextVar[str]] = ContextVar("request_id", default="")
-_MANY: Final = 200  # items: more take the event loop longer than a small request takes as a whole
+_MAX_ITEMS_INLINE: Final = 200  # items: encoding more delays the event loop longer than a whole small request takes
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 
 
-def json_answer(values: Mapping[str, Any], *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """This as JSON, with the request's id; numbers that are none (NaN) become null."""
-    return _response(_written(values), status, headers)
+def json_response(
+    values: Mapping[str, Any], *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return these values as JSON with the request's id; NaN becomes null."""
+    return _as_response(_encode(values), status, headers)
 
 
-async def large_answer(
+async def large_json_response(
     make: Callable[[], Mapping[str, Any]],
     *,
     items: int,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """The same of what is yet to be made: of many items in a thread, so that others are answered meanwhile."""
-    if items <= _MANY:
-        return json_answer(make(), status=status, headers=headers)
-    return _response(await run_in_threadpool(lambda: _written(make())), status, headers)
+    """Return what `make` returns as JSON; many items are made and encoded in a thread."""
+    if items <= _MAX_ITEMS_INLINE:
+        return json_response(make(), status=status, headers=headers)
+    return _as_response(await run_in_threadpool(lambda: _encode(make())), status, headers)
 
 
-def _written(values: Mapping[str, Any]) -> bytes:
+def _encode(values: Mapping[str, Any]) -> bytes:
     return orjson.dumps({**values, "request_id": REQUEST_ID.get()}, option=_OPTIONS)
 
 
-def _response(body: bytes, status: int, headers: Mapping[str, str] | None) -> Response:
+def _as_response(body: bytes, status: int, headers: Mapping[str, str] | None) -> Response:
     return Response(body, status_code=status, media_type="application/json", headers=dict(headers or {}))

@@ -1,7 +1,7 @@
-"""The app: its parts are made when it starts and let go when it stops; requests meet the gate, the routes, the parts.
+"""The application: its parts start and stop with it, and each request passes the gate, a route, and these parts.
 
-Starting waits for nothing that may take long: indexes are opened and kernels compiled in threads, so that /healthz
-answers at once and /readyz tells what is missing. A database that is gone keeps nobody from scoring.
+Starting does not wait for slow work: indexes are opened and kernels compiled in threads, so that /healthz answers at
+once and /readyz lists what is missing. A database that does not answer does not prevent scoring.
 """
 
 from __future__ import annotations
@@ -20,32 +20,33 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware.gzip import GZipMiddleware
 
-from core.errors import RefaugError
-from core.records import Item, Origin, Reference, TestPair
-from core.version import VERSION
-from service import observe
-from service.asked_metrics import Bases, metrics_of
-from service.batching import Batcher
-from service.database import Database
-from service.engine import Engines, Watcher
-from service.evaluate import evaluate
-from service.idempotency import Idempotency
-from service.job_store import JobStore
-from service.keys import KeyRing, Rates
-from service.posted import Posted
-from service.presence import Presence
-from service.retrieval import cores, places_of
-from service.ruber_scores import HeldRubers
-from service.schedules import Schedules
-from service.scores import ScoreSettings
-from service.serve_settings import ServeSettings
-from service.set_scoring import HeldSets
-from service.settings import Settings
-from service.web import problems
-from service.web.gate import Gate
-from service.web.heads import Heads
-from service.web.openapi import document, operation_id
-from service.web.routes import (
+from refaug.core.errors import RefaugError
+from refaug.core.home import Settings
+from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.version import VERSION
+from refaug.evaluation.home.indexes import cores, places_of
+from refaug.evaluation.metric_setup.metric_requests import BaselineCache, metrics_of
+from refaug.evaluation.metric_setup.model_metrics import HeldRubers
+from refaug.evaluation.scoring.evaluate import evaluate
+from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.service import prometheus_figures
+from refaug.service.database.database import Database
+from refaug.service.database.stored_answers import IdempotencyStore
+from refaug.service.jobs.inbox import Inbox
+from refaug.service.jobs.schedules import ScheduleStore
+from refaug.service.jobs.store import JobStore
+from refaug.service.keys import KeyRing, RateLimits
+from refaug.service.process.live_processes import LiveProcesses
+from refaug.service.server_settings import ServeSettings
+from refaug.service.serving.batches.batcher import Batcher
+from refaug.service.serving.sets.held_sets import HeldSets
+from refaug.service.serving.versions.open_versions import OpenVersions
+from refaug.service.serving.versions.version_watcher import VersionWatcher
+from refaug.service.web import problems
+from refaug.service.web.connection.admission import Gate
+from refaug.service.web.connection.head_requests import HeadAsGet
+from refaug.service.web.openapi import openapi_document, operation_id
+from refaug.service.web.routes import (
     artefacts,
     catalogue,
     health,
@@ -58,7 +59,7 @@ from service.web.routes import (
     schedules,
     scores,
 )
-from service.web.state import State
+from refaug.service.web.state import ServiceState
 
 log = logging.getLogger(__name__)
 
@@ -83,9 +84,9 @@ _TAGS: Final = (
 )
 # Measured on references of 500 items, 2.4 MB: level 1 leaves 16 % in 8 ms, 3 leaves 14 % in 10 ms, 6 11 % in 24 ms.
 _GZIP_LEVEL: Final = 1
-_GZIP_LEAST: Final = 1_024
-# Made and not let go, until they are searched for garbage. A request makes a thousand or two, which all go with it.
-_NEW_OBJECTS: Final = 50_000
+_GZIP_MIN_BYTES: Final = 1_024
+# New objects before a garbage collection. A request makes one or two thousand, which are all freed with it.
+_GARBAGE_THRESHOLD: Final = 50_000
 _ROUTERS: Final = (
     references,
     scores,
@@ -102,137 +103,138 @@ _ROUTERS: Final = (
 
 
 def from_env() -> FastAPI:
-    """The app of a web process, from the environment that the server has set for it."""
+    """Return the application of a web process, configured by the environment that the server sets for it."""
     app = create_app(Settings.from_env(), ServeSettings.from_env())
     gc.collect()
-    gc.freeze()  # what was imported stays: each search of it for garbage would stop all threads for half a second
-    gc.set_threshold(_NEW_OBJECTS, 20, 20)
+    gc.freeze()  # imported modules stay: collecting them would stop all threads for half a second
+    gc.set_threshold(_GARBAGE_THRESHOLD, 20, 20)
     return app
 
 
 def create_app(home: Settings, serve: ServeSettings) -> FastAPI:
-    """The app over a home; nothing is opened before it starts."""
+    """Return the application over a home; nothing is opened before it starts."""
     app = FastAPI(
         title="refaug",
         version=VERSION,
-        openapi_url=None,  # these three are routes of ours: they fetch nothing from elsewhere
+        openapi_url=None,  # routes of ours serve these three without fetching anything from other sites
         docs_url=None,
         redoc_url=None,
         lifespan=_lifespan,
         generate_unique_id_function=operation_id,
         redirect_slashes=False,
     )
-    app.state.refaug = State(home=home, serve=serve, threads=max(1, cores() // serve.workers))
+    app.state.refaug = ServiceState(home=home, serve=serve, threads=max(1, cores() // serve.workers))
     problems.install(app)
     for module in _ROUTERS:
         app.include_router(module.router)
-    app.add_middleware(GZipMiddleware, minimum_size=_GZIP_LEAST, compresslevel=_GZIP_LEVEL)
-    app.add_middleware(Heads)
-    app.add_middleware(Gate, state=app.state.refaug)  # the last one added is the outermost
-    app.openapi = _made_once(partial(document, app, description=_DESCRIPTION, tags=_TAGS))  # type: ignore[method-assign]
+    app.add_middleware(GZipMiddleware, minimum_size=_GZIP_MIN_BYTES, compresslevel=_GZIP_LEVEL)
+    app.add_middleware(HeadAsGet)
+    app.add_middleware(Gate, state=app.state.refaug)  # the last middleware added is the outermost
+    app.openapi = _memoise(partial(openapi_document, app, description=_DESCRIPTION, tags=_TAGS))  # type: ignore[method-assign]
     return app
 
 
-def _made_once(make: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-    made, lock = list[dict[str, Any]](), threading.Lock()
+def _memoise(make: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
+    documents, lock = list[dict[str, Any]](), threading.Lock()
 
     def get() -> dict[str, Any]:
         with lock:
-            if not made:
-                made.append(make())
-        return made[0]
+            if not documents:
+                documents.append(make())
+        return documents[0]
 
     return get
 
 
-# ── its life ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── start and stop ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Make the parts, each with how it is let go; the last one made goes first."""
-    state: State = app.state.refaug
+    """Start the parts, and stop them in reverse order."""
+    state: ServiceState = app.state.refaug
     home, serve = state.home, state.serve
     async with AsyncExitStack() as stack:
         state.database = Database.open(home, serve.database)
         stack.callback(state.database.close)
         state.jobs = JobStore(state.database, waiting_jobs=serve.waiting_jobs, tries=serve.job_tries)
-        state.schedules = Schedules(state.database)
-        state.idempotency = Idempotency(state.database)
-        state.posted = Posted(home, serve)
+        state.schedules = ScheduleStore(state.database)
+        state.idempotency = IdempotencyStore(state.database)
+        state.inbox = Inbox(home, serve)
         state.keys = await run_in_threadpool(KeyRing, state.database, required=serve.keys)
         stack.callback(state.keys.close)
-        state.rates = Rates(workers=serve.workers)
+        state.rate_limits = RateLimits(workers=serve.workers)
         state.sets = HeldSets(home, serve)
-        state.bases = Bases(places_of(home).indexes)
+        state.bases = BaselineCache(places_of(home).indexes)
         state.rubers = HeldRubers(home, threads=state.threads)
-        state.engines = Engines(home, serve, threads=state.threads)
-        stack.callback(state.engines.close)
+        state.open_versions = OpenVersions(home, serve, threads=state.threads)
+        stack.callback(state.open_versions.close)
         state.warming.append("metrics")
-        state.presence = Presence(home, warming=state.warming)
-        stack.callback(state.presence.close)
-        watcher = Watcher(state.engines, every_s=serve.look_s, report=state.presence.report)
+        state.processes = LiveProcesses(home, warming=state.warming)
+        stack.callback(state.processes.close)
+        watcher = VersionWatcher(state.open_versions, every_s=serve.look_s, report=state.processes.report)
         watcher.start()
         stack.push_async_callback(run_in_threadpool, watcher.stop)
         state.batcher = Batcher(
             serve,
-            observe=_observed,
-            waiting_changed=observe.queue,
-            looked_up=partial(observe.cache, "references"),
+            observe=_observe_stage,
+            waiting_changed=prometheus_figures.queue,
+            looked_up=partial(prometheus_figures.cache, "references"),
         )
         stack.push_async_callback(state.batcher.close, serve.shutdown_s)
         warming = threading.Thread(target=_warm, args=(state,), name="warming", daemon=True)
         warming.start()
         stack.push_async_callback(run_in_threadpool, warming.join)
-        await _let_others_answer(state)
+        await _wait_for_other_processes(state)
         yield
 
 
-async def _let_others_answer(state: State) -> None:
-    """Take no connections while other processes have opened what requests need, and this one lacks something of it.
+async def _wait_for_other_processes(state: ServiceState) -> None:
+    """Accept no connections while other processes are ready and this one lacks an artefact that they have.
 
-    So it is where one of several died and was begun again, where others were quicker, or where there is memory for one
-    of them alone: it would tell its share of the clients to come again later. Of two that each lack what the other one
-    has none waits, and where nobody is ready all take connections, and /readyz of each waits for all of these.
+    This happens where one of several processes died and was started again, where others were quicker, or where memory
+    suffices for only one of them: this process would answer its share of the clients with 503. Two processes that each
+    lack an artefact of the other do not wait; where none is ready all accept connections, and /readyz of each waits for
+    all of them.
     """
-    presence, until = state.presence, time.monotonic() + state.serve.start_s
+    presence, until = state.processes, time.monotonic() + state.serve.start_s
 
     def others_serve_more() -> bool:
-        engine = state.engines.current
-        ours = _names(engine.versions()) if engine.has_looked and not state.warming else None
-        return any(one.is_ready and (ours is None or ours < _names(one.versions)) for one in presence.live())
+        engine = state.open_versions.served
+        ours = _served_names(engine.versions()) if engine.is_loaded and not state.warming else None
+        return any(one.is_ready and (ours is None or ours < _served_names(one.versions)) for one in presence.reports())
 
-    def tell(*, accepts: bool) -> None:
+    def report(*, accepts: bool) -> None:
         presence.accepts = accepts
-        with suppress(RefaugError, OSError):  # the watcher tries again, and tells of it
-            presence.report(state.engines.current)
+        with suppress(RefaugError, OSError):  # the watcher tries again, and reports the problem
+            presence.report(state.open_versions.served)
 
-    def has_begun() -> bool:
+    def is_accepting() -> bool:
         if others_serve_more():
             return False
-        tell(accepts=True)  # before the second look: whoever is ready by then hears of us, or we of them
+        report(accepts=True)  # before the second check, so that of two processes at least one sees the other
         if others_serve_more():
-            tell(accepts=False)
+            report(accepts=False)
             return False
         return True
 
-    while health.lacking(state) and time.monotonic() < until:
-        if await run_in_threadpool(has_begun):
+    while health.missing_parts(state) and time.monotonic() < until:
+        if await run_in_threadpool(is_accepting):
             return
         await asyncio.sleep(state.serve.look_s)
-    await run_in_threadpool(partial(tell, accepts=True))
+    await run_in_threadpool(partial(report, accepts=True))
 
 
-def _names(versions: Mapping[str, Mapping[str, str]]) -> set[tuple[str, str]]:
+def _served_names(versions: Mapping[str, Mapping[str, str]]) -> set[tuple[str, str]]:
     return {(kind, name) for kind, named in versions.items() for name in named}
 
 
-def _observed(stage: str, seconds: float, items: int) -> None:
-    observe.stage(stage, seconds, items)
+def _observe_stage(stage: str, seconds: float, items: int) -> None:
+    prometheus_figures.stage(stage, seconds, items)
 
 
-def _warm(state: State) -> None:
-    """Compile what scores, or read what was compiled before, by scoring one reply."""
+def _warm(state: ServiceState) -> None:
+    """Compile the scoring kernels, or load the compiled ones, by scoring one reply."""
     begun = time.perf_counter()
     pair = TestPair(
         id="warm",
@@ -243,7 +245,7 @@ def _warm(state: State) -> None:
         evaluate([Item(pair=pair, replies={"a": "it is warm now"})], metrics_of(["upsilon-bleu"], None), _NO_DRAWS)
     except Exception as error:
         log.exception("not warm", extra={"why": type(error).__name__})
-        return  # it stays unready, and says so
+        return  # the process stays unready, and /readyz says so
     state.warming.remove("metrics")
     log.info("warm", extra={"seconds": round(time.perf_counter() - begun, 3)})
 

@@ -1,4 +1,4 @@
-"""Every error as one shape: problem details (RFC 9457) with a stable code, and never with status 200."""
+"""Every error in one shape: problem details (RFC 9457) with a stable code, never with status 200."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from core.errors import Later, RefaugError
-from core.items import BadItem
-from service.web.state import state_of
+from refaug.core.errors import Later, RefaugError
+from refaug.evaluation.scoring.items import BadItem
+from refaug.service.web.state import state_of
 
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
-_SHOWN: Final = 100  # of what is wrong; the rest is counted
+_MAX_SHOWN: Final = 100  # errors listed in a response; the others are counted
 _CODES: Final = {
     400: "usage",
     401: "no_key",
@@ -67,7 +67,7 @@ class ProblemOut(BaseModel):
 
 
 class Details:
-    """An error with more to say than its words: `details` become members of the problem."""
+    """An error with more data than its message: `details` become members of the problem document."""
 
     details: Mapping[str, Any]
 
@@ -90,18 +90,18 @@ class UnknownPath(RefaugError):
     code, exit_code, status = "unknown_path", 3, 404
 
 
-def bad_items(bad: Sequence[BadItem], of: int) -> BadRequest:
-    """A request that is refused because of some of its items."""
-    first = field_of(bad[0])
+def bad_items_error(bad: Sequence[BadItem], of: int) -> BadRequest:
+    """Return the error of a request that is refused because of some of its items."""
+    first = field_problem(bad[0])
     return BadRequest(
         f"{len(bad):,} of {of:,} items cannot be used: {first['field']}: {first['message']}",
-        errors=[field_of(one) for one in bad],
+        errors=[field_problem(one) for one in bad],
         remedy='mend them, or send "on_error": "report" to have the others done',
     )
 
 
-def field_of(bad: BadItem) -> dict[str, Any]:
-    """A bad item as errors and problems list it; its line is its place in the list, counted from 1."""
+def field_problem(bad: BadItem) -> dict[str, Any]:
+    """Return a bad item as errors and problems list it; its line is its place in the list, counted from 1."""
     place = bad.line - 1
     at = f"items[{place}]" if place >= 0 else "items"
     return {
@@ -112,44 +112,49 @@ def field_of(bad: BadItem) -> dict[str, Any]:
     }
 
 
-def of_validation(error: ValidationError | RequestValidationError) -> BadRequest:
-    """What pydantic found wrong, in our words' shape."""
-    found = [
-        {"field": _path(one["loc"]), "message": f"{one['msg']}{_shown(one)}", "item": None, "place": _place(one["loc"])}
-        for one in error.errors()
+def from_validation(error: ValidationError | RequestValidationError) -> BadRequest:
+    """Return pydantic's errors as one of our errors."""
+    problems = [
+        {
+            "field": _path(fault["loc"]),
+            "message": f"{fault['msg']}{_describe_input(fault)}",
+            "item": None,
+            "place": _place(fault["loc"]),
+        }
+        for fault in error.errors()
     ]
-    first = found[0]
-    return BadRequest(f"{first['field'] or 'body'}: {first['message']}", errors=found)
+    first = problems[0]
+    return BadRequest(f"{first['field'] or 'body'}: {first['message']}", errors=problems)
 
 
 def _path(location: Sequence[int | str]) -> str:
-    said = ""
+    path = ""
     for part in location:
-        said += f"[{part}]" if isinstance(part, int) else f".{part}" if said else str(part)
-    return said
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+    return path
 
 
 def _place(location: Sequence[int | str]) -> int | None:
     return next((part for part in location if isinstance(part, int)), None)
 
 
-def _shown(one: Mapping[str, Any]) -> str:
-    """What was found, where that is short and not the whole body."""
-    value = one.get("input")
-    if isinstance(value, str | int | float | bool) or value is None:
-        text = repr(value)
-        return f"; found {text if len(text) <= 60 else text[:57] + '…'}" if one.get("type") != "missing" else ""
+def _describe_input(fault: Mapping[str, Any]) -> str:
+    """Return the wrong value, if it is short and not the whole body."""
+    given_input = fault.get("input")
+    if isinstance(given_input, str | int | float | bool) or given_input is None:
+        text = repr(given_input)
+        return f"; found {text if len(text) <= 60 else text[:57] + '…'}" if fault.get("type") != "missing" else ""
     return ""
 
 
-def answer(request: Request, error: RefaugError) -> Response:
-    """The problem as an answer."""
+def problem_response(request: Request, error: RefaugError) -> Response:
+    """Return the problem document of an error."""
     state = state_of(request)
     status = error.given_status if isinstance(error, BadRequest) else error.status
     code = _CODES.get(status, error.code) if isinstance(error, BadRequest) else error.code
     body: dict[str, Any] = {
         "type": f"{request.scope.get('root_path', '')}/problems/{code}",
-        "title": meanings()[code]["title"],
+        "title": code_meanings()[code]["title"],
         "status": status,
         "code": code,
         "detail": state.without_paths(error.message),
@@ -158,9 +163,9 @@ def answer(request: Request, error: RefaugError) -> Response:
     if error.remedy:
         body["remedy"] = state.without_paths(error.remedy)
     if isinstance(error, BadRequest) and error.errors:
-        body["errors"] = error.errors[:_SHOWN]
-        if len(error.errors) > _SHOWN:
-            body["more_errors"] = len(error.errors) - _SHOWN
+        body["errors"] = error.errors[:_MAX_SHOWN]
+        if len(error.errors) > _MAX_SHOWN:
+            body["more_errors"] = len(error.errors) - _MAX_SHOWN
     if isinstance(error, Details):
         body |= {name: value for name, value in error.details.items() if name not in body}
     headers = {}
@@ -171,71 +176,73 @@ def answer(request: Request, error: RefaugError) -> Response:
     return Response(orjson.dumps(body), status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 
-def unforeseen(request: Request, error: Exception) -> Response:
-    """Our own fault: the log has the kind and the place, the answer the kind alone, neither has a value."""
+def internal_error_response(request: Request, error: Exception) -> Response:
+    """Return the response to an unexpected error; the log gets its kind and place, the response its kind."""
     kind = type(error).__name__
     state = state_of(request)
     log.error("failed", extra={"code": "internal", "why": kind, "trace": state.trace_of(error)})
-    return answer(request, RefaugError(f"something went wrong that was not foreseen ({kind})"))
+    return problem_response(request, RefaugError(f"something went wrong that was not foreseen ({kind})"))
 
 
 def code_of(status: int) -> str:
-    """The code of what is wrong with a request as such, by its status."""
+    """Return the code of a malformed request by its status."""
     return _CODES[status]
 
 
 @cache
-def meanings() -> dict[str, dict[str, Any]]:
-    """Every code with its usual status and what it means, out of the tree of errors."""
-    found = dict[str, dict[str, Any]]()
+def code_meanings() -> dict[str, dict[str, Any]]:
+    """Return every code with its usual status and its meaning, from the tree of errors."""
+    titles = dict[str, dict[str, Any]]()
     kinds = [RefaugError]
-    for kind in kinds:  # it grows as the tree is walked
+    for kind in kinds:  # the list grows during the walk
         kinds += kind.__subclasses__()
         if "code" in vars(kind) and kind is not BadRequest:
-            found.setdefault(kind.code, {"status": kind.status, "title": kind.summary().rstrip(".")})
+            titles.setdefault(kind.code, {"status": kind.status, "title": kind.summary().rstrip(".")})
     for status, code in _CODES.items():
-        found.setdefault(code, {"status": status, "title": http.HTTPStatus(status).phrase})
-    return dict(sorted(found.items()))
+        titles.setdefault(code, {"status": status, "title": http.HTTPStatus(status).phrase})
+    return dict(sorted(titles.items()))
 
 
-def _methods(app: FastAPI, request: Request) -> list[str]:
-    """All that may be done with what is there: each method has a route of its own, and only one of them was asked."""
-    path, found = request.scope["path"].removeprefix(request.scope.get("root_path", "")), set[str]()
+def _allowed_methods(app: FastAPI, request: Request) -> list[str]:
+    """Return all methods of a path; each method has its route, and only one of them was matched."""
+    path, methods = request.scope["path"].removeprefix(request.scope.get("root_path", "")), set[str]()
     for context in iter_route_contexts(app.routes):
         route = context.original_route
         if isinstance(route, APIRoute) and route.path_regex.match(path):
-            found |= set(route.methods or ())
-    return sorted(found | ({"HEAD"} if "GET" in found else set()))  # service.web.heads
+            methods |= set(route.methods or ())
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))  # refaug.service.web.connection.head_requests
 
 
 def install(app: FastAPI) -> None:
-    """Let every error leave in this shape."""
+    """Register the handlers that turn every error into a problem document."""
 
-    async def ours(request: Request, error: Exception) -> Response:
+    async def handle_own_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, RefaugError)
         if error.status >= http.HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, Later):
             state = state_of(request)
             log.error("failed", extra={"code": error.code, "why": state.without_paths(error.message)})
-        return answer(request, error)
+        return problem_response(request, error)
 
-    async def theirs(request: Request, error: Exception) -> Response:
+    async def handle_http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        if error.status_code == http.HTTPStatus.NOT_FOUND:  # of ours none is: nothing was asked
-            return answer(request, UnknownPath(remedy="look at /docs, and at the path that a proxy adds or takes away"))
+        if error.status_code == http.HTTPStatus.NOT_FOUND:  # not one of our errors: no route has this path
+            return problem_response(
+                request, UnknownPath(remedy="look at /docs, and at the path that a proxy adds or takes away")
+            )
         words = http.HTTPStatus(error.status_code).phrase
-        said = BadRequest(str(error.detail) or words, status=error.status_code)
-        response = answer(request, said)
-        for name, value in (error.headers or {}).items():
-            response.headers[name] = value
+        problem = BadRequest(str(error.detail) or words, status=error.status_code)
+        response = problem_response(request, problem)
+        for name, content in (error.headers or {}).items():
+            response.headers[name] = content
         if error.status_code == http.HTTPStatus.METHOD_NOT_ALLOWED:
-            response.headers["Allow"] = ", ".join(_methods(app, request))
+            response.headers["Allow"] = ", ".join(_allowed_methods(app, request))
         return response
 
-    async def validation(request: Request, error: Exception) -> Response:
+    async def handle_validation_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, ValidationError | RequestValidationError)
-        return answer(request, of_validation(error))
+        return problem_response(request, from_validation(error))
 
-    app.add_exception_handler(RefaugError, ours)
-    app.add_exception_handler(HTTPException, theirs)
-    app.add_exception_handler(RequestValidationError, validation)
-    app.add_exception_handler(ValidationError, validation)
+    app.add_exception_handler(RefaugError, handle_own_error)
+    app.add_exception_handler(HTTPException, handle_http_error)
+    app.add_exception_handler(RequestValidationError, handle_validation_error)
+    app.add_exception_handler(ValidationError, handle_validation_error)

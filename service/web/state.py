@@ -1,4 +1,4 @@
-"""What routes share: one object an app, made when it starts, asked for by every request."""
+"""The state that routes share: one object per application, filled when it starts."""
 
 from __future__ import annotations
 
@@ -11,63 +11,62 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import HTTPConnection
 
-from core.errors import Overloaded
-from service.serve_settings import MIB, ServeSettings
-from service.settings import Settings
+from refaug.core.errors import Overloaded
+from refaug.core.home import Settings
+from refaug.core.text.messages import HiddenFolders, escape_undecodable
+from refaug.service.server_settings import MIB, ServeSettings
 
 if TYPE_CHECKING:
-    from service.asked_metrics import Bases
-    from service.batching import Batcher
-    from service.database import Database
-    from service.engine import Engines
-    from service.idempotency import Idempotency
-    from service.job_store import JobStore
-    from service.keys import KeyRing, Rates
-    from service.posted import Posted
-    from service.presence import Presence
-    from service.ruber_scores import HeldRubers
-    from service.schedules import Schedules
-    from service.set_scoring import HeldSets
+    from refaug.evaluation.metric_setup.metric_requests import BaselineCache
+    from refaug.evaluation.metric_setup.model_metrics import HeldRubers
+    from refaug.service.database.database import Database
+    from refaug.service.database.stored_answers import IdempotencyStore
+    from refaug.service.jobs.inbox import Inbox
+    from refaug.service.jobs.schedules import ScheduleStore
+    from refaug.service.jobs.store import JobStore
+    from refaug.service.keys import KeyRing, RateLimits
+    from refaug.service.process.live_processes import LiveProcesses
+    from refaug.service.serving.batches.batcher import Batcher
+    from refaug.service.serving.sets.held_sets import HeldSets
+    from refaug.service.serving.versions.open_versions import OpenVersions
 
 
 @dataclass(kw_only=True)
-class State:
+class ServiceState:
     """The parts of a running service."""
 
     home: Settings
     serve: ServeSettings
-    engines: Engines = field(init=False)
+    open_versions: OpenVersions = field(init=False)
     batcher: Batcher = field(init=False)
     sets: HeldSets = field(init=False)
     database: Database = field(init=False)
     jobs: JobStore = field(init=False)
-    schedules: Schedules = field(init=False)
-    idempotency: Idempotency = field(init=False)
+    schedules: ScheduleStore = field(init=False)
+    idempotency: IdempotencyStore = field(init=False)
     keys: KeyRing = field(init=False)
-    rates: Rates = field(init=False)
-    presence: Presence = field(init=False)
-    posted: Posted = field(init=False)
-    bases: Bases = field(init=False)
+    rate_limits: RateLimits = field(init=False)
+    processes: LiveProcesses = field(init=False)
+    inbox: Inbox = field(init=False)
+    bases: BaselineCache = field(init=False)
     rubers: HeldRubers = field(init=False)
-    threads: int = 1  # of a search or a rating
-    warming: list[str] = field(default_factory=list)  # what is not ready yet
+    threads: int = 1  # per search or rating
+    warming: list[str] = field(default_factory=list)  # parts that are not ready yet
     body_bytes: int = 0
 
     def without_paths(self, text: str) -> str:
-        """A message as others may see it: where our files lie is nobody's business; a name may be no UTF-8."""
-        for folder in {str(self.home.home.resolve()), str(self.home.home)} - {".", ""}:
-            text = text.replace(folder, "HOME")
-        return text.replace(str(Path.home()) + "/", "~/").encode("utf-8", "backslashreplace").decode()
+        """Return a message without the paths of this machine; names that are not UTF-8 are escaped."""
+        return escape_undecodable(HiddenFolders.named(self.home.home).hide(text))
 
     def trace_of(self, error: BaseException) -> list[str]:
-        """Where something went wrong: files of ours by their names, functions and lines, and no values."""
+        """Return where an error was raised, as file names, functions and lines without values."""
         frames = traceback.extract_tb(error.__traceback__)[-8:]
         return [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
 
     @asynccontextmanager
-    async def room_for_bodies(self) -> AsyncIterator[Room]:
-        """A share of the memory that all bodies being read may take at once."""
-        room = Room(self)
+    async def body_memory(self) -> AsyncIterator[BodyMemory]:
+        """Account for the memory of a body, within the limit of all bodies that are read at once."""
+        room = BodyMemory(self)
         try:
             yield room
         finally:
@@ -75,21 +74,21 @@ class State:
 
 
 @dataclass
-class Room:
-    """What one body has taken of the memory for all."""
+class BodyMemory:
+    """The memory that one body takes."""
 
-    state: State
+    state: ServiceState
     taken: int = 0
 
     def take(self, size: int) -> None:
-        """So many bytes more; Overloaded where there is no room."""
+        """Take more bytes; Overloaded if all bodies together exceed the limit."""
         self.taken += size
         self.state.body_bytes += size
         if self.state.body_bytes > self.state.serve.bodies_mib * MIB:
             raise Overloaded("too much is being sent at once", remedy="send it again in a moment", retry_after_s=1)
 
 
-def state_of(connection: HTTPConnection) -> State:
-    """The state of the app that a request came to."""
-    found: State = connection.app.state.refaug
-    return found
+def state_of(connection: HTTPConnection) -> ServiceState:
+    """Return the state of a request's application."""
+    state: ServiceState = connection.app.state.refaug
+    return state

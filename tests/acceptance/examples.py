@@ -12,6 +12,7 @@ mean nothing.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
@@ -22,13 +23,14 @@ from pathlib import Path
 
 import pytest
 
-from service.cli import main as cli
+from refaug.cli import main as cli
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(\S+)(?: (\w+)=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_OF_THE_SHELL = re.compile(r"[|<>]")
+_OF_THE_SHELL = re.compile(r"[|<>;&]")
+TIMEOUT_S = 60.0
 # The shell finds refaug and python3 here, whatever is installed on the machine beside them.
-_FUNCTIONS = 'refaug() { "$PYTHON" -m service.cli.main "$@"; }; python3() { "$PYTHON" "$@"; }; '
+_FUNCTIONS = 'refaug() { "$PYTHON" -m refaug.cli.main "$@"; }; python3() { "$PYTHON" "$@"; }; '
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Runner:
             if fence.role == "file":
                 (self._folder / fence.name).write_text(fence.text, "utf-8")
             elif fence.role == "make":
-                subprocess.run([sys.executable, "-c", fence.text], check=True, cwd=self._folder)
+                subprocess.run([sys.executable, "-c", fence.text], check=True, cwd=self._folder, timeout=TIMEOUT_S)
                 assert (self._folder / fence.name).exists()
             elif fence.role == "shows":
                 assert (self._folder / fence.name).read_text("utf-8") == fence.text
@@ -128,17 +130,91 @@ class Runner:
         assert matches(printed, shown), f"$ {command}\n--- the page\n{shown}--- the command\n{printed}"
 
     def answer(self, command: str, *, quiet: bool = False) -> tuple[int, str, str]:
-        """Exit code, stdout and stderr of one command; `quiet` keeps progress out of the latter."""
-        home = str(self._folder / "home")
-        if not command.startswith("refaug ") or _OF_THE_SHELL.search(re.sub(r"'[^']*'|\"[^\"]*\"", "", command)):
-            environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "REFAUG_HOME": home}
-            shell = ["bash", "-c", _FUNCTIONS + command]
-            done = subprocess.run(shell, check=False, capture_output=True, text=True, cwd=self._folder, env=environment)
-            return done.returncode, done.stdout, done.stderr
+        """Exit code, stdout and stderr of one line; `quiet` keeps progress out of the latter.
+
+        A line is a pipeline; what is refaug in it runs in this process, which has loaded everything.
+        """
+        code, data, said = 0, b"", ""
+        for part in pipeline(command):
+            source = (self._folder / part.source).read_bytes() if part.source else data
+            if part.is_ours:
+                code, data, err = self._ours(part.words, source, quiet=quiet)
+            else:
+                code, data, err = self._shell(part.text, source)
+            said += err
+            if part.target:
+                with (self._folder / part.target).open("ab" if part.appends else "wb") as file:
+                    file.write(data)
+                data = b""
+        return code, data.decode(), said
+
+    def _ours(self, words: list[str], source: bytes, *, quiet: bool) -> tuple[int, bytes, str]:
         self._capture.readouterr()
-        code = cli.main(["--home", home, *(["--quiet"] if quiet else []), *shlex.split(command)[1:]])
+        before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(source), "utf-8")
+        try:
+            code = cli.main(["--home", str(self._folder / "home"), *(["--quiet"] if quiet else []), *words])
+        finally:
+            sys.stdin = before
         printed = self._capture.readouterr()
-        return code, printed.out, printed.err
+        return code, printed.out.encode(), printed.err
+
+    def _shell(self, text: str, source: bytes) -> tuple[int, bytes, str]:
+        home = str(self._folder / "home")
+        environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "REFAUG_HOME": home}
+        done = subprocess.run(
+            ["bash", "-c", _FUNCTIONS + text],
+            check=False,
+            capture_output=True,
+            input=source,
+            cwd=self._folder,
+            env=environment,
+            timeout=TIMEOUT_S,
+        )
+        return done.returncode, done.stdout, done.stderr.decode()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A command of a pipeline, and the files that its input comes from and its output goes to."""
+
+    text: str
+    source: str = ""
+    target: str = ""
+    appends: bool = False
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is one call of refaug and nothing else of the shell's."""
+        return self.text.startswith("refaug ") and not _OF_THE_SHELL.search(unquoted(self.text))
+
+    @property
+    def words(self) -> list[str]:
+        """Its arguments."""
+        return shlex.split(self.text)[1:]
+
+
+def unquoted(command: str) -> str:
+    """The command with a placeholder of the same length for all that stands in quotes."""
+    return re.sub(r"'[^']*'|\"[^\"]*\"", lambda quoted: "q" * len(quoted[0]), command)
+
+
+def pipeline(command: str) -> list[Part]:
+    """The commands of a line; one that asks for more of the shell than pipes and files is left whole."""
+    plain = unquoted(command)
+    if re.search(r"[;&]|\bfor\b|<<", plain):
+        return [Part(command)]
+    ends = [match.start() for match in re.finditer(r"\|", plain)] + [len(command)]
+    starts = [0, *(end + 1 for end in ends[:-1])]
+    return [_part(command[start:end], plain[start:end]) for start, end in zip(starts, ends, strict=True)]
+
+
+def _part(text: str, plain: str) -> Part:
+    files = {}
+    for match in reversed(list(re.finditer(r"(>>|>|<)\s*(\S+)\s*", plain))):
+        files[match[1]] = shlex.split(text[match.start(2) : match.end(2)])[0]
+        text = text[: match.start()] + text[match.end() :]
+    target = files.get(">>") or files.get(">", "")
+    return Part(text.strip(), files.get("<", ""), target, ">>" in files)
 
 
 def run(example: Example, folder: Path, monkeypatch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[str]) -> Runner:

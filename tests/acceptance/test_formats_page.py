@@ -1,4 +1,4 @@
-"""Every example of docs/formats.md and README.md does what the page shows: the files, the commands, what they print."""
+"""Examples of docs/formats.md, docs/first-steps.md and README.md: the files, the commands, what they print."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
-from acceptance.examples import FENCE, ROOT, Example, Fence, examples, run
+from acceptance.examples import FENCE, ROOT, Example, Fence, examples, run, whole
 
-from core.logs.formats import FORMATS
-from core.logs.shapes import KNOWN_NAMES
-from service.cli import main as cli
+from refaug.cli import main as cli
+from refaug.logs.reading.formats import FORMATS
+from refaug.logs.reading.shapes import KNOWN_NAMES
 
 FORMATS_PAGE = ROOT / "docs" / "formats.md"
+FIRST_STEPS = ROOT / "docs" / "first-steps.md"
 
 
 @pytest.mark.parametrize("example", examples(FORMATS_PAGE), ids=lambda example: example.title)
@@ -29,6 +30,13 @@ def test_an_example_of_the_readme_gives_what_it_shows(
     run(example, tmp_path, monkeypatch, capfd)
 
 
+@pytest.mark.slow
+def test_the_first_steps_give_what_they_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(whole(FIRST_STEPS), tmp_path, monkeypatch, capfd)
+
+
 def test_every_format_is_in_an_example_or_named_with_its_option() -> None:
     page = FORMATS_PAGE.read_text("utf-8")
     titles = " ".join(example.title for example in examples(FORMATS_PAGE)).lower()
@@ -42,12 +50,12 @@ def test_the_page_lists_the_known_field_names_in_order() -> None:
     assert {field: tuple(re.findall(r"`([^`]+)`", names)) for field, names in rows} == dict(KNOWN_NAMES)
 
 
-def test_the_readme_shows_the_demo_log_as_it_is(
+def test_the_first_steps_show_the_demo_log_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The commands of `make demo`, and the excerpts and figures that the README's first screen shows of them."""
-    readme = (ROOT / "README.md").read_text("utf-8")
-    shown = {fence.name: fence.text for fence in (Fence(*m.groups()) for m in FENCE.finditer(readme))}
+    """The commands of `make demo`, and the excerpts and figures that the first section shows of them."""
+    page = FIRST_STEPS.read_text("utf-8")
+    shown = {fence.name: fence.text for fence in (Fence(*m.groups()) for m in FENCE.finditer(page))}
     monkeypatch.chdir(tmp_path)
     printed = {}
     for name, command in {
@@ -58,7 +66,7 @@ def test_the_readme_shows_the_demo_log_as_it_is(
     }.items():
         assert cli.main(["--home", str(tmp_path / "home"), *command.split()]) == 0
         printed[name] = capfd.readouterr().out
-    assert "20,000 dialogues, 62,798 pairs" in readme
+    assert "20,000 dialogues, 62,798 pairs" in page
     assert "20,000 dialogues" in printed["log"]
     assert "62,798 pairs added" in printed["ingest"]
     assert printed["sample"].startswith(shown["sample"])

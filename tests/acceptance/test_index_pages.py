@@ -14,16 +14,16 @@ import pytest
 from acceptance.examples import ROOT, run, whole
 from typer.main import get_command
 
-from indexer.ann import AnnKind
-from indexer.arrays import ROWS_A_BATCH
-from indexer.bm25 import Bm25Settings
-from indexer.manifest import ErasedKeys, IndexManifest, LogState, RecallCheck, SegmentInfo, VectorSource
-from indexer.plan import EXACT_BELOW
-from indexer.queries import SearchSettings
-from indexer.ranking import Reason
-from indexer.recall import AT, KEPT, QUERIES
-from indexer.sentence_vectors import SentenceSettings
-from service.cli import main as cli
+from refaug.cli import main as cli
+from refaug.indexer.bm25.index import Bm25Settings
+from refaug.indexer.building.plan import EXACT_BELOW
+from refaug.indexer.building.recall import AT, NEIGHBOURS, QUERIES
+from refaug.indexer.columns import ROWS_A_BATCH
+from refaug.indexer.manifest import ErasedKeys, IndexManifest, LogState, RecallCheck, SegmentInfo, VectorSource
+from refaug.indexer.nearest.index_kinds import AnnKind
+from refaug.indexer.search.ranking import Reason
+from refaug.indexer.search.search_settings import SearchSettings
+from refaug.indexer.vectors.sentence_vectors import SentenceSettings
 
 DOCS = ROOT / "docs"
 
@@ -47,6 +47,7 @@ def codes(cell: str) -> list[str]:
 # ── examples ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["vectors", "artefacts"])
 def test_every_example_of_the_page_gives_what_it_shows(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -54,7 +55,8 @@ def test_every_example_of_the_page_gives_what_it_shows(
     run(whole(DOCS / f"{page}.md"), tmp_path, monkeypatch, capfd)
 
 
-def test_every_example_of_the_page_about_indexes_gives_what_it_shows_with_any_number_of_threads(
+@pytest.mark.slow
+def test_examples_of_the_index_page_give_what_it_shows_for_any_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     runner = run(whole(DOCS / "indexes.md"), tmp_path, monkeypatch, capfd)
@@ -65,7 +67,8 @@ def test_every_example_of_the_page_about_indexes_gives_what_it_shows_with_any_nu
     assert answers[0][1].count("\n") == 200
 
 
-def test_every_example_of_the_page_about_files_gives_what_it_shows_and_the_files_are_those_it_lists(
+@pytest.mark.slow
+def test_examples_of_the_format_page_give_its_output_and_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     run(whole(DOCS / "index-format.md"), tmp_path, monkeypatch, capfd)
@@ -141,7 +144,7 @@ def test_every_reason_is_on_the_page_in_the_words_in_which_it_is_counted() -> No
 def test_the_bytes_of_a_vector_are_those_of_each_kind() -> None:
     for row in table("indexes", "## Kinds of index"):
         kind = AnnKind.of(codes(row[0])[0], 200)
-        assert int(row[1].removesuffix(" bytes").replace(",", "")) == kind.row_bytes + kind.looked_at_bytes
+        assert int(row[1].removesuffix(" bytes").replace(",", "")) == kind.row_bytes + kind.reranking_bytes
 
 
 NUMBERS = [
@@ -153,7 +156,7 @@ NUMBERS = [
     ("indexes", f"both have {SearchSettings().near_tokens} tokens or more, and that {SearchSettings().near} of"),
     ("indexes", f"a = {SentenceSettings().sif_a}"),
     ("index-format", f"batches of {ROWS_A_BATCH:,} rows"),
-    ("index-format", f"(queries, {KEPT})"),
+    ("index-format", f"(queries, {NEIGHBOURS})"),
 ]
 
 

@@ -13,27 +13,30 @@ import pytest
 from raters import tiny_rater
 from trainings import talk
 
-from core.log_store import StoredLog
-from core.records import Item, Origin, Reference, TestPair
-from core.versions import Versions
-from indexer.queries import SearchSettings
-from metrics.specification import build
-from rater.checkpoint import save_rater
-from rater.rate import Candidate, RatingSettings, ToRate
-from service.artefacts import stored
-from service.database import Database
-from service.evaluate import evaluate
-from service.job_kinds.orders import parse_order, resources_of
-from service.job_store import Job, JobState, JobStore
-from service.job_worker import work
-from service.posted import Posted
-from service.rating import open_rater
-from service.reference_sets import ReferenceSets
-from service.retrieval import open_index
-from service.schedules import Schedules
-from service.scores import ScoreSettings
-from service.serve_settings import ServeSettings
-from service.settings import Settings
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.versions import Versions
+from refaug.core.home import Settings
+from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.evaluation.home.indexes import open_index
+from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.scoring.evaluate import evaluate
+from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
+from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.indexer.search.search_settings import SearchSettings
+from refaug.logs.store import StoredLog
+from refaug.metrics.specification import build
+from refaug.rater.nn.checkpoint import save_rater
+from refaug.rater.nn.rate import Candidate, RatingRequest
+from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.service.database.database import Database
+from refaug.service.jobs.inbox import Inbox
+from refaug.service.jobs.orders.job_order import parse_order, resources_of
+from refaug.service.jobs.schedules import ScheduleStore
+from refaug.service.jobs.store import Job, JobState, JobStore
+from refaug.service.jobs.worker import run_worker
+from refaug.service.server_settings import ServeSettings
+
+pytestmark = pytest.mark.slow
 
 # Far ahead, so that the worker, whose clock is the real one, finds nothing due.
 EVENING = datetime(2096, 11, 20, 17, 0, tzinfo=UTC)
@@ -57,16 +60,16 @@ class House:
         return JobStore(self.database)
 
     @property
-    def schedules(self) -> Schedules:
-        return Schedules(self.database)
+    def schedules(self) -> ScheduleStore:
+        return ScheduleStore(self.database)
 
     @property
     def indexes(self) -> Versions:
-        return stored(self.home)["index"]
+        return artefact_stores(self.home)["index"]
 
     def post(self, *dialogues: tuple[str, str, str]) -> None:
         said = [{"id": name, "turns": [asked, answered]} for name, asked, answered in dialogues]
-        assert Posted(self.home, self.serve).add("chat", said)["accepted"] == len(said)
+        assert Inbox(self.home, self.serve).add("chat", said)["accepted"] == len(said)
 
     def order(self, **limits: float) -> dict[str, Any]:
         settings = {"check_queries": 20, "workers": 0, "threads": 1}
@@ -83,7 +86,7 @@ class House:
         fired = [one.job for one in self.schedules.tick(self.jobs, now) if one.job]
         assert len(fired) == 1
         assert self.schedules.tick(self.jobs, now) == []
-        assert work(self.home, self.serve, once=True) == 0
+        assert run_worker(self.home, self.serve, once=True) == 0
         return self.jobs.get(str(fired[0]))
 
     def answer(self) -> list[tuple[str, str]]:
@@ -98,7 +101,7 @@ def do(home: Settings, database: Database, **order: Any) -> Any:
     """Queue a job, and have the worker do it."""
     asked = parse_order(order)
     job = JobStore(database).enqueue(asked.kind, asked.model_dump(mode="json"), resources_of(asked))
-    assert work(home, ServeSettings(), once=True) == 0
+    assert run_worker(home, ServeSettings(), once=True) == 0
     made = JobStore(database).get(job.id)
     assert made.state is JobState.DONE, made.error
     return made.result
@@ -122,7 +125,7 @@ def house(tmp_path: Path) -> Iterator[House]:
     save_rater(
         tmp_path / "tiny", rater.model, rater.tokenizer, temperature=1.0, languages=["en"], report={}, details={}
     )
-    stored(home)["rater"].publish("tiny", stored(home)["rater"].add("tiny", tmp_path / "tiny"))
+    artefact_stores(home)["rater"].publish("tiny", artefact_stores(home)["rater"].add("tiny", tmp_path / "tiny"))
     items = [
         {"id": f"i{n}", "utterance": f"where do you buy {what} today", "references": [gold]}
         for n, (what, gold) in enumerate(
@@ -150,7 +153,7 @@ def scored_with(house: House, version: str) -> tuple[float, list[float], list[se
             weighed = []
             for one in (parrot, *retrieved):
                 candidate = Candidate(text=one.text, utterance=one.more.get("utterance"))
-                asked = ToRate(utterance=utterance, golds=(gold.text,), candidates=(candidate,))
+                asked = RatingRequest(utterance=utterance, golds=(gold.text,), candidates=(candidate,))
                 ((weight,),) = rater.rate([asked], RatingSettings())
                 weighed.append(Reference(text=one.text, source=one.source, weight=weight))
             items.append(Item(pair=TestPair(id=item.id, references=tuple(weighed)), replies={"gold": gold.text}))

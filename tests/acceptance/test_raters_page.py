@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from acceptance.examples import ROOT, run, whole
 
-from rater.making import PRESETS
-from rater.mining import LEAST_UTTERANCES
-from rater.model import RaterConfig
-from rater.rate import COMBINES
-from rater.train import TrainConfig
+from refaug.rater.nn.build import PRESETS
+from refaug.rater.nn.model import RaterConfig
+from refaug.rater.nn.rating_settings import COMBINES
+from refaug.rater.nn.train import TrainConfig
+from refaug.rater.training.corpus import LEAST_UTTERANCES
 
 PAGE = ROOT / "docs" / "raters.md"
 
@@ -24,6 +24,7 @@ def rows(start: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in found[1].splitlines()]
 
 
+@pytest.mark.slow
 def test_every_example_of_the_page_gives_what_it_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from acceptance.examples import ROOT, run, whole
 
-from rater.ruber_making import PRESETS, RuberOrder
-from rater.ruber_mining import LEAST_PAIRS
-from rater.ruber_model import RuberConfig
+from refaug.rater.ruber.build import PRESETS, RuberOrder
+from refaug.rater.ruber.corpus import LEAST_PAIRS
+from refaug.rater.ruber.model import RuberConfig
 
 PAGE = ROOT / "docs" / "ruber.md"
 
 
+@pytest.mark.slow
 def test_every_example_of_the_page_gives_what_it_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

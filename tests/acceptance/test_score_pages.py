@@ -19,17 +19,20 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from core.items import BadItem, parse_item
-from core.records import Item
-from core.text import get_tokenizer
-from metrics import base, cider, embedding_metrics, encoder_metrics, several
-from metrics.base import Metric, Problem
-from metrics.catalogue import METRICS, Corpus, Uses
-from metrics.specification import build
-from service import cases
-from service.cli.metrics import REFERENCES
-from service.evaluate import evaluate
-from service.scores import ScoreSettings
+from refaug.cli.scores.metrics import REFERENCES
+from refaug.core.records import Item
+from refaug.core.text.tokenizers import get_tokenizer
+from refaug.evaluation.scoring import cases
+from refaug.evaluation.scoring.evaluate import evaluate
+from refaug.evaluation.scoring.items import BadItem, parse_item
+from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.metrics import base, single_reference
+from refaug.metrics.base import Metric, Problem
+from refaug.metrics.catalogue import METRICS
+from refaug.metrics.embeddings import encoder_metrics, word_vector_metrics
+from refaug.metrics.metric_info import CorpusScore, Uses
+from refaug.metrics.specification import build
+from refaug.metrics.words import cider
 
 DOCS = ROOT / "docs"
 PAGES = ("items", "scores", "bleu", "levels", "upsilon", "metrics", "agreement")
@@ -185,7 +188,7 @@ def with_parents(paths: set[str]) -> set[str]:
 
 def test_the_page_has_every_reason_for_which_a_reply_has_no_score() -> None:
     listed = {(codes(row[0])[0], codes(row[1])[0]) for row in tables("scores", "What has no score")[0]}
-    modules = (base, cider, embedding_metrics, encoder_metrics, cases, several)
+    modules = (base, cider, word_vector_metrics, encoder_metrics, cases, single_reference)
     known = {(one.code, one.message) for module in modules for one in problems_in(module)}
     undefined = Metric.undefined(build("chrf"))
     assert listed == known | {(undefined.code, undefined.message.replace("chrf", "…"))}
@@ -333,12 +336,10 @@ def last_number(cell: str) -> float:
     return float(re.findall(r"[\d.]+", cell)[-1])
 
 
-def test_the_page_about_levels_says_of_every_metric_where_its_corpus_score_is_from() -> None:
-    listed = {
-        codes(row[0])[0]: codes(row[1]) for row in tables("levels", "Which metrics have a corpus score of their own")[0]
-    }
+def test_levels_page_names_the_source_of_every_metrics_corpus_score() -> None:
+    listed = {codes(row[0])[0]: codes(row[1]) for row in tables("levels", "Which metrics have a corpus score")[0]}
     assert listed == {
-        corpus.value: [name for name, info in METRICS.items() if info.corpus is corpus] for corpus in Corpus
+        corpus.value: [name for name, info in METRICS.items() if info.corpus is corpus] for corpus in CorpusScore
     }
 
 
@@ -374,7 +375,7 @@ def test_the_catalogue_says_which_references_each_choice_is() -> None:
     assert listed == {uses.value: REFERENCES[uses.value] for uses in Uses}
 
 
-def test_the_catalogue_has_every_parameter_of_every_metric_with_its_default() -> None:
+def test_catalogue_has_every_parameter_of_every_metric_with_its_default() -> None:
     listed = {
         (name, codes(row[0])[0]): (row[1], "".join(codes(row[2])), row[4])
         for row in tables("metrics", "Parameters")[0]

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from acceptance.examples import ROOT, run, whole
 
-from service.cases import ENOUGH
-from service.reference_sets import FORMAT_VERSION, KIND, LEAST_PREFIX, Derivation, Purpose, SetManifest
+from refaug.evaluation.scoring.cases import ENOUGH
+from refaug.evaluation.scoring.reference_sets.derivation import Derivation
+from refaug.evaluation.scoring.reference_sets.set_manifest import FORMAT_VERSION, KIND, Purpose, SetManifest
+from refaug.evaluation.scoring.reference_sets.set_store import LEAST_PREFIX
 
 PAGE = ROOT / "docs" / "sets.md"
 TEXT = PAGE.read_text("utf-8")

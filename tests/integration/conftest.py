@@ -13,11 +13,12 @@ import orjson
 import pytest
 from raters import tiny_rater
 
-from core.log_store import MANIFEST, StoredLog
-from rater.checkpoint import save_rater
-from service.artefacts import stored
-from service.cli.main import main
-from service.settings import Settings
+from refaug.cli.main import main
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.home import Settings
+from refaug.logs.manifest import MANIFEST
+from refaug.logs.store import StoredLog
+from refaug.rater.nn.checkpoint import save_rater
 
 ROOT = Path(__file__).parents[2]
 
@@ -119,7 +120,7 @@ def with_all(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     rater = tiny_rater(texts, folder)
     save_rater(folder / "tiny", rater.model, rater.tokenizer, temperature=2.5, languages=["en"], report={}, details={})
-    stored(home)["rater"].publish("tiny", stored(home)["rater"].add("tiny", folder / "tiny"))
+    artefact_stores(home)["rater"].publish("tiny", artefact_stores(home)["rater"].add("tiny", folder / "tiny"))
     return home.home
 
 

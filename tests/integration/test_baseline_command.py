@@ -13,7 +13,7 @@ from indexes import build, home_of
 from integration.conftest import Home
 from plain_search import RawPair
 
-from metrics.signature import Signature
+from refaug.metrics.signature import Signature
 
 WORDS = ["we", "you", "they", "go", "eat", "drink", "tea", "milk", "home", "today", "never", "often"]
 FOUND = ("--index", "chat", "--parrot", "off", "--reference-weights", "one", "-k", "4", "--threads", "1")
@@ -80,7 +80,7 @@ def test_score_takes_the_b_that_the_command_prints(ready: Home, items: Path) -> 
         assert all(0 <= low["score"] < high["score"] for low, high in pairs)
 
 
-def test_the_full_signature_says_where_b_is_from_and_only_where_it_is_from_the_index(ready: Home, items: Path) -> None:
+def test_full_signature_names_the_source_of_b_only_if_it_is_the_index(ready: Home, items: Path) -> None:
     version = ready("index", "show", "chat", "--json").json
     wanted = ("upsilon-chrf", "upsilon-chrf:b=0.1", "upsilon-bleu", "upsilon-rouge-1", "chrf")
     found = scored(ready, "score", items, *FOUND, *(part for one in wanted for part in ("-m", one)))
@@ -96,7 +96,7 @@ def test_without_b_and_with_b_0_are_two_metrics_with_an_index(ready: Home, items
     assert [b_of(one) == "0" for one in found] == [False, True]
 
 
-def test_the_same_index_and_metric_have_the_same_b_with_any_number_of_threads(ready: Home, items: Path) -> None:
+def test_baseline_is_the_same_for_any_number_of_threads(ready: Home, items: Path) -> None:
     answers = []
     for threads in ("1", "2", "5"):
         found = ready("score", items, *FOUND, "--threads", threads, "-m", "upsilon-chrf", "-m", "upsilon-ter", *QUIET)

@@ -13,46 +13,49 @@ import pytest
 from serving import client_of, migrated, wait_until
 from starlette.testclient import TestClient
 
-from service.engine import Engine, Engines
-from service.presence import Presence
-from service.serve_settings import ServeSettings
-from service.settings import Settings
-from service.web.app import create_app
+from refaug.core.home import Settings
+from refaug.service.process.live_processes import LiveProcesses
+from refaug.service.server_settings import ServeSettings
+from refaug.service.serving.versions.open_versions import OpenVersions
+from refaug.service.serving.versions.served_versions import ServedVersions
+from refaug.service.web.app import create_app
+
+pytestmark = pytest.mark.slow
 
 
 def test_of_several_each_is_ready_when_all_are_that_take_requests(tmp_path: Path) -> None:
     home = migrated(Settings(home=tmp_path))
-    other = Presence(home)  # another process, as far as anybody can see
-    other.report(Engine())
+    other = LiveProcesses(home)  # another process, as far as anybody can see
+    other.report(ServedVersions())
     with client_of(home, workers=2) as client:
         assert client.get("/readyz").status_code == 200, "the other one takes no requests"
         other.accepts = True
-        other.report(Engine())
+        other.report(ServedVersions())
         told = client.get("/readyz").json()
         assert (told["code"], told["missing"]) == ("not_ready", ["another process of this server"])
-        other.report(Engine(has_looked=True))
+        other.report(ServedVersions(is_loaded=True))
         assert client.get("/readyz").status_code == 200
-        assert [one.accepts and one.is_ready for one in other.live()] == [True, True]
-    assert [one.pid for one in other.live()] == [os.getpid()]
+        assert [one.accepts and one.is_ready for one in other.reports()] == [True, True]
+    assert [one.pid for one in other.reports()] == [os.getpid()]
     other.close()
 
 
 @pytest.mark.parametrize("others_serve", [True, False])
-def test_it_takes_no_connections_before_it_can_answer_them_unless_nobody_can(
+def test_process_accepts_no_connections_until_loaded_unless_none_serves(
     others_serve: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = migrated(Settings(home=tmp_path))
-    other = Presence(home)
-    other.report(Engine(generation=int(others_serve), has_looked=others_serve))
-    may_open, looked = threading.Event(), Engines.refresh
+    other = LiveProcesses(home)
+    other.report(ServedVersions(generation=int(others_serve), is_loaded=others_serve))
+    may_open, looked = threading.Event(), OpenVersions.refresh
     asked = threading.Event()
 
-    def opening_takes_long(engines: Engines, **given: Any) -> bool:
+    def opening_takes_long(engines: OpenVersions, **given: Any) -> bool:
         asked.set()
         may_open.wait(60)
         return looked(engines, **given)
 
-    monkeypatch.setattr(Engines, "refresh", opening_takes_long)
+    monkeypatch.setattr(OpenVersions, "refresh", opening_takes_long)
     accepts = threading.Event()
     answers = list[int]()
 
@@ -77,27 +80,27 @@ def test_it_takes_no_connections_before_it_can_answer_them_unless_nobody_can(
         other.close()
 
 
-def test_one_that_lacks_what_another_serves_takes_no_connections_and_of_two_that_lack_something_each_does(
+def test_incomplete_process_accepts_none_unless_the_others_lack_something(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = migrated(Settings(home=tmp_path))
-    other, serve = Presence(home), ServeSettings(allowed_hosts="testserver", start_s=60)
+    other, serve = LiveProcesses(home), ServeSettings(allowed_hosts="testserver", start_s=60)
 
-    def with_names(*names: str) -> Engine:
+    def with_names(*names: str) -> ServedVersions:
         opened = {("index", name): SimpleNamespace(key=SimpleNamespace(version="1")) for name in names}
         lacks = {f"index {name}": "no memory" for name in ("chat", "mail") if name not in names}
-        return Engine(opened=opened, troubles=lacks, has_looked=True)  # type: ignore[arg-type]
+        return ServedVersions(opened=opened, troubles=lacks, is_loaded=True)  # type: ignore[arg-type]
 
     looks = Semaphore(0)
 
-    def opening_fails(engines: Engines, **_given: Any) -> bool:
-        engines.current = with_names("chat")
+    def opening_fails(engines: OpenVersions, **_given: Any) -> bool:
+        engines.served = with_names("chat")
         looks.release()
         return False
 
-    monkeypatch.setattr(Engines, "refresh", opening_fails)
-    monkeypatch.setattr(Engines, "close", lambda _engines: None)  # nothing was opened
-    monkeypatch.setattr("service.web.app._warm", lambda state: state.warming.clear())
+    monkeypatch.setattr(OpenVersions, "refresh", opening_fails)
+    monkeypatch.setattr(OpenVersions, "close", lambda _engines: None)  # nothing was opened
+    monkeypatch.setattr("refaug.service.web.app._warm", lambda state: state.warming.clear())
     answers = list[dict[str, Any]]()
     accepts = threading.Event()
 
@@ -114,7 +117,7 @@ def test_one_that_lacks_what_another_serves_takes_no_connections_and_of_two_that
         for _ in range(3):
             assert looks.acquire(timeout=60)
         assert not accepts.wait(1)
-        assert sorted(one.accepts for one in other.live()) == [False, True]
+        assert sorted(one.accepts for one in other.reports()) == [False, True]
         other.report(with_names("mail"))
         wait_until(accepts.is_set)
         assert answers[0]["missing"] == ["index mail"]

@@ -23,25 +23,26 @@ import psycopg
 import pytest
 import uvicorn
 from anyio.to_thread import current_default_thread_limiter
-from conftest import require
+from disks import small_disk
 from fastapi import FastAPI
+from safeguards import POSTGRESQL
 from servers import served as started_server
 from serving import client_of, small_home, small_items, wait_until
 from starlette.testclient import TestClient
 
-from core.log_store import StoredLog
-from core.progress import Progress
-from service import job_kinds
-from service.database import Database
-from service.job_store import JobState, JobStore, NewEvent
-from service.job_worker import Run, work
-from service.reference_sets import ReferenceSets
-from service.serve_settings import ServeSettings
-from service.settings import Settings
-from service.web import app as web
-from service.web import rows
-from service.web.app import create_app
-from service.web.state import State
+from refaug.core.home import Settings
+from refaug.core.progress import Progress
+from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
+from refaug.logs.store import StoredLog
+from refaug.service.database.database import Database
+from refaug.service.jobs import kinds
+from refaug.service.jobs.store import JobState, JobStore, NewEvent
+from refaug.service.jobs.worker import JobFunction, run_worker
+from refaug.service.server_settings import ServeSettings
+from refaug.service.web import app as web
+from refaug.service.web.app import create_app
+from refaug.service.web.handling import database_threads
+from refaug.service.web.state import ServiceState
 
 pytest_plugins = ("databases",)
 
@@ -192,7 +193,7 @@ def test_whoever_waits_for_a_locked_database_keeps_nobody_from_scoring(
     with served(home, "", 120, monkeypatch) as client, ThreadPoolExecutor(3) as others:
         before = scored(client)
         limited_to(client, 3)
-        state: State = client.app.state.refaug
+        state: ServiceState = client.app.state.refaug
         with locked(home, ""):
             asked = [others.submit(client.post, "/v1/jobs", json=gc_of(f"v{number}")) for number in range(3)]
             wait_until(lambda: state.database._engine.pool.checkedout() == 3)
@@ -203,19 +204,20 @@ def test_whoever_waits_for_a_locked_database_keeps_nobody_from_scoring(
 
 
 def test_nobody_stands_in_a_line_that_does_not_move(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "LINE_S", 0.05)
-    with served(home, "", 120, monkeypatch) as client, ThreadPoolExecutor(rows._AT_ONCE) as others:
-        state: State = client.app.state.refaug
+    monkeypatch.setattr(database_threads, "MAX_WAIT_S", 0.05)
+    with served(home, "", 120, monkeypatch) as client, ThreadPoolExecutor(database_threads._MAX_QUERIES) as others:
+        state: ServiceState = client.app.state.refaug
         with locked(home, ""):
             asked = [
-                others.submit(client.post, "/v1/jobs", json=gc_of(f"v{number}")) for number in range(rows._AT_ONCE)
+                others.submit(client.post, "/v1/jobs", json=gc_of(f"v{number}"))
+                for number in range(database_threads._MAX_QUERIES)
             ]
-            wait_until(lambda: state.database._engine.pool.checkedout() == rows._AT_ONCE)
+            wait_until(lambda: state.database._engine.pool.checkedout() == database_threads._MAX_QUERIES)
             for answer in (client.post("/v1/jobs", json=gc_of("late")), client.get("/v1/schedules")):
                 assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
                 assert "too many requests waiting" in answer.json()["detail"]
                 assert answer.headers["retry-after"] == "1"
-        assert [one.result(60).status_code for one in asked] == [202] * rows._AT_ONCE
+        assert [one.result(60).status_code for one in asked] == [202] * database_threads._MAX_QUERIES
         assert started(client, **gc_of("late"))
 
 
@@ -231,7 +233,7 @@ class Losable:
     said: str
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", POSTGRESQL])
 def losable(request: pytest.FixtureRequest, home: Settings) -> Losable:
     if request.param == "sqlite":
         return Losable(url="", lose=lambda: moved_away(home), said="is not there")
@@ -263,7 +265,7 @@ def moved_away(home: Settings) -> Callable[[], None]:
     return back
 
 
-def test_a_database_that_is_gone_is_503_and_when_it_is_back_everything_is_there(
+def test_lost_database_gives_503_and_everything_is_there_on_its_return(
     home: Settings, losable: Losable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with served(home, losable.url, 1, monkeypatch) as client:
@@ -292,7 +294,7 @@ def test_a_service_begins_without_its_database_and_has_it_when_it_comes(
         require_back(client)
 
 
-def test_a_job_and_who_follows_it_get_over_a_database_that_is_gone_for_a_while(
+def test_job_and_its_event_stream_survive_a_database_outage(
     home: Settings, losable: Losable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     back = list[Callable[[], None]]()
@@ -313,7 +315,7 @@ def test_a_job_and_who_follows_it_get_over_a_database_that_is_gone_for_a_while(
             return {"order": order["kind"]}
 
         serve = ServeSettings(database=losable.url)
-        assert others.submit(work, home, serve, once=True, run=run).result(120) == 0
+        assert others.submit(run_worker, home, serve, once=True, run=run).result(120) == 0
         followed = events_in(follower.result(60).text)
         shown = client.get(f"/v1/jobs/{job}").json()
         assert (shown["state"], shown["tries"], shown["result"]) == ("done", 1, {"order": "gc"})
@@ -351,9 +353,7 @@ def listening(app: FastAPI) -> Iterator[str]:
     assert not thread.is_alive()
 
 
-def test_who_connects_again_and_again_while_events_are_written_gets_each_once(
-    home: Settings, database_url: str
-) -> None:
+def test_reconnecting_reader_gets_each_event_once(home: Settings, database_url: str) -> None:
     with_tables(home, database_url)
     with listening(create_app(home, ServeSettings(database=database_url))) as address:
         database = Database.open(home, database_url)
@@ -381,7 +381,7 @@ def written(jobs: JobStore, job: str) -> None:
         progress = {"stage": "s", "done": number}
         told = [NewEvent(type="note", data={"message": f"note {number}"}), NewEvent(type="progress", data=progress)]
         jobs.progress(job, "somebody", progress, told)
-    jobs.finish(job, "somebody", JobState.DONE, result={})
+    jobs.finish(job, "somebody", JobState.DONE, outcome={})
 
 
 def followed_with_breaks(address: str, job: str) -> list[tuple[int, str, dict[str, Any]]]:
@@ -432,18 +432,9 @@ def read_to_its_end(address: str, job: str, texts: list[str], begun: threading.E
 @pytest.fixture
 def disk(tmp_path: Path, template: Settings) -> Iterator[Path]:
     """A file system of its own with a home on it and a few megabytes more."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)]
-    try:
-        done = subprocess.run(mount, capture_output=True, check=False)
-        why = done.stderr.decode().strip()
-    except FileNotFoundError as error:
-        done, why = None, str(error)
-    require("tmpfs", found=done is not None and done.returncode == 0, why=why)
-    shutil.copytree(template.home, folder / "home")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with small_disk(tmp_path / "disk", "size=24m") as folder:
+        shutil.copytree(template.home, folder / "home")
+        yield folder
 
 
 def fill(disk: Path) -> Callable[[], None]:
@@ -463,6 +454,7 @@ def talk(number: int) -> dict[str, Any]:
     return {"id": f"t{number}", "turns": [{"text": f"what about {number}"}, {"text": f"about {number} of them"}]}
 
 
+@pytest.mark.machine
 def test_on_a_full_disk_what_is_to_be_kept_is_507_and_with_room_it_goes_on(disk: Path) -> None:
     home = Settings(home=disk / "home")
     with client_of(home) as client:
@@ -495,20 +487,21 @@ def test_on_a_full_disk_what_is_to_be_kept_is_507_and_with_room_it_goes_on(disk:
         assert scored(client) == before
 
 
-def filling(disk: Path, made: list[Callable[[], None]]) -> Run:
+def filling(disk: Path, made: list[Callable[[], None]]) -> JobFunction:
     """What jobs do, on a disk that is full as soon as they begin."""
 
     def run(
         order: Mapping[str, Any], home: Settings, serve: ServeSettings, progress: Progress, *, job: str
     ) -> Mapping[str, Any]:
         made.append(fill(disk))
-        return job_kinds.run(order, home, serve, progress, job=job)
+        return kinds.run(order, home, serve, progress, job=job)
 
     return run
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("kind", ["ingest", "freeze"])
-def test_a_job_on_a_full_disk_fails_by_that_name_and_leaves_nothing_half_visible(
+def test_job_on_a_full_disk_fails_by_name_and_leaves_nothing_visible(
     disk: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     home = Settings(home=disk / "home")
@@ -525,7 +518,7 @@ def test_a_job_on_a_full_disk_fails_by_that_name_and_leaves_nothing_half_visible
         if kind == "ingest":
             assert client.post("/v1/logs/talk/dialogues", json={"dialogues": dialogues}).status_code == 202
         job, room = ask(), list[Callable[[], None]]()
-        worker = other.submit(work, home, ServeSettings(), once=True, run=filling(disk, room))
+        worker = other.submit(run_worker, home, ServeSettings(), once=True, run=filling(disk, room))
         wait_until(lambda: any("waiting for the database" in one.message for one in caplog.records) or worker.done())
         assert not worker.done(), worker.result()
         assert scored(client) == before
@@ -539,7 +532,7 @@ def test_a_job_on_a_full_disk_fails_by_that_name_and_leaves_nothing_half_visible
         assert client.get("/v1/reference-sets").json()["sets"] == []
 
         again = ask()
-        assert work(home, ServeSettings(), once=True) == 0
+        assert run_worker(home, ServeSettings(), once=True) == 0
         done = client.get(f"/v1/jobs/{again}").json()
         assert done["state"] == "done", done
         if kind == "ingest":

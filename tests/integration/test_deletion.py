@@ -8,16 +8,17 @@ import orjson
 import pytest
 from integration.reference import dialogue_log, message, stored, totals
 
-from core import ingest as ingesting
-from core import log_store, staging
-from core.ingest import IngestOrder
-from core.pairing import FloodCounter
-from core.progress import Silent
+from refaug.core.progress import Silent
+from refaug.logs import part_files
+from refaug.logs.ingest import ingest as ingesting
+from refaug.logs.ingest import stage as staging
+from refaug.logs.ingest.ingest import IngestOrder
+from refaug.logs.ingest.pairing import FloodCounter
 
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
-    monkeypatch.setattr(log_store, "ROWS_A_GROUP", 8)
+    monkeypatch.setattr(part_files, "ROWS_A_GROUP", 8)
     monkeypatch.setattr(staging, "PART_BYTES", 3_000)
     monkeypatch.setitem(FloodCounter.__init__.__kwdefaults__, "bits", 12)
 

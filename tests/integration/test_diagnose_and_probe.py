@@ -12,13 +12,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from core.errors import BadInput, Usage
-from metrics.diagnostics import FIGURES
-from service.cli.demo_log import demo_log_command
-from service.cli.diagnose import diagnose_command
-from service.cli.probe import probe_command
-from service.probe import PROBES
-from service.settings import Settings
+from refaug.cli.logs.demo_log import demo_log_command
+from refaug.cli.scores.diagnose import diagnose_command
+from refaug.cli.scores.probe import probe_command
+from refaug.core.errors import BadInput, Usage
+from refaug.core.home import Settings
+from refaug.evaluation.agreement.probe import PROBES
+from refaug.metrics.diagnostics import FIGURES
 
 GAMING = (Path(__file__).resolve().parents[2] / "docs" / "gaming.md").read_text("utf-8")
 

@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 import uvicorn
 from browser import CHROMIUM, Page, opened
-from conftest import require
+from safeguards import require
 from serving import migrated
 from starlette.types import Receive, Scope, Send
 
-from service.serve_settings import ServeSettings
-from service.settings import Settings
-from service.web.app import create_app
+from refaug.core.home import Settings
+from refaug.service.server_settings import ServeSettings
+from refaug.service.web.app import create_app
 
+pytestmark = pytest.mark.machine
 _DEADLINE_S = 120.0
 
 
@@ -81,7 +82,7 @@ def test_a_request_is_sent_from_the_page_and_its_answer_shown(looked: tuple[str,
     assert '"code": "no_rater"' in answered  # the example itself is right; this home has no rater
 
 
-def test_it_asks_nobody_but_the_service_and_its_policy_lets_it_do_all_that_it_does(looked: tuple[str, Page]) -> None:
+def test_docs_page_asks_only_the_service_and_satisfies_its_policy(looked: tuple[str, Page]) -> None:
     address, page = looked
     asked = [one for one in page.asked if not one.startswith("data:")]
     assert {one.removeprefix(address) for one in asked} == {

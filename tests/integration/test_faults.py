@@ -14,7 +14,7 @@ import pytest
 from integration.conftest import Home, content
 from integration.reference import dialogue_log, message, stored
 
-from core.log_store import MANIFEST
+from refaug.logs.manifest import MANIFEST
 
 FEW, MANY = 20, 200
 BEFORE, AFTER = "before", "after"
@@ -126,6 +126,11 @@ def points(seed: int, count: int) -> list[tuple[str, float, int]]:
     return [(SCENES[n % len(SCENES)], rng.random(), n) for n in range(count)]
 
 
+def with_one_of_each(few: list[tuple[str, float, int]]) -> list[object]:
+    """A point of each scene for every run; the others are slow."""
+    return [*few[: len(SCENES)], *(pytest.param(*point, marks=pytest.mark.slow) for point in few[len(SCENES) :])]
+
+
 def event_at(play: Played, place: float, number: int) -> tuple[str, int]:
     """Kinds in turn, since some have many more events than others."""
     kinds = sorted({kind for kind, _ in play.events})
@@ -134,7 +139,7 @@ def event_at(play: Played, place: float, number: int) -> tuple[str, int]:
     return of_kind[int(place * len(of_kind))]
 
 
-@pytest.mark.parametrize(("scene", "place", "number"), points(1, FEW))
+@pytest.mark.parametrize(("scene", "place", "number"), with_one_of_each(points(1, FEW)))
 def test_a_kill_leaves_the_old_log_or_the_new_one_and_can_be_made_good(tmp_path, played, driver, scene, place, number):
     play = played(scene)
     check_kill(play, Home(tmp_path, None), driver, *event_at(play, place, number))
@@ -179,7 +184,8 @@ def test_a_run_that_had_finished_a_part_is_resumed_and_says_so(tmp_path, played,
     assert state_of(home, play) == AFTER
 
 
-def test_what_a_killed_deletion_left_of_the_erased_is_gone_after_the_next_run(tmp_path, played, driver):
+@pytest.mark.slow
+def test_data_left_by_a_killed_deletion_is_gone_after_the_next_run(tmp_path, played, driver):
     play = played("delete")
     for number in range(1, 1 + sum(kind == "unlink" for kind, _ in play.events)):
         home = Home(tmp_path / str(number), None)

@@ -25,15 +25,15 @@ import pytest
 import uvicorn
 from serving import client_of, migrated, small_home, wait_until
 
-from service.database import Database
-from service.keys import KeyStore, Scope
-from service.logs_json import JsonLines
-from service.serve_settings import ServeSettings
-from service.settings import Settings
-from service.supervisor import config_of
-from service.web import protocol
-from service.web.app import create_app
-from service.web.protocol import HEAD_BYTES, Protocol
+from refaug.core.home import Settings
+from refaug.service.database.database import Database
+from refaug.service.keys import KeyStore, Scope
+from refaug.service.process.json_logging import JsonLines
+from refaug.service.process.server import config_of
+from refaug.service.server_settings import ServeSettings
+from refaug.service.web.app import create_app
+from refaug.service.web.connection import protocol
+from refaug.service.web.connection.protocol import HEAD_BYTES, Protocol
 
 pytest_plugins = ("databases",)
 
@@ -272,7 +272,7 @@ def test_a_head_may_be_so_long_however_it_comes(running: Hostile, piece: int) ->
         assert running.checked(connection.answer()).status in (400, 422)
 
 
-def test_a_head_that_does_not_end_is_given_up_and_so_is_a_connection_on_which_nothing_is_asked(
+def test_unfinished_head_and_silent_connection_time_out(
     running: Hostile,
 ) -> None:
     with running.connect() as slow, running.connect() as silent:
@@ -650,7 +650,7 @@ def test_connections_are_so_many_and_those_above_are_told_to_come_again(
         for one in kept:  # those that were there first are answered as ever, again and again
             for _ in range(2):
                 assert running.checked(_next(one.send(scored))).status == 200
-        monkeypatch.setattr(protocol, "_TOLD_S", 0.1)
+        monkeypatch.setattr(protocol, "_EXTRA_S", 0.1)
         with running.connect() as silent, running.connect() as slow:
             assert silent.is_dropped()
             assert running.checked(slow.send(b"GET /").answer()).status in (408, None)
@@ -661,8 +661,8 @@ def test_connections_are_so_many_and_those_above_are_told_to_come_again(
 def test_only_so_many_are_told_and_the_others_are_dropped_at_once(
     running: Hostile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "_TOLD_S", 60.0)
-    monkeypatch.setattr(protocol, "TOLD_AT_ONCE", 2)
+    monkeypatch.setattr(protocol, "_EXTRA_S", 60.0)
+    monkeypatch.setattr(protocol, "EXTRA_CONNECTIONS", 2)
     with limited(running, 3), running.connect() as fourth, running.connect() as fifth:
         wait_until(lambda: len(running.server.server_state.connections) == 5)
         with running.connect() as sixth:

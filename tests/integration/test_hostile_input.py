@@ -7,9 +7,10 @@ import os
 
 import pytest
 
-from core.logs.shapes import as_id, as_time
-from core.text import harmless, normalise, stream_safe
-from service.cli import main as cli
+from refaug.cli import main as cli
+from refaug.core.text.characters import make_printable
+from refaug.core.text.normalisation import normalise, stream_safe
+from refaug.logs.reading.shapes import as_id, as_time
 
 
 def ingested(home, source, *options):
@@ -66,7 +67,7 @@ def test_what_a_terminal_would_obey_is_written_out(tmp_path, capfd):
     lines = capfd.readouterr().out.splitlines()
     assert lines[0] == "l/a\\x1b[31m\\x07\\nfake/log#9\\u202e#1"
     assert len(lines) == 3
-    assert harmless("\u0646\u200cم 👨‍👩‍👧 a\u3000b") == "\u0646\u200cم 👨‍👩‍👧 a\u3000b"
+    assert make_printable("\u0646\u200cم 👨‍👩‍👧 a\u3000b") == "\u0646\u200cم 👨‍👩‍👧 a\u3000b"
 
 
 def test_a_list_of_names_from_windows_loses_none(tmp_path, capfdbinary):

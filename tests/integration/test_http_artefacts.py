@@ -12,17 +12,17 @@ import pytest
 from serving import client_of, small_home, small_items
 from starlette.testclient import TestClient
 
-from core.log_deletion import delete
-from core.progress import Silent
-from core.versions import Versions
-from indexer.manifest import IndexManifest
-from indexer.update import update_index
-from rater.checkpoint import read_manifest
-from service.artefacts import stored
-from service.engine import Engine
-from service.presence import Presence
-from service.retrieval import places_of
-from service.settings import Settings
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.versions import Versions
+from refaug.core.home import Settings
+from refaug.core.progress import Silent
+from refaug.evaluation.home.indexes import places_of
+from refaug.indexer.building.update import update_index
+from refaug.indexer.manifest import IndexManifest
+from refaug.logs.deletion import delete
+from refaug.rater.nn.checkpoint import read_manifest
+from refaug.service.process.live_processes import LiveProcesses
+from refaug.service.serving.versions.served_versions import ServedVersions
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def client(home: Settings) -> Iterator[TestClient]:
 
 
 def versions_of(home: Settings, kind: str) -> tuple[Versions, list[str]]:
-    artefacts = stored(home)[kind]
+    artefacts = artefact_stores(home)[kind]
     return artefacts, artefacts.versions({"index": "chat", "rater": "base"}[kind])
 
 
@@ -149,8 +149,8 @@ def test_after_200_every_request_is_answered_by_the_published_version(
 
 def test_it_is_202_with_the_processes_that_lack_it_until_they_have_it(home: Settings) -> None:
     indexes, (_, second) = versions_of(home, "index")
-    other = Presence(home)  # a second process, as far as anybody can see
-    other.report(Engine())
+    other = LiveProcesses(home)  # a second process, as far as anybody can see
+    other.report(ServedVersions())
     try:
         with client_of(home, publish_wait_s=0.2) as client:
             for _ in range(100):  # a slow machine may not have opened it in this process yet
@@ -162,18 +162,18 @@ def test_it_is_202_with_the_processes_that_lack_it_until_they_have_it(home: Sett
             assert indexes.current("chat") == second
         with client_of(home, publish_wait_s=60) as client:
             asked = threading.Event()
-            lacking = client.app.state.refaug.presence.lacking
+            lacking = client.app.state.refaug.processes.pids_without
 
             def lacking_once(kind: str, name: str, version: str) -> list[int]:
                 found = lacking(kind, name, version)
                 asked.set()
                 return found
 
-            client.app.state.refaug.presence.lacking = lacking_once
+            client.app.state.refaug.processes.pids_without = lacking_once
 
             def follow() -> None:
                 assert asked.wait(30)
-                other.report(client.app.state.refaug.engines.current)
+                other.report(client.app.state.refaug.open_versions.served)
 
             following = threading.Thread(target=follow)
             following.start()
@@ -209,7 +209,7 @@ def test_one_of_version_and_rollback_is_asked_for(client: TestClient, body: dict
     assert 'either "version", or "rollback": true' in answer.json()["detail"]
 
 
-def test_a_version_that_holds_what_was_deleted_since_is_not_published_again(home: Settings, client: TestClient) -> None:
+def test_version_with_data_deleted_since_is_not_published_again(home: Settings, client: TestClient) -> None:
     indexes, (first, _) = versions_of(home, "index")
     delete(home.logs, "chat", dialogues=["d0-0"])
     newest = update_index(places_of(home), "chat", Silent()).built
@@ -244,7 +244,7 @@ def walked(client: TestClient, path: str, name: str, limit: int) -> tuple[list[s
 def test_pages_hold_each_once_in_order_whatever_their_size(
     home: Settings, client: TestClient, kind: str, plural: str, first: str, limit: int
 ) -> None:
-    artefacts = stored(home)[kind]
+    artefacts = artefact_stores(home)[kind]
     source = artefacts.folder(first, artefacts.versions(first)[0])
     others = ["a-first", "mid.dle", "z_last"]
     for name in others:

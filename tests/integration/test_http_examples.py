@@ -10,10 +10,10 @@ import pytest
 from api_answers import Asked, answering, answers
 from starlette.testclient import TestClient
 
-from service.serve_settings import ServeSettings
-from service.settings import Settings
-from service.web import openapi
-from service.web.app import create_app
+from refaug.core.home import Settings
+from refaug.service.server_settings import ServeSettings
+from refaug.service.web import openapi
+from refaug.service.web.app import create_app
 
 DOCUMENT = create_app(Settings(), ServeSettings()).openapi()
 OPERATIONS = {
@@ -21,7 +21,7 @@ OPERATIONS = {
     for path, found in DOCUMENT["paths"].items()
     for method, operation in found.items()
 }
-KEPT = openapi.answers()
+KEPT = openapi.examples()
 
 
 @pytest.fixture(scope="module")

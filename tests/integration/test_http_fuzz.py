@@ -24,10 +24,12 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
-from service.database import Database
-from service.serve_settings import ServeSettings
-from service.settings import Settings
-from service.web.app import create_app
+from refaug.core.home import Settings
+from refaug.service.database.database import Database
+from refaug.service.server_settings import ServeSettings
+from refaug.service.web.app import create_app
+
+pytestmark = pytest.mark.slow
 
 
 def never_our_fault(_context: object, response: schemathesis.Response, _case: schemathesis.Case) -> None:

@@ -17,12 +17,12 @@ from serving import client_of, small_home
 from sse_starlette.sse import AppStatus
 from starlette.testclient import TestClient
 
-from core.progress import Progress
-from service.job_store import JobStore, NewEvent
-from service.job_worker import work
-from service.serve_settings import ServeSettings
-from service.settings import Settings
-from service.web.routes import jobs as routes
+from refaug.core.home import Settings
+from refaug.core.progress import Progress
+from refaug.service.jobs.store import JobStore, NewEvent
+from refaug.service.jobs.worker import run_worker
+from refaug.service.server_settings import ServeSettings
+from refaug.service.web.routes import jobs as routes
 
 UPDATE = {"kind": "index-update", "index": "chat"}
 
@@ -67,7 +67,7 @@ def test_a_job_is_asked_for_run_and_looked_at(home: Settings, client: TestClient
     assert (job["requested_by"], job["schedule"], job["cancel_requested"]) == ("anonymous", None, False)
     assert "worker" not in job
 
-    assert work(home, ServeSettings(), once=True) == 0
+    assert run_worker(home, ServeSettings(), once=True) == 0
 
     ended = client.get(asked.headers["location"]).json()
     assert (ended["state"], ended["tries"], ended["error"]) == ("done", 1, None)
@@ -83,7 +83,7 @@ def test_a_second_job_like_one_that_waits_is_409_and_names_it(client: TestClient
     assert [job["id"] for job in client.get("/v1/jobs").json()["jobs"]] == [first]
 
 
-def test_with_a_key_the_same_request_is_the_same_job_and_another_one_a_conflict(client: TestClient) -> None:
+def test_idempotency_key_gives_the_same_job_or_a_conflict(client: TestClient) -> None:
     key = {"Idempotency-Key": "monday"}
     first = client.post("/v1/jobs", json=UPDATE, headers=key)
     again = client.post("/v1/jobs", json=UPDATE, headers=key)
@@ -128,7 +128,7 @@ def test_an_order_that_makes_no_sense_is_refused_by_its_field(
     assert client.get("/v1/jobs").json()["jobs"] == []
 
 
-def test_sources_lie_in_the_inbox_and_others_are_refused_before_anything_waits(
+def test_sources_outside_the_inbox_are_refused_before_anything_is_queued(
     home: Settings, client: TestClient, tmp_path: Path
 ) -> None:
     (home.home / "inbox").mkdir()
@@ -156,7 +156,7 @@ def test_sources_lie_in_the_inbox_and_others_are_refused_before_anything_waits(
     assert client.get("/v1/jobs").json()["jobs"] == []
     assert client.post("/v1/jobs", json={"kind": "ingest", "log": "talk", "sources": ["nope"]}).status_code == 422
     job = started(client, kind="ingest", log="talk", sources=["talk.jsonl"])
-    assert work(home, ServeSettings(), once=True) == 0
+    assert run_worker(home, ServeSettings(), once=True) == 0
     assert client.get(f"/v1/jobs/{job}").json()["result"]["pairs_added"] == 1
 
 
@@ -204,15 +204,13 @@ def test_pages_of_jobs_hold_each_once_newest_first(client: TestClient) -> None:
     assert client.get("/v1/jobs", params={"after": "x"}).json()["code"] == "usage"
 
 
-def test_a_job_that_waits_is_cancelled_at_once_and_one_that_has_ended_stays_so(
-    home: Settings, client: TestClient
-) -> None:
+def test_waiting_job_is_cancelled_at_once_and_ended_job_stays_ended(home: Settings, client: TestClient) -> None:
     waits = started(client, **gc_of("a"))
     answer = client.delete(f"/v1/jobs/{waits}")
     assert (answer.status_code, answer.json()["state"]) == (200, "cancelled")
     assert client.delete(f"/v1/jobs/{waits}").status_code == 200
     done = started(client, **UPDATE)
-    work(home, ServeSettings(), once=True)
+    run_worker(home, ServeSettings(), once=True)
     ended = client.delete(f"/v1/jobs/{done}")
     assert (ended.status_code, ended.json()["state"], ended.json()["cancel_requested"]) == (200, "done", False)
     unknown = "0" * 26
@@ -225,7 +223,7 @@ def test_a_job_that_runs_is_asked_to_stop(client: TestClient) -> None:
     assert store.claim("somebody") is not None
     answer = client.delete(f"/v1/jobs/{job}")
     assert (answer.status_code, answer.json()["state"], answer.json()["cancel_requested"]) == (202, "running", True)
-    assert store.beat(job, "somebody") is True
+    assert store.heartbeat(job, "somebody") is True
 
 
 # ── following ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -262,7 +260,7 @@ def in_rows(client: TestClient, job: str) -> list[Sent]:
 
 def test_a_job_that_is_over_is_told_from_its_begin_to_its_end(home: Settings, client: TestClient) -> None:
     job = started(client, **UPDATE)
-    work(home, ServeSettings(), once=True)
+    run_worker(home, ServeSettings(), once=True)
     found = followed(client, job)
     assert found == in_rows(client, job)
     assert [one.data["state"] for one in found if one.type == "state"] == ["queued", "running", "done"]
@@ -272,7 +270,7 @@ def test_a_job_that_is_over_is_told_from_its_begin_to_its_end(home: Settings, cl
 
 def test_who_comes_back_misses_nothing_and_gets_nothing_twice(home: Settings, client: TestClient) -> None:
     job = started(client, **UPDATE)
-    work(home, ServeSettings(), once=True)
+    run_worker(home, ServeSettings(), once=True)
     whole = in_rows(client, job)
     assert len(whole) > 3
     for place in range(len(whole) + 1):
@@ -284,7 +282,7 @@ def test_who_comes_back_misses_nothing_and_gets_nothing_twice(home: Settings, cl
 
 
 def test_many_events_come_in_pieces_and_none_is_lost(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routes, "_AT_ONCE", 7)
+    monkeypatch.setattr(routes, "_MAX_EVENTS", 7)
     job = started(client, **UPDATE)
     store: JobStore = client.app.state.refaug.jobs
     claimed = store.claim("somebody")
@@ -317,7 +315,7 @@ def test_events_come_while_the_job_runs_and_the_stream_ends_with_it(home: Settin
 
     following = threading.Thread(target=follow)
     following.start()
-    work(home, ServeSettings(), once=True, run=steps)
+    run_worker(home, ServeSettings(), once=True, run=steps)
     following.join(30)
     assert not following.is_alive()
     assert got == in_rows(client, job)

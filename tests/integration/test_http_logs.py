@@ -11,10 +11,10 @@ import pytest
 from serving import client_of, small_home
 from starlette.testclient import TestClient
 
-from core.log_store import StoredLog
-from service.job_worker import work
-from service.serve_settings import ServeSettings
-from service.settings import Settings
+from refaug.core.home import Settings
+from refaug.logs.store import StoredLog
+from refaug.service.jobs.worker import run_worker
+from refaug.service.server_settings import ServeSettings
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def job_done(client: TestClient, home: Settings, answer: Any) -> dict[str, Any]:
     """The job of an answer, after a worker has run what waits."""
     assert answer.status_code == 202, answer.text
     assert answer.headers["location"] == f"/v1/jobs/{answer.json()['id']}"
-    assert work(home, ServeSettings(), once=True) == 0
+    assert run_worker(home, ServeSettings(), once=True) == 0
     found: dict[str, Any] = client.get(answer.headers["location"]).json()
     assert found["state"] == "done", found
     return found
@@ -116,7 +116,7 @@ def test_posted_dialogues_wait_and_are_in_the_log_after_its_ingest(home: Setting
     ]
 
 
-def test_a_bad_dialogue_refuses_all_with_its_place_or_is_left_out_where_that_is_asked_for(client: TestClient) -> None:
+def test_bad_dialogue_refuses_all_with_its_place_or_is_skipped_on_request(client: TestClient) -> None:
     dialogues = [TALKS[0], {"id": "x", "turns": 5}, 7, dialogue("t1", "again", "the same id")]
     refused = client.post("/v1/logs/talk/dialogues", json={"dialogues": dialogues})
     assert (refused.status_code, refused.json()["code"]) == (422, "bad_input")

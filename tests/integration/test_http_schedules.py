@@ -12,8 +12,8 @@ import pytest
 from serving import client_of, migrated
 from starlette.testclient import TestClient
 
-from service.settings import Settings
-from service.web.state import State
+from refaug.core.home import Settings
+from refaug.service.web.state import ServiceState
 
 ORDER = {"kind": "index-update", "index": "chat"}
 NIGHT = {"cron": "30 4 * * *", "timezone": "Europe/Berlin", "order": ORDER}
@@ -72,7 +72,7 @@ def test_a_changed_schedule_is_200_and_one_that_is_off_is_never_due(client: Test
 
 def test_firings_are_shown_with_their_jobs_and_what_became_of_them(client: TestClient) -> None:
     put(client, "night")
-    state: State = client.app.state.refaug
+    state: ServiceState = client.app.state.refaug
     due = [datetime.fromisoformat(text) for text in client.get("/v1/schedules/night").json()["next"]]
     state.schedules.tick(state.jobs, due[0])
     (first,) = client.get("/v1/jobs").json()["jobs"]
@@ -96,7 +96,7 @@ def test_firings_are_shown_with_their_jobs_and_what_became_of_them(client: TestC
 
 def test_a_deleted_schedule_is_gone_and_its_jobs_stay(client: TestClient) -> None:
     put(client, "night")
-    state: State = client.app.state.refaug
+    state: ServiceState = client.app.state.refaug
     state.schedules.tick(state.jobs, datetime.fromisoformat(client.get("/v1/schedules/night").json()["next"][0]))
     put(client, "other")
     assert client.delete("/v1/schedules/night").json()["name"] == "night"

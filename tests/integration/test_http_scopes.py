@@ -11,11 +11,11 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from serving import client_of, migrated
 from starlette.testclient import TestClient
 
-from service.database import Database
-from service.keys import KeyStore, Scope
-from service.serve_settings import ServeSettings
-from service.settings import Settings
-from service.web.app import create_app
+from refaug.core.home import Settings
+from refaug.service.database.database import Database
+from refaug.service.keys import KeyStore, Scope
+from refaug.service.server_settings import ServeSettings
+from refaug.service.web.app import create_app
 
 JOB = "0" * 26
 SET = "0" * 16

@@ -19,29 +19,33 @@ from ruber_homes import home_with_models
 from serving import READY_WITHIN_S, client_of, migrated, played, small_home, small_items, wait_until, wait_until_ready
 from starlette.testclient import TestClient
 
-from core.items import item_json, parse_item
-from core.records import Item
-from indexer.queries import SearchSettings
-from metrics.signature import Signature
-from rater.rate import Candidate, RatingSettings, ToRate
-from service import baseline, engine
-from service.artefacts import stored
-from service.asked_metrics import based_in, metrics_of
-from service.augment import Augmented, AugmentSettings, augment, provenance, provenance_details
-from service.cases import evidence_of
-from service.cli.main import main
-from service.database import Database
-from service.engine import Engines
-from service.evaluate import evaluate
-from service.keys import KeyStore, Scope
-from service.rating import open_rater
-from service.retrieval import open_index, places_of
-from service.scores import ScoreSettings, percent
-from service.serve_settings import ServeSettings
-from service.settings import Settings
-from service.web.schemas.references import RatingsOut, ReferencesOut
-from service.web.schemas.scoring import ScoresOut
-from service.web.state import State
+from refaug.cli.main import main
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.home import Settings
+from refaug.core.records import Item
+from refaug.evaluation.home.indexes import open_index, places_of
+from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.metric_setup import baseline
+from refaug.evaluation.metric_setup.metric_requests import baseline_setter, metrics_of
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.augmentation import Augmented, augment, provenance, provenance_details
+from refaug.evaluation.scoring.cases import evidence_of
+from refaug.evaluation.scoring.evaluate import evaluate
+from refaug.evaluation.scoring.items import item_json, parse_item
+from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.evaluation.scoring.scores import percent
+from refaug.indexer.search.search_settings import SearchSettings
+from refaug.metrics.signature import Signature
+from refaug.rater.nn.rate import Candidate, RatingRequest
+from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.service.database.database import Database
+from refaug.service.keys import KeyStore, Scope
+from refaug.service.server_settings import ServeSettings
+from refaug.service.serving.versions import version_opener
+from refaug.service.serving.versions.open_versions import OpenVersions
+from refaug.service.web.schemas.references import RatingsOut, ReferencesOut
+from refaug.service.web.schemas.scoring import ScoresOut
+from refaug.service.web.state import ServiceState
 
 ITEMS = small_items(8)
 JSON = {"Content-Type": "application/json"}
@@ -238,7 +242,7 @@ def scored_as_the_command_does(home: Settings, specs: list[str], settings: Score
         return evaluate(items_of(ITEMS), metrics_of(specs, None), settings)
     with tools(home) as (index, rater):
         items = [one.item for one in augment(items_of(ITEMS), index, rater, asked) if isinstance(one, Augmented)]
-        based = based_in(places_of(home).indexes, index.spec, None)  # type: ignore[arg-type]
+        based = baseline_setter(places_of(home).indexes, index.spec, None)  # type: ignore[arg-type]
         metrics = metrics_of(specs, None, None, based)
         by, details = provenance(index, rater, asked), provenance_details(index, asked)
         return evaluate(items, metrics, settings, provenance=by, details=details)
@@ -465,7 +469,7 @@ def test_the_metric_ruber_asks_whom_the_request_names_and_reads_it_once(tmp_path
     assert main(["--home", str(home.home), "--quiet", *command, "--draws", "0"]) == 0
     printed = orjson.loads(capsys.readouterr().out)
     with client_of(home) as client:
-        state: State = client.app.state.refaug  # type: ignore[attr-defined]
+        state: ServiceState = client.app.state.refaug  # type: ignore[attr-defined]
         body = {"items": ITEMS, "metrics": [spec], "ruber": "some", "sample": "chat"}
         found = client.post("/v1/scores", json=body).json()
         assert found["scores"][0]["signature_full"] == printed["scores"][0]["signature_full"]
@@ -527,7 +531,7 @@ def test_ratings_are_those_of_the_rater_in_the_order_sent(client: TestClient, ho
     ]
     rater = open_rater(home, "base", threads=1)
     asked = [
-        ToRate(
+        RatingRequest(
             utterance=str(one["utterance"]),
             golds=tuple(one["golds"]),
             candidates=tuple(Candidate(**candidate) for candidate in one["candidates"]),  # type: ignore[arg-type]
@@ -617,7 +621,7 @@ def test_many_items_come_back_in_their_order(client: TestClient) -> None:
 @contextmanager
 def executor_taken(client: TestClient) -> Iterator[threading.Event]:
     """The executor does nothing until the event is set, or the block ends."""
-    state: State = client.app.state.refaug  # type: ignore[attr-defined]
+    state: ServiceState = client.app.state.refaug  # type: ignore[attr-defined]
     begun, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -652,7 +656,7 @@ def test_the_time_that_a_request_gives_is_kept_and_limited(client: TestClient) -
 
 
 def test_work_that_nobody_waits_for_any_more_is_dropped(client: TestClient) -> None:
-    state: State = client.app.state.refaug  # type: ignore[attr-defined]
+    state: ServiceState = client.app.state.refaug  # type: ignore[attr-defined]
     unseen = small_items(8, seed=661)  # what was found before is kept, and waits for nobody
     sent = [{"type": "http.request", "body": orjson.dumps({"items": unseen}), "more_body": False}]
 
@@ -673,7 +677,7 @@ def test_work_that_nobody_waits_for_any_more_is_dropped(client: TestClient) -> N
 
 def test_more_items_than_the_queue_holds_are_told_when_to_come_again(home: Settings) -> None:
     with client_of(home, queue_items=8, batch_items=4) as client, executor_taken(client) as go_on:
-        state: State = client.app.state.refaug  # type: ignore[attr-defined]
+        state: ServiceState = client.app.state.refaug  # type: ignore[attr-defined]
         answers = list[Any]()
         first = threading.Thread(
             target=lambda: answers.append(client.post("/v1/references", json={"items": ITEMS[:6]}))
@@ -736,14 +740,14 @@ def test_readiness_names_what_is_missing_and_health_does_not_care(
 ) -> None:
     home = small_home(tmp_path)
     looking, go_on = threading.Event(), threading.Event()
-    refresh = Engines.refresh
+    refresh = OpenVersions.refresh
 
-    def slowly(engines: Engines, **how: Any) -> bool:
+    def slowly(engines: OpenVersions, **how: Any) -> bool:
         looking.set()
         go_on.wait(60)
         return refresh(engines, **how)
 
-    monkeypatch.setattr(Engines, "refresh", slowly)
+    monkeypatch.setattr(OpenVersions, "refresh", slowly)
     with client_of(home, ready=False) as client:
         assert looking.wait(60)
         assert client.get("/healthz").json()["status"] == "ok"
@@ -758,11 +762,11 @@ def test_readiness_names_what_is_missing_and_health_does_not_care(
         assert found["versions"]["rater"] == {"base": found["versions"]["rater"]["base"]}
 
 
-def test_a_request_waits_for_a_version_until_its_time_is_over_and_the_version_is_opened_for_the_next(
+def test_request_expires_while_a_version_opens_and_the_next_one_uses_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, may_open, opened = small_home(tmp_path, raters=2), threading.Event(), list[str]()
-    pinned = f"base@{stored(home)['rater'].versions('base')[1]}"
+    pinned = f"base@{artefact_stores(home)['rater'].versions('base')[1]}"
 
     def slowly(settings: Settings, spec: str, **how: Any) -> Any:
         opened.append(spec)
@@ -770,7 +774,7 @@ def test_a_request_waits_for_a_version_until_its_time_is_over_and_the_version_is
             assert may_open.wait(60)
         return open_rater(settings, spec, **how)
 
-    monkeypatch.setattr(engine, "open_rater", slowly)
+    monkeypatch.setattr(version_opener, "open_rater", slowly)
     with client_of(home, old_versions=0) as client:
         asked = {"items": ITEMS, "rater": pinned, "metrics": ["upsilon-bleu"]}
         pairs = {"pairs": [{"utterance": "how", "golds": ["so"], "candidates": [{"text": "no"}]}], "rater": pinned}
@@ -781,7 +785,7 @@ def test_a_request_waits_for_a_version_until_its_time_is_over_and_the_version_is
             told = problem(client.post(f"/v1/{route}", json=body, headers={"X-Timeout-S": "0.2"}), 503, "expired")
             assert "still being opened" in told["detail"]
             assert client.post("/v1/scores", json={"items": ITEMS}).status_code == 200, "others are answered"
-        engines = client.app.state.refaug.engines
+        engines = client.app.state.refaug.open_versions
         may_open.set()
         wait_until(lambda: not engines._opening)
         answer = client.post("/v1/scores", json=asked)
@@ -792,14 +796,14 @@ def test_a_request_waits_for_a_version_until_its_time_is_over_and_the_version_is
 
 def test_what_is_measured_first_holds_up_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, measuring, may_end = small_home(tmp_path), threading.Event(), threading.Event()
-    base_of = baseline.base_of
+    index_baseline = baseline.index_baseline
 
     def slowly(*asked: Any) -> Any:
         measuring.set()
         assert may_end.wait(60)
-        return base_of(*asked)
+        return index_baseline(*asked)
 
-    monkeypatch.setattr(baseline, "base_of", slowly)
+    monkeypatch.setattr(baseline, "index_baseline", slowly)
     body, answers = {"items": ITEMS, "metrics": ["upsilon-chrf"]}, list[Any]()
     with client_of(home) as client:
         first = threading.Thread(target=lambda: answers.append(client.post("/v1/scores", json=body)))
@@ -816,7 +820,7 @@ def test_what_is_measured_first_holds_up_nobody_else(tmp_path: Path, monkeypatch
         again = client.post("/v1/scores", json=body)
         assert [one.status_code for one in (*answers, again)] == [200, 200]
         assert answers[0].json()["scores"] == again.json()["scores"]
-        assert client.app.state.refaug.bases.has_told(again.json()["versions"]["index"], ["upsilon-chrf"], None)
+        assert client.app.state.refaug.bases.has_measured(again.json()["versions"]["index"], ["upsilon-chrf"], None)
 
 
 def test_an_index_that_cannot_be_opened_is_missing_by_name(tmp_path: Path) -> None:
@@ -893,12 +897,12 @@ def test_an_unknown_key_is_refused_before_its_body_is_read(tmp_path: Path) -> No
 
 
 def test_the_app_takes_its_settings_from_the_environment(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    from service.web.app import from_env  # noqa: PLC0415
+    from refaug.service.web.app import from_env  # noqa: PLC0415
 
     serve = ServeSettings(items=17, text_chars=500, workers=64)
     for name, value in {"REFAUG_HOME": str(home.home), **serve.as_env()}.items():
         monkeypatch.setenv(name, value)
-    state: State = from_env().state.refaug
+    state: ServiceState = from_env().state.refaug
     assert state.serve == serve
     assert state.home == home
     assert state.threads == 1

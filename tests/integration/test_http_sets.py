@@ -16,10 +16,10 @@ from integration.conftest import Home
 from serving import client_of, small_home, small_items
 from starlette.testclient import TestClient
 
-from service.job_worker import work
-from service.reference_sets import ReferenceSets
-from service.serve_settings import ServeSettings
-from service.settings import Settings
+from refaug.core.home import Settings
+from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
+from refaug.service.jobs.worker import run_worker
+from refaug.service.server_settings import ServeSettings
 
 UPSILON = "upsilon-bleu"
 TOOLS = ("--index", "chat", "--rater", "base", "--threads", "1")
@@ -177,7 +177,7 @@ def test_many_items_are_frozen_by_a_job_into_the_same_set(settings: Settings) ->
         assert (job["kind"], job["state"], job["order"]["purpose"]) == ("freeze", "queued", "test")
         current = client.get("/v1/indexes/chat").json()["current"]
         assert job["order"]["index"] == f"chat@{current}"
-        assert work(settings, ServeSettings(), once=True) == 0
+        assert run_worker(settings, ServeSettings(), once=True) == 0
         done = client.get(answer.headers["location"]).json()
         assert done["state"] == "done", done
     with client_of(settings, freeze_at_once=5) as client:
@@ -191,7 +191,7 @@ def test_a_job_that_freezes_given_items_is_told_the_bad_ones_at_once(settings: S
         answer = client.post("/v1/reference-sets", json={**body, "on_error": "report"})
         assert answer.status_code == 202
         assert [one["field"] for one in answer.json()["problems"]] == ["items[2].references[0]", "items[3].id"]
-        work(settings, ServeSettings(), once=True)
+        run_worker(settings, ServeSettings(), once=True)
         job = client.get(answer.headers["location"]).json()
         assert (job["state"], job["result"]["items"]) == ("done", 2)
         assert [one["item"] for one in job["result"]["problems"]] == ["nothing", "unweighted"]
@@ -224,7 +224,7 @@ def test_with_a_key_the_same_freezing_is_answered_the_same(client: TestClient) -
         assert answer.status_code == 422, wrong
 
 
-def test_freezing_ends_with_the_time_that_was_given_and_the_queue_with_the_items_one_may_send(
+def test_freezing_ends_at_its_timeout_and_is_limited_in_items(
     settings: Settings,
 ) -> None:
     with client_of(settings, items=4) as client:
@@ -377,7 +377,7 @@ def test_a_set_of_other_weights_is_derived_as_by_the_command(client: TestClient,
         assert client.post(f"/v1/reference-sets/{parent}/derive", json=wrong).status_code == 422, wrong
 
 
-def test_a_withdrawn_set_is_gone_for_scores_and_downloads_and_says_which_one_to_use(client: TestClient) -> None:
+def test_withdrawn_set_is_gone_for_scores_and_downloads_and_names_another(client: TestClient) -> None:
     name = frozen(client, GIVEN, references="given")["id"]
     better = frozen(client, GIVEN[:2], references="given")["id"]
     score = {"items": ["g1"], "replies": {"a": ["i am fine"]}}
@@ -459,9 +459,7 @@ def test_scores_are_those_of_the_command_to_the_last_bit(
     assert (told["problems"], by_command["set"]) == ([], scored_set)
 
 
-def test_several_replies_an_item_are_rows_and_values_come_in_the_order_sent(
-    client: TestClient, scored_set: str
-) -> None:
+def test_several_replies_an_item_are_rows_with_values_in_the_order_sent(client: TestClient, scored_set: str) -> None:
     ids, replies = ids_and_replies()
     single = client.post(
         f"/v1/reference-sets/{scored_set}/scores", json={"items": ids, "replies": replies, "metrics": [UPSILON]}
@@ -487,9 +485,7 @@ def test_several_replies_an_item_are_rows_and_values_come_in_the_order_sent(
     assert answer.json()["scores"][0]["signature"] == single["scores"][0]["signature"]
 
 
-def test_without_items_every_system_answers_all_in_order_and_metrics_have_a_default(
-    client: TestClient, scored_set: str
-) -> None:
+def test_without_items_systems_answer_all_and_metrics_have_a_default(client: TestClient, scored_set: str) -> None:
     ids, replies = ids_and_replies()
     path = f"/v1/reference-sets/{scored_set}/scores"
     named = client.post(path, json={"items": ids, "replies": replies, "metrics": ["multi-bleu"]})

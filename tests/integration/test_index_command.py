@@ -15,27 +15,27 @@ from datetime import UTC, datetime
 import numpy as np
 import orjson
 import pytest
-from conftest import require
+from disks import close_strictly, small_disk
 from indexes import add_vectors
 from integration import reference
 from integration.conftest import ROOT
 
-from core import ingest as ingesting
-from core import word_vectors
-from core.errors import Corrupt, StorageFull
-from core.ingest import IngestOrder
-from core.progress import Silent
-from core.text import normalise
-from core.word_vectors import open_word_vectors
-from indexer.build import build_index
-from indexer.cooccurrence import CooccurrenceSettings
-from indexer.glove import GloveSettings
-from indexer.index import ReferenceIndex
-from indexer.manifest import IndexManifest
-from indexer.order import IndexOrder
-from indexer.places import Places
-from indexer.train_vectors import VectorsOrder, train_vectors
-from indexer.update import update_index
+from refaug.core.errors import Corrupt, StorageFull
+from refaug.core.progress import Silent
+from refaug.core.text.normalisation import normalise
+from refaug.core.vectors import word_vectors
+from refaug.core.vectors.word_vectors import open_word_vectors
+from refaug.indexer.building.build import build_index
+from refaug.indexer.building.order import IndexOrder
+from refaug.indexer.building.update import update_index
+from refaug.indexer.index_folders import Places
+from refaug.indexer.manifest import IndexManifest
+from refaug.indexer.search.index import ReferenceIndex
+from refaug.indexer.vectors.cooccurrence import CooccurrenceSettings
+from refaug.indexer.vectors.glove import GloveSettings
+from refaug.indexer.vectors.training import VectorsOrder, train_vectors
+from refaug.logs.ingest import ingest as ingesting
+from refaug.logs.ingest.ingest import IngestOrder
 
 WORDS = [*reference.WORDS, "milk", "road"]
 SPEAKERS = ["ann", "bob", "cem"]
@@ -392,7 +392,7 @@ def test_items_are_answered_a_line_each_and_bad_ones_named(built, tmp_path, mode
     assert answers[0] == {**alone, "id": "one"}
 
 
-def test_pairs_outside_the_times_and_in_named_dialogues_are_left_out_and_counted(built):
+def test_pairs_outside_the_times_and_in_named_dialogues_are_left_out(built):
     everywhere = found(built, "tea rain bus", "-k", "1000")[0]
     begin, end = BEGAN + 20_000, BEGAN + 30_000  # the dialogues d20 to d29
     moments = [datetime.fromtimestamp(moment, UTC).isoformat() for moment in (begin, end)]
@@ -450,7 +450,7 @@ def test_an_index_that_finds_too_little_is_there_but_not_published(ready):
     assert found(ready, "tea")[0] == found(ready, "tea", index=name)[0]
 
 
-def test_versions_are_published_rolled_back_and_removed_by_replacing_one_file(built):
+def test_versions_are_published_rolled_back_and_removed_by_one_file(built):
     def current():
         return (built.path / "indexes/chat/CURRENT").read_text().strip().partition(".")[2]
 
@@ -482,10 +482,10 @@ def test_versions_are_published_rolled_back_and_removed_by_replacing_one_file(bu
 # A command that waits, when a stage begins, until it is told to go on.
 PROGRAM = """if True:
     import sys
-    from service.cli import progress
-    from service.cli.main import main
+    from refaug.cli.shared import progress
+    from refaug.cli.main import main
 
-    begin, wanted = progress.Lines.stage, sys.argv[1]
+    begin, wanted = progress.ProgressLines.stage, sys.argv[1]
 
     def wait(self, name, total=None, unit=""):
         begin(self, name, total, unit)
@@ -493,7 +493,7 @@ PROGRAM = """if True:
             print("waiting", flush=True)
             sys.stdin.readline()
 
-    progress.Lines.stage = wait
+    progress.ProgressLines.stage = wait
     sys.exit(main(sys.argv[2:]))
 """
 
@@ -528,7 +528,7 @@ def finish(process):
     return process.returncode, error
 
 
-def test_only_one_builds_an_index_and_what_its_log_loses_meanwhile_is_never_published(ready, begun):
+def test_index_builds_exclude_each_other_and_never_publish_deleted_pairs(ready, begun):
     secret = "unmistakable words of one speaker"
     (ready.path / "more.jsonl").write_bytes(lines([{"id": "gone", "turns": ["tea tea", secret, "milk"]}]))
     ready.ingest(ready.path / "more.jsonl")
@@ -559,7 +559,7 @@ def holding(folder, text):
     return [path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
 
 
-def test_what_a_stopped_build_has_done_is_not_done_again_and_another_order_begins_anew(ready, begun):
+def test_stopped_build_resumes_finished_stages_unless_settings_change(ready, begun):
     process = begun(ready, "adding vectors", "index", "build", "chat", *FEW)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
@@ -577,7 +577,7 @@ def test_what_a_stopped_build_has_done_is_not_done_again_and_another_order_begin
     assert list((ready.path / "cache").iterdir()) == []
 
 
-def test_a_stopped_build_that_is_given_up_leaves_nothing_when_another_is_made(ready, begun):
+def test_abandoned_build_leaves_nothing_after_the_next_one(ready, begun):
     process = begun(ready, "adding vectors", "index", "build", "chat", *FEW)
     process.kill()
     process.communicate()
@@ -657,7 +657,7 @@ def test_a_manifest_that_cannot_be_read_is_named_and_hides_no_other_index(built,
     assert built("index", "search", "other", "tea").code == 0
 
 
-def test_a_damaged_older_version_does_not_keep_one_from_going_back_to_another(built):
+def test_damaged_older_version_does_not_prevent_a_rollback_to_another(built):
     for _ in range(2):
         built("index", "build", "chat", *FEW, "--again")
     first, second, _ = Places.under(built.path).indexes.versions("chat")
@@ -719,21 +719,11 @@ def test_a_tokenizer_model_goes_with_the_vectors_and_the_index(ready, tmp_path):
 @pytest.fixture
 def disk(tmp_path):
     """A file system of its own, of twelve megabytes."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(folder)]
-    try:
-        done = subprocess.run(mount, capture_output=True, check=False)
-        why = done.stderr.decode().strip()
-    except FileNotFoundError as error:
-        done, why = None, str(error)
-    require("tmpfs", found=done is not None and done.returncode == 0, why=why)
-    yield folder
-    word_vectors._opened_folder.cache_clear()
-    gc.collect()  # what is mapped is open as long as something refers to it
-    if subprocess.run(["umount", str(folder)], capture_output=True, check=False).returncode:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-        pytest.fail("some file on the disk is still open")
+    with small_disk(tmp_path / "disk", "size=12m") as folder:
+        yield folder
+        word_vectors._load_folder.cache_clear()
+        gc.collect()  # what is mapped is open as long as something refers to it
+        assert close_strictly(folder), "some file on the disk is still open"
 
 
 def fill(folder):
@@ -760,6 +750,7 @@ def order(name="chat"):
     return IndexOrder(name=name, logs=("chat",), vectors="chat", check_queries=20)
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize(
     "stage",
     ["writing utterances", "reading words", "adding vectors", "writing BM25 postings", "measuring recall"],
@@ -781,6 +772,7 @@ def test_a_build_on_a_full_disk_says_so_and_goes_on_when_there_is_room(homes, di
     assert list((disk / "home/cache").iterdir()) == []
 
 
+@pytest.mark.machine
 def test_an_update_on_a_full_disk_leaves_the_published_version_as_it_is(homes, disk, home_at):
     shutil.copytree(homes / "built", disk / "home")
     home, places = home_at(disk / "home"), Places.under(disk / "home")
@@ -794,6 +786,7 @@ def test_an_update_on_a_full_disk_leaves_the_published_version_as_it_is(homes, d
     assert not any("/d7#" in pair for pair in everything(home))
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("stage", ["counting words", "co-occurrences", "epoch 2 of 2"])
 def test_a_training_on_a_full_disk_says_so_and_goes_on_when_there_is_room(homes, disk, home_at, stage):
     shutil.copytree(homes / "ready", disk / "home")

@@ -13,13 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from core.artefacts import MANIFEST, verify_files
-from core.files import read_json
-from core.versions import Versions
-from core.word_vectors import open_word_vectors
-from indexer.manifest import IndexManifest
+from refaug.core.artefacts.manifests import MANIFEST, verify_files
+from refaug.core.artefacts.versions import Versions
+from refaug.core.files import read_json
+from refaug.core.vectors.word_vectors import open_word_vectors
+from refaug.indexer.manifest import IndexManifest
 
-FEW, MANY = 20, 200
+pytestmark = pytest.mark.slow
+
+FEW, MANY = 12, 200
 ONE = ("--threads", "1")  # see tests/faults.py
 BUILD = ("index", "build", "chat", "--check-queries", "10", *ONE)
 TRAIN = ("vectors", "train", "chat", "--dimensions", "8", "--epochs", "4", "--min-count", "1", *ONE)

@@ -20,17 +20,17 @@ from hypothesis import strategies as st
 from integration import reference
 from integration.conftest import ROOT
 
-from core import ingest as ingesting
-from core.ingest import IngestOrder
-from core.progress import Silent
-from core.records import Reference, TestPair
-from core.text import normalise
-from indexer.cooccurrence import CooccurrenceSettings
-from indexer.glove import GloveSettings
-from indexer.index import ReferenceIndex
-from indexer.places import Places
-from indexer.queries import SearchSettings
-from indexer.train_vectors import VectorsOrder, train_vectors
+from refaug.core.progress import Silent
+from refaug.core.records import Reference, TestPair
+from refaug.core.text.normalisation import normalise
+from refaug.indexer.index_folders import Places
+from refaug.indexer.search.index import ReferenceIndex
+from refaug.indexer.search.search_settings import SearchSettings
+from refaug.indexer.vectors.cooccurrence import CooccurrenceSettings
+from refaug.indexer.vectors.glove import GloveSettings
+from refaug.indexer.vectors.training import VectorsOrder, train_vectors
+from refaug.logs.ingest import ingest as ingesting
+from refaug.logs.ingest.ingest import IngestOrder
 
 WORDS = [*reference.WORDS, "milk", "road"]
 SPEAKERS = ["ann", "bob", "cem", "dora", "eve", "fay"]
@@ -429,7 +429,7 @@ def test_a_version_that_shows_what_was_deleted_since_never_comes_back(indexed, w
     assert versions(indexed)[-2:] == [(third, True), (fourth, False)]
 
 
-def test_a_version_does_not_come_back_when_its_log_was_deleted_whole_and_made_anew(indexed):
+def test_version_does_not_come_back_after_its_log_was_deleted_and_remade(indexed):
     lost = found(indexed)
     assert indexed.home("log", "delete", "chat", "--whole", "--yes").code == 0
     indexed.ingest(3)
@@ -439,7 +439,7 @@ def test_a_version_does_not_come_back_when_its_log_was_deleted_whole_and_made_an
     assert (result.code, "holds pairs that have been deleted since" in result.err) == (4, True), result.err
 
 
-def test_a_version_of_before_a_deletion_does_not_come_back_after_a_build_or_with_the_next_update(indexed):
+def test_version_from_before_a_deletion_cannot_be_published_or_restored(indexed):
     (first, _) = versions(indexed)[0]
     indexed.run("log", "delete", "chat", "--dialogue", indexed.world.alive[0].dialogue)
     indexed.build("chat", "--no-publish")
@@ -449,7 +449,7 @@ def test_a_version_of_before_a_deletion_does_not_come_back_after_a_build_or_with
     assert indexed.home("index", "rollback", "chat").code == 4
 
 
-def test_what_was_deleted_from_the_index_alone_stays_out_of_every_later_version(indexed):
+def test_pairs_deleted_from_the_index_alone_stay_out_of_later_versions(indexed):
     chosen = indexed.world.alive[0]
     indexed.run("index", "delete", "chat", "--dialogue", chosen.dialogue, "--speaker", "ann")
     (indexed.home.path / "names").write_text(f"{indexed.world.alive[-1].dialogue}\n")
@@ -476,7 +476,7 @@ def test_a_name_that_is_not_in_the_index_yet_is_kept_out_from_now_on(indexed):
     assert "chat/new#1" not in found(indexed)
 
 
-def test_a_deletion_is_published_even_if_the_recall_is_not_what_was_asked_for(indexed):
+def test_deletion_is_published_even_if_the_recall_is_missed(indexed):
     build = ("build", "chat", "--name", "chat", "--vectors", "chat", "--index", "HNSW2", "--recall", "1.0")
     failed = indexed.home("index", *build)
     assert failed.code == 6
@@ -602,10 +602,10 @@ def test_an_update_does_not_make_a_damaged_version_look_whole(indexed):
 READER = """if True:
     import sys
     from pathlib import Path
-    from core.records import TestPair
-    from indexer.index import ReferenceIndex
-    from indexer.places import Places
-    from indexer.queries import SearchSettings
+    from refaug.core.records import TestPair
+    from refaug.indexer.search.index import ReferenceIndex
+    from refaug.indexer.index_folders import Places
+    from refaug.indexer.search.search_settings import SearchSettings
 
     with ReferenceIndex.open(Places.under(Path(sys.argv[1])), "chat") as index:
         pair = TestPair(id="", turns=(sys.argv[2],))

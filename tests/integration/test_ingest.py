@@ -24,18 +24,20 @@ from integration.reference import (
     totals,
 )
 
-from core import ingest as ingesting
-from core import log_store, staging
-from core.errors import SourceChanged
-from core.files import exclusive
-from core.ingest import IngestOrder
-from core.pairing import FloodCounter
-from core.progress import Silent
+from refaug.core.errors import SourceChanged
+from refaug.core.files import exclusive
+from refaug.core.progress import Silent
+from refaug.logs import part_files
+from refaug.logs.ingest import ingest as ingesting
+from refaug.logs.ingest import source_reading
+from refaug.logs.ingest import stage as staging
+from refaug.logs.ingest.ingest import IngestOrder
+from refaug.logs.ingest.pairing import FloodCounter
 
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(log_store, "ROWS_A_GROUP", 8)
+    monkeypatch.setattr(part_files, "ROWS_A_GROUP", 8)
     monkeypatch.setattr(staging, "PART_BYTES", 3_000)
     monkeypatch.setitem(FloodCounter.__init__.__kwdefaults__, "bits", 12)
 
@@ -124,7 +126,7 @@ def test_files_folders_and_patterns_are_read_in_the_order_named(home, tmp_path):
 
 
 def test_workers_and_block_sizes_change_not_one_byte(home_at, tmp_path, monkeypatch, small_parts):
-    monkeypatch.setattr(staging, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(source_reading, "_SMALL_BYTES", 0)
     data, _ = dialogue_log(1, 250)
     (tmp_path / "log.jsonl").write_bytes(data)
     rng = random.Random(2)
@@ -305,7 +307,7 @@ def test_floods_are_cut_off_counted_and_rejected(home, tmp_path):
     assert found == [("flood", f"d{n}", "1", ad) for n in range(4, 10)]
 
 
-def test_a_flooded_message_stays_a_node_of_its_tree_and_is_rejected_with_its_line(home, tmp_path):
+def test_flooded_message_stays_a_node_of_its_tree_and_is_rejected_by_line(home, tmp_path):
     ad = "buy our excellent lamps today and only today"
     rows = [{"id": "r", "parent": None, "text": "what is new"}]
     for n in range(4):

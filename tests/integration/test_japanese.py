@@ -19,20 +19,21 @@ from plain_bleu import PlainBleu, PlainReference
 from scipy import stats
 from sentencepiece import SentencePieceProcessor
 
-from core.files import read_json
-from core.log_store import StoredLog
-from core.text import normalise
-from core.word_vectors import open_word_vectors
-from metrics.signature import Signature
-from rater.checkpoint import read_manifest
-from rater.rate import Candidate, RatingSettings, ToRate
-from service.artefacts import stored
-from service.cli.main import main
-from service.proof.references import Drawn, Pool
-from service.proof.sets import ProofSet, likeness, read_rated, words_of
-from service.rating import open_rater
-from service.ruber import open_ruber
-from service.settings import Settings
+from refaug.cli.main import main
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.files import read_json
+from refaug.core.home import Settings
+from refaug.core.text.normalisation import normalise
+from refaug.core.vectors.word_vectors import open_word_vectors
+from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.home.rubers import open_ruber
+from refaug.evaluation.reproduction.material.rated_sets import ProofSet, read_rated, token_jaccard, word_sets
+from refaug.evaluation.reproduction.material.reference_kinds import Pool, ReplySample
+from refaug.logs.store import StoredLog
+from refaug.metrics.signature import Signature
+from refaug.rater.nn.checkpoint import read_manifest
+from refaug.rater.nn.rate import Candidate, RatingRequest
+from refaug.rater.nn.rating_settings import RatingSettings
 
 THINGS = (
     "コーヒー豆",
@@ -144,8 +145,8 @@ def settings(home: Home) -> Settings:
 
 
 def folder_of(home: Home, kind: str) -> Path:
-    _, version = stored(settings(home))[kind].resolve("chat")
-    return stored(settings(home))[kind].folder("chat", version)
+    _, version = artefact_stores(settings(home))[kind].resolve("chat")
+    return artefact_stores(settings(home))[kind].folder("chat", version)
 
 
 def rows_of(result: Result) -> list[dict[str, Any]]:
@@ -247,7 +248,7 @@ def test_pieces_of_the_rater_cover_its_log(ready: Home) -> None:
     assert "trained on texts in ja" in told
 
 
-def test_references_are_the_answers_to_the_equal_utterance_rated_by_the_rater(ready: Home, items: Path) -> None:
+def test_references_are_rated_answers_to_the_equal_utterance(ready: Home, items: Path) -> None:
     rater = open_rater(settings(ready), "chat", threads=1)
     for row, line in zip(augmented(ready, items), lines(), strict=True):
         gold, parrot, *retrieved = row["references"]
@@ -255,7 +256,7 @@ def test_references_are_the_answers_to_the_equal_utterance_rated_by_the_rater(re
         assert (parrot["text"], parrot["source"]) == (line["utterance"], "parrot")
         assert sorted(one["text"] for one in retrieved[:3]) == sorted(ANSWERED[line["utterance"]])
         assert normalise(gold["text"]) not in {normalise(one["text"]) for one in retrieved}
-        asked = ToRate(
+        asked = RatingRequest(
             utterance=line["utterance"],
             golds=tuple(line["references"]),
             candidates=tuple(Candidate(text=one["text"]) for one in (parrot, *retrieved)),
@@ -295,7 +296,7 @@ def test_upsilon_bleu_is_that_of_a_plain_computation_on_mecab_words(ready: Home,
                 assert is_reference or system == "any"
 
 
-def test_all_metrics_of_one_command_use_the_words_and_models_of_the_language(ready: Home, items: Path) -> None:
+def test_all_metrics_of_one_command_use_the_tokenizer_and_models_asked_for(ready: Home, items: Path) -> None:
     asked = ("upsilon-bleu", f"upsilon-greedy:vectors={folder_of(ready, 'vectors')}", "rater", "ruber:referenced=bleu")
     metrics = [word for one in asked for word in ("-m", one)]
     found = scores_of(ready, items, *WITH_BOTH, "--ruber", "chat", *metrics)
@@ -310,7 +311,7 @@ def test_all_metrics_of_one_command_use_the_words_and_models_of_the_language(rea
             reply = line["replies"][system]
             baseline = float(signatures[1].settings["b"])
             assert greedy[at]["score"] == pytest.approx(_upsilon_greedy(ready, row, reply, baseline), abs=1e-5)
-            asked_of = ToRate(
+            asked_of = RatingRequest(
                 utterance=line["utterance"], golds=tuple(line["references"]), candidates=(Candidate(text=reply),)
             )
             assert rated[at]["score"] == pytest.approx(rater.rate([asked_of], RatingSettings())[0][0], abs=1e-5)
@@ -362,11 +363,11 @@ def test_the_proof_counts_draws_and_compares_by_words(ready: Home, items: Path, 
     assert one.lengths.tolist() == [len(words(reply)) for reply in one.replies]
     references = tmp_path / "augmented.jsonl"
     written(references, augmented(ready, items))
-    pool = Pool.of(read_rated(references), Drawn.of(SAID))
+    pool = Pool.of(read_rated(references), ReplySample.of(SAID))
     lengths = {text: len(words(text)) for text in SAID}
     for number, found in enumerate(pool.extras("matched", k=K, parrot=False, seed=1)):
         of_retrieved = [len(words(reference.text)) for reference in pool.retrieved[number]]
         assert [lengths[reference.text] for reference in found] == of_retrieved
     left, right = "駅前の市場で味噌が買えますよ！", "駅前の市場で、味噌が買えます。"
     both = [set(words(normalise(text))) for text in (left, right)]
-    assert likeness(*words_of([left, right])) == len(both[0] & both[1]) / len(both[0] | both[1]) > 0.8
+    assert token_jaccard(*word_sets([left, right])) == len(both[0] & both[1]) / len(both[0] | both[1]) > 0.8

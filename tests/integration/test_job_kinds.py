@@ -12,22 +12,34 @@ import orjson
 import pytest
 from trainings import talk
 
-from core.errors import BadInput, CheckFailed, Locked, NoSource, NotAllowed, NotFound, RefaugError, Usage, Withdrawn
-from core.log_deletion import delete
-from core.log_store import LogManifest, StoredLog
-from core.progress import Silent
-from core.versions import Versions
-from indexer.manifest import IndexManifest
-from service.artefacts import stored
-from service.job_kinds import erasing, run
-from service.job_kinds.freezing import _path, put_items
-from service.job_kinds.nightly import broken
-from service.job_kinds.orders import NightLimits, NightlyJob, parse_order
-from service.job_kinds.work import Clocked, NotPublished, folder_of, remove_old
-from service.posted import Posted
-from service.reference_sets import ReferenceSets
-from service.serve_settings import ServeSettings
-from service.settings import Settings
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.versions import Versions
+from refaug.core.errors import (
+    BadInput,
+    CheckFailed,
+    Locked,
+    NoSource,
+    NotAllowed,
+    NotFound,
+    RefaugError,
+    Usage,
+    Withdrawn,
+)
+from refaug.core.home import Settings
+from refaug.core.progress import Silent
+from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
+from refaug.indexer.manifest import IndexManifest
+from refaug.logs.deletion import delete
+from refaug.logs.manifest import LogManifest
+from refaug.logs.store import StoredLog
+from refaug.service.jobs.inbox import Inbox
+from refaug.service.jobs.kinds import erasing, run
+from refaug.service.jobs.kinds.freezing import _path, put_items
+from refaug.service.jobs.kinds.job_context import NotPublished, TimedProgress, job_folder, remove_old_jobs
+from refaug.service.jobs.kinds.nightly import broken_limits
+from refaug.service.jobs.orders.job_order import parse_order
+from refaug.service.jobs.orders.nightly_order import NightLimits, NightlyJob
+from refaug.service.server_settings import ServeSettings
 
 ONE = {"threads": 1}
 FIRST = {"k": 4, "weights": "rated"}
@@ -61,14 +73,14 @@ class Jobs:
 
     @property
     def indexes(self) -> Versions:
-        return stored(self.home)["index"]
+        return artefact_stores(self.home)["index"]
 
     @property
     def sets(self) -> ReferenceSets:
         return ReferenceSets(self.home.reference_sets)
 
     def post(self, *dialogues: Mapping[str, Any], log: str = "chat") -> None:
-        Posted(self.home, self.serve).add(log, dialogues)
+        Inbox(self.home, self.serve).add(log, dialogues)
 
     def inbox(self, name: str, *lines: Mapping[str, Any]) -> Path:
         path = self.home.home / "inbox" / name
@@ -183,16 +195,18 @@ def test_vectors_index_and_rater_are_what_the_commands_make(empty, home, tmp_pat
         ("vectors", {"logs": ["chat"], "dimensions": 8, "epochs": 1, "min_count": 1, **ONE}),
     ],
 )
-def test_a_version_that_a_killed_job_has_made_is_published_and_not_made_again(jobs, kind, order):
+def test_version_left_by_a_killed_job_is_published_and_not_built_again(jobs, kind, order):
     """As a kill between adding a version and publishing it leaves it: the first run has not published."""
-    versions = stored(jobs.home)["vectors" if kind == "vectors" else "index"]
+    versions = artefact_stores(jobs.home)["vectors" if kind == "vectors" else "index"]
     before = versions.versions("chat")
     jobs.post(dialogue(1, "where do you buy tea", "on the moon"))
     jobs("ingest", log="chat", posted=True, workers=0)
     made = jobs(kind, job="a", publish=False, **order)
     assert (made["published"], versions.versions("chat")) == (False, [*before, made["version"]])
     assert versions.current("chat") == before[-1]
-    (folder_of(jobs.home, "a") / "stages.json").write_bytes(orjson.dumps({"begun": {"versions": before, "seconds": 0}}))
+    (job_folder(jobs.home, "a") / "stages.json").write_bytes(
+        orjson.dumps({"begun": {"versions": before, "seconds": 0}})
+    )
     again = jobs(kind, job="a", publish=True, **order)
     assert (again["version"], again["published"]) == (made["version"], True)
     assert versions.versions("chat") == [*before, made["version"]]
@@ -217,7 +231,7 @@ def test_marks_of_old_jobs_and_items_that_nobody_froze_go(jobs):
     assert name.startswith("items-")
     with pytest.raises(Usage, match="is no id of a job"):
         jobs("gc", artefact="index", name="chat", job="../../x")
-    remove_old(jobs.home, 90)
+    remove_old_jobs(jobs.home, 90)
     assert (jobs.home.home / "jobs/new").is_dir()
 
 
@@ -251,13 +265,13 @@ def test_an_update_is_made_once_and_published_when_it_may_be(jobs):
 
 
 def test_gc_keeps_vectors_that_an_index_needs(jobs):
-    needed = stored(jobs.home)["vectors"].current("chat")
+    needed = artefact_stores(jobs.home)["vectors"].current("chat")
     for epochs in (1, 3):
         jobs("vectors", logs=["chat"], dimensions=8, epochs=epochs, min_count=1, **ONE)
-    first, second, third = stored(jobs.home)["vectors"].versions("chat")
+    first, second, third = artefact_stores(jobs.home)["vectors"].versions("chat")
     assert needed == first
     assert jobs("gc", artefact="vectors", name="chat", keep=0)["removed"] == [second]
-    assert stored(jobs.home)["vectors"].versions("chat") == [first, third]
+    assert artefact_stores(jobs.home)["vectors"].versions("chat") == [first, third]
     with pytest.raises(NotFound, match="no index 'nothing'"):
         jobs("gc", artefact="index", name="nothing")
 
@@ -333,7 +347,7 @@ def test_agreement_is_that_of_the_command(jobs, ready):
     assert [row["name"] for row in asked["sets"][0]["rows"]][:2] == ["rouge-l", "bleu"]
 
 
-def test_metrics_that_ask_somebody_need_a_name_and_nobody_is_named_for_nothing(jobs):
+def test_model_metrics_need_a_model_and_unused_models_are_refused(jobs):
     jobs.inbox("rated.jsonl", *rated())
     for order, message in (
         ({"metrics": ["rater"]}, "rater asks a rater, and none is named"),
@@ -346,7 +360,7 @@ def test_metrics_that_ask_somebody_need_a_name_and_nobody_is_named_for_nothing(j
             jobs("meta", **{"data": ["rated.jsonl"], **order})
 
 
-def test_metrics_and_tokenizers_of_jobs_read_only_files_that_requests_may_name(jobs, tmp_path):
+def test_job_metrics_and_tokenizers_read_only_files_requests_may_name(jobs, tmp_path):
     jobs.inbox("rated.jsonl", *rated())
     elsewhere = tmp_path / "secret.model"
     elsewhere.write_bytes(b"not yours")
@@ -404,7 +418,7 @@ def test_an_erased_dialogue_is_gone_everywhere(jobs, frozen):
     assert (left.manifest.parent, left.manifest.purpose) == (frozen, "validation")
     assert left.manifest.provenance == jobs.sets.open(frozen, even_withdrawn=True).manifest.provenance
     assert references(jobs, one["instead"]) == [one for one in references(jobs, frozen) if one["dialogue"] != gone]
-    assert not (folder_of(jobs.home, "job-2") / "pairs.txt").exists()
+    assert not (job_folder(jobs.home, "job-2") / "pairs.txt").exists()
 
 
 def test_erasing_a_speaker_withdraws_sets_with_what_they_said(empty):
@@ -451,7 +465,7 @@ def test_a_version_that_is_read_is_named_and_stays(jobs, frozen):
 
 
 def test_an_erasure_waits_for_whoever_works_on_the_same_thing(monkeypatch):
-    monkeypatch.setattr(erasing, "_LOOK_S", 0.0)
+    monkeypatch.setattr(erasing, "_RETRY_S", 0.0)
     answers = iter([Locked("in use"), Locked("in use"), "done"])
 
     def do() -> str:
@@ -460,11 +474,11 @@ def test_an_erasure_waits_for_whoever_works_on_the_same_thing(monkeypatch):
             raise answer
         return answer
 
-    assert erasing._patient(do) == "done"
+    assert erasing._retry_while_locked(do) == "done"
     monkeypatch.setattr(erasing, "_WAIT_S", -1.0)
     answers = iter([Locked("in use")])
     with pytest.raises(Locked):
-        erasing._patient(do)
+        erasing._retry_while_locked(do)
 
 
 def test_erasing_from_a_log_that_is_not_there_says_so(empty):
@@ -506,7 +520,7 @@ def test_a_night_ends_with_a_new_version_and_the_old_one_beside_it(jobs, frozen)
     assert night(jobs, frozen)["version"] is None, "nothing new, nothing made"
 
 
-def test_a_limit_that_is_not_kept_leaves_the_old_version_and_the_next_night_does_not_build_it_again(jobs, frozen):
+def test_missed_limit_leaves_the_old_version_and_is_not_rebuilt_next_night(jobs, frozen):
     old = jobs.indexes.current("chat")
     news(jobs)
     with pytest.raises(NotPublished, match="references changed is") as caught:
@@ -586,7 +600,7 @@ def test_a_night_that_was_stopped_anywhere_goes_on_and_makes_one_version(jobs, f
         assert copy.indexes.current("chat") == found["version"]
         assert IndexManifest.read(copy.indexes.folder("chat", found["version"])).pairs == whole.pairs
         assert LogManifest.read(copy.home.logs / "chat").totals["pairs"] == 722
-        assert Posted(copy.home, copy.serve).waiting("chat")["requests"] == 0
+        assert Inbox(copy.home, copy.serve).waiting("chat")["requests"] == 0
         shutil.rmtree(copy.home.home)
 
 
@@ -623,7 +637,7 @@ def test_what_would_stop_a_night_is_found_before_its_work(jobs, frozen):
     ):
         with pytest.raises(error, match=message):
             night(jobs, frozen, **more)
-    assert Posted(jobs.home, jobs.serve).waiting("chat")["requests"] == 1, "nothing was begun"
+    assert Inbox(jobs.home, jobs.serve).waiting("chat")["requests"] == 1, "nothing was begun"
 
 
 def test_limits_are_from_below_or_from_above_and_the_unknown_keeps_to_none():
@@ -633,7 +647,7 @@ def test_limits_are_from_below_or_from_above_and_the_unknown_keeps_to_none():
     def told(**limits: float) -> list[str]:
         order = parse_order({"kind": "nightly", "log": "a", "index": "a", "set": "0" * 16, "limits": limits})
         assert isinstance(order, NightlyJob)
-        return broken(order, result)
+        return broken_limits(order, result)
 
     assert told() == []
     assert told(recall=0.9, corpus_difference=0.03, references_changed=0.5, spearman=0.8) == []
@@ -647,7 +661,7 @@ def test_limits_are_from_below_or_from_above_and_the_unknown_keeps_to_none():
 
 def test_the_clock_counts_every_stage():
     times = iter([0.0, 1.0, 3.0, 6.0, 10.0, 15.0])
-    clock = Clocked(Silent(), clock=lambda: next(times))
+    clock = TimedProgress(Silent(), clock=lambda: next(times))
     for stage in ("a", "b", "a"):
         clock.stage(stage)
     assert clock.seconds == {"a": 2.0 + 4.0, "b": 3.0}

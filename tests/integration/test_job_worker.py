@@ -16,18 +16,22 @@ from pathlib import Path
 
 import orjson
 import pytest
+from safeguards import POSTGRESQL
 from sqlalchemy import update
 
-from core.errors import BadInput, CheckFailed, Unavailable
-from core.files import hold
-from service import job_worker
-from service.database import Database, time_text
-from service.job_store import JobState, JobStore
-from service.job_worker import STALE_S, JobProgress, Pulse, work
-from service.migrations.tables import JOBS
-from service.schedules import Schedules
-from service.serve_settings import ServeSettings
-from service.settings import Settings
+from refaug.core.errors import BadInput, CheckFailed, Unavailable
+from refaug.core.files import lock_file
+from refaug.core.home import Settings
+from refaug.service.database.database import Database, time_text
+from refaug.service.database.migrations.tables import JOBS
+from refaug.service.jobs import interruption
+from refaug.service.jobs import worker as job_worker
+from refaug.service.jobs.job_progress import JobProgress
+from refaug.service.jobs.live_workers import STALE_S, LiveWorkers
+from refaug.service.jobs.schedules import ScheduleStore
+from refaug.service.jobs.store import JobState, JobStore
+from refaug.service.jobs.worker import run_worker
+from refaug.service.server_settings import ServeSettings
 
 pytest_plugins = ("databases",)
 
@@ -48,7 +52,7 @@ def jobs(database):
 @pytest.fixture
 def run_once(database, serve):
     """One round of a worker whose jobs do what the test says."""
-    return lambda run, **more: work(database.home, serve, once=True, run=run, **more)
+    return lambda run, **more: run_worker(database.home, serve, once=True, run=run, **more)
 
 
 def states(jobs, job):
@@ -262,7 +266,7 @@ def test_an_error_that_came_of_stopping_is_no_failure(jobs, run_once):
 
 
 def test_an_interrupt_that_is_swallowed_is_sent_again(jobs, run_once, monkeypatch):
-    monkeypatch.setattr(job_worker, "_AGAIN_S", 0.2)
+    monkeypatch.setattr(interruption, "_REPEAT_INTERRUPT_S", 0.2)
     job, swallowed = jobs.enqueue("1", {}, []).id, []
 
     def run(*_, **__):
@@ -305,7 +309,7 @@ def test_in_another_thread_a_job_is_stopped_at_its_next_word(jobs, database, ser
             time.sleep(0.01)
 
     codes = []
-    thread = in_background(lambda: codes.append(work(database.home, serve, until=until, run=run)))
+    thread = in_background(lambda: codes.append(run_worker(database.home, serve, until=until, run=run)))
     wait_for(lambda: jobs.get(first).state is JobState.RUNNING)
     jobs.cancel(first)
     wait_for(lambda: jobs.get(second).state is JobState.RUNNING)
@@ -340,13 +344,13 @@ def test_a_worker_begins_what_schedules_say_and_what_is_asked_for_later(jobs, da
     until, seen = threading.Event(), []
     order = {"kind": "gc", "artefact": "index", "name": "chat"}
     then = datetime.now(UTC) - timedelta(minutes=2)
-    Schedules(database).put("each-minute", cron="* * * * *", timezone="UTC", order=order, now=then)
+    ScheduleStore(database).put("each-minute", cron="* * * * *", timezone="UTC", order=order, now=then)
 
     def run(order, home, given, progress, *, job):
         seen.append((jobs.get(job).schedule, order["name"]))
         return {}
 
-    thread = in_background(lambda: work(database.home, serve, until=until, run=run))
+    thread = in_background(lambda: run_worker(database.home, serve, until=until, run=run))
     wait_for(lambda: ("each-minute", "chat") in seen)
     jobs.enqueue("gc", {"name": "late"}, ["log/late"])
     wait_for(lambda: (None, "late") in seen)
@@ -356,25 +360,25 @@ def test_a_worker_begins_what_schedules_say_and_what_is_asked_for_later(jobs, da
 
 def test_old_jobs_go_when_their_time_is_over(jobs, database, serve):
     old, new = (jobs.enqueue(f"{n}", {}, []).id for n in range(2))
-    work(database.home, serve, once=True, run=lambda *_, **__: {})
+    run_worker(database.home, serve, once=True, run=lambda *_, **__: {})
     then = time_text(datetime.now(UTC) - timedelta(days=serve.keep_jobs_days + 1))
     with database.writing() as connection:
         connection.execute(update(JOBS).where(JOBS.c.id == old).values(finished=then))
-    work(database.home, serve, once=True, run=lambda *_, **__: {})
+    run_worker(database.home, serve, once=True, run=lambda *_, **__: {})
     assert [job.id for job in jobs.list()[0]] == [new]
 
 
-def test_a_worker_is_dead_when_its_lock_is_gone_or_it_is_silent_for_a_minute(jobs, database):
+def test_worker_is_dead_without_its_lock_or_after_a_silent_minute(jobs, database):
     clock = [1000.0]
     name = "123-abcd"
-    pulse = Pulse(database.home, "own", clock=lambda: clock[0])
+    pulse = LiveWorkers(database.home, "own", clock=lambda: clock[0])
     job = jobs.enqueue("1", {}, []).id
     jobs.claim(name)
-    pulse.look(jobs.running())
+    pulse.observe(jobs.running())
     assert (pulse.is_alive("own"), pulse.is_alive(name)) == (True, False)
     folder = database.home.home / "workers"
     folder.mkdir(exist_ok=True, parents=True)
-    with hold(folder / f"{name}.lock"):
+    with lock_file(folder / f"{name}.lock"):
         alive = []
         for seconds, act in (
             (STALE_S - 1, None),
@@ -386,10 +390,10 @@ def test_a_worker_is_dead_when_its_lock_is_gone_or_it_is_silent_for_a_minute(job
         ):
             clock[0] += seconds
             if act == "beat":
-                jobs.beat(job, name)
+                jobs.heartbeat(job, name)
             if act == "forget":
-                pulse.forget()
-            pulse.look(jobs.running())
+                pulse.reset()
+            pulse.observe(jobs.running())
             alive.append(pulse.is_alive(name))
         assert alive == [True, False, True, True, False, True]
     assert not pulse.is_alive(name)
@@ -398,7 +402,7 @@ def test_a_worker_is_dead_when_its_lock_is_gone_or_it_is_silent_for_a_minute(job
 # ── progress ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_progress_is_written_twice_a_second_at_most_and_its_last_state_always(jobs):
+def test_progress_is_written_twice_a_second_at_most_and_at_the_end(jobs):
     job, clock = jobs.enqueue("1", {}, []).id, [50.0]
     jobs.claim("w")
     progress = JobProgress(jobs, job, "w", clock=lambda: clock[0])
@@ -466,7 +470,7 @@ def away(database):
     return lambda: moved.rename(database.file)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", POSTGRESQL])
 def losable(request, tmp_path):
     """A database, its settings, and how to lose it: with what gives it back."""
     home = Settings(home=tmp_path / "home")
@@ -489,7 +493,7 @@ def losable(request, tmp_path):
     database.close()
 
 
-def test_a_job_goes_on_while_the_database_is_away_and_its_end_is_written_later(losable, caplog):
+def test_job_runs_on_without_the_database_and_stores_its_end_later(losable, caplog):
     database, serve, lose = losable
     jobs = JobStore(database)
     job, back = jobs.enqueue("1", {}, ["log/chat"]).id, []
@@ -509,7 +513,7 @@ def test_a_job_goes_on_while_the_database_is_away_and_its_end_is_written_later(l
         back[0]()
 
     thread = in_background(give_back)
-    assert work(database.home, serve, once=True, run=run) == 0
+    assert run_worker(database.home, serve, once=True, run=run) == 0
     thread.join()
     ended = jobs.get(job)
     assert (ended.state, ended.result, ended.tries) == (JobState.DONE, {"done": "nevertheless"}, 1)
@@ -522,8 +526,8 @@ def test_a_job_goes_on_while_the_database_is_away_and_its_end_is_written_later(l
     assert states(jobs, job) == ["queued", "running", "done"]
 
 
-def test_a_worker_that_is_stopped_without_database_leaves_its_job_to_the_next(losable, monkeypatch):
-    monkeypatch.setattr(job_worker, "_LAST_S", 0.3)
+def test_worker_stopped_without_database_leaves_its_job_to_the_next(losable, monkeypatch):
+    monkeypatch.setattr(job_worker, "_STOP_WAIT_S", 0.3)
     database, serve, lose = losable
     jobs = JobStore(database)
     job, back = jobs.enqueue("1", {}, ["log/chat"]).id, []
@@ -533,16 +537,16 @@ def test_a_worker_that_is_stopped_without_database_leaves_its_job_to_the_next(lo
         os.kill(os.getpid(), signal.SIGTERM)
         return waits()
 
-    assert work(database.home, serve, once=True, run=run) == 0
+    assert run_worker(database.home, serve, once=True, run=run) == 0
     back[0]()
     assert jobs.get(job).state is JobState.RUNNING
-    assert work(database.home, serve, once=True, run=lambda *_, **__: {"by": "the next"}) == 0
+    assert run_worker(database.home, serve, once=True, run=lambda *_, **__: {"by": "the next"}) == 0
     assert (jobs.get(job).result, jobs.get(job).tries) == ({"by": "the next"}, 2)
 
 
 def test_a_worker_waits_for_a_database_that_is_not_there_yet(empty_database, database_url, caplog):
     until, serve = threading.Event(), ServeSettings(database=database_url)
-    thread = in_background(lambda: work(empty_database.home, serve, until=until, run=lambda *_, **__: {"n": 1}))
+    thread = in_background(lambda: run_worker(empty_database.home, serve, until=until, run=lambda *_, **__: {"n": 1}))
     wait_for(lambda: [record for record in caplog.records if record.message == "waiting for the database"])
     empty_database.migrate()
     jobs = JobStore(empty_database)
@@ -563,10 +567,10 @@ DRIVER = """if True:
 
     import orjson
 
-    from service import job_store
-    from service.job_worker import work
-    from service.serve_settings import ServeSettings
-    from service.settings import Settings
+    from refaug.service.jobs import store as job_store
+    from refaug.service.jobs.worker import run_worker
+    from refaug.service.server_settings import ServeSettings
+    from refaug.core.home import Settings
 
     class Places:
         def __init__(self, kill_at):
@@ -609,10 +613,10 @@ DRIVER = """if True:
 
         for name in ("claim", "_claim", "recover", "finish"):
             places.around(job_store.JobStore, name)
-        for name in ("_tell", "_free", "_put_back", "_change"):
+        for name in ("_add_events", "_free_resources", "_requeue", "_update_job"):
             places.around(job_store, name)
         serve = ServeSettings(database=order["url"], job_tries=9)
-        work(Settings(home=Path(order["home"])), serve, once=True, run=run)
+        run_worker(Settings(home=Path(order["home"])), serve, once=True, run=run)
         return places.seen
 
     for line in sys.stdin.buffer:
@@ -696,15 +700,15 @@ def test_a_worker_that_kills_itself_each_time_is_not_begun_for_ever(forked, data
 PROCESS = """if True:
     import sys, time
     from pathlib import Path
-    from service.job_worker import work
-    from service.serve_settings import ServeSettings
-    from service.settings import Settings
+    from refaug.service.jobs.worker import run_worker
+    from refaug.service.server_settings import ServeSettings
+    from refaug.core.home import Settings
 
     def run(order, home, serve, progress, *, job):
         print("under way", flush=True)
         time.sleep(60)
 
-    sys.exit(work(Settings(home=Path(sys.argv[1])), ServeSettings(database=sys.argv[2]), run=run))
+    sys.exit(run_worker(Settings(home=Path(sys.argv[1])), ServeSettings(database=sys.argv[2]), run=run))
 """
 
 

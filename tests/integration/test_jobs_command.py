@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import CheckFailed
-from service.cli.jobs import _following, brief
-from service.database import Database
-from service.job_store import JobState, JobStore
-from service.job_worker import work
-from service.serve_settings import ServeSettings
-from service.settings import Settings
+from refaug.cli.server.jobs import _follow_events, brief_order
+from refaug.core.errors import CheckFailed
+from refaug.core.home import Settings
+from refaug.service.database.database import Database
+from refaug.service.jobs.store import JobState, JobStore
+from refaug.service.jobs.worker import run_worker
+from refaug.service.server_settings import ServeSettings
 
 ROOT = Path(__file__).parents[2]
 GC = {"artefact": "index", "name": "chat"}
@@ -48,7 +48,7 @@ def ingest(home, tmp_path):
 
 def worked(home, **given) -> None:
     """What waits is done, as `jobs work --once` does it."""
-    assert work(Settings(home=home.path), ServeSettings(), once=True, **given) == 0
+    assert run_worker(Settings(home=home.path), ServeSettings(), once=True, **given) == 0
 
 
 def while_another_works(home, **given):
@@ -59,7 +59,7 @@ def while_another_works(home, **given):
             self.until = threading.Event()
             settings = Settings(home=home.path)
             self.thread = threading.Thread(
-                target=work, args=(settings, ServeSettings()), kwargs={"until": self.until, **given}
+                target=run_worker, args=(settings, ServeSettings()), kwargs={"until": self.until, **given}
             )
             self.thread.start()
 
@@ -201,11 +201,11 @@ def test_following_goes_on_to_the_last_event_and_leaves_none_out(home) -> None:
         database.migrate()
         jobs = JobStore(database)
         job = jobs.enqueue("gc", {}, ["index/chat"]).id
-        following = _following(jobs, job, 0)
+        following = _follow_events(jobs, job, 0)
         assert next(following).data == {"state": "queued"}
         jobs.claim("worker")
         assert next(following).data["state"] == "running"
-        jobs.finish(job, "worker", JobState.DONE, result={})
+        jobs.finish(job, "worker", JobState.DONE, outcome={})
         assert [event.data["state"] for event in following] == ["done"]
 
 
@@ -215,7 +215,7 @@ def test_events_of_a_job_that_there_is_not_are_not_found(home) -> None:
 
 
 def _refaug(home, *arguments) -> list[str]:
-    return [sys.executable, "-m", "service.cli.main", "--home", str(home.path), *arguments]
+    return [sys.executable, "-m", "refaug.cli.main", "--home", str(home.path), *arguments]
 
 
 def test_a_worker_does_what_waits_and_ends(home, ingest) -> None:
@@ -254,8 +254,8 @@ def test_ctrl_c_ends_the_waiting_and_not_the_job(home, order) -> None:
     assert error["remedy"] == f"refaug jobs events {job['id']} --follow, or refaug jobs cancel {job['id']}"
 
 
-def test_what_an_order_says_in_brief_has_its_zeros_and_not_what_was_left_open() -> None:
+def test_brief_order_shows_zeros_and_leaves_out_unset_options() -> None:
     order = {"kind": "nightly", "seed": 0, "set": None, "no_rules": [], "publish": False, "log": "chat"}
     limits = {"recall": None, "references_changed": 0.0}
-    assert brief({**order, "limits": limits}) == {"seed": 0, "log": "chat", "limits": {"references_changed": 0.0}}
-    assert brief({**order, "limits": {"recall": None}}) == {"seed": 0, "log": "chat"}
+    assert brief_order({**order, "limits": limits}) == {"seed": 0, "log": "chat", "limits": {"references_changed": 0.0}}
+    assert brief_order({**order, "limits": {"recall": None}}) == {"seed": 0, "log": "chat"}

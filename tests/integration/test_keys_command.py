@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from core.errors import NoKey
-from service.database import Database
-from service.keys import KeyRing, Scope
-from service.settings import Settings
+from refaug.core.errors import NoKey
+from refaug.core.home import Settings
+from refaug.service.database.database import Database
+from refaug.service.keys import KeyRing, Scope
 
 pytest_plugins = ("databases",)
 

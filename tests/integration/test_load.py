@@ -27,20 +27,24 @@ import pytest
 from servers import ROOT, Served, said_by, served
 from serving import small_home, small_items
 
-from core.items import item_of
-from core.versions import Versions
-from metrics.specification import build
-from rater.rate import RatingSettings
-from service.artefacts import stored
-from service.augment import AugmentSettings, augment, provenance, provenance_details
-from service.evaluate import evaluate
-from service.presence import Presence
-from service.rating import open_rater
-from service.retrieval import open_index
-from service.scores import ScoreSettings
-from service.serve_settings import ServeSettings
-from service.set_scoring import HeldSets, SetRequest, score_set
-from service.settings import Settings
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.versions import Versions
+from refaug.core.home import Settings
+from refaug.evaluation.home.indexes import open_index
+from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.augmentation import augment, provenance, provenance_details
+from refaug.evaluation.scoring.evaluate import evaluate
+from refaug.evaluation.scoring.items import item_of
+from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.metrics.specification import build
+from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.service.process.live_processes import LiveProcesses
+from refaug.service.server_settings import ServeSettings
+from refaug.service.serving.sets.held_sets import HeldSets
+from refaug.service.serving.sets.set_scoring import SetRequest, score_set
+
+pytestmark = pytest.mark.slow
 
 IN_CI = bool(os.environ.get("CI"))
 SECONDS = 60.0 if IN_CI else 20.0  # of mixed load
@@ -71,12 +75,14 @@ def home(template: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def two_serving(home: Settings, *options: str) -> Iterator[Served]:
     """The service with two web processes, both of them ready: `served` knows only that one is."""
     with served(home.home, "--workers", "2", *options) as service:
-        presence = Presence(home)  # it reports nothing: it only looks
-        service.until(lambda: len(presence.live()) == 2, "two web processes")
+        presence = LiveProcesses(home)  # it reports nothing: it only looks
+        service.until(lambda: len(presence.reports()) == 2, "two web processes")
         for kind, name in NAMES.items():
-            published = stored(home)[kind].current(name)
+            published = artefact_stores(home)[kind].current(name)
             assert published is not None
-            service.until(lambda at=(kind, name, published): not presence.lacking(*at), f"both to serve {kind} {name}")
+            service.until(
+                lambda at=(kind, name, published): not presence.pids_without(*at), f"both to serve {kind} {name}"
+            )
         yield service
 
 
@@ -140,7 +146,7 @@ def are_same(some: Values, others: Values) -> bool:
 def known_answers(home: Settings, groups: Sequence[Sequence[dict[str, Any]]]) -> Known:
     """What each pair of versions says of each group of items, without a server."""
     found, settings = Known(), AugmentSettings(rating=RatingSettings(calibration="cal"))
-    for one, other in product(*(stored(home)[kind].versions(name) for kind, name in NAMES.items())):
+    for one, other in product(*(artefact_stores(home)[kind].versions(name) for kind, name in NAMES.items())):
         index, rater = open_index(home, f"chat@{one}", threads=1), open_rater(home, f"base@{other}", threads=1)
         with index:
             made: dict[str, Any] = {
@@ -173,7 +179,7 @@ class Publisher:
     failures: list[str] = field(default_factory=list)
 
     def run(self, is_over: threading.Event) -> None:
-        name, versions = NAMES[self.kind], stored(self.home)[self.kind]
+        name, versions = NAMES[self.kind], artefact_stores(self.home)[self.kind]
         with httpx2.Client(base_url=self.service.client.base_url, timeout=HANGS_S) as client:
             number = 0
             while not is_over.wait(self.every_s):
@@ -190,8 +196,8 @@ class Publisher:
 
     def publish_beside(self, versions: Versions, name: str, version: str, begun: float) -> None:
         versions.publish(name, version)
-        presence = Presence(self.home)  # it reports nothing: it only looks
-        while presence.lacking(self.kind, name, version) and time.time() < begun + HANGS_S:
+        presence = LiveProcesses(self.home)  # it reports nothing: it only looks
+        while presence.pids_without(self.kind, name, version) and time.time() < begun + HANGS_S:
             time.sleep(0.01)
         self.seconds.append(time.time() - begun)
 
@@ -225,13 +231,13 @@ def resident(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
-def test_all_that_is_answered_while_versions_are_published_is_of_the_version_that_it_names(home: Settings) -> None:
+def test_answers_during_publishing_are_of_the_version_they_name(home: Settings) -> None:
     singles, batches = small_items(40, seed=3), [small_items(25, seed=seed) for seed in (4, 5, 6)]
     groups = [*([one] for one in singles), *batches]
     known = known_answers(home, groups)
     tell_apart = [len({orjson.dumps(answers[at]) for answers in known.values()}) for at in range(len(groups))]
     assert sum(count == 4 for count in tell_apart) >= 3, tell_apart  # else a wrong version would not be seen
-    first = {kind: stored(home)[kind].current(name) for kind, name in NAMES.items()}
+    first = {kind: artefact_stores(home)[kind].current(name) for kind, name in NAMES.items()}
     with two_serving(home) as service:
         frozen = service.ask("POST", "/v1/reference-sets", json={"items": singles, "purpose": "test"}).json()
         set_asked = {"items": ["d1", "d0", "d7"], "replies": {"m": ["we like boats", "no", "i do"]}}
@@ -291,7 +297,7 @@ def what_is_wrong(
 # ── too much ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_ten_times_too_much_is_answered_or_told_to_come_again_and_afterwards_all_is_as_before(home: Settings) -> None:
+def test_overload_is_answered_or_refused_and_service_recovers(home: Settings) -> None:
     bodies = bodies_of([small_items(8, seed=seed) for seed in range(60)])
     small = ("--requests", "24", "--queue-items", "64", "--batch-items", "16", "--held-references-mib", "0")
     with two_serving(home, *small) as service:
@@ -392,10 +398,11 @@ def test_processes_that_are_silent_while_they_open_are_not_taken_for_dead(
                 service = Served(process=process, home=home.home, client=client)  # type: ignore[arg-type]
                 service.until(lambda: len(service.children()["web"]) == 2, "two web processes")
                 begun = service.children()["web"]
-                presence, index = Presence(home), stored(home)["index"].current("chat")
+                presence, index = LiveProcesses(home), artefact_stores(home)["index"].current("chat")
                 assert index is not None
                 service.until(
-                    lambda: len(presence.live()) == 2 and not presence.lacking("index", "chat", index), "both to serve"
+                    lambda: len(presence.reports()) == 2 and not presence.pids_without("index", "chat", index),
+                    "both to serve",
                 )
                 assert service.children()["web"] == begun
                 asked = bodies_of([small_items(2)])[0]

@@ -15,8 +15,8 @@ import typer
 from scipy import stats
 from typer.testing import CliRunner
 
-from service.cli import main as cli
-from service.cli.meta import ItemsOrCommand, _short_names
+from refaug.cli import main as cli
+from refaug.cli.scores.meta import ItemsOrCommand, _short_names
 
 WORDS = ["the", "a", "cat", "dog", "sat", "ran", "home", "fast", "today", "never", "maybe", "we", "you", "go"]
 DRAWS = ["--draws", "200"]
@@ -83,7 +83,7 @@ def test_tables_go_to_stdout_and_stages_to_stderr(items: Path, capfdbinary: pyte
         assert stage not in out
 
 
-def test_the_first_table_has_a_row_for_each_metric_for_length_and_for_people(
+def test_first_table_has_a_row_for_each_metric_length_and_people(
     items: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     document = as_json(capfdbinary, items, "-m", "bleu", "-m", "ter")
@@ -244,7 +244,7 @@ def test_fair_rows_are_the_default_and_both_counts_are_given(
         assert (counts["rated"], counts["fair"], counts["references_themselves"], counts["used"]) == (36, 35, 1, used)
 
 
-def test_the_baseline_is_the_first_metric_or_the_named_one_however_it_is_written(
+def test_baseline_is_the_first_metric_or_the_named_one_in_any_spelling(
     items: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     metrics = ["-m", "rouge-l", "-m", "bleu"]
@@ -425,9 +425,7 @@ def files_and_probe() -> typer.Typer:
     ],
     ids=" ".join,
 )
-def test_a_first_word_that_names_a_command_is_the_command_and_all_else_are_files(
-    arguments: list[str], expected: str
-) -> None:
+def test_first_word_may_be_a_subcommand_and_all_else_are_files(arguments: list[str], expected: str) -> None:
     result = CliRunner().invoke(files_and_probe(), arguments)
     assert result.output == expected + "\n"
 
@@ -453,7 +451,7 @@ def test_csv_and_latex_replace_the_tables_and_name_every_row(
         assert [name in out for name in ("bleu", "chrf", "length")] == [True] * 3
 
 
-def test_a_report_that_cannot_be_written_is_refused_before_anything_is_read(
+def test_unwritable_report_is_refused_before_anything_is_read(
     items: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     assert cli.main(["meta", str(items), "-m", "bleu", "--report", str(items), *DRAWS]) == 2

@@ -17,14 +17,15 @@ from integration.reference import dialogue_log
 # A command whose ingest waits, when a stage begins, until it is told to go on: tests act while it waits.
 PROGRAM = """if True:
     import sys
-    from core import log_store, staging
-    from service.cli import progress
-    from service.cli.main import main
+    from refaug.cli.main import main
+    from refaug.cli.shared import progress
+    from refaug.logs import part_files
+    from refaug.logs.ingest import source_reading, stage as staging
 
     stage = sys.argv[1]
-    log_store.ROWS_A_GROUP, staging.PART_BYTES, staging._SMALL_BYTES = 8, 3_000, 0
+    part_files.ROWS_A_GROUP, staging.PART_BYTES, source_reading._SMALL_BYTES = 8, 3_000, 0
     staging.IngestOrder.block_bytes = 2_000
-    advance = progress.Lines.advance
+    advance = progress.ProgressLines.advance
     seen = []
 
     def wait(self, amount):
@@ -34,7 +35,7 @@ PROGRAM = """if True:
             print("waiting", flush=True)
             sys.stdin.readline()
 
-    progress.Lines.advance = wait
+    progress.ProgressLines.advance = wait
     if __name__ == "__main__":
         sys.exit(main(sys.argv[2:]))
 """
@@ -98,7 +99,7 @@ def whole(home_at, tmp_path, begun):
     return content(home)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_ctrl_c_says_how_to_go_on_and_going_on_works(home_at, tmp_path, begun, whole, workers):
     home = home_at(tmp_path / "home")
     process = begun(home, "--workers", workers)
@@ -114,7 +115,7 @@ def test_ctrl_c_says_how_to_go_on_and_going_on_works(home_at, tmp_path, begun, w
     assert content(home) == whole
 
 
-def test_a_worker_that_is_killed_ends_the_run_with_a_clear_error_and_the_next_goes_on(home_at, tmp_path, begun, whole):
+def test_killed_worker_ends_the_run_with_an_error_and_the_next_resumes(home_at, tmp_path, begun, whole):
     home = home_at(tmp_path / "home")
     process = begun(home, "--workers", 2)
     one, other = children(process.pid)
@@ -128,6 +129,7 @@ def test_a_worker_that_is_killed_ends_the_run_with_a_clear_error_and_the_next_go
     assert content(home) == whole
 
 
+@pytest.mark.slow
 def test_killing_the_parent_leaves_no_worker_and_no_lock(home_at, tmp_path, begun, whole):
     home = home_at(tmp_path / "home")
     process = begun(home, "--workers", 2)
@@ -154,7 +156,7 @@ def test_an_interrupt_while_the_libraries_load_ends_like_any_other() -> None:
     """The import itself is interrupted, at a moment that is the same in every run."""
     program = """
 import sys
-from service.cli import start
+from refaug.cli import start
 
 class Interrupting:
     def find_spec(self, name, path=None, target=None):

@@ -16,17 +16,18 @@ import torch
 from integration.conftest import Home, Result
 from trainings import WarmDriver, interrupting, talk
 
-from core import ingest as ingesting
-from core.artefacts import MANIFEST, verify_files
-from core.files import read_json, write_json
-from core.ingest import IngestOrder
-from core.pairs import text_key
-from core.progress import Silent
-from core.text import normalise, open_sentencepiece
-from core.versions import Versions
-from rater.examples import drawn_share
-from rater.mining import LEAST_UTTERANCES
-from service.cli.main import main
+from refaug.cli.main import main
+from refaug.core.artefacts.manifests import MANIFEST, verify_files
+from refaug.core.artefacts.versions import Versions
+from refaug.core.files import read_json, write_json
+from refaug.core.progress import Silent
+from refaug.core.text.normalisation import normalise
+from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
+from refaug.logs.ingest import ingest as ingesting
+from refaug.logs.ingest.ingest import IngestOrder
+from refaug.logs.pairs import text_key
+from refaug.rater.training.corpus import LEAST_UTTERANCES
+from refaug.rater.training.examples import hash_share
 
 SMALL = (
     "--preset",
@@ -183,7 +184,7 @@ def test_embeddings_start_from_vectors_unless_random_ones_are_asked_for(trained:
     assert in_cache(trained) == []
 
 
-def test_the_same_command_again_does_nothing_and_another_seed_another_version(trained: Home, with_rater: Path) -> None:
+def test_same_command_changes_nothing_and_another_seed_adds_a_version(trained: Home, with_rater: Path) -> None:
     before = trained("rater", "show", "chat", "--json").json
     again = trained(*TRAIN, "--json").json
     assert (again["new"], again["published"], again["id"]) == (False, True, before["id"])
@@ -267,7 +268,7 @@ def test_too_few_shared_utterances_are_told_with_those_that_are_needed(logged: H
 
 def test_a_side_of_one_utterance_is_refused_before_anything_is_trained(logged: Home, stopping: Any) -> None:
     rows = [pair.utterance for pair in logged.open().pairs() if len(pair.utterance.split()) >= 4]
-    least, next_one = sorted(drawn_share(text_key(normalise(text)), 1) for text in set(rows))[:2]
+    least, next_one = sorted(hash_share(text_key(normalise(text)), 1) for text in set(rows))[:2]
     stopping(1)  # a step would be an interrupt
     result = logged(*TRAIN, "--validation-share", str((least + next_one) / 2), "--json")
     assert (result.code, result.error["code"]) == (3, "bad_input")
@@ -328,7 +329,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_bits_are_the_same(
     assert logged("rater", "resume", "chat").code == 3
 
 
-def test_ctrl_c_while_the_folder_of_the_vectors_is_removed_leaves_nothing_that_cannot_be_gone_on_with(
+def test_ctrl_c_while_vectors_are_removed_leaves_a_resumable_training(
     logged: Home, with_rater: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unlink = os.unlink
@@ -400,7 +401,8 @@ def require_whole(home: Path) -> list[str]:
     return [manifest.parent.name.partition(".")[2] for manifest in manifests]
 
 
-def test_a_kill_leaves_the_published_rater_answering_and_the_same_command_finishes(
+@pytest.mark.slow
+def test_kill_leaves_the_published_rater_and_the_same_command_finishes(
     trained: Home, home_at: Any, killer: WarmDriver, tmp_path: Path
 ) -> None:
     command = ("--quiet", *TRAIN, "--seed", "7")
@@ -537,7 +539,7 @@ def test_a_report_that_was_altered_is_named(
     assert str(path) in result.error["message"]
 
 
-def test_texts_in_another_language_are_warned_of_and_long_ones_are_shown_by_their_beginning(trained: Home) -> None:
+def test_texts_in_another_language_are_warned_of_and_long_ones_shortened(trained: Home) -> None:
     said = ("rater", "rate", "chat", "where is the bus", "at the stop")
     strange = trained(*said, "切符はどこで買えますか。")
     assert strange.code == 0

@@ -14,13 +14,14 @@ from integration.conftest import Home, Result
 from raters import tiny_model
 from trainings import talk
 
-from core.text import open_sentencepiece
-from core.tokenizer_training import TokenizerTraining, train_sentencepiece
-from metrics.signature import Signature
-from rater.checkpoint import save_rater
-from rater.rate import COMBINES, Candidate, Rater, RatingSettings, ToRate
-from service.rating import open_rater, rater_places
-from service.settings import Settings
+from refaug.core.home import Settings
+from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
+from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
+from refaug.evaluation.home.raters import open_rater, rater_places
+from refaug.metrics.signature import Signature
+from refaug.rater.nn.checkpoint import save_rater
+from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
+from refaug.rater.nn.rating_settings import COMBINES, RatingSettings
 
 WORDS = ["apples", "blue", "boats", "do", "fly", "green", "how", "i", "like", "no", "red", "the", "they", "we", "yes"]
 TEXTS = sorted({" ".join(random.Random(number).choices(WORDS, k=1 + number % 7)) for number in range(300)})
@@ -34,7 +35,7 @@ def with_raters(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("with-raters")
     train_sentencepiece(TEXTS, folder / "tiny.model", TokenizerTraining(vocab_size=100, at_most=True))
     tokenizer = open_sentencepiece(folder / "tiny.model")
-    raters = rater_places(Settings(home=folder / "home")).raters
+    raters = rater_places(Settings(home=folder / "home")).versions
     for seed, name in enumerate(("chat", "other"), start=1):
         model = tiny_model(tokenizer.vocab_size, seed=seed)
         with torch.no_grad():
@@ -85,7 +86,9 @@ def expected(rater: Rater, line: dict[str, Any], text: str, combine: str = "firs
     """Asked for one gold at a time."""
     wanted = RatingSettings(combine=combine, calibration=cal)  # type: ignore[arg-type]
     golds = [one for one in line["references"] if isinstance(one, str)]
-    asked = [ToRate(utterance=line["utterance"], golds=(gold,), candidates=(Candidate(text=text),)) for gold in golds]
+    asked = [
+        RatingRequest(utterance=line["utterance"], golds=(gold,), candidates=(Candidate(text=text),)) for gold in golds
+    ]
     return sum(one for (one,) in rater.rate(asked, wanted)) / len(golds)
 
 
@@ -171,7 +174,7 @@ def test_a_missing_rater_is_told_of_before_anything_is_read(ready: Home) -> None
         assert result.error["remedy"] == "--rater NAME: refaug rater list"
 
 
-def test_an_item_without_an_utterance_has_no_score_and_an_empty_reply_the_least(ready: Home, tmp_path: Path) -> None:
+def test_item_without_utterance_is_unscored_and_empty_reply_scores_least(ready: Home, tmp_path: Path) -> None:
     lines = lines_of(3)
     del lines[0]["utterance"]
     lines[1]["replies"]["a"] = " "

@@ -13,11 +13,11 @@ from integration.conftest import Home
 from integration.test_rater_command import in_cache
 from trainings import ASKS, THINGS, WHEN, talk
 
-from core import ingest as ingesting
-from core.ingest import IngestOrder
-from core.log_store import StoredLog
-from core.progress import Silent
-from core.text import normalise
+from refaug.core.progress import Silent
+from refaug.core.text.normalisation import normalise
+from refaug.logs.ingest import ingest as ingesting
+from refaug.logs.ingest.ingest import IngestOrder
+from refaug.logs.store import StoredLog
 
 COUNT = 30
 SMALL = ("--preset", "small", "--threads", "1")
@@ -61,7 +61,7 @@ def logged(home: Home, with_log: Path) -> Home:
     return home
 
 
-def test_hard_negatives_are_read_without_training_anything_and_leave_nothing(logged: Home) -> None:
+def test_hard_negatives_are_shown_without_training_and_leave_nothing(logged: Home) -> None:
     result = logged(*READ, "--json")
     assert result.code == 0, result.err
     said = {
@@ -93,7 +93,7 @@ def test_hard_negatives_are_read_without_training_anything_and_leave_nothing(log
     assert other != found
 
 
-def test_a_rater_is_trained_on_hard_negatives_to_the_same_bits_and_says_how_it_does_on_them(logged: Home) -> None:
+def test_training_on_hard_negatives_is_reproducible_and_reported(logged: Home) -> None:
     usual = logged(*TRAIN, "--name", "usual", "--json")
     mixed = logged(*TRAIN, "--negatives", "mixed", "--json")
     assert (usual.code, mixed.code) == (0, 0), usual.err + mixed.err
@@ -122,7 +122,7 @@ def test_a_rater_is_trained_on_hard_negatives_to_the_same_bits_and_says_how_it_d
     assert logged(*TRAIN, "--negatives", "mixed", "--json").json["new"] is False
 
 
-def test_a_log_without_rare_words_is_told_of_and_trained_on_with_random_negatives(logged: Home) -> None:
+def test_log_without_rare_words_is_warned_of_and_gets_random_negatives(logged: Home) -> None:
     wanted = (*TRAIN, "plain", "--name", "x")
     words = tuple(one for one in wanted if one != "chat")
     assert logged(*READ[:2], "plain", *SMALL).out == "100.0 % of the responses have no hard negative\n"
@@ -134,7 +134,7 @@ def test_a_log_without_rare_words_is_told_of_and_trained_on_with_random_negative
     assert result.json["id"] == logged(*words, "--name", "y", "--json").json["id"]
 
 
-def test_without_vectors_nothing_is_measured_and_hard_negatives_are_refused(logged: Home) -> None:
+def test_without_vectors_hard_negatives_are_neither_measured_nor_allowed(logged: Home) -> None:
     drawn = logged(*TRAIN, "--embeddings", "random", "--json")
     assert drawn.code == 0, drawn.err
     assert drawn.json["report"]["hard"] is None

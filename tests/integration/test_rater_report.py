@@ -11,7 +11,7 @@ import orjson
 import pytest
 from integration.conftest import Home
 
-from core.log_store import StoredLog
+from refaug.logs.store import StoredLog
 
 ONE = ("--threads", "1")
 PICTURES = ["curves.png", "reliability.png"]
@@ -51,9 +51,7 @@ def test_without_an_index_the_report_is_of_the_training_alone(ready: Home, tmp_p
     assert f"page {to / 'index.html'}" in lines
 
 
-def test_with_an_index_fifty_held_out_pairs_are_rated_and_equal_commands_give_equal_files(
-    ready: Home, tmp_path: Path
-) -> None:
+def test_report_with_an_index_rates_fifty_held_out_pairs_reproducibly(ready: Home, tmp_path: Path) -> None:
     found = reported(ready, tmp_path / "a", "--index", "chat", "-k", "4")["retrieved"]
     assert (found["pairs"], len(found["examples"])) == (50, 50)
     assert found["references"] == sum(len(one["references"]) - 1 for one in found["examples"]) == 100

@@ -15,9 +15,9 @@ import orjson
 import pytest
 from integration.conftest import Home
 
-from core.items import read_items
-from core.records import Item, Origin
-from metrics.signature import Signature
+from refaug.core.records import Item, Origin
+from refaug.evaluation.scoring.items import read_items
+from refaug.metrics.signature import Signature
 
 ONE = ("--threads", "1")
 BOTH = ("--index", "chat", "--rater", "tiny", *ONE)
@@ -77,7 +77,7 @@ def signature_of(score: dict[str, Any]) -> Signature:
 # ── references ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_every_item_is_a_line_with_its_references_in_order_and_where_they_come_from(ready: Home, items: Path) -> None:
+def test_every_item_is_a_line_with_its_references_in_order_and_sources(ready: Home, items: Path) -> None:
     result = ready("refs", items, *BOTH, "-k", "4")
     assert result.code == 0, result.err
     rows, given = rows_of(result.out), items_of()
@@ -183,9 +183,7 @@ def test_an_item_without_utterance_or_gold_keeps_its_own_and_is_noted(ready: Hom
 # ── signatures ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_signature_says_what_found_and_weighed_the_references_and_only_where_they_count(
-    ready: Home, items: Path
-) -> None:
+def test_signature_has_retrieval_and_weighting_only_where_they_count(ready: Home, items: Path) -> None:
     weighted, plain, several = scored(
         ready, items, *BOTH, "-k", "7", "--combine", "max", "-m", "upsilon-bleu", "-m", "bleu", "-m", "multi-bleu"
     )
@@ -256,9 +254,7 @@ def test_every_option_changes_the_signature(ready: Home, items: Path) -> None:
         ("--calibrated",),
     ],
 )
-def test_what_says_how_references_are_found_is_refused_where_none_are_looked_for(
-    ready: Home, items: Path, option: tuple[str, ...]
-) -> None:
+def test_retrieval_options_without_an_index_are_refused(ready: Home, items: Path, option: tuple[str, ...]) -> None:
     result = ready("score", str(items), "--metric", "bleu", *option, "--json")
     assert (result.code, result.error["message"]) == (2, f"{option[0]} without --index")
     assert result.error["remedy"].startswith("--index NAME")
@@ -313,7 +309,7 @@ def test_bad_items_are_reported_and_the_others_done(ready: Home, tmp_path: Path)
     assert "3 items could not be used" in strict.err
 
 
-def test_of_many_bad_items_the_first_are_shown_and_nothing_that_refs_has_not(ready: Home, tmp_path: Path) -> None:
+def test_only_the_first_of_many_bad_items_are_shown_without_score_options(ready: Home, tmp_path: Path) -> None:
     file = written(tmp_path / "some.jsonl", [*items_of(2), *[b"{"] * 9])
     err = ready("refs", file, *UNRATED).err
     assert "and 4 more bad items" in err

@@ -17,14 +17,15 @@ import pytest
 from integration.conftest import ROOT, Home
 from scipy import stats
 
-from core.demo.generator import DemoSettings, demo_dialogues
-from core.demo.items import DemoItemSettings, demo_items
-from core.progress import Silent
-from metrics.base import Level, References
-from metrics.specification import build
-from service.cli.main import main
-from service.proof.chain import Chain, ProofSettings
-from service.settings import Settings
+from refaug.cli.main import main
+from refaug.core.home import Settings
+from refaug.core.progress import Silent
+from refaug.evaluation.reproduction.material.chain import Chain
+from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
+from refaug.logs.demo.generator import DemoSettings, demo_dialogues
+from refaug.logs.demo.test_file import DemoItemSettings, demo_items
+from refaug.metrics.base import Level, References
+from refaug.metrics.specification import build
 
 QUICK = ("--draws", "40", "--seeds", "2", "--preset", "small", "--epochs", "1", "--threads", "1", "--memory", "256MiB")
 LOGS = {"dailydialog_en": 1_200, "small_en": 400, "medium_en": 450}
@@ -130,6 +131,7 @@ def reproduce(home: Home, data: Path, output: Path, *more: Any) -> Any:
 # ── what is found ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_every_stress_has_its_figures_or_says_why_not(done: Path) -> None:
     found = found_in(done / "out")
     situations = found["situations"]
@@ -152,6 +154,7 @@ def test_every_stress_has_its_figures_or_says_why_not(done: Path) -> None:
     assert True not in found["survives"].values()
 
 
+@pytest.mark.slow
 def test_a_figure_is_the_correlation_of_plain_scores_with_the_mean_ratings(done: Path) -> None:
     metric = build("bleu:bp=none")
     expected = []
@@ -176,7 +179,8 @@ def test_a_figure_is_the_correlation_of_plain_scores_with_the_mean_ratings(done:
     assert found["mean"]["value"] == pytest.approx(np.mean(expected), abs=1e-4)
 
 
-def test_the_gold_alone_is_the_same_with_every_log_and_what_is_retrieved_is_not(done: Path) -> None:
+@pytest.mark.slow
+def test_gold_alone_scores_the_same_with_every_log_and_retrieval_does_not(done: Path) -> None:
     situations = found_in(done / "out")["situations"]
     held = [
         situations[name]["figures"]["greedy, gold"] for name in ("as it is", "log of other domains", "1 % of the log")
@@ -188,6 +192,7 @@ def test_the_gold_alone_is_the_same_with_every_log_and_what_is_retrieved_is_not(
     assert tried[0] != tried[1] != tried[2] != tried[0]
 
 
+@pytest.mark.slow
 def test_rows_are_drawn_so_that_length_and_rating_go_together_as_wanted(done: Path) -> None:
     situations = found_in(done / "out")["situations"]
     for name, target in (("length and rating at 0", 0.0), ("length and rating at +.25", 0.25)):
@@ -198,6 +203,7 @@ def test_rows_are_drawn_so_that_length_and_rating_go_together_as_wanted(done: Pa
             assert one["rows"] == 4 * ITEMS >= one["effective_rows"] > 2 * ITEMS
 
 
+@pytest.mark.slow
 def test_the_page_and_the_tables_say_how_they_were_made_and_name_no_folder(done: Path, data: Path) -> None:
     command = f"refaug reproduce stress --data {data.name} --output out {' '.join(QUICK)}"
     found = found_in(done / "out")
@@ -213,6 +219,7 @@ def test_the_page_and_the_tables_say_how_they_were_made_and_name_no_folder(done:
     assert "| υBLEU, closest | passes |" in page or "| υBLEU, closest | fails |" in page
 
 
+@pytest.mark.slow
 def test_asked_again_it_finds_the_same_and_makes_nothing_anew(
     again: Home, data: Path, done: Path, tmp_path: Path
 ) -> None:
@@ -226,6 +233,7 @@ def test_asked_again_it_finds_the_same_and_makes_nothing_anew(
     assert report["situations"] == found_in(done / "out")["situations"]
 
 
+@pytest.mark.slow
 def test_tables_are_printed_for_people(again: Home, data: Path, tmp_path: Path) -> None:
     result = reproduce(again, data, tmp_path / "out", "--set", "dailydialog_zhao")
     assert result.code == 0, result.err
@@ -236,12 +244,13 @@ def test_tables_are_printed_for_people(again: Home, data: Path, tmp_path: Path) 
     assert found_in(tmp_path / "out")["sets"].keys() == {"dailydialog_zhao"}
 
 
+@pytest.mark.slow
 def test_a_share_of_the_logs_leaves_alone_what_the_whole_ones_made(again: Home, data: Path) -> None:
     before = versions(again.path)
     settings = ProofSettings(data=data, fraction=0.6, memory=256 << 20)
     chain = Chain(Settings(home=again.path), settings, Silent())
     assert chain.main_index().startswith("proof-0.6@")
-    assert chain.made["vectors proof"].startswith("proof-0.6@")
+    assert chain.artefacts["vectors proof"].startswith("proof-0.6@")
     assert set(before) < set(versions(again.path))
 
 
@@ -250,7 +259,7 @@ def test_a_share_of_the_logs_leaves_alone_what_the_whole_ones_made(again: Home, 
 
 def killed_after(stage: str, home: Path, data: Path, output: Path) -> None:
     """Run it in a process of its own, and kill that as soon as it says that a stage is done."""
-    given = (sys.executable, "-m", "service.cli.main", "--home", home, "reproduce", "stress", "--data", data)
+    given = (sys.executable, "-m", "refaug.cli.main", "--home", home, "reproduce", "stress", "--data", data)
     process = subprocess.Popen(
         [*map(str, given), "--output", str(output), *QUICK],
         stderr=subprocess.PIPE,
@@ -270,6 +279,7 @@ def killed_after(stage: str, home: Path, data: Path, output: Path) -> None:
     assert process.returncode < 0, "".join(said)
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_it_goes_on_and_finds_the_same(home: Home, data: Path, done: Path, tmp_path: Path) -> None:
     killed_after("scoring: as it is", home.path, data, tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -328,6 +338,7 @@ def without(rows: Iterable[Row], *keys: str) -> list[Row]:
     return [{key: value for key, value in row.items() if key not in keys} for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -353,6 +364,7 @@ def test_a_set_that_nothing_can_be_said_of_is_refused(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_what_a_set_lacks_is_a_named_gap_beside_the_figures_of_the_others(
     again: Home, data: Path, tmp_path: Path
 ) -> None:
@@ -385,6 +397,7 @@ def test_what_a_set_lacks_is_a_named_gap_beside_the_figures_of_the_others(
     assert "warning: elsewhere: fewer than 3 references" in result.err
 
 
+@pytest.mark.slow
 def test_a_damaged_stage_of_the_cache_is_an_error_and_no_figure(again: Home, data: Path, tmp_path: Path) -> None:
     for path in (again.path / "cache" / "reproduce" / "pools").glob("*.jsonl"):
         lines = path.read_bytes().splitlines(keepends=True)
@@ -396,6 +409,7 @@ def test_a_damaged_stage_of_the_cache_is_an_error_and_no_figure(again: Home, dat
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_log_file_that_has_changed_is_not_added_to_the_old_one(again: Home, data: Path, tmp_path: Path) -> None:
     changed = shutil.copytree(data, tmp_path / "data")
     write_lines(changed / "logs" / "small_en.jsonl.gz", [{"id": "a", "turns": ["hello there", "hi"]}])

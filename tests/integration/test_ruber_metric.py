@@ -13,12 +13,12 @@ import pytest
 from integration.conftest import Home, Result
 from ruber_homes import FILE, TEXTS, home_with_models
 
-from metrics.base import References
-from metrics.signature import Signature
-from metrics.specification import build
-from service.rating import open_rater
-from service.ruber import open_ruber
-from service.settings import Settings
+from refaug.core.home import Settings
+from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.home.rubers import open_ruber
+from refaug.metrics.base import References
+from refaug.metrics.signature import Signature
+from refaug.metrics.specification import build
 
 ONE = ("--threads", "1")
 FEW = ("--draws", "20")
@@ -80,7 +80,7 @@ def expected(ready: Home, signature: Signature, line: dict[str, Any], reply: str
 # ── refaug score ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_scores_are_those_by_the_ranges_of_the_sample_and_the_signature_has_them(ready: Home, items: Path) -> None:
+def test_scores_use_the_ranges_of_the_sample_and_the_signature_has_them(ready: Home, items: Path) -> None:
     asked = ("score", items, "-m", ROUGE, "-m", "bleu", "--ruber", "some", *ONE, *FEW, "--json")
     found, bleu = done(ready(*asked, "--sample", "chat"))["scores"]
     signature = Signature.parse(found["signature_full"])
@@ -101,9 +101,7 @@ def test_scores_are_those_by_the_ranges_of_the_sample_and_the_signature_has_them
         assert scores == pytest.approx(before, abs=1e-5)
 
 
-def test_the_index_that_references_are_found_in_is_sampled_and_weighed_by_the_same_rater(
-    ready: Home, items: Path
-) -> None:
+def test_ranges_are_sampled_from_the_same_index_with_the_same_rater(ready: Home, items: Path) -> None:
     asked = "ruber:referenced=upsilon-rouge-1;keep-gold=yes,unreferenced=rater"
     found = done(
         ready("score", items, "-m", asked, "--index", "chat", "--rater", "some", "-k", "4", *ONE, *FEW, "--json")

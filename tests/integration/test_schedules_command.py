@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from sqlalchemy import update
 
-from service.database import Database, time_text
-from service.migrations.tables import SCHEDULES
-from service.settings import Settings
+from refaug.core.home import Settings
+from refaug.service.database.database import Database, time_text
+from refaug.service.database.migrations.tables import SCHEDULES
 
 ORDER = {"kind": "gc", "artefact": "index", "name": "chat"}
 

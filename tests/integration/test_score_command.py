@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from core.demo.items import DemoItemSettings, demo_items
-from metrics.signature import Signature
-from metrics.specification import build
+from refaug.logs.demo.test_file import DemoItemSettings, demo_items
+from refaug.metrics.signature import Signature
+from refaug.metrics.specification import build
 
 ITEMS = [
     {"id": "d1", "references": ["we open at nine"], "replies": {"a": "we open at nine", "b": "no idea"}},
@@ -123,7 +123,7 @@ def test_replies_come_from_stdin_as_sacrebleu_users_pipe_them(home, tmp_path: Pa
 # ── outputs ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_several_metrics_come_in_the_order_asked_for_each_with_its_signature(home, items: Path) -> None:
+def test_several_metrics_come_in_the_order_asked_for_with_signatures(home, items: Path) -> None:
     specifications = ["chrf", "bleu:n=4,smooth=exp", "multi-bleu"]
     result = home("score", items, *(part for one in specifications for part in ("-m", one)), "--json")
     found = result.json["scores"]
@@ -292,7 +292,7 @@ def test_the_catalogue_lists_and_describes_every_metric(home) -> None:
 
 def test_other_commands_start_without_the_compiler() -> None:
     """Numba, scipy and the models are for those who score: they must not slow an ingest's start."""
-    program = "import sys; from service.cli.main import app; print(*sys.modules)"
+    program = "import sys; from refaug.cli.main import app; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env={**os.environ}
     ).stdout.split()

@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 from serving import small_home, small_items
 
-from service.cli import main as cli
-from service.serve_settings import ServeSettings
+from refaug.cli import main as cli
+from refaug.service.server_settings import ServeSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 120.0
@@ -100,7 +100,7 @@ def _children(home: Path) -> list[int]:
     return [line["child"] for line in logged(home) if line["event"].endswith("process started")]
 
 
-def test_requests_are_answered_by_all_web_processes_until_a_signal_and_then_it_ends_well(tmp_path: Path) -> None:
+def test_all_web_processes_answer_until_a_signal_ends_the_server(tmp_path: Path) -> None:
     with server(tmp_path / "home", "quick", "workers=2", "root_path=/refaug") as served:
         answers = dict[int, dict[str, Any]]()
 
@@ -160,7 +160,7 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
         assert served.events("ended by force")
 
 
-def test_a_web_process_that_is_killed_is_begun_again_and_no_connection_is_refused(tmp_path: Path) -> None:
+def test_killed_web_process_is_restarted_and_no_connection_is_refused(tmp_path: Path) -> None:
     with server(tmp_path / "home", "quick") as served:
         first = served.ask()["pid"]
         until(lambda: served.events("web process listens"), "the parent to know that it serves")
@@ -182,7 +182,7 @@ def test_a_web_process_may_be_silent_for_start_s(tmp_path: Path) -> None:
         assert served.end() == 0
 
 
-def test_one_that_is_silent_for_longer_is_begun_again_and_the_server_can_be_stopped_meanwhile(tmp_path: Path) -> None:
+def test_silent_process_is_restarted_and_the_server_can_still_be_stopped(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with server(home, "silent", "start_s=3", SILENT_S="3000") as served:
         until(lambda: served.events("a web process was silent for too long"), "the silence to be noticed")
@@ -192,7 +192,8 @@ def test_one_that_is_silent_for_longer_is_begun_again_and_the_server_can_be_stop
         assert served.end(signal.SIGTERM, signal.SIGTERM) == 0
 
 
-def test_a_server_that_has_said_that_it_is_ready_says_nothing_else_whichever_process_is_asked(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_ready_server_reports_ready_from_every_process(tmp_path: Path) -> None:
     home = small_home(tmp_path).home
     with server(home, "one_opens_slowly", "workers=2", SILENT_S="4", NUMBA_CACHE_DIR="") as served:
         until(lambda: is_ready(served), "the service to be ready")
@@ -203,7 +204,7 @@ def test_a_server_that_has_said_that_it_is_ready_says_nothing_else_whichever_pro
         assert served.end() == 0
 
 
-def test_one_that_cannot_start_ends_the_server_with_the_reason_and_nothing_private(tmp_path: Path) -> None:
+def test_failing_start_ends_the_server_with_a_reason_and_nothing_private(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with server(home, "broken") as served:
         assert served.process.wait(DEADLINE_S) == 1
@@ -322,7 +323,7 @@ def test_a_check_looks_whether_the_home_can_be_used(check: Check, tmp_path: Path
     assert (below.exit_code, below.wrong) == (0, [])
 
 
-def test_a_check_misses_folders_of_sources_and_tells_of_variables_that_are_none(
+def test_check_reports_missing_source_folders_and_unknown_variables(
     check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "there").mkdir()
@@ -347,7 +348,7 @@ def test_a_check_shows_no_password(check: Check, tmp_path: Path) -> None:
 @contextmanager
 def real_server(home: Path, *options: str) -> Iterator[Server]:
     """`refaug serve`, ready."""
-    command = [sys.executable, "-m", "service.cli.main", "serve", "--port", "0", *options]
+    command = [sys.executable, "-m", "refaug.cli.main", "serve", "--port", "0", *options]
     environment = {**os.environ, "REFAUG_HOME": str(home), "NUMBA_CACHE_DIR": ""}  # compiled by other tests, mostly
     with (home / "stderr").open("w") as errors:
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True)
@@ -383,7 +384,7 @@ def test_the_service_scores_as_the_command_and_takes_care_of_its_processes(check
         )
         return done.stdout
 
-    table = printed("-m", "service.cli.main", "--quiet", "--home", str(home), "score", *asked)
+    table = printed("-m", "refaug.cli.main", "--quiet", "--home", str(home), "score", *asked)
     with real_server(home) as served:
         assert printed(str(ROOT / "examples" / "score_over_http.py"), served.address, *asked) == table
         assert table.count("against b") == 2

@@ -16,13 +16,15 @@ from typing import Any
 import pytest
 from servers import Served, served
 
-from core.artefacts import verify_files
-from core.files import read_json
-from core.log_store import StoredLog
-from core.versions import Versions
-from service.reference_sets import ReferenceSets
+from refaug.core.artefacts.manifests import verify_files
+from refaug.core.artefacts.versions import Versions
+from refaug.core.files import read_json
+from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
+from refaug.logs.store import StoredLog
 
-FEW, MANY = 20, 200
+pytestmark = pytest.mark.slow
+
+FEW, MANY = 8, 200
 SCENES = ("ingest", "build", "publish", "freeze")
 TARGETS = (("web",), ("jobs",), ("web", "jobs"))
 MOST_DELAY_S = {"ingest": 1.2, "build": 1.5, "publish": 0.25, "freeze": 0.8}

@@ -14,11 +14,11 @@ from indexes import build, home_of, pairs_of
 from integration.conftest import ROOT
 from raters import tiny_rater
 
-from rater.checkpoint import save_rater
-from service.artefacts import stored
-from service.cli.sets import PurposeChoice
-from service.reference_sets import Purpose
-from service.settings import Settings
+from refaug.cli.scores.sets import PurposeChoice
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.home import Settings
+from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose
+from refaug.rater.nn.checkpoint import save_rater
 
 WORDS = ["we", "you", "they", "go", "eat", "drink", "tea", "milk", "home", "today", "never", "often"]
 TEXTS = sorted({" ".join(random.Random(number).choices(WORDS, k=1 + number % 6)) for number in range(300)})
@@ -73,7 +73,7 @@ def with_tools(home, tmp_path):
     pairs = pairs_of(*((rng.choice(TEXTS), rng.choice(TEXTS)) for _ in range(200)))
     build(home_of(home.path, pairs, {word: [rng.gauss(0, 1) for _ in range(8)] for word in WORDS}))
     rater = tiny_rater(TEXTS, tmp_path, pieces=60)
-    raters = stored(Settings(home=home.path))["rater"]
+    raters = artefact_stores(Settings(home=home.path))["rater"]
     folder = tmp_path / "rater"
     save_rater(folder, rater.model, rater.tokenizer, temperature=1.0, languages=["en"], report={}, details={"logs": {}})
     raters.publish("chat", raters.add("chat", folder))
@@ -111,7 +111,7 @@ def test_a_set_scores_as_the_index_did_when_index_and_rater_are_gone(with_tools,
         shutil.rmtree(home.path / name)
     shuffled = write(tmp_path / "shuffled.jsonl", random.Random(2).sample(ITEMS, len(ITEMS)))
     command = [
-        "import sys; from service.cli.main import main",
+        "import sys; from refaug.cli.main import main",
         f"arguments = ['sets', 'score', {frozen['id']!r}, {str(shuffled)!r}, *{QUIET!r}]",
         f"code = main(['--home', {str(home.path)!r}, *arguments])",
         "print(*{'torch', 'faiss', 'rater', 'indexer'} & set(sys.modules), file=sys.stderr)",
@@ -168,7 +168,7 @@ def test_a_set_cannot_be_frozen_without_what_it_is_asked_for(with_tools, items) 
     assert home("sets", "list", "--json").json == []
 
 
-def test_what_says_how_references_are_found_is_refused_where_none_are_looked_for(home, weighted) -> None:
+def test_retrieval_options_without_an_index_are_refused(home, weighted) -> None:
     few = home("sets", "freeze", weighted, "--purpose", "test", "--gold", "bogus", "-k", "7", "--json")
     assert (few.code, few.error["message"]) == (2, "-k, --gold without --index")
     assert few.error["remedy"] == "--index NAME: refaug index list"
@@ -303,6 +303,7 @@ def test_the_purposes_of_the_command_are_those_of_the_sets() -> None:
 # ── killed ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_no_set_or_the_whole_one(home_at, tmp_path, weighted, driver) -> None:
     command = ("sets", "freeze", weighted, "--purpose", "test", "--json")
     code, seen, _ = driver.answer("--home", tmp_path / "calm", *command)

@@ -10,35 +10,26 @@ from contextlib import suppress
 
 import orjson
 import pytest
-from conftest import require
+from disks import close_strictly, small_disk
 from integration.conftest import ROOT, content
 from integration.reference import dialogue_log, message
 
-from core import ingest as ingesting
-from core import log_store, staging
-from core.engine import Engine
-from core.errors import StorageFull
-from core.ingest import IngestOrder
-from core.log_deletion import delete
-from core.progress import Silent
+from refaug.core.errors import StorageFull
+from refaug.core.progress import Silent
+from refaug.core.query_engine import LogEngine
+from refaug.logs import part_files
+from refaug.logs.deletion import delete
+from refaug.logs.ingest import ingest as ingesting
+from refaug.logs.ingest import stage as staging
+from refaug.logs.ingest.ingest import IngestOrder
 
 
 @pytest.fixture
 def disk(tmp_path):
     """A file system of its own, of eight megabytes."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
-    try:
-        done = subprocess.run(mount, capture_output=True, check=False)
-        why = done.stderr.decode().strip()
-    except FileNotFoundError as error:
-        done, why = None, str(error)
-    require("tmpfs", found=done is not None and done.returncode == 0, why=why)
-    yield folder
-    if subprocess.run(["umount", str(folder)], capture_output=True, check=False).returncode:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-        pytest.fail("some file on the disk is still open")
+    with small_disk(tmp_path / "disk", "size=8m") as folder:
+        yield folder
+        assert close_strictly(folder), "some file on the disk is still open"
 
 
 def fill(folder):
@@ -70,9 +61,10 @@ def sources(folder):
     return folder / "old.jsonl", folder / "new.jsonl", folder / "m.jsonl"
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("stage", ["reading", "joining message trees", "checking ids", "publishing"])
 def test_an_ingest_on_a_full_disk_says_so_and_finishes_when_there_is_room(home_at, tmp_path, disk, monkeypatch, stage):
-    monkeypatch.setattr(log_store, "ROWS_A_GROUP", 100)
+    monkeypatch.setattr(part_files, "ROWS_A_GROUP", 100)
     monkeypatch.setattr(staging, "PART_BYTES", 50_000)
     old, new, messages = sources(tmp_path)
     whole, home = home_at(tmp_path / "whole"), home_at(disk / "home")
@@ -96,6 +88,7 @@ def test_an_ingest_on_a_full_disk_says_so_and_finishes_when_there_is_room(home_a
     assert content(home) == content(whole)
 
 
+@pytest.mark.machine
 def test_a_deletion_on_a_full_disk_leaves_the_log_and_nothing_half_written(home_at, tmp_path, disk):
     old, _, _ = sources(tmp_path)
     home = home_at(disk / "home")
@@ -110,9 +103,10 @@ def test_a_deletion_on_a_full_disk_leaves_the_log_and_nothing_half_written(home_
     assert not any(b'"ann"' in data for data in home.files().values())
 
 
+@pytest.mark.machine
 def test_the_engine_s_spill_on_a_full_disk_is_a_full_disk(disk):
     many = "SELECT range AS n, md5(range::VARCHAR) AS text FROM range(6_000_000)"
-    with Engine(disk / "engine", memory=256 << 20) as engine:
+    with LogEngine(disk / "engine", memory=256 << 20) as engine:
         with pytest.raises(StorageFull, match=str(disk / "engine")):
             engine.run(f"CREATE TABLE t AS {many}")
         with pytest.raises(StorageFull, match=str(disk / "engine")):
@@ -122,7 +116,7 @@ def test_the_engine_s_spill_on_a_full_disk_is_a_full_disk(disk):
 
 def limited(size, *arguments):
     """The command in a process that may write files up to this size."""
-    program = "import resource, sys; from service.cli.main import main\n"
+    program = "import resource, sys; from refaug.cli.main import main\n"
     program += "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2); sys.exit(main(sys.argv[2:]))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(

@@ -9,12 +9,12 @@ import orjson
 import pytest
 import typer
 
-from core.artefacts import describe_files
-from core.errors import Conflict, NotFound, UnknownFormat, Usage
-from core.files import write_json
-from core.versions import Versions
-from service.cli.transfer import export_command, import_command
-from service.settings import Settings
+from refaug.cli.server.transfer import export_command, import_command
+from refaug.core.artefacts.manifests import describe_files
+from refaug.core.artefacts.versions import Versions
+from refaug.core.errors import Conflict, NotFound, UnknownFormat, Usage
+from refaug.core.files import write_json
+from refaug.core.home import Settings
 
 app = typer.Typer()
 app.command("export")(export_command)

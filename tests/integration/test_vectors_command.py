@@ -17,9 +17,9 @@ import pytest
 from integration import reference
 from integration.conftest import ROOT
 
-from core import ingest as ingesting
-from core.ingest import IngestOrder
-from core.progress import Silent
+from refaug.core.progress import Silent
+from refaug.logs.ingest import ingest as ingesting
+from refaug.logs.ingest.ingest import IngestOrder
 
 SMALL = ("--dimensions", "12", "--epochs", "5", "--min-count", "2")
 WORDS = [*reference.WORDS, "milk", "road"]
@@ -117,7 +117,7 @@ def test_what_was_trained_is_told(logged):
     assert "known_tokens          1,920 of 1,920 (100.00 %)" in people
 
 
-def test_what_was_made_of_exactly_this_before_is_not_made_again_unless_that_is_wanted(logged):
+def test_vectors_of_equal_settings_are_not_trained_again_unless_asked_for(logged):
     first = train(logged).json
     assert train(logged, "--threads", "2").json == {**first, "is_new": False}
     assert train(logged, "--again").json["sha256"] == first["sha256"]
@@ -180,10 +180,10 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing_behind(logged, argume
 # A training that waits, when its third epoch begins, until it is told to go on.
 PROGRAM = """if True:
     import sys
-    from service.cli import progress
-    from service.cli.main import main
+    from refaug.cli.shared import progress
+    from refaug.cli.main import main
 
-    begin = progress.Lines.stage
+    begin = progress.ProgressLines.stage
 
     def wait(self, name, total=None, unit=""):
         begin(self, name, total, unit)
@@ -191,7 +191,7 @@ PROGRAM = """if True:
             print("waiting", flush=True)
             sys.stdin.readline()
 
-    progress.Lines.stage = wait
+    progress.ProgressLines.stage = wait
     sys.exit(main(sys.argv[1:]))
 """
 
@@ -231,7 +231,7 @@ def test_ctrl_c_keeps_the_epochs_that_are_done_and_the_bits_are_the_same(logged,
     assert list((logged.path / "cache").iterdir()) == []
 
 
-def test_other_settings_do_not_go_on_from_what_an_interrupted_training_left(logged, waiting):
+def test_other_settings_do_not_resume_an_interrupted_training(logged, waiting):
     waiting.send_signal(signal.SIGINT)
     waiting.communicate()
     wanted = train(logged, "--alpha", "0.5").json

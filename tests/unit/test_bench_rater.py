@@ -17,19 +17,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.items import item_of
-from core.progress import Silent
-from core.text import SentencePieceTokenizer, open_sentencepiece
-from core.tokenizer_training import TokenizerTraining, train_sentencepiece
-from metrics.base import References
-from metrics.specification import build
-from rater.model import BiGRURater, Features, RaterConfig
-from rater.rate import Candidate, Rater, ToRate
-from service.cases import Case, score_cases
-from service.meta import agreement
-from service.meta_records import ComparedMetric, MetaSettings, RatedItems
-from service.meta_rows import TakenSet
-from service.meta_scores import score_set
+from refaug.core.progress import Silent
+from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
+from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
+from refaug.evaluation.agreement.meta import agreement
+from refaug.evaluation.agreement.records import ComparedMetric, MetaSettings, RatedItems
+from refaug.evaluation.agreement.row_scores import score_set
+from refaug.evaluation.agreement.rows import RatedRows
+from refaug.evaluation.scoring.cases import Case, score_cases
+from refaug.evaluation.scoring.items import item_of
+from refaug.metrics.base import References
+from refaug.metrics.specification import build
+from refaug.rater.nn.model import BiGRURater, Features, RaterConfig
+from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 PIECES = 30
@@ -90,7 +90,7 @@ def test_graphs_read_and_judge_as_the_network_does(
             logits = model.judge(vectors, vectors.flip(0), vectors.roll(1, 0)).numpy()
         read = sessions.read(tokens, lengths)
         np.testing.assert_allclose(read, vectors.numpy(), atol=1e-5)
-        judged = sessions.judged(read, read[::-1].copy(), np.roll(read, 1, axis=0))
+        judged = sessions.logits_of(read, read[::-1].copy(), np.roll(read, 1, axis=0))
         np.testing.assert_allclose(judged, logits, atol=1e-4, rtol=1e-5)
 
     same()
@@ -104,7 +104,7 @@ def test_a_rater_without_torch_gives_the_ratings_of_the_one_with_it(
     texts = ["", *(" ".join(rng.choice(WORDS, rng.integers(1, 9))) for _ in range(300))]
     triplets = [tuple(rng.choice(texts, 3).tolist()) for _ in range(200)]
     asked = [
-        ToRate(utterance=utterance, golds=(gold,), candidates=(Candidate(text=text),))
+        RatingRequest(utterance=utterance, golds=(gold,), candidates=(Candidate(text=text),))
         for utterance, gold, text in triplets
     ]
     expected = [ratings[0] for ratings in Rater(model, tokenizer).rate(asked)]
@@ -118,11 +118,11 @@ def test_a_rater_without_torch_gives_the_ratings_of_the_one_with_it(
 # ── other weights ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_weights_rounded_to_int8_are_whole_steps_and_at_most_half_a_step_away(bench: SimpleNamespace) -> None:
+def test_int8_weights_are_whole_steps_at_most_half_a_step_away(bench: SimpleNamespace) -> None:
     model = network()
     with torch.no_grad():
         model.embedding.weight[0] = 0
-    way = bench.serving.rounded_to_int8(model)
+    way = bench.serving.round_to_int8(model)
     rounded = dict(way.network.named_parameters())
     size = 0
     for name, weight in model.named_parameters():
@@ -143,7 +143,7 @@ def test_weights_rounded_to_int8_are_whole_steps_and_at_most_half_a_step_away(be
 def test_a_drawn_network_rates_all_over_the_scale(bench: SimpleNamespace, tokenizer: SentencePieceTokenizer) -> None:
     rng = np.random.default_rng(2)
     texts = (" ".join(rng.choice(WORDS, rng.integers(1, 9))) for _ in range(10_000))
-    asked = bench.serving.asked_of(texts, 10)
+    asked = bench.serving.make_test_pairs(texts, 10)
     likely, _ = Rater(bench.serving.seeded_network("small", tokenizer, asked), tokenizer).probabilities(asked)
     odds = np.log(likely / (1 - likely))
     assert len(odds) == 170
@@ -176,12 +176,10 @@ ROWS = [
 ]  # fmt: skip
 
 
-def test_rated_sets_become_items_by_context_and_may_keep_their_first_gold_alone(
-    bench: SimpleNamespace, tmp_path: Path
-) -> None:
+def test_rated_sets_become_items_by_context_and_may_keep_one_gold(bench: SimpleNamespace, tmp_path: Path) -> None:
     for name in bench.people.SETS:
         (tmp_path / f"{name}.jsonl.gz").write_bytes(gzip.compress("\n".join(map(json.dumps, ROWS)).encode()))
-    sets = bench.people.rated_sets(tmp_path)
+    sets = bench.people.read_sets(tmp_path)
     assert list(sets) == ["dailydialog_gupta", "dailydialog_zhao"]
     one, two = sets["dailydialog_zhao"]
     assert (one.id, two.id) == ("one", "two")
@@ -216,15 +214,15 @@ def items(bench: SimpleNamespace) -> list[Any]:
     ]
 
 
-def test_figures_are_those_of_agreement_and_differences_are_the_ratings_less_the_others(bench: SimpleNamespace) -> None:
+def test_figures_are_those_of_agreement_and_differences_compare_ratings(bench: SimpleNamespace) -> None:
     rated_items = items(bench)
     idf = bench.people.Idf.of("golds", [[one.text for item in rated_items for one in item.pair.references]])
     stand_ins = {"rating": build("chrf"), "rating_mean": build("rouge-l"), "rating_max": build("bleu")}
     metrics = [ComparedMetric(name=name, metric=metric) for name, metric in stand_ins.items()]
     metrics.append(ComparedMetric(name="idf_overlap", metric=bench.people.IdfOverlap(idf)))
     names = [*(one.name for one in metrics), "length"]
-    scored = score_set(TakenSet.of(RatedItems(name="set", items=rated_items), MetaSettings()), metrics, Silent())
-    rated = bench.people.rated_without(scored, range(len(names)), None)
+    scored = score_set(RatedRows.of(RatedItems(name="set", items=rated_items), MetaSettings()), metrics, Silent())
+    rated = bench.people.rows_without(scored, range(len(names)), None)
     found = bench.people.agreement_of([rated], names, draws=200)
     expected = agreement(
         [RatedItems(name="set", items=rated_items)], metrics, MetaSettings(draws=200), baseline="idf_overlap"
@@ -242,10 +240,10 @@ def test_figures_are_those_of_agreement_and_differences_are_the_ratings_less_the
             assert list(found["differences"][row.name]) == ["length", "idf_overlap"]
 
 
-def test_rows_of_a_system_that_is_left_out_are_not_compared_and_the_others_stay(bench: SimpleNamespace) -> None:
+def test_rows_of_a_left_out_system_are_not_compared_and_others_stay(bench: SimpleNamespace) -> None:
     metrics = [ComparedMetric(name="chrf", metric=build("chrf"))]
-    scored = score_set(TakenSet.of(RatedItems(name="set", items=items(bench)), MetaSettings()), metrics, Silent())
-    every, fewer = (bench.people.rated_without(scored, [0], system) for system in (None, "b"))
+    scored = score_set(RatedRows.of(RatedItems(name="set", items=items(bench)), MetaSettings()), metrics, Silent())
+    every, fewer = (bench.people.rows_without(scored, [0], system) for system in (None, "b"))
     kept = [place for place, system in enumerate(scored.points.systems) if system != "b"]
     assert (len(every.ratings), len(fewer.ratings)) == (60, 40)
     np.testing.assert_array_equal(fewer.scores, every.scores[:, kept])

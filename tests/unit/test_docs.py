@@ -9,37 +9,40 @@ import re
 import shlex
 from collections.abc import Callable
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from refaug_client._cli import parser
-from typer.main import get_command
+from typer.main import get_command as command_tree
 
-from core import errors
-from core.cleaning import ALWAYS, FILTERS, MARKUPS, REPAIRS, Cleaner, CleaningSettings, script_of
-from core.errors import RefaugError, Usage
-from core.log_store import LogIngest, LogManifest, LogPart, LogSource
-from core.pairs import PAIR_SCHEMA
-from core.text import TOKENIZERS, get_tokenizer, normalise
-from service.cli.main import app
-from service.cli.reference import cli_reference
-from service.cli.reference import main as reference_main
-from service.cli.settings_page import main as settings_page_main
-from service.cli.settings_page import settings_page
-from service.serve_settings import ServeSettings
-from service.settings import VARIABLES, Settings
-from service.web import reference
-from service.web.app import create_app
-from service.web.problems import meanings
-from service.web.reference import api_reference
+from refaug.cli.main import app
+from refaug.cli.reference.cli_reference import cli_reference
+from refaug.cli.reference.cli_reference import main as reference_main
+from refaug.cli.reference.settings_reference import main as settings_page_main
+from refaug.cli.reference.settings_reference import settings_page
+from refaug.core import errors
+from refaug.core.errors import RefaugError, Usage
+from refaug.core.home import VARIABLES, Settings
+from refaug.core.text.normalisation import normalise
+from refaug.core.text.tokenizers import TOKENIZERS, get_tokenizer
+from refaug.logs.ingest.cleaning import ALWAYS, FILTERS, MARKUPS, REPAIRS, Cleaner, CleaningSettings, script_of
+from refaug.logs.manifest import LogIngest, LogManifest, LogPart, LogSource
+from refaug.logs.pairs import PAIR_SCHEMA
+from refaug.service.server_settings import ServeSettings
+from refaug.service.web import api_reference as reference
+from refaug.service.web.api_reference import api_reference
+from refaug.service.web.app import create_app
+from refaug.service.web.problems import code_meanings
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "clients/python/README.md")),
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "clients/python/README.md")),
     *sorted(DOCS.rglob("*.md")),
 ]
+get_command = cache(command_tree)
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _COMMANDS = (
     "ingest|log|tokenizer|demo-log|vectors|index|rater|ruber|sets|refs|export|import|score|meta|diagnose|reproduce|"
@@ -112,7 +115,7 @@ def test_the_reference_of_the_api_has_every_route_header_and_code() -> None:
     text = _FENCE.sub("", page("reference/api.md"))
     assert set(re.findall(r"^### ([A-Z]+ /.*)$", text, re.MULTILINE)) == routes
     codes = {code(row[0]) for row in rows(section("reference/api.md", "Errors")) if row[0].startswith("`")}
-    assert codes == set(meanings())
+    assert codes == set(code_meanings())
     assert {kind.code for kind in error_classes()} <= codes
     headers = {code(row[0]) for row in rows(section("reference/api.md", "Headers"))}
     assert {"X-Timeout-S", "Idempotency-Key", "X-Request-Id", "Retry-After", "Location", "ETag", "Allow"} <= headers
@@ -195,7 +198,15 @@ def of_the_client(parser: argparse.ArgumentParser) -> set[str]:
     return found
 
 
-_OTHERS = {"--build-arg", "--data", "--sizes", "--help", "--paired-bs", "--paired-ar"}  # docker, benchmarks, sacrebleu
+_OTHERS = {
+    "--build-arg",
+    "--data",
+    "--demo",
+    "--sizes",
+    "--help",
+    "--paired-bs",
+    "--paired-ar",
+}  # docker, benchmarks, sacrebleu
 
 
 def _commands(command: Any, path: str) -> list[tuple[str, Any]]:
@@ -286,7 +297,7 @@ def test_the_short_answers_that_the_page_promises_to_keep_are_kept() -> None:
 # ── tokenizers ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_tokenizer_page_has_every_tokenizer_with_the_version_it_reports() -> None:
+def test_tokenizer_page_has_every_tokenizer_with_its_reported_version() -> None:
     listed = {code(row[0]): code(row[2]) for row in rows(section("tokenizers.md", "The tokenizers by name"))[:7]}
     assert list(listed) == [kind.spelling for kind in TOKENIZERS]
     reported = {name: get_tokenizer(name).version for name in listed if "<" not in name}

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
+import stat
+import subprocess
+import sys
 import tomllib
+import zipfile
 from importlib import metadata
 from pathlib import Path
 
@@ -11,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from service.doctor import PACKAGES
+from refaug.service.doctor import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -63,16 +68,80 @@ def test_the_installed_versions_are_those_of_the_lock() -> None:
     assert installed == locked()
 
 
-def test_every_top_level_package_is_placed_in_a_layer_and_packaged() -> None:
-    folders = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
-    assert folders == sorted(PROJECT["tool"]["importlinter"]["root_packages"])
-    assert [f"{folder}*" for folder in folders] == sorted(PROJECT["tool"]["setuptools"]["packages"]["find"]["include"])
-    assert folders == sorted(PROJECT["tool"]["mypy"]["packages"])
+ROOMS = {"cli", "core", "evaluation", "indexer", "logs", "metrics", "rater", "service"}
+
+
+def test_every_room_is_a_top_folder_linked_into_the_package() -> None:
+    assert {path.parent.name for path in ROOT.glob("*/__init__.py")} == {*ROOMS, "refaug"}
+    links = {path.name: str(path.readlink()) for path in (ROOT / "refaug").iterdir() if path.is_symlink()}
+    assert links == {room: f"../{room}" for room in ROOMS}
+
+
+def test_every_room_is_placed_in_a_layer_and_copied_into_the_image() -> None:
+    (rooms,) = (one for one in PROJECT["tool"]["importlinter"]["contracts"] if one["name"] == "the rooms")
+    assert {room for layer in rooms["layers"] for room in layer.split(" | ")} == ROOMS
+    copied = re.findall(r"^COPY (\w+) \1$", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE)
+    assert sorted(copied) == sorted([*ROOMS, "refaug"])
+    allowed = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    assert {f"!{name}" for name in copied} <= set(allowed)
 
 
 def test_the_package_names_are_ours_here() -> None:
     owners = metadata.packages_distributions()
     assert {name: owners.get(name) for name in PACKAGES} == {name: ["refaug"] for name in PACKAGES}
+
+
+def test_a_wheel_holds_real_files_of_one_package(tmp_path: Path) -> None:
+    """The source is copied without its links first, as an image and a build from an archive see it."""
+    source = tmp_path / "source"
+    source.mkdir()
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    wanted = {*ROOMS, "refaug", "pyproject.toml", "README.md", "LICENSE"}
+    for name in filter(None, tracked.split("\0")):
+        if name.split("/")[0] in wanted:
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, source / name, follow_symlinks=False)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*command, "--wheel-dir", str(tmp_path), str(source)], check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("refaug-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if ".dist-info/" not in name]
+        assert not any(stat.S_ISLNK(info.external_attr >> 16) for info in archive.infolist())
+    rooms = {path for path in filter(None, tracked.split("\0")) if path.split("/")[0] in ROOMS}
+    modules = {f"refaug/{path}" for path in rooms if path.endswith((".py", ".json", ".html.j2", ".css"))}
+    assert set(names) == {*modules, "refaug/__init__.py"}
+
+
+HOSTILE = (
+    "metrics.py",
+    "core.py",
+    "service.py",
+    "cli.py",
+    "logs/__init__.py",
+    "indexer/__init__.py",
+    "rater/empty.txt",
+)
+
+
+@pytest.fixture
+def hostile_folder(tmp_path: Path) -> Path:
+    """A training repository with modules and folders that are called as our rooms are."""
+    for name in HOSTILE:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text('raise SystemExit("the module of the working directory was imported")\n', "utf-8")
+    return tmp_path
+
+
+def test_modules_of_the_working_directory_are_not_taken_for_ours(hostile_folder: Path) -> None:
+    """`-m` puts the working directory first on the path, for the workers of an ingest too."""
+    run = [sys.executable, "-m", "refaug.cli.main", "--home", str(hostile_folder / "home")]
+    for arguments in (
+        ["demo-log", "--dialogues", "40", "--output", "log.jsonl"],
+        ["ingest", "log.jsonl", "--log", "demo", "--workers", "2"],
+        ["metrics", "list"],
+    ):
+        done = subprocess.run([*run, *arguments], cwd=hostile_folder, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr if done.returncode else "") == (0, "")
 
 
 def test_no_package_index_is_named_in_the_repository() -> None:

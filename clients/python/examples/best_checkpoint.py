@@ -16,7 +16,7 @@ from refaug_client import AsyncClient, Scores
 
 
 async def scored(refaug: AsyncClient, set_id: str, path: str) -> Scores:
-    """The scores of one checkpoint's replies."""
+    """Return the scores of one checkpoint's replies."""
     lines = [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
     replies, items = [line["reply"] for line in lines], [line["id"] for line in lines]
     return await refaug.sets.score(set_id, replies, items=items, metric="delta-bleu", draws=1000)
@@ -24,10 +24,10 @@ async def scored(refaug: AsyncClient, set_id: str, path: str) -> Scores:
 
 async def main(set_id: str, *paths: str) -> None:
     async with AsyncClient() as refaug:
-        found = await asyncio.gather(*(scored(refaug, set_id, path) for path in paths))
-    for path, scores in zip(paths, found):
+        scores_of_paths = await asyncio.gather(*(scored(refaug, set_id, path) for path in paths))
+    for path, scores in zip(paths, scores_of_paths):
         print(f"{Path(path).stem:<16} {scores.corpus:.4f} {[round(end, 4) for end in scores.interval or ()]}")
-    best = max(range(len(paths)), key=lambda place: found[place].corpus or 0.0)
+    best = max(range(len(paths)), key=lambda place: scores_of_paths[place].corpus or 0.0)
     print(f"best: {Path(paths[best]).stem}")
 
 

@@ -2,8 +2,8 @@
 
 python fail_when_it_drops.py SET old.jsonl new.jsonl
 
-`refaug-client ci` compares with numbers of a file instead, by a limit that one sets. This has the replies of both, so
-that it can compare reply by reply. A file has a line {"id": ITEM, "reply": TEXT} for each item of the set.
+`refaug-client ci` compares with numbers of a file instead, by a limit that you set. This script has the replies of
+both, so that it can compare reply by reply. A file has a line {"id": ITEM, "reply": TEXT} for each item of the set.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from refaug_client import Client
 
 
 def replies_of(path: str) -> dict[str, str]:
-    """Replies by the id of their item."""
+    """Return replies by the id of their item."""
     lines = (json.loads(line) for line in Path(path).read_text("utf-8").splitlines())
     return {line["id"]: line["reply"] for line in lines}
 
@@ -28,12 +28,12 @@ def main(set_id: str, old_path: str, new_path: str) -> int:
         scores = refaug.sets.score(
             set_id, replies, items=list(old), metric="delta-bleu", draws=1000, baseline="old", seed=1
         )
-    found = (scores.metric.comparisons or {})["new"]
-    if found.difference is None or found.interval is None or found.left_out:
-        print(f"not every item has two replies with a score: {found.note or f'{found.left_out} left out'}")
+    comparison = (scores.metric.comparisons or {})["new"]
+    if comparison.difference is None or comparison.interval is None or comparison.left_out:
+        print(f"not every item has two replies with a score: {comparison.note or f'{comparison.left_out} left out'}")
         return 1
-    low, high = found.interval
-    print(f"{found.difference:+.4f} [{low:+.4f}, {high:+.4f}] {scores.signature}")
+    low, high = comparison.interval
+    print(f"{comparison.difference:+.4f} [{low:+.4f}, {high:+.4f}] {scores.signature}")
     if high < 0:
         print("the new replies are worse")
         return 1

@@ -11,10 +11,14 @@ from refaug_client import Client
 
 
 def main(home: str) -> None:
-    item = {"utterance": "Where do you buy tea?", "references": ["At the market."], "replies": {"mine": "At the shop."}}
-    with Client.local(home=home) as refaug:  # on a Unix socket, which nobody else sees
+    test_item = {
+        "utterance": "Where do you buy tea?",
+        "references": ["At the market."],
+        "replies": {"mine": "At the shop."},
+    }
+    with Client.local(home=home) as refaug:  # on a Unix socket, which no other user can reach
         print(refaug.health().version, [index.name for index in refaug.indexes.list()])
-        print(refaug.score([item], metric="bleu").corpus)
+        print(refaug.score([test_item], metric="bleu").corpus)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Learn from rewards in a loop of one's own: REINFORCE in plain PyTorch, with a curve that never makes it wait.
+"""Learn from rewards in a plain PyTorch loop: REINFORCE, with a validation curve that never makes it wait.
 
 REFAUG_URL=http://127.0.0.1:8000 python reward_in_pytorch.py
 
@@ -16,8 +16,12 @@ SAID = {"tea": "would you like some tea ?", "bus": "when does the bus leave ?", 
 REPLIED = {"tea": "yes please", "bus": "in ten minutes", "dog": "it is mine"}
 REPLIES = [*REPLIED.values(), "i do not know"]
 ITEMS = [
-    {"id": item, "utterance": SAID[item], "references": [REPLIED[item], {"text": "i do not know", "weight": -0.5}]}
-    for item in SAID
+    {
+        "id": item_id,
+        "utterance": SAID[item_id],
+        "references": [REPLIED[item_id], {"text": "i do not know", "weight": -0.5}],
+    }
+    for item_id in SAID
 ]
 
 
@@ -37,9 +41,9 @@ def main(steps: int = 60, each: int = 16) -> None:
                 drawn = policy.sample()
                 items = [list(SAID)[row] for row in rows]
                 rewards = torch.tensor(reward([REPLIES[choice] for choice in drawn], items=items))
-                known = ~rewards.isnan()
-                advantages = rewards - rewards[known].mean()
-                loss = -(advantages * policy.log_prob(drawn))[known].sum() / max(int(known.sum()), 1)
+                scored = ~rewards.isnan()
+                advantages = rewards - rewards[scored].mean()
+                loss = -(advantages * policy.log_prob(drawn))[scored].sum() / max(int(scored.sum()), 1)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()

@@ -72,10 +72,10 @@ def small_model() -> tuple[Any, Any]:
     texts = [item["utterance"] for item in ITEMS]
     texts += [one if isinstance(one, str) else one["text"] for item in ITEMS for one in item["references"]]
     words = ["<pad>", "<eos>", "<unk>", *sorted({word for text in texts for word in text.split()})]
-    made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>"))
-    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    word_tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>"))
+    word_tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=made, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", padding_side="left"
+        tokenizer_object=word_tokenizer, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", padding_side="left"
     )
     config = LlamaConfig(
         vocab_size=len(words),

@@ -15,7 +15,7 @@ from refaug_client import Client
 
 
 def items_of(path: str) -> Iterator[dict[str, Any]]:
-    """The items of a file, one a line."""
+    """Yield the items of a file, one a line."""
     with Path(path).open(encoding="utf-8") as file:
         yield from (json.loads(line) for line in file if line.strip())
 
@@ -32,11 +32,11 @@ def main(path: str, *metrics: str) -> None:
 
 
 def compared(scored: Any, name: str) -> str:
-    """How far a system is from the baseline, and whether that may be chance."""
-    found = (scored.comparisons or {}).get(name)
-    if found is None or found.difference is None:
+    """Return how far a system is from the baseline, and whether that may be chance."""
+    comparison = (scored.comparisons or {}).get(name)
+    if comparison is None or comparison.difference is None:
         return ""
-    return f"{found.difference:+.4f}, p = {found.p_randomisation:.3f}"
+    return f"{comparison.difference:+.4f}, p = {comparison.p_randomisation:.3f}"
 
 
 if __name__ == "__main__":

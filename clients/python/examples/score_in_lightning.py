@@ -48,7 +48,8 @@ class Chooser(lightning.LightningModule):
 def main(epochs: int = 8) -> None:
     lightning.seed_everything(1, verbose=False)
     weighed = [
-        {**item, "references": [*item["references"], {"text": "i do not know", "weight": -0.5}]} for item in ITEMS
+        {**test_item, "references": [*test_item["references"], {"text": "i do not know", "weight": -0.5}]}
+        for test_item in ITEMS
     ]
     rows: Any = [{"row": row, "reply": row, "item": item["id"]} for row, item in enumerate(ITEMS)]
     with Client() as refaug, tempfile.TemporaryDirectory() as folder:

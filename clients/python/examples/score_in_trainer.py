@@ -24,14 +24,14 @@ REPLIED = {"tea": "yes please", "bus": "in ten minutes"}
 
 def main(steps: int = 40) -> None:
     items = [{"id": item, "utterance": SAID[item], "references": [REPLIED[item]]} for item in SAID]
-    for item in items:
-        item["references"].append({"text": "i like it", "weight": 0.3})
+    for test_item in items:
+        test_item["references"].append({"text": "i like it", "weight": 0.3})
     with Client() as refaug, tempfile.TemporaryDirectory() as folder:
         validation = refaug.sets.freeze(items, purpose="validation", references="given")
         model, tokenizer = small_model()
         rows = tokenizer([f"{SAID[item]} {REPLIED[item]} <eos>" for item in SAID], padding=True)
         labels = [[word if word else -100 for word in row] for row in rows["input_ids"]]
-        data = Dataset.from_dict({**rows, "labels": labels})
+        dataset = Dataset.from_dict({**rows, "labels": labels})
         trainer = Trainer(
             model,
             TrainingArguments(
@@ -49,8 +49,8 @@ def main(steps: int = 40) -> None:
                 greater_is_better=True,
                 disable_tqdm=True,
             ),
-            train_dataset=data,
-            eval_dataset=data,
+            train_dataset=dataset,
+            eval_dataset=dataset,
             processing_class=tokenizer,
         )
         with refaug.scorer(reference_set=validation.id, metric="delta-bleu") as scorer:
@@ -67,10 +67,10 @@ def small_model() -> tuple[Any, Any]:
     """A decoder of one layer over the words of the items."""
     texts = [*SAID.values(), *REPLIED.values()]
     words = ["<pad>", "<eos>", "<unk>", *sorted({word for text in texts for word in text.split()})]
-    made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>"))
-    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    word_tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>"))
+    word_tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=made,
+        tokenizer_object=word_tokenizer,
         pad_token="<pad>",
         eos_token="<eos>",
         unk_token="<unk>",

@@ -19,8 +19,12 @@ from refaug_client.integrations.distributed import ScoreMetric, from_rank_zero, 
 SAID = {"tea": "would you like some tea ?", "bus": "when does the bus leave ?", "dog": "whose dog is that ?"}
 REPLIED = {"tea": "yes please", "bus": "in ten minutes", "dog": "it is mine"}
 ITEMS = [
-    {"id": item, "utterance": SAID[item], "references": [REPLIED[item], {"text": "i do not know", "weight": -0.5}]}
-    for item in SAID
+    {
+        "id": item_id,
+        "utterance": SAID[item_id],
+        "references": [REPLIED[item_id], {"text": "i do not know", "weight": -0.5}],
+    }
+    for item_id in SAID
 ]
 
 
@@ -43,8 +47,8 @@ def main() -> None:
                 some = [int(place) for place in places]
                 replies = [reply(SAID[names[place]]) for place in some]
                 metric.update(replies, items=[names[place] for place in some], positions=some)
-            found = metric.compute()  # on every rank
-    print(f"rank {rank} of {ranks}: {found.corpus!r}, {found.repeated} repeated\n{found.signature}")
+            score = metric.compute()  # on every rank
+    print(f"rank {rank} of {ranks}: {score.corpus!r}, {score.repeated} repeated\n{score.signature}")
     if dist.is_initialized():
         dist.destroy_process_group()
 

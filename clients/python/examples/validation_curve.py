@@ -18,17 +18,17 @@ from refaug_client import Client, Pending
 
 
 class Model:
-    """Says more of an utterance's own words with every step."""
+    """Says more words of an utterance with every step."""
 
     def __init__(self) -> None:
         self.steps = 0
 
     def train(self) -> None:
-        """One step."""
+        """Train one step."""
         self.steps += 1
 
     def reply(self, utterance: str) -> str:
-        """What it says now."""
+        """Return the model's reply now."""
         return " ".join(utterance.split()[: self.steps]) or "yes"
 
 
@@ -47,14 +47,14 @@ def main(set_id: str, path: str) -> None:
                 if step % EVERY == 0:
                     replies = [model.reply(text) for text in utterances.values()]
                     scorer.submit(replies, items=list(utterances), tag=step)  # returns at once
-                write(rows, scorer.collect())  # whatever has come by now
+                write(rows, scorer.collect())  # what has come by now
             write(rows, scorer.drain(timeout_s=120))  # and the rest
             print(scorer.signature)
             print(scorer.report)
 
 
 def write(rows: Any, finished: Iterable[Pending]) -> None:
-    """A row for each validation whose scores are there; in the order of the steps."""
+    """Write a row for each validation whose scores are there, in the order of the steps."""
     for pending in finished:
         scores = [score for score in pending.result() if score is not None]  # a reply that was skipped has none
         rows.writerow([pending.tag, sum(scores) / len(scores) if scores else None, len(scores)])

@@ -18,7 +18,7 @@ waiting: deque[dict[str, Any]] = deque()  # read, and not yet answered: a few hu
 
 
 def items_of(path: str) -> Iterator[dict[str, Any]]:
-    """The items of a file; each is kept until its references are there."""
+    """Yield the items of a file; each waits here until its references have come."""
     with Path(path).open(encoding="utf-8") as file:
         for line in file:
             waiting.append(json.loads(line))
@@ -27,10 +27,10 @@ def items_of(path: str) -> Iterator[dict[str, Any]]:
 
 def main(path: str) -> None:
     with Client() as refaug:
-        for found in refaug.references_iter(items_of(path), progress=True):  # in the order of the file
-            item = waiting.popleft()
-            item["references"] = [reference.to_dict() for reference in found.references]
-            print(json.dumps(item, ensure_ascii=False))
+        for referenced in refaug.references_iter(items_of(path), progress=True):  # in the order of the file
+            weighted_item = waiting.popleft()
+            weighted_item["references"] = [reference.to_dict() for reference in referenced.references]
+            print(json.dumps(weighted_item, ensure_ascii=False))
 
 
 if __name__ == "__main__":

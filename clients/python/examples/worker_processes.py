@@ -1,4 +1,4 @@
-"""Each process of a pool has a client of its own: one is handed over like any other value.
+"""Each process of a pool has a separate client: the client is pickled like any other value.
 
 python worker_processes.py SET
 """
@@ -13,7 +13,7 @@ from refaug_client import Client
 
 
 def score_of(refaug: Client, set_id: str, reply: str) -> float:
-    """One reply's score; the connections of a worker are made with its first request."""
+    """Return one reply's score; a worker makes its connections with its first request."""
     return refaug.sets.score(set_id, [reply], items=["d0"], metric="delta-bleu").floats(missing=0.0)[0]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -15,14 +15,26 @@ for folder in (str(ROOT / "tests"), str(Path(__file__).parent)):
     if folder not in sys.path:
         sys.path.append(folder)  # at the end: `conftest` is that of the server's tests, for those who ask for it
 
-from known_items import ITEMS  # noqa: E402
-from servers import Served, served  # noqa: E402
-from serving import small_home  # noqa: E402
+from safeguards import (  # noqa: E402, F401  hooks
+    pytest_runtest_call,
+    pytest_runtest_setup,
+    pytest_runtest_teardown,
+    restore_signals,
+)
+
+if TYPE_CHECKING:
+    from servers import Served
+
+restore_signals()
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A service over a small home: index `chat`, rater `base`; `server.home` is its folder."""
+    # here, because the process that hands out tests to others reads this file too
+    from servers import served  # noqa: PLC0415
+    from serving import small_home  # noqa: PLC0415
+
     home = small_home(tmp_path_factory.mktemp("served"))
     with served(home.home) as found:
         yield found
@@ -40,8 +52,11 @@ def sets(url: str) -> dict[str, str]:
     return {purpose: frozen(url, purpose) for purpose in ("train", "validation", "test")}
 
 
-def frozen(url: str, purpose: str, items: Any = ITEMS) -> str:
-    """The id of a set of these items, with their references as they are given."""
+def frozen(url: str, purpose: str, items: Any = None) -> str:
+    """The id of a set of these items, else of `ITEMS`, with their references as they are given."""
+    from known_items import ITEMS  # noqa: PLC0415
+
+    items = ITEMS if items is None else items
     plain = [{key: item[key] for key in ("id", "utterance", "references")} for item in items]
     weighed = [
         {**item, "references": [*item["references"], {"text": "we like red boats", "weight": 0.5}]} for item in plain

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from refaug_client import Client
-from refaug_client._rewards import Reward
+from refaug_client._scorer.rewards import Reward
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES_URL = "http://127.0.0.1:8000"

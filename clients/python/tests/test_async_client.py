@@ -15,7 +15,9 @@ import pytest
 from known_items import ITEMS
 from scripted import Said, ok, scripted
 
-from refaug_client import AsyncClient, Client, Usage, _async_client, _client
+from refaug_client import AsyncClient, Client, Usage
+from refaug_client._async import resources as async_resources
+from refaug_client._sync import resources
 
 FOLDER = Path(__file__).resolve().parents[1]
 
@@ -31,31 +33,36 @@ def load(name: str) -> Any:
 
 def test_the_client_of_threads_is_what_the_other_one_gives() -> None:
     unasync = load("unasync")
-    assert "_client.py" in [into.name for _, into in unasync.ALL]
-    for asyncio_s, threads in unasync.ALL:
-        assert unasync.made(asyncio_s.read_text("utf-8"), threads) == threads.read_text("utf-8"), threads.name
-    source = unasync.SOURCE.read_text("utf-8")
-    assert "async " not in unasync.made(source)
-    assert "def added(self) -> None:" in unasync.made(source + "\n\nasync def added(self) -> None:\n    await it()\n")
+    pairs = unasync.module_pairs()
+    assert {source.name for source, _ in pairs} == {path.name for path in unasync.SOURCES.glob("[!_]*.py")}
+    for source, generated in pairs:
+        assert unasync.generate(source.read_text("utf-8"), source.name) == generated.read_text("utf-8"), generated.name
+    text = (unasync.SOURCES / "client.py").read_text("utf-8")
+    assert "async " not in unasync.generate(text)
+    assert "def added(self) -> None:" in unasync.generate(text + "\n\nasync def added(self) -> None:\n    await it()\n")
 
 
 def test_both_have_the_same_methods_with_the_same_arguments() -> None:
-    for name, found in vars(_async_client).items():
-        if inspect.isclass(found) and found.__module__ == _async_client.__name__:
-            twin = getattr(_client, name.replace("Async", "", 1))
-            public = [one for one in vars(found) if not one.startswith("_")]
-            assert public == [one for one in vars(twin) if not one.startswith("_")], name
-            for method in (one for one in public if inspect.isfunction(getattr(found, one))):
-                wanted = inspect.signature(getattr(found, method)).parameters
-                taken = inspect.signature(getattr(twin, method)).parameters
-                assert list(wanted) == list(taken), f"{name}.{method}"
-                assert [one.default for one in wanted.values()] == [one.default for one in taken.values()]
+    kinds = [AsyncClient, *(kind for kind in vars(async_resources).values() if inspect.isclass(kind))]
+    ours = [kind for kind in kinds if kind.__module__.startswith("refaug_client._async")]
+    assert len(ours) >= 8
+    for kind in ours:
+        name = kind.__name__
+        twin = Client if kind is AsyncClient else getattr(resources, name.replace("Async", "", 1))
+        public = [one for one in vars(kind) if not one.startswith("_")]
+        assert public == [one for one in vars(twin) if not one.startswith("_")], name
+        for method in (one for one in public if inspect.isfunction(getattr(kind, one))):
+            wanted = inspect.signature(getattr(kind, method)).parameters
+            taken = inspect.signature(getattr(twin, method)).parameters
+            assert list(wanted) == list(taken), f"{name}.{method}"
+            assert [one.default for one in wanted.values()] == [one.default for one in taken.values()]
 
 
 def test_every_public_method_says_its_job() -> None:
     for kind in (AsyncClient, Client):
         client = kind("http://127.0.0.1:1")
-        parts = [client, *(one for one in vars(client).values() if type(one).__module__ == type(client).__module__)]
+        package = type(client).__module__.rpartition(".")[0]
+        parts = [client, *(one for one in vars(client).values() if type(one).__module__.startswith(package))]
         assert len(parts) >= 7
         for part in parts:
             for name, found in inspect.getmembers(part, callable):
@@ -114,4 +121,4 @@ def test_a_pickled_client_is_one_of_its_own(url: str) -> None:
             return (await again.health()).status
 
     assert asyncio.run(asked()) == "ok"
-    assert again._connection.to.timeout_s == 7.0
+    assert again._connection.settings.timeout_s == 7.0

@@ -18,11 +18,14 @@ from scripted import Asked, Said, ok, page, problem, scripted
 from serving import small_items
 
 from refaug_client import AsyncClient, BadInput, Client, NotFound, RefaugError, Retry, Usage
-from refaug_client._batches import Batch, Size, async_in_order, batched, cut, in_order
-from refaug_client._call import Call, as_json
-from refaug_client._connection import AsyncConnection, Connection
-from refaug_client._progress import reporter
-from refaug_client._settings import Connecting
+from refaug_client._core.progress import make_reporter
+from refaug_client._http.async_connection import AsyncConnection
+from refaug_client._http.call import Call, read_json
+from refaug_client._http.connection import Connection
+from refaug_client._http.settings import ConnectionSettings
+from refaug_client._large.batches import Batch, Size, batched, cut
+from refaug_client._large.loops import async_send_in_order
+from refaug_client._large.threads import send_in_order
 
 WAIT_S = 30.0
 FIND = {"settings": {"k": 4}}
@@ -45,11 +48,21 @@ def client(opened: Opened, url: str) -> Any:
 
 def numbered(count: int) -> Iterator[Call[dict[str, Any]]]:
     for number in range(count):
-        yield Call("POST", "/v1/x", as_json, body={"number": number})
+        yield Call("POST", "/v1/x", read_json, body={"number": number})
+
+
+EARLIER: set[threading.Thread] = set()  # senders of earlier tests that a busy machine has not ended yet
+
+
+@pytest.fixture(autouse=True)
+def _earlier_senders() -> None:
+    EARLIER.clear()
+    EARLIER.update(senders())
 
 
 def senders() -> list[threading.Thread]:
-    return [one for one in threading.enumerate() if one.name == "refaug-send"]
+    """Return the senders that this test has started and that still run."""
+    return [thread for thread in threading.enumerate() if thread.name == "refaug-send" and thread not in EARLIER]
 
 
 def require_no_senders() -> None:
@@ -88,9 +101,9 @@ def test_a_batch_is_as_large_as_batches_are_when_it_is_asked_for() -> None:
     size = Size(4)
     batches = cut(range(11), size)
     assert next(batches) == Batch(0, [0, 1, 2, 3])
-    size.at_most(2)
+    size.lower_to(2)
     assert next(batches) == Batch(4, [4, 5])
-    size.at_most(3)  # never larger again
+    size.lower_to(3)  # never larger again
     assert [one.items for one in batches] == [[6, 7], [8, 9], [10]]
 
 
@@ -109,8 +122,8 @@ def test_answers_keep_their_order_when_later_ones_come_first() -> None:
         return Said(200, asked.body, {"content-type": "application/json"}, first=others if number == 0 else None)
 
     with scripted(answer) as server:
-        connection = Connection(Connecting.of(server.url))
-        assert [one["number"] for one in in_order(connection, numbered(9), 4)] == list(range(9))
+        connection = Connection(ConnectionSettings.of(server.url))
+        assert [one["number"] for one in send_in_order(connection, numbered(9), 4)] == list(range(9))
         connection.close()
     require_no_senders()
 
@@ -119,8 +132,8 @@ def test_answers_keep_their_order_when_later_ones_come_first() -> None:
 def test_no_more_are_under_way_than_may_be_at_once(at_once: int, connections: int, most: int) -> None:
     gate = Gate(most)
     with scripted(gate) as server:
-        connection = Connection(Connecting.of(server.url, connections=connections))
-        assert [one["number"] for one in in_order(connection, numbered(12), at_once)] == list(range(12))
+        connection = Connection(ConnectionSettings.of(server.url, connections=connections))
+        assert [one["number"] for one in send_in_order(connection, numbered(12), at_once)] == list(range(12))
         connection.close()
     assert gate.most == most
 
@@ -129,8 +142,8 @@ def test_asyncio_keeps_order_and_bound_alike() -> None:
     gate = Gate(3)
 
     async def collected(url: str) -> list[int]:
-        connection = AsyncConnection(Connecting.of(url))
-        found = [one["number"] async for one in async_in_order(connection, numbered(12), 3)]
+        connection = AsyncConnection(ConnectionSettings.of(url))
+        found = [one["number"] async for one in async_send_in_order(connection, numbered(12), 3)]
         await connection.close()
         return found
 
@@ -214,14 +227,14 @@ def test_leaving_the_loop_ends_the_sending_of_what_is_under_way() -> None:
         return Said(200, asked.body, {"content-type": "application/json"}, first=first)
 
     with scripted(answer) as server:
-        connection = Connection(Connecting.of(server.url))
-        answers = in_order(connection, numbered(100), 3)
+        connection = Connection(ConnectionSettings.of(server.url))
+        answers = send_in_order(connection, numbered(100), 3)
         assert next(answers) == {"number": 0}
         server.until(4)  # 1, 2 and 3 are held by the server, for ever
         answers.close()
         require_no_senders()
         assert sorted(asked.json["number"] for asked in server.requests) == [0, 1, 2, 3]
-        assert connection.send(Call("POST", "/v1/x", as_json, body={"number": 0})) == {"number": 0}  # it goes on
+        assert connection.send(Call("POST", "/v1/x", read_json, body={"number": 0})) == {"number": 0}  # it goes on
         connection.close()
 
 
@@ -233,7 +246,7 @@ def test_a_client_that_is_closed_meanwhile_ends_the_waiting() -> None:
         return Said(200, asked.body, {"content-type": "application/json"}, first=threading.Event())
 
     with scripted(answer) as server:
-        connection = Connection(Connecting.of(server.url))
+        connection = Connection(ConnectionSettings.of(server.url))
 
         def close() -> None:
             arrived.wait(WAIT_S)
@@ -242,11 +255,11 @@ def test_a_client_that_is_closed_meanwhile_ends_the_waiting() -> None:
         closer = threading.Thread(target=close)
         closer.start()
         with pytest.raises(Usage, match="this client is closed"):
-            next(in_order(connection, numbered(5), 2))
+            next(send_in_order(connection, numbered(5), 2))
         closer.join()
         require_no_senders()
         with pytest.raises(Usage, match="this client is closed"):
-            next(in_order(connection, numbered(5), 2))
+            next(send_in_order(connection, numbered(5), 2))
 
 
 def test_an_error_comes_after_all_that_came_before_it(opened: Opened) -> None:
@@ -588,7 +601,7 @@ def test_a_batch_of_unknown_ids_alone_is_reported_or_refused(client: Any, sets: 
     assert caught.value.errors[0]["field"] == "items[2]"
 
 
-def test_replies_that_are_not_as_many_as_items_are_refused_before_any_is_sent(client: Any) -> None:
+def test_wrong_number_of_replies_is_refused_before_sending(client: Any) -> None:
     with pytest.raises(Usage, match=r"3 replies of 'model' to 4 items"):
         client.sets.score("e7043c04b0875353", ["a", "b", "c"], items=["d1", "d2", "d3", "d4"], batch=2)
 
@@ -804,7 +817,7 @@ def test_a_terminal_gets_a_bar_of_what_is_there(library: Optional[str], monkeypa
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
-    with reporter(True, 200, "items") as told:
+    with make_reporter(True, 200, "items") as told:
         for _ in range(4):
             told.advance(50)
         told.stage("train", 10)
@@ -820,7 +833,7 @@ def test_stderr_that_is_closed_or_not_there_stops_nothing(monkeypatch: pytest.Mo
     closed.close()
     for file in (closed, None):
         monkeypatch.setattr(sys, "stderr", file)
-        with reporter(True, 3, "items") as told:
+        with make_reporter(True, 3, "items") as told:
             told.advance(3)
         assert told.done == 3
 

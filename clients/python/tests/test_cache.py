@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from refaug_client import Usage
-from refaug_client._cache import Both, Kept, Recent, key_of, space
+from refaug_client._scorer.sources.cache import FileCache, LayeredCache, MemoryCache, key_of, namespace_of
 
-SPACE = space("a set", "a signature")
+SPACE = namespace_of("a set", "a signature")
 
 
 def keys(count: int, first: int = 0) -> list[bytes]:
@@ -28,20 +28,20 @@ def keys(count: int, first: int = 0) -> list[bytes]:
 def test_a_key_differs_with_everything_that_a_score_depends_on() -> None:
     found = [
         key_of(one, item, reply)
-        for one in (SPACE, space("another set", "a signature"), space("a set", "another signature"))
+        for one in (SPACE, namespace_of("another set", "a signature"), namespace_of("a set", "another signature"))
         for item, reply in (
             ("d1", "tea"), ("d1", "Tea"), ("d1", "tea "), ("d1t", "ea"), ("d", "1tea"), ("d1", ""), ("", "d1"),
             ("d1", "caf\u00e9"), ("d1", "cafe\u0301"), ("d1", "a\0b"), ("d1\0", "b"), ("1:d", "1"), ("1", ":d1"),
         )
     ]  # fmt: skip
     assert len(set(found)) == len(found) == 39
-    assert key_of(space("a set", "a signature"), "d1", "tea") == found[0]
-    assert space("ab", "c") != space("a", "bc")
-    assert space(None) != space("None")
+    assert key_of(namespace_of("a set", "a signature"), "d1", "tea") == found[0]
+    assert namespace_of("ab", "c") != namespace_of("a", "bc")
+    assert namespace_of(None) != namespace_of("None")
 
 
 def test_memory_forgets_what_was_not_used_for_longest() -> None:
-    memory = Recent[bytes](3)
+    memory = MemoryCache[bytes](3)
     first, second, third, fourth = keys(4)
     memory.put({first: 0.1, second: None, third: 0.3})
     assert memory.get([first, fourth]) == {first: 0.1}
@@ -55,10 +55,10 @@ def test_memory_forgets_what_was_not_used_for_longest() -> None:
 )
 def test_a_file_gives_back_every_bit(tmp_path: Path, score: float | None) -> None:
     (key,) = keys(1)
-    cache = Kept(tmp_path / "scores.sqlite")
+    cache = FileCache(tmp_path / "scores.sqlite")
     cache.put({key: score})
     cache.close()
-    (found,) = Kept(tmp_path / "scores.sqlite").get([key]).values()
+    (found,) = FileCache(tmp_path / "scores.sqlite").get([key]).values()
     if score is None:
         assert found is None
     else:
@@ -67,7 +67,7 @@ def test_a_file_gives_back_every_bit(tmp_path: Path, score: float | None) -> Non
 
 
 def test_a_file_is_asked_for_any_number_of_keys(tmp_path: Path) -> None:
-    cache = Kept(tmp_path / "new" / "folder" / "scores.sqlite")
+    cache = FileCache(tmp_path / "new" / "folder" / "scores.sqlite")
     assert cache.get([]) == {}
     assert cache.get(keys(3)) == {}
     cache.put({key: number / 7 for number, key in enumerate(keys(2_000))})
@@ -80,12 +80,12 @@ def test_a_file_is_asked_for_any_number_of_keys(tmp_path: Path) -> None:
 
 def test_a_file_keeps_to_its_size_and_lets_the_oldest_go(tmp_path: Path) -> None:
     path = tmp_path / "scores.sqlite"
-    cache = Kept(path, most_mib=0.5)
+    cache = FileCache(path, most_mib=0.5)
     for first in range(0, 30_000, 500):
         cache.put(dict.fromkeys(keys(500, first), 0.5))
     cache.close()
     assert path.stat().st_size < 0.7 * 2**20
-    again = Kept(path)
+    again = FileCache(path)
     assert again.get(keys(500, 29_500)) == dict.fromkeys(keys(500, 29_500), 0.5)
     assert again.get(keys(500)) == {}
     assert 1_000 < len(again) < 15_000
@@ -94,23 +94,23 @@ def test_a_file_keeps_to_its_size_and_lets_the_oldest_go(tmp_path: Path) -> None
 def test_several_processes_write_one_file_at_once(tmp_path: Path) -> None:
     path = tmp_path / "scores.sqlite"
     code = (
-        "import sys; from refaug_client._cache import Kept, key_of, space\n"
-        "cache, me = Kept(sys.argv[1]), sys.argv[2]\n"
+        "import sys; from refaug_client._scorer.sources.cache import FileCache, key_of, namespace_of\n"
+        "cache, me = FileCache(sys.argv[1]), sys.argv[2]\n"
         "for n in range(40):\n"
-        "    cache.put({key_of(space(), me, str(50 * n + k)): n / 3 for k in range(50)})\n"
-        "assert not cache._off\n"
+        "    cache.put({key_of(namespace_of(), me, str(50 * n + k)): n / 3 for k in range(50)})\n"
+        "assert not cache._is_off\n"
         "cache.close()\n"
     )
     workers = [subprocess.Popen([sys.executable, "-c", code, str(path), str(me)]) for me in range(4)]
     assert [worker.wait(120) for worker in workers] == [0, 0, 0, 0]
-    found = Kept(path).get(key_of(space(), str(me), str(n)) for me in range(4) for n in range(2_000))
+    found = FileCache(path).get(key_of(namespace_of(), str(me), str(n)) for me in range(4) for n in range(2_000))
     assert len(found) == 8_000
-    assert found[key_of(space(), "3", "1999")] == 39 / 3
+    assert found[key_of(namespace_of(), "3", "1999")] == 39 / 3
     assert [one.name for one in tmp_path.iterdir() if "damaged" in one.name] == []
 
 
 def test_threads_share_one_cache(tmp_path: Path) -> None:
-    cache = Both(Recent(1_000), Kept(tmp_path / "scores.sqlite"))
+    cache = LayeredCache(MemoryCache(1_000), FileCache(tmp_path / "scores.sqlite"))
     wrong: list[object] = []
 
     def work(me: int) -> None:
@@ -132,7 +132,7 @@ def test_threads_share_one_cache(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["garbage", "header", "middle", "cut", "a bit of a score"])
 def test_a_damaged_file_is_set_aside_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str) -> None:
     path = tmp_path / "scores.sqlite"
-    cache = Kept(path)
+    cache = FileCache(path)
     cache.put(dict.fromkeys(keys(2000), 1 / 3))
     cache.close()
     content = bytearray(path.read_bytes())
@@ -152,7 +152,7 @@ def test_a_damaged_file_is_set_aside_and_named(tmp_path: Path, caplog: pytest.Lo
             content[at] ^= 1
             at = content.find(struct.pack("<d", float.fromhex(number)), at + 8)
     path.write_bytes(bytes(content))
-    again = Kept(path)
+    again = FileCache(path)
     with caplog.at_level(logging.WARNING):
         found = again.get(keys(2_000))
         again.put({keys(1)[0]: 0.25})
@@ -168,7 +168,7 @@ def test_a_damaged_file_is_set_aside_and_named(tmp_path: Path, caplog: pytest.Lo
 
 def test_a_second_process_does_not_set_the_new_file_aside(tmp_path: Path) -> None:
     path = tmp_path / "scores.sqlite"
-    first, second = Kept(path), Kept(path)
+    first, second = FileCache(path), FileCache(path)
     first.put(dict.fromkeys(keys(2_000), 0.5))
     first._set_aside(Exception("seen by the first"))
     first.put({keys(1)[0]: 0.75})
@@ -185,25 +185,25 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
     other.close()
     before = path.read_bytes()
     with pytest.raises(Usage, match="database of another program"):
-        Kept(path)
+        FileCache(path)
     assert path.read_bytes() == before
     assert [one.name for one in tmp_path.iterdir()] == ["mail.sqlite"]
 
 
 def test_a_path_that_cannot_be_used_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(Usage, match="cannot be used"):
-        Kept(tmp_path)  # a folder
+        FileCache(tmp_path)  # a folder
     (tmp_path / "file").write_text("")
     with pytest.raises(Usage, match="cannot be used"):
-        Kept(tmp_path / "file" / "scores.sqlite")
+        FileCache(tmp_path / "file" / "scores.sqlite")
 
 
 def test_a_file_that_is_held_too_long_costs_nothing_but_a_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("refaug_client._cache._BUSY_S", 0.01)
+    monkeypatch.setattr("refaug_client._scorer.sources.cache._BUSY_S", 0.01)
     path = tmp_path / "scores.sqlite"
-    cache = Kept(path)
+    cache = FileCache(path)
     cache.put({keys(1)[0]: 0.5})
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
@@ -218,7 +218,7 @@ def test_a_file_that_is_held_too_long_costs_nothing_but_a_request(
 
 def test_a_file_that_went_away_stops_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "here" / "scores.sqlite"
-    cache = Kept(path)
+    cache = FileCache(path)
     cache.put({keys(1)[0]: 0.5})
     cache.close()
     path.unlink()
@@ -230,7 +230,7 @@ def test_a_file_that_went_away_stops_nobody(tmp_path: Path, caplog: pytest.LogCa
 
 
 def test_a_forked_child_opens_the_file_anew_and_leaves_the_parents_alone(tmp_path: Path) -> None:
-    cache = Both(Recent(10), Kept(tmp_path / "scores.sqlite"))
+    cache = LayeredCache(MemoryCache(10), FileCache(tmp_path / "scores.sqlite"))
     cache.put({keys(1)[0]: 0.5})
     child = os.fork()
     if child == 0:  # pragma: no cover
@@ -247,7 +247,7 @@ def test_a_forked_child_opens_the_file_anew_and_leaves_the_parents_alone(tmp_pat
 
 
 def test_a_cache_travels_as_its_path(tmp_path: Path) -> None:
-    cache = Kept(tmp_path / "scores.sqlite", most_mib=2)
+    cache = FileCache(tmp_path / "scores.sqlite", most_mib=2)
     cache.put({keys(1)[0]: 0.5})
     again = pickle.loads(pickle.dumps(cache))
     assert again.path == cache.path
@@ -255,9 +255,9 @@ def test_a_cache_travels_as_its_path(tmp_path: Path) -> None:
 
 
 def test_both_fill_memory_out_of_the_file(tmp_path: Path) -> None:
-    memory, file = Recent[bytes](10), Kept(tmp_path / "scores.sqlite")
+    memory, file = MemoryCache[bytes](10), FileCache(tmp_path / "scores.sqlite")
     file.put({keys(1)[0]: 0.5})
-    both = Both(memory, file)
+    both = LayeredCache(memory, file)
     assert both.get(keys(2)) == {keys(1)[0]: 0.5}
     assert memory.get(keys(2)) == {keys(1)[0]: 0.5}
     both.put({keys(2)[1]: None})

@@ -15,10 +15,8 @@ import httpx
 import pytest
 
 from refaug_client import AsyncClient, Client, Usage
-from refaug_client import _calls as calls
-from refaug_client import _items as items
-from refaug_client import _models as models
-from refaug_client._call import Answer, Call
+from refaug_client._api import calls, items, models
+from refaug_client._http.call import Answer, Call
 
 ITEM = {"id": "d1", "utterance": "Where do you buy tea?", "references": ["At the market."]}
 PAGED = {"after": "x", "limit": 3}
@@ -421,7 +419,7 @@ def test_generators_tuples_and_columns_become_lists() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["d1", b"d1", {"id": "d1"}, 3, None])
-def test_one_thing_where_several_are_wanted_is_refused_before_anything_is_sent(wrong: Any) -> None:
+def test_single_value_in_place_of_a_list_is_refused_before_sending(wrong: Any) -> None:
     for ask in (calls.references, calls.score, calls.rate, calls.combine):
         with pytest.raises(Usage, match="is not a list"):
             ask(wrong)
@@ -437,7 +435,7 @@ def test_a_text_is_not_taken_for_a_list_of_its_letters(wrong: Any) -> None:
         calls.score([ITEM], replies=wrong)
 
 
-def test_replies_are_put_into_their_items_in_order_instead_of_those_that_are_there() -> None:
+def test_replies_replace_those_of_the_items_in_order() -> None:
     pairs = [{"id": "d1", "replies": {"old": "x"}}, {"id": "d2"}]
     body = calls.score(pairs, replies={"new": ["a", None], "newer": ["b", "c"]}).body
     assert body["items"] == [
@@ -476,7 +474,7 @@ def test_what_the_server_gave_goes_back_as_it_came() -> None:
     assert calls.combine([sums, {"stats": []}]).body["batches"] == [sums.to_dict(), {"stats": []}]
 
 
-def test_bare_candidates_become_objects_and_what_is_no_pair_is_left_to_the_server() -> None:
+def test_candidates_become_objects_and_malformed_pairs_go_to_the_server() -> None:
     pair = {"utterance": "a", "golds": ["b"], "candidates": ["c", {"text": "d", "utterance": "e"}]}
     assert calls.rate([pair]).body["pairs"][0]["candidates"] == [{"text": "c"}, {"text": "d", "utterance": "e"}]
     assert calls.rate(["no pair"]).body["pairs"] == ["no pair"]  # type: ignore[list-item]

@@ -19,9 +19,10 @@ from known_items import ITEMS
 from scripted import DROP, Asked, Said, ok, page, problem, scripted
 
 from refaug_client import Client, JobCancelled, JobFailed, Later, OldServer, Problem, RefaugError, ServerFault, Usage
-from refaug_client import _errors as errors
 from refaug_client._cli import exit_code, main, parser
-from refaug_client._rows import BadFile, harmless, say_table
+from refaug_client._cli.printing import escape_controls, print_table
+from refaug_client._cli.reading import BadFile
+from refaug_client._core import errors
 
 SECRET = "rk_s3cret"
 IDS = [item["id"] for item in ITEMS]
@@ -109,7 +110,7 @@ def test_replies_are_scored_against_a_set_as_the_library_scores_them(
     assert whole["set"]["id"] == sets["test"]
 
 
-def test_several_systems_repeated_items_and_missing_replies_keep_their_places(
+def test_systems_repeated_items_and_missing_replies_keep_their_places(
     run: Run, url: str, sets: dict[str, str], tmp_path: Path
 ) -> None:
     rows = [
@@ -155,13 +156,13 @@ def test_single_replies_are_taken_from_items_too(run: Run, url: str) -> None:
 
 
 def test_a_table_is_safe_for_a_terminal_and_as_wide_as_its_letters(capsysbinary: Any) -> None:
-    say_table(["system", "corpus"], [["\x1b[31mred", 0.5], ["日本", None]])
+    print_table(["system", "corpus"], [["\x1b[31mred", 0.5], ["日本", None]])
     assert capsysbinary.readouterr().out.decode().splitlines() == [
         "system       corpus",
         "\\x1b[31mred  0.5000",
         "日本              -",
     ]
-    assert harmless("a\u202eb\n") == "a\\u202eb\n"
+    assert escape_controls("a\u202eb\n") == "a\\u202eb\n"
 
 
 @pytest.mark.parametrize(
@@ -389,7 +390,7 @@ def test_help_says_everything_that_can_be_asked_for(run: Run) -> None:
 
 
 def test_a_fault_of_ours_is_not_told_as_a_drop(run: Run, replies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("refaug_client._commands.replies_in", lambda *_: 1 / 0)
+    monkeypatch.setattr("refaug_client._cli.commands.read_replies", lambda *_: 1 / 0)
     ran = run("ci", replies, "--set", "x", "--baseline", "b")
     assert ran.code == 4
     assert "ZeroDivisionError" in ran.err
@@ -457,7 +458,7 @@ def test_a_drop_that_is_allowed_passes_and_a_rise_always_does(ci: Run, tmp_path:
     assert ci(WORSE, "--max-drop", 1).code == 0
 
 
-def test_with_draws_the_server_tests_both_on_the_same_items_and_chance_may_pass(ci: Run) -> None:
+def test_draws_test_the_drop_on_equal_items_and_pass_chance_differences(ci: Run) -> None:
     ci(REPLIES, "--write-baseline", "-m", "delta-bleu")
     slightly = ["how how", *REPLIES[1:]]
     found = ci(slightly, "--draws", 500, "--json").json["metrics"][0]
@@ -473,7 +474,7 @@ def test_with_draws_the_server_tests_both_on_the_same_items_and_chance_may_pass(
     assert ci(WORSE, "--max-p", 0.05).code == 2
 
 
-def test_replies_that_have_no_score_any_more_fail_though_the_rest_scores_well(ci: Run) -> None:
+def test_replies_that_lost_their_score_fail_though_the_rest_scores_well(ci: Run) -> None:
     ci(REPLIES, "--write-baseline", "-m", "delta-bleu")
     gaps = ci([None, None, *REPLIES[2:]], "--max-drop", 1)
     assert gaps.code == 1

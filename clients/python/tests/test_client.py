@@ -127,7 +127,7 @@ def test_explanations_shares_and_languages_arrive(client: Any) -> None:
     assert found.corpus == pytest.approx(100 * client.score(ONE[:2], metric="upsilon-bleu", language="en").corpus)
 
 
-def test_bad_items_are_told_with_their_places_and_the_others_scored_on_request(client: Any) -> None:
+def test_bad_items_are_reported_by_place_and_others_scored_on_request(client: Any) -> None:
     items = [ONE[0], {**ONE[1], "references": [{"text": "x", "weight": 7}]}, ONE[2]]
     with pytest.raises(BadInput, match="weight") as caught:
         client.score(items, metric="bleu")
@@ -567,7 +567,7 @@ def test_a_pickled_client_is_one_of_its_own(url: str) -> None:
     with Client(url, key="refaug_k", timeout_s=7.0, headers={"X-Team": "a"}) as client:
         again = pickle.loads(pickle.dumps(client))
     assert again.health().status == "ok"  # though the first one is closed
-    assert again._connection.to == client._connection.to
+    assert again._connection.settings == client._connection.settings
     again.close()
 
 

@@ -17,11 +17,12 @@ import httpx
 import pytest
 from scripted import DROP, Asked, Said, ok, page, problem, scripted
 
-from refaug_client import _errors as errors
-from refaug_client._call import Call, as_json, path
-from refaug_client._connection import AsyncConnection, Connection
-from refaug_client._retry import NO_RETRY, Retry
-from refaug_client._settings import Connecting
+from refaug_client._core import errors
+from refaug_client._http.async_connection import AsyncConnection
+from refaug_client._http.call import Call, path, read_json
+from refaug_client._http.connection import Connection
+from refaug_client._http.retry import NO_RETRY, Retry
+from refaug_client._http.settings import ConnectionSettings
 
 AT_ONCE = Retry(first_s=0.0, most_s=0.0)
 NEVER = threading.Event()  # nobody sets it
@@ -30,15 +31,15 @@ Ask = Callable[..., Any]
 
 
 def health() -> Call[dict[str, Any]]:
-    return Call("GET", "/healthz", as_json)
+    return Call("GET", "/healthz", read_json)
 
 
 def post(**more: Any) -> Call[dict[str, Any]]:
-    return Call("POST", "/v1/jobs", as_json, body={"kind": "x"}, **more)
+    return Call("POST", "/v1/jobs", read_json, body={"kind": "x"}, **more)
 
 
 def from_threads(url: str, *calls: Call[Any], how: Optional[Mapping[str, Any]] = None, **settings: Any) -> list[Any]:
-    connection = Connection(Connecting.of(url, **{"retry": AT_ONCE, **settings}))
+    connection = Connection(ConnectionSettings.of(url, **{"retry": AT_ONCE, **settings}))
     try:
         return [connection.send(call, **(how or {})) for call in calls]
     finally:
@@ -47,7 +48,7 @@ def from_threads(url: str, *calls: Call[Any], how: Optional[Mapping[str, Any]] =
 
 def from_asyncio(url: str, *calls: Call[Any], how: Optional[Mapping[str, Any]] = None, **settings: Any) -> list[Any]:
     async def all_of_them() -> list[Any]:
-        connection = AsyncConnection(Connecting.of(url, **{"retry": AT_ONCE, **settings}))
+        connection = AsyncConnection(ConnectionSettings.of(url, **{"retry": AT_ONCE, **settings}))
         try:
             return [await connection.send(call, **(how or {})) for call in calls]
         finally:
@@ -79,7 +80,7 @@ def test_many_calls_need_one_connection(ask: Ask) -> None:
 
 def test_a_request_says_who_asks_and_what_for(ask: Ask) -> None:
     call = Call(
-        "POST", path("v1", "logs", "a b/ä"), as_json, query={"after": "x&y", "most": 5, "all": True, "none": None}
+        "POST", path("v1", "logs", "a b/ä"), read_json, query={"after": "x&y", "most": 5, "all": True, "none": None}
     )
     with scripted([ok({})]) as server:
         ask(server.url + "/under/", call, post(), key="k1", headers={"X-Team": "dialogue", "User-Agent": "mine"})
@@ -102,7 +103,7 @@ def test_without_a_key_none_is_sent(ask: Ask) -> None:
         assert server.requests[0].headers["user-agent"].startswith("refaug-client/")
 
 
-def test_every_try_of_a_call_has_its_idempotency_key_and_every_call_another(ask: Ask) -> None:
+def test_tries_of_a_call_share_an_idempotency_key_and_calls_do_not(ask: Ask) -> None:
     with scripted([DROP, problem(503, retry_after=0), ok({}), ok({})]) as server:
         ask(server.url, post(repeatable=False, keyed=True), post(repeatable=False, keyed=True))
         keys = [asked.headers["idempotency-key"] for asked in server.requests]
@@ -271,7 +272,7 @@ def test_a_server_that_gives_less_time_is_asked_for_what_it_gives(ask: Ask) -> N
 
 def test_a_real_server_that_gives_less_time_answers(ask: Ask, url: str, sets: dict[str, str]) -> None:
     body = {"items": ["d0"], "replies": {"a": ["we like red boats"]}, "metrics": ["upsilon-bleu"], "return": "values"}
-    call = Call("POST", path("v1", "reference-sets", sets["train"], "scores"), as_json, body=body, timed=True)
+    call = Call("POST", path("v1", "reference-sets", sets["train"], "scores"), read_json, body=body, timed=True)
     long, short = ask(url, call, timeout_s=3_000)[0], ask(url, call)[0]
     assert long["scores"] == short["scores"]
     assert len(short["scores"][0]["systems"]["a"]["values"]) == 1
@@ -333,7 +334,7 @@ def test_a_broken_connection_is_not_used_again(ask: Ask) -> None:
 
 def test_an_id_that_is_too_long_for_an_address_is_refused(ask: Ask) -> None:
     with scripted([]) as server, pytest.raises(errors.Usage, match="URL too long"):
-        ask(server.url, Call("GET", path("v1", "reference-sets", "x" * 70_000), as_json))
+        ask(server.url, Call("GET", path("v1", "reference-sets", "x" * 70_000), read_json))
 
 
 def test_nobody_there_is_said_with_the_address(ask: Ask) -> None:
@@ -375,8 +376,8 @@ def test_more_threads_than_connections_wait_for_one(ask: Ask) -> None:
         return Said(200, b"{}", {"content-type": "application/json"}, first=hold if asked.path == "/held" else None)
 
     async def two_tasks(url: str) -> None:
-        connection = AsyncConnection(Connecting.of(url, connections=1, retry=NO_RETRY))
-        first = asyncio.ensure_future(connection.send(Call("GET", "/held", as_json)))
+        connection = AsyncConnection(ConnectionSettings.of(url, connections=1, retry=NO_RETRY))
+        first = asyncio.ensure_future(connection.send(Call("GET", "/held", read_json)))
         await asyncio.to_thread(server.until, 1)
         with pytest.raises(errors.CannotConnect, match=r"all 1 connections were busy.*connections=…"):
             await connection.send(health(), timeout_s=0.1)
@@ -385,9 +386,9 @@ def test_more_threads_than_connections_wait_for_one(ask: Ask) -> None:
         await connection.close()
 
     def two_threads(url: str) -> None:
-        connection = Connection(Connecting.of(url, connections=1, retry=NO_RETRY))
+        connection = Connection(ConnectionSettings.of(url, connections=1, retry=NO_RETRY))
         with ThreadPoolExecutor() as threads:
-            first = threads.submit(connection.send, Call("GET", "/held", as_json))
+            first = threads.submit(connection.send, Call("GET", "/held", read_json))
             server.until(1)
             with pytest.raises(errors.CannotConnect, match=r"all 1 connections were busy.*connections=…"):
                 connection.send(health(), timeout_s=0.1)
@@ -404,10 +405,10 @@ def test_more_threads_than_connections_wait_for_one(ask: Ask) -> None:
 
 def test_threads_share_connections_and_each_gets_its_own_answer() -> None:
     with scripted(lambda asked: ok({"path": asked.path})) as server:
-        connection = Connection(Connecting.of(server.url, connections=4))
+        connection = Connection(ConnectionSettings.of(server.url, connections=4))
 
         def one(number: int) -> str:
-            found: str = connection.send(Call("GET", f"/{number}", as_json))["path"]
+            found: str = connection.send(Call("GET", f"/{number}", read_json))["path"]
             return found
 
         with ThreadPoolExecutor(8) as threads:
@@ -418,8 +419,8 @@ def test_threads_share_connections_and_each_gets_its_own_answer() -> None:
 
 def test_tasks_share_connections_and_each_gets_its_own_answer() -> None:
     async def all_of_them(url: str) -> list[str]:
-        connection = AsyncConnection(Connecting.of(url, connections=4))
-        found = await asyncio.gather(*[connection.send(Call("GET", f"/{number}", as_json)) for number in range(100)])
+        connection = AsyncConnection(ConnectionSettings.of(url, connections=4))
+        found = await asyncio.gather(*[connection.send(Call("GET", f"/{number}", read_json)) for number in range(100)])
         await connection.close()
         return [one["path"] for one in found]
 
@@ -433,7 +434,7 @@ def test_tasks_share_connections_and_each_gets_its_own_answer() -> None:
 
 def test_closing_wakes_a_thread_that_waits_for_an_answer() -> None:
     with scripted([ok({}), Said(200, b"{}", first=NEVER)]) as server, ThreadPoolExecutor() as threads:
-        connection = Connection(Connecting.of(server.url))
+        connection = Connection(ConnectionSettings.of(server.url))
         connection.send(health())  # the one that waits is on a connection that was there before
         waiting = threads.submit(connection.send, health())
         server.until(2)
@@ -451,7 +452,7 @@ def test_closing_ends_a_pause() -> None:
         return 1.0
 
     with scripted([problem(503)]) as server, ThreadPoolExecutor() as threads:
-        connection = Connection(Connecting.of(server.url, retry=Retry(first_s=60.0, most_s=60.0, draw=drawn)))
+        connection = Connection(ConnectionSettings.of(server.url, retry=Retry(first_s=60.0, most_s=60.0, draw=drawn)))
         waiting = threads.submit(connection.send, health())
         assert begun.wait(30)
         connection.close()
@@ -462,7 +463,7 @@ def test_closing_ends_a_pause() -> None:
 
 def test_closing_ends_a_pause_of_a_task_and_its_request() -> None:
     async def closed(url: str, reached: Callable[[], Any], kind: type[errors.RefaugError]) -> None:
-        connection = AsyncConnection(Connecting.of(url, retry=Retry(first_s=60.0, most_s=60.0, draw=drawn)))
+        connection = AsyncConnection(ConnectionSettings.of(url, retry=Retry(first_s=60.0, most_s=60.0, draw=drawn)))
         waiting = asyncio.ensure_future(connection.send(health()))
         await asyncio.to_thread(reached)
         await connection.close()
@@ -484,7 +485,7 @@ def test_closing_ends_a_pause_of_a_task_and_its_request() -> None:
 
 
 def test_a_closed_connection_says_so() -> None:
-    connection = Connection(Connecting.of("http://127.0.0.1:9"))
+    connection = Connection(ConnectionSettings.of("http://127.0.0.1:9"))
     connection.close()
     connection.close()
     with pytest.raises(errors.Usage, match="this client is closed; a new one"):
@@ -493,7 +494,7 @@ def test_a_closed_connection_says_so() -> None:
         pass
 
     async def tried() -> None:
-        other = AsyncConnection(Connecting.of("http://127.0.0.1:9"))
+        other = AsyncConnection(ConnectionSettings.of("http://127.0.0.1:9"))
         await other.close()
         await other.close()
         with pytest.raises(errors.Usage, match="this client is closed; a new one"):
@@ -507,8 +508,8 @@ def test_a_closed_connection_says_so() -> None:
 
 def test_a_part_of_a_connection_ends_alone() -> None:
     with scripted([ok({"x": 1})]) as server:
-        connection = Connection(Connecting.of(server.url))
-        part = connection.part()
+        connection = Connection(ConnectionSettings.of(server.url))
+        part = connection.share()
         assert part.send(health()) == connection.send(health()) == {"x": 1}
         assert server.connections == 1
         part.close()
@@ -521,8 +522,8 @@ def test_a_part_of_a_connection_ends_alone() -> None:
 
 def test_a_part_is_woken_when_the_whole_is_closed() -> None:
     with scripted([Said(200, b"{}", first=NEVER)]) as server, ThreadPoolExecutor() as threads:
-        connection = Connection(Connecting.of(server.url, retry=NO_RETRY))
-        waiting = threads.submit(connection.part().send, health())
+        connection = Connection(ConnectionSettings.of(server.url, retry=NO_RETRY))
+        waiting = threads.submit(connection.share().send, health())
         server.until(1)
         connection.close()
         with pytest.raises(errors.NoAnswer):
@@ -534,7 +535,7 @@ def test_a_part_is_woken_when_the_whole_is_closed() -> None:
 
 def streamed(url: str, kind: Ask, **settings: Any) -> bytes:
     """All of an answer, as it came."""
-    to = Connecting.of(url, **{"retry": AT_ONCE, **settings})
+    to = ConnectionSettings.of(url, **{"retry": AT_ONCE, **settings})
     found = list[bytes]()
 
     def threads() -> None:
@@ -568,7 +569,7 @@ def test_a_stream_is_tried_again_until_it_begins(ask: Ask) -> None:
         assert len(server.requests) == 4
 
 
-def test_a_stream_that_ends_in_the_middle_is_an_error_and_is_not_begun_anew(ask: Ask) -> None:
+def test_stream_cut_in_the_middle_is_an_error_without_retry(ask: Ask) -> None:
     half = Said(200, headers={"content-type": "text/event-stream"}, pieces=[b"a", b"b"], cut=2)
     with scripted([half]) as server:
         with pytest.raises(errors.ConnectionLost):
@@ -602,14 +603,14 @@ class Slow(bytes):
 
 
 def test_address_and_key_come_from_the_environment_where_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (Connecting.of().url, Connecting.of().key) == ("http://127.0.0.1:8000", None)
+    assert (ConnectionSettings.of().url, ConnectionSettings.of().key) == ("http://127.0.0.1:8000", None)
     monkeypatch.setenv("REFAUG_URL", "https://scores.example/refaug/")
     monkeypatch.setenv("REFAUG_KEY", "from-there")
-    assert (Connecting.of().url, Connecting.of().key) == ("https://scores.example/refaug", "from-there")
-    given = Connecting.of("http://other.example", key="mine")
+    assert (ConnectionSettings.of().url, ConnectionSettings.of().key) == ("https://scores.example/refaug", "from-there")
+    given = ConnectionSettings.of("http://other.example", key="mine")
     assert (given.url, given.key) == ("http://other.example", "mine")
     monkeypatch.setenv("REFAUG_URL", "")
-    assert Connecting.of().url == "http://127.0.0.1:8000"
+    assert ConnectionSettings.of().url == "http://127.0.0.1:8000"
 
 
 @pytest.mark.parametrize(
@@ -636,20 +637,20 @@ def test_address_and_key_come_from_the_environment_where_none_is_given(monkeypat
 )
 def test_what_is_no_address_is_refused(url: Any) -> None:
     with pytest.raises(errors.Usage):
-        Connecting.of(url)
+        ConnectionSettings.of(url)
 
 
 def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
     for url in ("http://me:secret@x", "http://me:secret@x y", "://me:secret@x"):
         with pytest.raises(errors.Usage, match="name or password") as caught:
-            Connecting.of(url)
+            ConnectionSettings.of(url)
         assert "secret" not in str(caught.value)
 
 
 def test_what_follows_an_address_is_not_repeated() -> None:
     for url in ("http://x/y?key=secret", "http://x/y#secret?"):
         with pytest.raises(errors.Usage, match="'http://x/y' is followed by more") as caught:
-            Connecting.of(url)
+            ConnectionSettings.of(url)
         assert "secret" not in str(caught.value)
 
 
@@ -698,27 +699,27 @@ def test_a_server_on_this_machine_is_not_asked_through_a_proxy(
 )
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(errors.Usage, match=said):
-        Connecting.of("http://x", **wrong)
+        ConnectionSettings.of("http://x", **wrong)
 
 
 def test_a_number_of_further_tries_is_enough_of_a_setting() -> None:
-    assert Connecting.of(retry=0).retry == Connecting.of(retry=False).retry == NO_RETRY
-    assert Connecting.of(retry=2).retry == Retry(tries=3)
-    assert Connecting.of(retry=True).retry == Connecting.of().retry == Retry()
-    assert Connecting.of(retry=Retry(first_s=1.0)).retry == Retry(first_s=1.0)
+    assert ConnectionSettings.of(retry=0).retry == ConnectionSettings.of(retry=False).retry == NO_RETRY
+    assert ConnectionSettings.of(retry=2).retry == Retry(tries=3)
+    assert ConnectionSettings.of(retry=True).retry == ConnectionSettings.of().retry == Retry()
+    assert ConnectionSettings.of(retry=Retry(first_s=1.0)).retry == Retry(first_s=1.0)
 
 
 def test_no_secret_is_shown() -> None:
-    to = Connecting.of("http://x", key="secret-1", headers={"cookie": "secret-2"})
+    to = ConnectionSettings.of("http://x", key="secret-1", headers={"cookie": "secret-2"})
     assert "secret" not in repr(to)
     for wrong in ({"key": "secret 1"}, {"headers": {"cookie": "secret\n"}}):
         with pytest.raises(errors.Usage) as caught:
-            Connecting.of("http://x", **wrong)
+            ConnectionSettings.of("http://x", **wrong)
         assert "secret" not in str(caught.value)
 
 
 def test_certificates_that_are_not_there_are_said() -> None:
-    connection = Connection(Connecting.of("https://x", verify="/no/such/file"))
+    connection = Connection(ConnectionSettings.of("https://x", verify="/no/such/file"))
     with pytest.raises(errors.Usage, match="/no/such/file"):
         connection.send(health())
 
@@ -734,7 +735,7 @@ def test_a_client_that_was_handed_in_is_used_and_stays_open() -> None:
         return httpx.Response(200, json={"x": 1})
 
     with httpx.Client(transport=httpx.MockTransport(answer), headers={"x-mine": "1"}) as http:
-        connection = Connection(Connecting.of("http://somewhere.example", key="k"), http)
+        connection = Connection(ConnectionSettings.of("http://somewhere.example", key="k"), http)
         assert connection.send(health()) == {"x": 1}
         connection.close()
         assert not http.is_closed
@@ -745,7 +746,7 @@ def test_a_client_that_was_handed_in_is_used_and_stays_open() -> None:
 
     async def tried() -> None:
         async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as other:
-            asynchronous = AsyncConnection(Connecting.of("http://somewhere.example"), other)
+            asynchronous = AsyncConnection(ConnectionSettings.of("http://somewhere.example"), other)
             assert await asynchronous.send(health()) == {"x": 1}
             await asynchronous.close()
             assert not other.is_closed
@@ -757,23 +758,23 @@ def test_a_client_that_was_handed_in_and_closed_is_said_to_be() -> None:
     http = httpx.Client()
     http.close()
     with pytest.raises(errors.Usage, match="this client is closed"):
-        Connection(Connecting.of("http://127.0.0.1:9"), http).send(health())
+        Connection(ConnectionSettings.of("http://127.0.0.1:9"), http).send(health())
 
 
 def test_a_client_that_follows_takes_the_key_nowhere_else() -> None:
     with scripted([ok({})]) as elsewhere:
         away = Said(307, b"", {"location": f"{elsewhere.url}/healthz"})
         with scripted([away]) as server, httpx.Client(follow_redirects=True) as http:
-            connection = Connection(Connecting.of(server.url, key="k", retry=NO_RETRY), http)
+            connection = Connection(ConnectionSettings.of(server.url, key="k", retry=NO_RETRY), http)
             with pytest.raises(errors.BadAnswer, match="leads elsewhere"):
                 connection.send(health())
         assert elsewhere.requests == []
 
 
 def test_a_connection_travels_as_its_settings() -> None:
-    to = Connecting.of("http://x.example", key="k", retry=2, headers={"A": "b"}, timeout_s=5)
+    to = ConnectionSettings.of("http://x.example", key="k", retry=2, headers={"A": "b"}, timeout_s=5)
     for made in (Connection(to), AsyncConnection(to)):
-        assert pickle.loads(pickle.dumps(made)).to == to
+        assert pickle.loads(pickle.dumps(made)).settings == to
     with httpx.Client() as http, pytest.raises(errors.Usage, match="cannot be pickled"):
         pickle.dumps(Connection(to, http))
 
@@ -781,7 +782,7 @@ def test_a_connection_travels_as_its_settings() -> None:
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # the loops end with connections of theirs that nobody closed
 def test_every_loop_has_connections_of_its_own() -> None:
     with scripted([ok({"x": 1})]) as server:
-        made = [AsyncConnection(Connecting.of(server.url))]
+        made = [AsyncConnection(ConnectionSettings.of(server.url))]
 
         async def twice() -> list[Any]:
             return [await made[0].send(health()), await made[0].send(health())]

@@ -16,11 +16,15 @@ from pages import ROOT, Block, Page, blocks, matches, module_of, require_names
 from servers import Served
 
 import refaug_client
-from refaug_client import Client, _cli, _client, _errors, _settings
+from refaug_client import Client, _cli
+from refaug_client._core import errors as client_errors
+from refaug_client._http import settings
+from refaug_client._sync import resources
 
 DOCS = ROOT / "docs"
 README = ROOT / "clients" / "python" / "README.md"
 PAGES = [README, DOCS / "sdk.md", DOCS / "sdk-reward.md", DOCS / "sdk-ci.md"]
+WITH_SERVERS = ("sdk.md", "sdk-ci.md")  # their blocks start servers of their own
 SDK = (DOCS / "sdk.md").read_text("utf-8")
 
 
@@ -34,7 +38,11 @@ def home_of_the_pages(server: Served, tmp_path: Path) -> Path:
     return home
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [README, DOCS / "sdk-reward.md", *(pytest.param(DOCS / name, marks=pytest.mark.slow) for name in WITH_SERVERS)],
+    ids=lambda page: page.name,
+)
 def test_every_block_of_the_page_does_what_it_shows(
     page: Path, url: str, home_of_the_pages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -45,11 +53,21 @@ def test_every_block_of_the_page_does_what_it_shows(
     assert home_of_the_pages.exists()
 
 
-def test_the_section_of_the_main_page_does_what_it_shows(
-    url: str, sets: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_block_of_the_main_page_does_what_it_shows(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REFAUG_URL", url)
     main = Page(ROOT / "README.md", tmp_path, url)
+    [block] = [block for block in blocks(main.page) if block.language == "python"]
+    main.do(block)
+    assert main.held == 1
+
+
+def test_the_section_of_the_first_steps_does_what_it_shows(
+    url: str, sets: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFAUG_URL", url)
+    main = Page(DOCS / "first-steps.md", tmp_path, url)
     logged: list[tuple[int, list[float]]] = []
     main.names |= {
         "validation": sets["validation"],
@@ -149,7 +167,7 @@ def test_every_method_of_a_client_stands_on_the_page() -> None:
     client = Client("http://127.0.0.1:8000")
     missing = [name for name in public(type(client)) if not re.search(rf"\b{name}\b", SDK)]
     for noun, value in vars(client).items():
-        if type(value).__module__ == _client.__name__:
+        if type(value).__module__ == resources.__name__:
             row = re.search(rf"^\| .*`refaug\.{noun}`.*$", SDK, re.MULTILINE)
             assert row is not None, noun
             missing += [f"{noun}.{name}" for name in public(type(value)) if f"`{name}`" not in row[0]]
@@ -164,7 +182,9 @@ def public(kind: type) -> list[str]:
 def test_the_table_of_errors_has_every_error_with_what_it_is() -> None:
     table = SDK[SDK.index("| error | what happened |") : SDK.index("One bad item refuses")]
     named = set(re.findall(r"`(\w+)`", table)) | {"RefaugError", "Later"}  # of which there are kinds alone
-    errors = {name for name, kind in vars(_errors).items() if inspect.isclass(kind) and issubclass(kind, Exception)}
+    errors = {
+        name for name, kind in vars(client_errors).items() if inspect.isclass(kind) and issubclass(kind, Exception)
+    }
     assert errors - named == set()
 
 
@@ -174,7 +194,7 @@ def test_the_table_of_examples_has_every_example() -> None:
 
 
 def test_every_setting_of_the_environment_stands_on_the_page() -> None:
-    variables = {value for name, value in vars(_settings).items() if name.endswith("_VARIABLE")}
+    variables = {value for name, value in vars(settings).items() if name.endswith("_VARIABLE")}
     assert {name for name in variables if name not in SDK} == set()
 
 
@@ -182,7 +202,7 @@ def commands() -> list[tuple[str, str]]:
     """Every command line of ours that a page shows."""
     return [
         (page.name, re.split(r"\s(?:#|>|\|)", match[1])[0])
-        for page in [*PAGES, ROOT / "README.md", DOCS / "service.md"]
+        for page in [*PAGES, ROOT / "README.md", DOCS / "first-steps.md", DOCS / "service.md"]
         for block in blocks(page)
         if block.language in ("sh", "console", "yaml")
         for match in re.finditer(r"^(?:\$ |\s*- run: )?(refaug-client .*)$", block.text, re.MULTILINE)

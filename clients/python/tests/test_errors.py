@@ -14,15 +14,15 @@ from typing import Any, Optional
 
 import pytest
 
-from refaug_client import _errors as errors
-from refaug_client._call import Answer, Call, as_json, path, understood
+from refaug_client._core import errors
+from refaug_client._http.call import Answer, Call, path, read_answer, read_json
 
 CLASSES = [
     one
     for one in vars(errors).values()
     if inspect.isclass(one) and issubclass(one, errors.RefaugError) and one.__module__ == errors.__name__
 ]
-CALL = Call("GET", "/v1/jobs/x", as_json)
+CALL = Call("GET", "/v1/jobs/x", read_json)
 
 
 def made(kind: type[errors.RefaugError], **more: Any) -> errors.RefaugError:
@@ -105,7 +105,7 @@ def test_every_refusal_is_of_a_class_by_its_status_and_keeps_its_document(
 ) -> None:
     body = refusal(status, "some_code", remedy="do that", request_id="theirs", more={"new": [1]})
     with pytest.raises(errors.Problem) as caught:
-        understood(CALL, answered(status, body, "application/problem+json"))
+        read_answer(CALL, answered(status, body, "application/problem+json"))
     error = caught.value
     assert type(error) is kind
     assert (error.status, error.code, error.request_id) == (status, "some_code", "theirs")
@@ -116,17 +116,17 @@ def test_every_refusal_is_of_a_class_by_its_status_and_keeps_its_document(
 def test_places_that_are_wrong_are_listed() -> None:
     places = [{"item": "d1", "place": 0, "field": "utterance", "message": "empty"}]
     with pytest.raises(errors.BadInput) as caught:
-        understood(CALL, answered(422, refusal(422, errors=places)))
+        read_answer(CALL, answered(422, refusal(422, errors=places)))
     assert caught.value.errors == places
     with pytest.raises(errors.BadInput) as caught:
-        understood(CALL, answered(422, refusal(422)))
+        read_answer(CALL, answered(422, refusal(422)))
     assert caught.value.errors == []
 
 
 def test_a_withdrawn_set_names_the_one_to_use_instead() -> None:
     for instead in ("rs-2", None):
         with pytest.raises(errors.Withdrawn) as caught:
-            understood(CALL, answered(410, refusal(410, instead=instead)))
+            read_answer(CALL, answered(410, refusal(410, instead=instead)))
         assert caught.value.instead == instead
 
 
@@ -144,10 +144,10 @@ def test_when_to_come_again_is_read_as_seconds_or_as_a_date() -> None:
     assert without_date is not None
     assert 3_000 < without_date <= 3_600
     with pytest.raises(errors.Unavailable) as caught:
-        understood(CALL, answered(503, refusal(503), retry_after="3"))
+        read_answer(CALL, answered(503, refusal(503), retry_after="3"))
     assert caught.value.retry_after_s == 3.0
     with pytest.raises(errors.BadAnswer) as page:  # a proxy's own page says when, too
-        understood(CALL, answered(503, kind="text/html", raw=b"<h1>busy</h1>", retry_after="4"))
+        read_answer(CALL, answered(503, kind="text/html", raw=b"<h1>busy</h1>", retry_after="4"))
     assert page.value.retry_after_s == 4.0
 
 
@@ -171,7 +171,7 @@ def test_when_to_come_again_is_read_as_seconds_or_as_a_date() -> None:
 def test_what_is_not_refaugs_is_a_bad_answer_whatever_its_status(status: int, kind: str, raw: bytes) -> None:
     asking = Call("GET", "/v1/x", lambda answer: answer.json()["items"])
     with pytest.raises(errors.BadAnswer) as caught:
-        understood(asking, answered(status, kind=kind, raw=raw))
+        read_answer(asking, answered(status, kind=kind, raw=raw))
     error = caught.value
     assert (error.status, error.request_id, error.content_type) == (status, "asked", kind)
     assert error.excerpt == raw[:200].decode("utf-8", "replace")
@@ -180,7 +180,7 @@ def test_what_is_not_refaugs_is_a_bad_answer_whatever_its_status(status: int, ki
 @pytest.mark.parametrize("body", [{"detail": "Not Found"}, {"error": "x"}, {"code": 5, "detail": "x"}, {}])
 def test_a_refusal_in_the_json_of_somebody_else_is_a_bad_answer(body: dict[str, Any]) -> None:
     with pytest.raises(errors.BadAnswer, match="proxy") as caught:
-        understood(CALL, answered(404, body))
+        read_answer(CALL, answered(404, body))
     assert not caught.value.complete
 
 
@@ -196,19 +196,19 @@ def test_a_refusal_in_the_json_of_somebody_else_is_a_bad_answer(body: dict[str, 
 )
 def test_an_answer_that_says_something_else_is_not_asked_for_again(read: Any) -> None:
     with pytest.raises(errors.BadAnswer, match="GET /healthz") as caught:
-        understood(Call("GET", "/healthz", read), answered(200, {"status": "ok"}))
+        read_answer(Call("GET", "/healthz", read), answered(200, {"status": "ok"}))
     assert caught.value.complete
 
 
 @pytest.mark.parametrize("status", [300, 301, 302, 307, 308])
 def test_an_answer_that_leads_elsewhere_is_not_followed(status: int) -> None:
     with pytest.raises(errors.BadAnswer, match=r"it leads elsewhere \(https://login\.example/\)"):
-        understood(CALL, answered(status, {}, location="https://login.example/"))
+        read_answer(CALL, answered(status, {}, location="https://login.example/"))
 
 
 def test_a_status_that_is_expected_is_an_answer() -> None:
-    asking = Call("GET", "/readyz", as_json, expected=(503,))
-    assert understood(asking, answered(503, {"missing": ["index"]})) == {"missing": ["index"]}
+    asking = Call("GET", "/readyz", read_json, expected=(503,))
+    assert read_answer(asking, answered(503, {"missing": ["index"]})) == {"missing": ["index"]}
 
 
 @pytest.mark.parametrize(
@@ -226,14 +226,14 @@ def test_a_status_that_is_expected_is_an_answer() -> None:
 )
 def test_what_cannot_be_sent_is_named_with_its_place(body: Any, said: str) -> None:
     with pytest.raises(errors.Usage, match=said):
-        Call("POST", "/v1/scores", as_json, body=body).said()
+        Call("POST", "/v1/scores", read_json, body=body).encode_body()
 
 
 def test_a_body_that_holds_itself_is_refused() -> None:
     body: dict[str, Any] = {}
     body["self"] = [body]
     with pytest.raises(errors.Usage, match="no JSON"):
-        Call("POST", "/v1/scores", as_json, body=body).said()
+        Call("POST", "/v1/scores", read_json, body=body).encode_body()
 
 
 def test_numbers_and_columns_of_other_libraries_are_sent_as_plain_ones() -> None:
@@ -247,7 +247,7 @@ def test_numbers_and_columns_of_other_libraries_are_sent_as_plain_ones() -> None
         "made": (str(n) for n in range(2)),
         "text": "日本語 🚢 \u2028",
     }
-    assert json.loads(Call("POST", "/x", as_json, body=body).said()) == {
+    assert json.loads(Call("POST", "/x", read_json, body=body).encode_body()) == {
         "weight": 0.5,
         "k": 3,
         "flags": [True, False],
@@ -257,9 +257,9 @@ def test_numbers_and_columns_of_other_libraries_are_sent_as_plain_ones() -> None
         "text": "日本語 🚢 \u2028",
     }
     with pytest.raises(errors.Usage, match="weights"):
-        Call("POST", "/x", as_json, body={"weights": numpy.array([0.1, numpy.nan])}).said()
+        Call("POST", "/x", read_json, body={"weights": numpy.array([0.1, numpy.nan])}).encode_body()
     with pytest.raises(errors.Usage, match="DataFrame"):  # a table's names would be sent for its rows
-        Call("POST", "/x", as_json, body={"items": pandas.DataFrame({"id": ["a"]})}).said()
+        Call("POST", "/x", read_json, body={"items": pandas.DataFrame({"id": ["a"]})}).encode_body()
 
 
 @pytest.mark.parametrize(

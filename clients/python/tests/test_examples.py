@@ -164,6 +164,7 @@ def home_beside(server: Served, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_demo_shows_the_table_of_the_command(server: Served, tmp_path: Path) -> None:
     home = home_beside(server, tmp_path / "home")
     asked = [lines(tmp_path / "items.jsonl", ITEMS), "--metric", "upsilon-bleu", "--metric", "bleu", "--percent"]
@@ -179,13 +180,14 @@ def test_the_demo_shows_the_table_of_the_command(server: Served, tmp_path: Path)
         return done.stdout
 
     table = tmp_path / "scores.txt"
-    table.write_text(said("-m", "service.cli.main", "--quiet", "score", *asked), "utf-8")
+    table.write_text(said("-m", "refaug.cli.main", "--quiet", "score", *asked), "utf-8")
     shown = said(str(ROOT / "examples" / "demo_service.py"), str(table), "--once", "--", *asked)
     assert table.read_text("utf-8").count("against b") == 2
     assert table.read_text("utf-8") in shown
     assert shown.endswith("that is the table of the command\n")
 
 
+@pytest.mark.slow
 def test_own_server(server: Served, tmp_path: Path) -> None:
     home_beside(server, tmp_path / "home")
     out, _ = ran("own_server", "home", cwd=tmp_path)

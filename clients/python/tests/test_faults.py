@@ -99,10 +99,9 @@ def test_the_stand_in_answers_as_the_real_one_does(url: str, sets: dict[str, str
 # ── a server that dies ────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cache", "at_once"), [("memory", 2), (None, 1), (None, 4)])
-def test_a_server_killed_and_restarted_among_a_thousand_submits_costs_no_reply(
-    cache: Optional[str], at_once: int
-) -> None:
+def test_server_restarts_among_a_thousand_submits_lose_no_reply(cache: Optional[str], at_once: int) -> None:
     given = steps()
     with Mortal([10, 25, 40]) as server, scoring(server.url, cache=cache, batch=16, at_once=at_once) as scorer:
         for step, (ids, replies) in enumerate(given):
@@ -112,7 +111,8 @@ def test_a_server_killed_and_restarted_among_a_thousand_submits_costs_no_reply(
         assert scorer.counts.retries >= 3
 
 
-def test_a_trainer_that_collects_as_it_goes_gets_everything_in_order_through_restarts() -> None:
+@pytest.mark.slow
+def test_collecting_trainer_gets_everything_in_order_through_restarts() -> None:
     given = steps(seed=1)
     found = list[Any]()
     with Mortal([15, 15]) as server, scoring(server.url, batch=16, queue=50) as scorer:
@@ -124,6 +124,7 @@ def test_a_trainer_that_collects_as_it_goes_gets_everything_in_order_through_res
     assert server.deaths == 2
 
 
+@pytest.mark.slow
 def test_a_real_server_whose_process_is_killed_costs_no_reply(server: Served, sets: dict[str, str]) -> None:
     url, given = str(server.client.base_url).rstrip("/"), steps(of=[item["id"] for item in ITEMS])
     with Client(url, retry=PATIENT) as client:
@@ -199,6 +200,7 @@ ALL_KINDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_comes_in_the_place_of_answers_every_reply_gets_its_score(seed: int) -> None:
     given, weather = steps(seed=seed), Weather(seed, 0.4, ALL_KINDS)
@@ -210,6 +212,7 @@ def test_whatever_comes_in_the_place_of_answers_every_reply_gets_its_score(seed:
     assert set(weather.happened) == set(ALL_KINDS)
 
 
+@pytest.mark.slow
 def test_a_storm_of_429_is_sat_out_by_every_thread() -> None:
     weather = Weather(7, 0.7, ["429"])
     with scripted(weather) as server, Client(server.url, retry=PATIENT) as client:
@@ -233,6 +236,7 @@ def test_a_slow_server_is_given_up_and_asked_again() -> None:
     assert weather.happened["late"] > 0
 
 
+@pytest.mark.slow
 def test_many_replies_at_once_come_in_order_through_all_of_it() -> None:
     weather = Weather(11, 0.4, ALL_KINDS)
     items = [plain_set.ITEMS[number % 50] for number in range(2_000)]
@@ -254,7 +258,7 @@ UNAVAILABLE: list[tuple[str, Callable[[], Any], type[Exception]]] = [
 
 @pytest.mark.parametrize(("kind", "made", "error"), UNAVAILABLE, ids=[one[0] for one in UNAVAILABLE])
 @pytest.mark.parametrize("on_unavailable", ["raise", "skip", "last"])
-def test_a_server_that_does_not_come_back_is_waited_for_so_long_and_no_longer(
+def test_lost_server_is_waited_for_no_longer_than_the_limit(
     on_unavailable: Any, kind: str, made: Callable[[], Any], error: type[Exception]
 ) -> None:
     answers = iter([plain_set.answer])
@@ -314,11 +318,12 @@ def test_a_key_that_ends_in_the_middle_is_said_at_once_and_not_skipped() -> None
         assert (scorer.counts.failed, scorer.counts.skipped) == (2, 0)
 
 
+@pytest.mark.slow
 def test_a_key_of_a_real_server_that_is_revoked_opens_nothing_any_more(tmp_path_factory: Any) -> None:
     home = small_home(tmp_path_factory.mktemp("keyed"), raters=0).home
 
     def keys(*arguments: str) -> Any:
-        start = "import sys; from service.cli import start; sys.exit(start())"
+        start = "import sys; from refaug.cli import start; sys.exit(start())"
         command = [sys.executable, "-c", start, "--home", str(home), "keys", *arguments, "--json"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=DEADLINE_S)
         return json.loads(done.stdout)

@@ -27,9 +27,9 @@ from refaug_client import (
     Unavailable,
     Usage,
 )
-from refaug_client import _following as following
-from refaug_client._progress import reporter
-from refaug_client._sse import Event, Reader
+from refaug_client._core.progress import make_reporter
+from refaug_client._jobs import following
+from refaug_client._jobs.events import Event, Reader
 
 WAIT_S = 60.0
 ID = "01k0v6n7fvwgxp5wp2x3w7d39t"
@@ -276,7 +276,7 @@ def test_progress_is_lines_with_stages_where_nobody_looks(opened: Opened, capsys
 
 
 def test_progress_without_a_total_counts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    with reporter(True, None, "job") as told:
+    with make_reporter(True, None, "job") as told:
         told.event("stage", {"stage": "train", "total": None})
         told.event("progress", {"stage": "train", "done": 1_200, "total": None})
         told.event("progress", {"stage": "write", "done": 1, "total": "?"})  # its stage was not told
@@ -327,13 +327,13 @@ def test_signs_of_life_do_not_make_a_wait_longer(monkeypatch: pytest.MonkeyPatch
     """A stream that says `still here` is no reason to wait beyond the time."""
     monkeypatch.setattr(following, "_SIGN_S", 0.4)
     monkeypatch.setattr(following, "_SILENT_S", 0.4)
-    found = following.Following(Client("http://127.0.0.1:9")._connection.to, ID, 0, timeout_s=1_000.0)
-    assert found.within_s() == 0.4
+    found = following.JobFollower(Client("http://127.0.0.1:9")._connection.settings, ID, 0, timeout_s=1_000.0)
+    assert found.silence_limit_s() == 0.4
     assert not found.must_reopen()
-    found._ends = time.monotonic() + 0.3
+    found._deadline = time.monotonic() + 0.3
     found._within_s = 2.0  # it was opened when there was more time
     assert found.must_reopen()
-    found._ends = time.monotonic() - 1.0
+    found._deadline = time.monotonic() - 1.0
     with pytest.raises(TimedOut):
         found.must_reopen()
 
@@ -430,6 +430,7 @@ def test_a_real_job_is_watched_by_several_at_once(url: str) -> None:
     assert found == [found[0]] * 5
 
 
+@pytest.mark.slow
 def test_a_real_server_that_is_killed_meanwhile_loses_no_event(server: Served, url: str) -> None:
     """Its process is begun anew while the job goes on; who follows sees every event once, and the end."""
     with Client(url) as client:

@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from known_items import ITEMS
 from servers import ROOT, Served
 
 from refaug_client import AsyncClient, CannotConnect, Client, JobFailed, NotFound, NotStarted, Usage, _local
-from refaug_client._local import Starting, installed
+from refaug_client._local import ServerStart, find_command
 
 DEADLINE_S = 120.0
 REPLIES = [item["replies"]["a"] for item in ITEMS]
@@ -34,7 +35,7 @@ GIVEN = [
     for item in ITEMS
 ]
 ONE = [{"id": "a", "references": ["yes we do"], "replies": {"m": "yes we do like it"}}]
-SERVE = [sys.executable, "-c", "import sys; from service.cli import start; sys.exit(start())"]
+SERVE = [sys.executable, "-c", "import sys; from refaug.cli import start; sys.exit(start())"]
 
 
 @pytest.fixture(autouse=True)
@@ -46,8 +47,9 @@ def checkout(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def temporary() -> Iterator[Path]:
+def temporary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Temporary files of these tests alone, so that what others start meanwhile is not taken for a leftover."""
+    tmp_path_factory.getbasetemp()  # pytest's own folder is not to lie in this one, which goes before others are done
     with tempfile.TemporaryDirectory(prefix="refaug-tests-") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", folder)  # short, unlike those of pytest: a socket has to fit in
         yield Path(folder)
@@ -103,11 +105,15 @@ def is_gone(pid: int) -> bool:
 
 
 def descendants(pid: int) -> list[int]:
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return []
-    return [found for child in map(int, children) for found in (child, *descendants(child))]
+    """Its children, and theirs, by what each process says of its parent."""
+    parents = dict[int, int]()
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
+    found = [pid]
+    for parent in found:  # it grows
+        found += [child for child, one in parents.items() if one == parent]
+    return found[1:]
 
 
 # ── the same over both ways ───────────────────────────────────────────────────────────────────────────────────────
@@ -232,7 +238,7 @@ Server(sys.argv[sys.argv.index("--uds") + 1], Handler).serve_forever()
 
 
 def test_only_this_user_reaches_the_socket(local: Client) -> None:
-    place = Path(str(local._connection.to.uds))
+    place = Path(str(local._connection.settings.uds))
     assert len(os.fsencode(place)) < 100
     assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
     assert place.is_socket()
@@ -252,7 +258,7 @@ def test_a_home_has_one_server_and_a_second_one_is_told_so(server: Served, local
 
 def test_when_the_block_ends_its_server_is_gone_and_no_other_one(local: Client, tmp_path: Path) -> None:
     with Client.local(home=tmp_path / "empty", server=SERVE, options=["--no-job-worker"]) as refaug:
-        keeper = next(iter(_local._STARTED - {one for one in _local._STARTED if one.uds == local._connection.to.uds}))
+        keeper = next(one for one in _local._STARTED if one.uds == refaug._connection.settings.uds)
         place = Path(keeper.uds)
         started = [keeper._keeper.pid, *descendants(keeper._keeper.pid)]
         assert len(started) >= 3
@@ -279,7 +285,7 @@ def test_an_error_in_the_block_stops_the_server_and_comes_out(tmp_path: Path) ->
 
     def work() -> None:
         with Client.local(home=tmp_path / "h", server=FAKE) as refaug:
-            places.append(Path(str(refaug._connection.to.uds)))
+            places.append(Path(str(refaug._connection.settings.uds)))
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -299,7 +305,7 @@ def test_asyncio_has_it_too_and_its_loop_goes_on_meanwhile(tmp_path: Path) -> No
     async def main() -> str:
         counting = asyncio.create_task(count())
         async with AsyncClient.local(home=tmp_path / "h", server=FAKE) as refaug:
-            place = Path(str(refaug._connection.to.uds))
+            place = Path(str(refaug._connection.settings.uds))
             status = (await refaug.health()).status
         assert not place.parent.exists()
         counting.cancel()
@@ -365,7 +371,7 @@ def ended(process: subprocess.Popen[str]) -> int:
     return code
 
 
-def test_a_process_that_is_killed_takes_its_server_along_though_a_forked_child_lives(tmp_path: Path) -> None:
+def test_killed_process_ends_its_server_though_a_forked_child_lives(tmp_path: Path) -> None:
     process, keeper, child, folder = owner(tmp_path / "h", "fork", SERVE)
     try:
         started = [keeper, *descendants(keeper)]
@@ -399,7 +405,7 @@ def test_ctrl_c_ends_the_block_in_order(tmp_path: Path) -> None:
 
 
 def test_a_forked_child_stops_nothing_that_is_its_parents(local: Client) -> None:
-    server = next(one for one in _local._STARTED if one.uds == local._connection.to.uds)
+    server = next(one for one in _local._STARTED if one.uds == local._connection.settings.uds)
     child = os.fork()
     if child == 0:
         code = 1
@@ -527,7 +533,7 @@ def test_what_makes_no_sense_starts_nothing(wrong: dict[str, Any]) -> None:
 def test_the_command_is_the_one_beside_this_python_else_the_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert Path(installed()) == Path(sys.executable).parent / "refaug"
+    assert Path(find_command()) == Path(sys.executable).parent / "refaug"
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setattr(_local.sysconfig, "get_path", lambda *_: str(tmp_path))
     command = tmp_path / "elsewhere" / "refaug"
@@ -535,9 +541,9 @@ def test_the_command_is_the_one_beside_this_python_else_the_paths(
     command.write_text("#!/bin/sh\n")
     monkeypatch.setenv("PATH", str(command.parent))
     with pytest.raises(Usage, match="no refaug command"):
-        installed()
+        find_command()
     command.chmod(0o755)
-    assert installed() == str(command)
+    assert find_command() == str(command)
 
 
 def test_a_temporary_folder_with_a_long_path_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -558,14 +564,14 @@ def test_a_temporary_folder_with_a_long_path_is_passed_over(tmp_path: Path, monk
 
 def test_a_home_may_be_a_path_and_begin_with_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert Starting.of(Path("~/data")).home == str(tmp_path / "data")
-    assert Starting.of().home is None
+    assert ServerStart.of(Path("~/data")).home == str(tmp_path / "data")
+    assert ServerStart.of().home is None
 
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_a_server_that_ends_in_the_block_is_seen_by_its_client(tmp_path: Path) -> None:
     with Client.local(home=tmp_path / "h", server=FAKE, retry=0) as refaug:
-        server = next(one for one in _local._STARTED if one.uds == refaug._connection.to.uds)
+        server = next(one for one in _local._STARTED if one.uds == refaug._connection.settings.uds)
         for pid in descendants(server._keeper.pid)[:1]:
             os.kill(pid, signal.SIGTERM)
         until(lambda: server.exit_code is not None, "the server to end")

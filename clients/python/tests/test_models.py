@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from refaug_client import NoScore, Usage
-from refaug_client import _models as models
-from refaug_client._frames import frame
+from refaug_client._api import models
+from refaug_client._core.frames import make_frame
 
 REPLIES = [{"id": "d1", "score": 0.25}, {"id": "d2", "score": None, "problem": "no_reply", "message": "there is none"}]
 SYSTEM = {"corpus": 0.5, "interval": [0.25, 0.75], "mean": 0.25, "mean_interval": None, "scored": 1, "unscored": 1}
@@ -279,7 +279,7 @@ def test_frames_of_polars_have_the_same_rows() -> None:
     assert isinstance(found, pl.DataFrame)
     assert found["score"].to_list() == [0.25, None]
     assert found.columns == ["metric", "system", "place", "score", "item", "problem"]
-    mixed = frame([{"a": 1}, {"a": 0.5}, {"a": None, "b": "x"}], "polars")
+    mixed = make_frame([{"a": 1}, {"a": 0.5}, {"a": None, "b": "x"}], "polars")
     assert mixed["a"].to_list() == [1.0, 0.5, None]
 
 

@@ -194,7 +194,9 @@ def test_a_cache_file_is_shared_by_workers(way: str, server: Scripted, tmp_path:
         assert sent in ([], [[None]])  # at most which signature the scores have now
 
 
-@pytest.mark.parametrize(("way", "batch"), [pytest.param("fork", 1, marks=NEEDS_FORK), ("spawn", 5)])
+@pytest.mark.parametrize(
+    ("way", "batch"), [pytest.param("fork", 1, marks=NEEDS_FORK), pytest.param("spawn", 5, marks=pytest.mark.slow)]
+)
 def test_workers_of_a_data_loader_score_each_for_itself(way: str, batch: int, server: Scripted) -> None:
     torch = pytest.importorskip("torch")
     items, replies = workers.texts(20)

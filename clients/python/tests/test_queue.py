@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from refaug_client import _queue
-from refaug_client._pending import Pending
-from refaug_client._queue import Queue
+from refaug_client._scorer import queue as queue_module
+from refaug_client._scorer.queue import Queue
+from refaug_client._scorer.submission import Submission
 
 
 class Clock:
@@ -24,13 +24,12 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(_queue, "time", made)
+    monkeypatch.setattr(queue_module, "time", made)
     return made
 
 
-def pending(size: int, number: int = 0) -> Pending:
-    nobody: Any = None
-    return Pending(nobody, ["text"] * size, ["d1"] * size, None, None, number)
+def submission(size: int, number: int = 0) -> Submission:
+    return Submission(["text"] * size, ["d1"] * size, number)
 
 
 def begun(*sizes: int, batch: int = 10) -> Queue:
@@ -38,13 +37,13 @@ def begun(*sizes: int, batch: int = 10) -> Queue:
     queue = Queue(batch, None)
     queue.under_way = 1
     for size in sizes:
-        queue.add(pending(size))
+        queue.add(submission(size))
     return queue
 
 
 def test_what_comes_first_goes_at_once_and_what_follows_gathers(clock: Clock) -> None:
     queue = Queue(10, None)
-    queue.add(pending(1))
+    queue.add(submission(1))
     assert queue.due_in() == 0
     queue.under_way = 1
     assert queue.due_in() == 0.25
@@ -55,12 +54,12 @@ def test_what_comes_first_goes_at_once_and_what_follows_gathers(clock: Clock) ->
 def test_it_is_the_oldest_that_says_how_long_all_gather(clock: Clock) -> None:
     queue = begun(1)
     clock.now += 0.125
-    queue.add(pending(1))
+    queue.add(submission(1))
     assert queue.due_in() == 0.125
     clock.now += 1
     assert queue.due_in() == 0
     queue.next()
-    queue.add(pending(1))
+    queue.add(submission(1))
     clock.now -= 1
     assert queue.due_in() == 0.25  # of the second, which came now
 
@@ -68,38 +67,38 @@ def test_it_is_the_oldest_that_says_how_long_all_gather(clock: Clock) -> None:
 def test_a_full_batch_is_due_and_one_that_is_taken_counts_no_more(clock: Clock) -> None:
     queue = begun(4, 5)
     assert queue.due_in() == 0.25
-    queue.add(pending(1))
+    queue.add(submission(1))
     assert queue.due_in() == 0
     assert queue.next().size == 4
     assert queue.due_in() == 0.25
 
 
-def test_who_waits_is_news_once_and_forgotten_with_the_last_of_what_was_waited_for(clock: Clock) -> None:
+def test_hurry_reports_a_waiter_once_and_is_reset_with_the_last_piece(clock: Clock) -> None:
     queue = begun()
     assert queue.hurry() is False  # there is nothing to wait for
-    queue.add(pending(1))
-    queue.add(pending(1))
+    queue.add(submission(1))
+    queue.add(submission(1))
     assert [queue.hurry(), queue.hurry()] == [True, False]
     queue.next()
     assert queue.due_in() == 0
     queue.next()
-    queue.add(pending(1))
+    queue.add(submission(1))
     assert queue.due_in() == 0.25
 
 
-def test_a_submit_is_cut_into_pieces_of_a_batch_and_pieces_go_together_as_far_as_they_fit(clock: Clock) -> None:
+def test_submits_are_cut_at_the_batch_and_remainders_share_a_request(clock: Clock) -> None:
     queue = Queue(10, None)
-    large, small = pending(25, 1), pending(4, 2)
+    large, small = submission(25, 1), submission(4, 2)
     queue.add(large)
     queue.add(small)
     assert [queue.fits(size) for size in (0, 1)] == [True, False]
     pieces = [queue.next() for _ in range(3)]
-    assert [(piece.pending, piece.first, piece.end) for piece in pieces] == [
+    assert [(piece.submission, piece.first, piece.end) for piece in pieces] == [
         (large, 0, 10), (large, 10, 20), (large, 20, 25)
     ]  # fmt: skip
     assert pieces[2].places() == [(large, place) for place in range(20, 25)]
     assert [queue.fits(size) for size in (5, 6, 7)] == [True, True, False]
-    assert queue.next().pending is small
+    assert queue.next().submission is small
     assert (bool(queue), queue.fits(0)) == (False, False)
 
 
@@ -108,7 +107,7 @@ def test_nothing_is_left_of_a_queue_that_is_cleared(clock: Clock) -> None:
     queue.hurry()
     queue.clear()
     assert not queue
-    queue.add(pending(1))
+    queue.add(submission(1))
     assert queue.due_in() == 0.25
 
 

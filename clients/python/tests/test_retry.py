@@ -8,8 +8,8 @@ from typing import Any, Optional
 
 import pytest
 
-from refaug_client import _errors as errors
-from refaug_client._retry import NO_RETRY, Retry, is_worth_repeating
+from refaug_client._core import errors
+from refaug_client._http.retry import NO_RETRY, Retry, is_worth_repeating
 
 
 def problem(status: int, code: str = "", retry_after_s: Optional[float] = None) -> errors.RefaugError:
@@ -110,7 +110,7 @@ def test_a_server_that_asks_for_no_pause_at_all_is_not_asked_without_any() -> No
     assert pauses(Retry(tries=5, draw=lambda: 1.0), again_at_once) == [0.2, 0.4, 0.8, 1.6]
 
 
-def test_an_error_is_raised_at_once_where_the_server_is_away_for_longer_than_one_waits() -> None:
+def test_error_is_raised_at_once_if_the_server_is_away_beyond_the_limit() -> None:
     assert pauses(Retry(total_s=90.0), problem(503, "overloaded", 3_600.0)) == []
     assert pauses(Retry(total_s=90.0, draw=lambda: 0.0), problem(503, "overloaded", 40.0)) == [40.0, 40.0]
 
@@ -121,7 +121,7 @@ def test_time_that_tries_took_counts_too() -> None:
     assert retry.pause(lost, tried=1, spent_s=9.9, repeatable=True) is None
 
 
-def test_a_request_that_is_still_being_answered_is_asked_for_until_the_time_is_over() -> None:
+def test_request_in_progress_is_polled_until_the_time_is_over() -> None:
     found = pauses(Retry(tries=2, total_s=60.0, draw=lambda: 0.0), problem(409, "in_progress"))
     assert found == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0, 10.0, 10.0]
 

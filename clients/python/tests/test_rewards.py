@@ -15,7 +15,7 @@ import pytest
 from scripted import Asked, Said, ok, problem, scripted
 
 from refaug_client import Client, NoKey, NoScore, Unavailable, Usage, WrongPurpose
-from refaug_client._rewards import Reward, RewardCounts
+from refaug_client._scorer.rewards import Reward, RewardCounts
 from refaug_client.integrations.trl import RewardFunction, reply_of
 
 REPLIES = ["we like red boats", "the mill", "we like red boats at noon", ""]
@@ -176,7 +176,7 @@ def test_masked_rewards_are_nan_and_counted_until_the_server_answers_again(capsy
         found = reward(["tea", "milk"], items=["a", "b"])
         assert [math.isnan(value) for value in found] == [True, True]
         assert reward.counts == RewardCounts(asked=2, masked=2)
-        reward.scorer._rest_until = 0.0  # as when the pause after a failure is over
+        reward.scorer._server.rest.until = 0.0  # as when the pause after a failure is over
         assert reward(["tea", "milk"], items=["a", "b"]) == [0.25, 0.25]
         assert reward.counts == RewardCounts(asked=4, scored=2, masked=2)
     assert "2 skipped" in capsys.readouterr().err
@@ -293,7 +293,8 @@ def test_the_text_of_a_reply_can_be_found_another_way(masking: Reward) -> None:
 
 def test_neither_rewards_nor_metrics_need_a_framework() -> None:
     code = (
-        "import sys, refaug_client._rewards, refaug_client.integrations.trl, refaug_client.integrations.distributed; "
+        "import sys, refaug_client._scorer.rewards, refaug_client.integrations.trl; "
+        "import refaug_client.integrations.distributed; "
         "print(sorted({'torch', 'trl', 'transformers', 'lightning', 'numpy'} & set(sys.modules)))"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,6 +10,7 @@ import os
 import pickle
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import threading
@@ -43,7 +44,7 @@ from refaug_client import (
     Withdrawn,
     WrongPurpose,
 )
-from refaug_client._scorer import Scorer
+from refaug_client._scorer.scorer import Scorer
 
 SET = "abcdef0123456789"
 QUICK = Retry(tries=2, first_s=0.001, most_s=0.01)
@@ -159,7 +160,7 @@ def test_a_corpus_score_is_exact_however_many_replies(
     with Client(url) as client, client.scorer(reference_set=sets["test"]) as scorer:
         assert scorer.corpus(texts, items) == plain["corpus"]
         assert plain["corpus"] != plain["mean"]
-        monkeypatch.setattr("refaug_client._scorer._CORPUS", 7)
+        monkeypatch.setattr("refaug_client._scorer.sources.corpus._CORPUS_REPLIES", 7)
         assert scorer.corpus(texts, items) == plain["corpus"]
         with client.scorer(reference_set=sets["test"], percent=True) as percent:
             assert percent.corpus(texts, items) == plain["corpus"] * 100.0
@@ -199,7 +200,7 @@ def test_a_text_that_the_server_refuses_fails_alone(url: str, sets: dict[str, st
         assert beside.outcome.source == "server"
 
 
-def test_a_set_that_is_not_there_or_a_metric_that_is_none_is_an_error_at_once(url: str, sets: dict[str, str]) -> None:
+def test_unknown_set_or_metric_is_an_error_at_once(url: str, sets: dict[str, str]) -> None:
     with Client(url) as client:
         with client.scorer(reference_set="ffffffffffffffff", on_unavailable="skip") as scorer:
             with pytest.raises(NotFound):
@@ -293,7 +294,7 @@ async def _awaited(pending: Any) -> Any:
 def test_while_a_request_is_on_its_way_replies_gather_until_somebody_waits(way: str) -> None:
     gate = Gate()
     with scripted(gate) as server, Client(server.url) as client, client.scorer(reference_set=SET) as scorer:
-        scorer._queue.gather_s = 3600
+        scorer._workers.queue.gather_s = 3600
         scorer.submit(["first"], items=["d1"])
         server.until(1)
         pending = [scorer.submit([f"later {number}"], items=["d1"]) for number in range(3)][-1]
@@ -312,7 +313,7 @@ def test_while_a_request_is_on_its_way_replies_gather_until_somebody_waits(way: 
 def test_who_waits_for_room_has_what_gathers_sent() -> None:
     gate = Gate()
     with scripted(gate) as server, Client(server.url) as client, client.scorer(reference_set=SET, queue=2) as scorer:
-        scorer._queue.gather_s = 3600
+        scorer._workers.queue.gather_s = 3600
         scorer.submit(["first"], items=["d1"])
         server.until(1)
         scorer.submit(["second"], items=["d1"])
@@ -325,11 +326,11 @@ def test_who_waits_for_room_has_what_gathers_sent() -> None:
         assert replies_of(server) == [["first"], ["second"], ["third"]]
 
 
-def test_a_full_batch_goes_beside_the_request_that_is_on_its_way_and_the_rest_gathers_again() -> None:
+def test_full_batch_goes_beside_a_running_request_and_the_rest_gathers() -> None:
     gate = Gate()
     with scripted(gate) as server, Client(server.url) as client:
         scorer = client.scorer(reference_set=SET, batch=4, at_once=3)
-        scorer._queue.gather_s = 3600
+        scorer._workers.queue.gather_s = 3600
         scorer.submit(["first"], items=["d1"])
         server.until(1)
         for number in range(5):
@@ -354,7 +355,7 @@ def test_what_gathers_goes_after_a_while_though_nobody_waits() -> None:
 def test_with_a_time_limit_a_quarter_of_it_is_the_most_that_replies_gather() -> None:
     with scripted(scores) as server, Client(server.url) as client:
         limits = {None: 0.25, 100.0: 0.25, 0.4: 0.1}
-        found = {limit: client.scorer(reference_set=SET, max_wait_s=limit)._queue.gather_s for limit in limits}
+        found = {limit: client.scorer(reference_set=SET, max_wait_s=limit)._workers.queue.gather_s for limit in limits}
         assert found == limits
 
 
@@ -373,11 +374,11 @@ def test_collect_stops_at_the_first_that_is_not_finished() -> None:
         quick = scorer.submit(["quick"], items=["d1"], tag="quick")
         assert quick.result(30) == scored(["quick"], ["d1"])
         third = scorer.submit(["third"], items=["d1"], tag="third")
-        scorer._wait(third, 30)
+        scorer._waiter.wait(third._submission, 30)
         assert list(scorer.collect()) == []
         assert slow.done() is False
         held.set()
-        scorer._wait(slow, 30)
+        scorer._waiter.wait(slow._submission, 30)
         assert [one.tag for one in scorer.collect()] == ["slow", "third"]  # quick was taken by itself
 
 
@@ -616,7 +617,7 @@ def test_a_corpus_score_is_skipped_or_repeated_and_counted(capsys: pytest.Captur
         client.scorer(reference_set=SET).corpus(["tea"], ["d1"])
 
 
-def test_no_reply_waits_longer_than_it_may_and_a_late_answer_changes_nothing(
+def test_reply_waits_no_longer_than_its_limit_and_late_answers_are_ignored(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     gate = Gate()
@@ -667,13 +668,13 @@ def test_result_gives_up_and_may_be_asked_again() -> None:
         assert scorer.drain(0) == []
 
 
-def test_a_server_that_is_away_is_left_alone_for_a_while_so_that_the_loop_goes_on(
+def test_unreachable_server_rests_so_that_the_training_loop_goes_on(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away = threading.Event()
     away.set()
-    monkeypatch.setattr("refaug_client._scorer._FIRST_REST_S", 1_000.0)
-    monkeypatch.setattr("refaug_client._scorer._MOST_REST_S", 1_000.0)
+    monkeypatch.setattr("refaug_client._scorer.sources.set_client._FIRST_REST_S", 1_000.0)
+    monkeypatch.setattr("refaug_client._scorer.sources.set_client._LONGEST_REST_S", 1_000.0)
     with scripted(lambda asked: problem(503) if away.is_set() else scores(asked)) as server:  # noqa: SIM117  too long for one line
         with Client(server.url, retry=0) as client:
             scorer = client.scorer(reference_set=SET, on_unavailable="skip")
@@ -681,7 +682,7 @@ def test_a_server_that_is_away_is_left_alone_for_a_while_so_that_the_loop_goes_o
                 assert scorer([f"{number}"], items=["d1"]) == [None]
             assert len(server.requests) == 1
             away.clear()
-            scorer._rest_until = 0.0  # the while is over
+            scorer._server.rest.until = 0.0  # the while is over
             assert scorer(["tea"], items=["d1"]) == scored(["tea"], ["d1"])
             assert scorer(["more"], items=["d1"]) == scored(["more"], ["d1"])
             assert (scorer.counts.skipped, scorer.counts.scored) == (20, 2)
@@ -693,7 +694,7 @@ def test_a_server_that_is_away_is_left_alone_for_a_while_so_that_the_loop_goes_o
     capsys.readouterr()
 
 
-def test_it_is_tried_again_until_the_time_is_over_not_until_some_number_of_tries() -> None:
+def test_retries_are_limited_by_time_not_by_number() -> None:
     turns = iter([problem(503, retry_after=0)] * 30)
     with scripted(lambda asked: next(turns, None) or scores(asked)) as server:  # noqa: SIM117  too long for one line
         with Client(server.url, retry=QUICK) as client:
@@ -770,7 +771,7 @@ def test_a_request_that_is_too_large_is_halved_until_it_is_not() -> None:
         assert scorer.counts.failed == 2
 
 
-def test_what_a_proxy_finds_too_large_is_halved_and_is_no_server_that_is_away() -> None:
+def test_request_too_large_for_a_proxy_is_halved_not_taken_as_outage() -> None:
     def answer(asked: Asked) -> Any:
         return page(413, "<html>Request Entity Too Large</html>") if len(asked.json["items"]) > 3 else scores(asked)
 
@@ -799,7 +800,7 @@ def sums(asked: Asked, rows: Optional[list[Any]] = None) -> Any:
 def test_sums_of_a_corpus_that_are_too_large_are_not_asked_for_again(
     proxy: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("refaug_client._scorer._CORPUS", 8)
+    monkeypatch.setattr("refaug_client._scorer.sources.corpus._CORPUS_REPLIES", 8)
     too_large = page(413) if proxy else problem(413, "too_large")
 
     def answer(asked: Asked) -> Any:
@@ -826,7 +827,7 @@ def test_sums_of_a_corpus_that_are_too_large_are_not_asked_for_again(
 def test_a_corpus_score_out_of_an_answer_that_does_not_fit_is_no_score(
     garbage: Any, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("refaug_client._scorer._CORPUS", most)
+    monkeypatch.setattr("refaug_client._scorer.sources.corpus._CORPUS_REPLIES", most)
 
     def answer(asked: Asked) -> Any:
         if asked.json["items"] == [""]:
@@ -841,7 +842,7 @@ def test_a_corpus_score_out_of_an_answer_that_does_not_fit_is_no_score(
 
 @pytest.mark.parametrize("corpus", [{"model": {}}, {"model": {"corpus": "0.5"}}, {"model": {"corpus": float("nan")}}])
 def test_sums_that_come_together_as_no_number_are_no_score(corpus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("refaug_client._scorer._CORPUS", 2)
+    monkeypatch.setattr("refaug_client._scorer.sources.corpus._CORPUS_REPLIES", 2)
 
     def answer(asked: Asked) -> Any:
         if asked.path == "/v1/scores/combine":
@@ -855,9 +856,7 @@ def test_sums_that_come_together_as_no_number_are_no_score(corpus: Any, monkeypa
 
 
 @pytest.mark.parametrize("settings", [{"purpose": "validation"}, {"on_unavailable": "last"}])
-def test_a_set_for_something_else_is_refused_each_time_whatever_a_cache_knows(
-    settings: dict[str, Any], tmp_path: Path
-) -> None:
+def test_set_of_wrong_purpose_is_refused_each_time_despite_a_cache(settings: dict[str, Any], tmp_path: Path) -> None:
     with scripted(partial(scores, purpose="train")) as server, Client(server.url) as client:
         client.scorer(reference_set=SET, cache=tmp_path / "scores.sqlite")(["tea"], items=["d1"])
         scorer = client.scorer(reference_set=SET, cache=tmp_path / "scores.sqlite", **settings)
@@ -961,6 +960,7 @@ def test_every_reply_has_one_outcome_while_the_server_comes_and_goes(capsys: pyt
     capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_every_reply_has_one_outcome_while_a_server_of_processes_is_killed(
     server: Served, url: str, sets: dict[str, str]
 ) -> None:
@@ -969,7 +969,7 @@ def test_every_reply_has_one_outcome_while_a_server_of_processes_is_killed(
         pending = []
         for step in range(300):
             if step == 100:
-                scorer._wait(pending[50], 60)
+                scorer._waiter.wait(pending[50]._submission, 60)
                 assert len(server.kill("web")) >= 1
             pending.append(scorer.submit([f"we like red boats {step}", "tea"], items=["d1", f"d{step % 12}"], tag=step))
         collected = scorer.drain(180)
@@ -1002,7 +1002,7 @@ def test_close_fails_what_is_left_and_keeps_what_is_known() -> None:
         client.close()
 
 
-def test_close_waits_for_what_is_on_its_way_and_the_client_closes_its_scorers() -> None:
+def test_close_waits_for_running_requests_and_client_closes_its_scorers() -> None:
     gate = Gate()
     with scripted(gate) as server:
         with Client(server.url) as client:
@@ -1027,7 +1027,7 @@ def test_an_error_in_the_block_does_not_wait_for_scores() -> None:
         gate.open.set()
 
 
-def test_a_forked_child_begins_empty_and_the_parents_replies_stay_the_parents() -> None:
+def test_forked_child_starts_empty_and_leaves_the_parents_replies() -> None:
     gate = Gate()
 
     def answer(asked: Asked) -> Any:
@@ -1129,7 +1129,7 @@ def test_a_handed_in_http_client_is_used_and_does_not_travel() -> None:
 
 
 def test_a_scorer_that_nobody_closed_is_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("refaug_client._scorer._IDLE_S", 0.01)
+    monkeypatch.setattr("refaug_client._scorer.workers._IDLE_S", 0.01)
     with scripted(scores) as server, Client(server.url) as client:
         scorer = client.scorer(reference_set=SET)
         scorer(["tea"], items=["d1"])
@@ -1139,7 +1139,7 @@ def test_a_scorer_that_nobody_closed_is_let_go_of(monkeypatch: pytest.MonkeyPatc
         assert scorer(["more"], items=["d1"]) == scored(["more"], ["d1"])  # and are begun again
         for thread in [one for one in threading.enumerate() if one.name.startswith("refaug-scorer")]:
             thread.join(30)
-        scorer._line.close()
+        scorer._server.close()
         gone = weakref.ref(scorer)
         del scorer
         gc.collect()
@@ -1149,13 +1149,13 @@ def test_a_scorer_that_nobody_closed_is_let_go_of(monkeypatch: pytest.MonkeyPatc
 def test_what_was_skipped_is_said_of_a_scorer_that_nobody_closed_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("refaug_client._scorer._IDLE_S", 0.01)
+    monkeypatch.setattr("refaug_client._scorer.workers._IDLE_S", 0.01)
     with scripted([problem(503)]) as server, Client(server.url, retry=0) as client:
         scorer = client.scorer(reference_set=SET, on_unavailable="skip")
         assert scorer(["tea"], items=["d1"]) == [None]
         for thread in [one for one in threading.enumerate() if one.name.startswith("refaug-scorer")]:
             thread.join(30)
-        scorer._line.close()
+        scorer._server.close()
         del scorer
         gc.collect()
         assert capsys.readouterr().err.count("1 skipped") == 1
@@ -1284,7 +1284,7 @@ def test_submitting_is_cheap_beside_a_step() -> None:
         scorer = client.scorer(reference_set=SET, queue=10**6, at_once=1)
         calls = Counter[str]()
 
-        def count(frame: Any, event: str, _: Any) -> None:
+        def count(make_frame: Any, event: str, _: Any) -> None:
             calls[event] += 1
 
         spent = []
@@ -1295,7 +1295,9 @@ def test_submitting_is_cheap_beside_a_step() -> None:
             sys.setprofile(None)
             spent.append(calls["call"] + calls["c_call"])
         assert max(spent[10:]) < 200
-        assert spent[-1] == spent[100]
+        assert statistics.median(spent[-100:]) == statistics.median(
+            spent[100:200]
+        )  # another thread may add to single ones
         gate.open.set()
         scorer.close(0)
 

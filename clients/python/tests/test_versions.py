@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from scripted import DROP, Asked, Said, ok, page, problem, scripted
 
-from refaug_client import BadAnswer, BadInput, NotFound, OldServer, RefaugError, Unavailable, _compat
-from refaug_client._call import Call, as_json
-from refaug_client._compat import is_older
-from refaug_client._connection import AsyncConnection, Connection
-from refaug_client._settings import Connecting
+from refaug_client import BadAnswer, BadInput, NotFound, OldServer, RefaugError, Unavailable
+from refaug_client._http import old_server as _compat
+from refaug_client._http.async_connection import AsyncConnection
+from refaug_client._http.call import Call, read_json
+from refaug_client._http.connection import Connection
+from refaug_client._http.old_server import is_older
+from refaug_client._http.settings import ConnectionSettings
 from refaug_client._version import VERSION
 
 NEWER = Call("POST", "/v1/wonders", lambda answer: answer.json()["wonder"], body={"items": []})
@@ -54,7 +56,7 @@ def error_of(url: str, *, asynchronous: bool = False, streamed: bool = False, ca
 
 
 def sent(url: str, call: Call[Any], streamed: bool) -> None:
-    connection = Connection(Connecting.of(url, retry=0))
+    connection = Connection(ConnectionSettings.of(url, retry=0))
     try:
         if streamed:
             with connection.stream(call):
@@ -66,7 +68,7 @@ def sent(url: str, call: Call[Any], streamed: bool) -> None:
 
 
 async def sent_by_asyncio(url: str, call: Call[Any], streamed: bool) -> None:
-    connection = AsyncConnection(Connecting.of(url, retry=0))
+    connection = AsyncConnection(ConnectionSettings.of(url, retry=0))
     try:
         if streamed:
             async with connection.stream(call):
@@ -117,7 +119,7 @@ def test_where_its_version_cannot_be_known_the_error_stays(health: Any, asynchro
     assert [asked.path for asked in server.requests] == ["/v1/wonders", "/healthz"]
 
 
-def test_an_answer_without_a_field_that_is_read_stays_what_it_is_from_a_server_of_the_same_age() -> None:
+def test_missing_field_from_a_server_of_the_same_version_is_bad_answer() -> None:
     with scripted(answering(LACKING, ok(SAME))) as server:
         error = error_of(server.url)
     assert type(error) is BadAnswer
@@ -167,11 +169,11 @@ def test_only_the_first_two_numbers_tell_the_age(server: str, client: str, older
 @pytest.mark.parametrize(
     "call",
     [
-        Call("GET", "/v1/wonders", as_json),
-        Call("PATCH", "/v1/metrics", as_json),
-        Call("POST", "/v1/scores", as_json, body={"items": [{"id": "a"}], "glow": True}),
-        Call("POST", "/v1/scores", as_json, body={"items": [{"id": "a"}], "return": "wonders"}),
-        Call("POST", "/v1/jobs", as_json, body={"kind": "wonder"}),
+        Call("GET", "/v1/wonders", read_json),
+        Call("PATCH", "/v1/metrics", read_json),
+        Call("POST", "/v1/scores", read_json, body={"items": [{"id": "a"}], "glow": True}),
+        Call("POST", "/v1/scores", read_json, body={"items": [{"id": "a"}], "return": "wonders"}),
+        Call("POST", "/v1/jobs", read_json, body={"kind": "wonder"}),
         Call("GET", "/healthz", lambda answer: answer.json()["wonder"]),
     ],
 )
@@ -188,6 +190,6 @@ def test_a_real_server_that_lacks_something_is_seen_to(
 
 def test_a_real_server_that_lacks_a_set_is_not_old(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_compat, "VERSION", "9.0.0")
-    assert type(error_of(url, call=Call("GET", "/v1/reference-sets/0123456789abcdef", as_json))) is NotFound
-    wrong = Call("POST", "/v1/scores", as_json, body={"items": [{"id": "a", "references": 7, "replies": {"m": "x"}}]})
+    assert type(error_of(url, call=Call("GET", "/v1/reference-sets/0123456789abcdef", read_json))) is NotFound
+    wrong = Call("POST", "/v1/scores", read_json, body={"items": [{"id": "a", "references": 7, "replies": {"m": "x"}}]})
     assert type(error_of(url, call=wrong)) is BadInput

@@ -41,12 +41,12 @@ async def everything_is_awaited(items: Sequence[Item]) -> None:
 
 
 async def results_come_one_by_one(refaug: AsyncClient, rows: AsyncIterator[Mapping[str, Any]]) -> None:
-    async for item in refaug.references_iter(rows):
-        assert_type(item, ReferencedItem)
+    async for referenced_item in refaug.references_iter(rows):
+        assert_type(referenced_item, ReferencedItem)
     async for event in refaug.jobs.events("01h"):
         assert_type(event.stage, Optional[str])
-    for item in refaug.references_iter([]):  # type: ignore[attr-defined]
-        del item
+    for referenced_item in refaug.references_iter([]):  # type: ignore[attr-defined]
+        del referenced_item
 
 
 async def a_server_of_ones_own(home: Path) -> None:

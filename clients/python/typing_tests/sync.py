@@ -68,15 +68,15 @@ def a_server_of_ones_own_hands_out_the_very_client(home: Path) -> None:
 
 
 def references_are_typed(refaug: Client, items: list[dict[str, Any]]) -> None:
-    found = refaug.references(items, index="chat", settings={"k": 5}, on_error="report")
-    assert_type(found, References)
-    assert_type(found.items, list[ReferencedItem])
-    assert_type(found[0], ReferencedItem)
-    assert_type(found[0].references, list[Reference])
-    assert_type(found[0].references[0].weight, Optional[float])
-    assert_type(found.to_dict(), dict[str, Any])
-    for item in refaug.references_iter(iter(items), progress=True):
-        assert_type(item, ReferencedItem)
+    references = refaug.references(items, index="chat", settings={"k": 5}, on_error="report")
+    assert_type(references, References)
+    assert_type(references.items, list[ReferencedItem])
+    assert_type(references[0], ReferencedItem)
+    assert_type(references[0].references, list[Reference])
+    assert_type(references[0].references[0].weight, Optional[float])
+    assert_type(references.to_dict(), dict[str, Any])
+    for referenced_item in refaug.references_iter(iter(items), progress=True):
+        assert_type(referenced_item, ReferencedItem)
     refaug.references(items, on_error="ignore")  # type: ignore[arg-type]
     refaug.references(items, "chat")  # type: ignore[call-arg]
 
@@ -153,8 +153,8 @@ def a_scorer_is_called_or_collected_from(refaug: Client) -> None:
         assert_type(pending.done(), bool)
         assert_type(pending.result(timeout_s=1.0), list[Optional[float]])
         assert_type(pending.outcome, Outcome)
-        for one in scorer.collect():
-            assert_type(one, Pending)
+        for collected in scorer.collect():
+            assert_type(collected, Pending)
         assert_type(scorer.drain(10), list[Pending])
         assert_type(scorer.signature, str)
         assert_type(scorer.corpus(["Yes."], items=["d1"]), Optional[float])

@@ -1,1 +1,1 @@
-"""Routes, one file a noun; each reads its input, calls once, and wraps what came."""
+"""Routes, one module for each kind of resource."""

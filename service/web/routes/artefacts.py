@@ -1,4 +1,4 @@
-"""Indexes and raters: which there are, and which version of them serves."""
+"""Routes of indexes and raters: their versions, and publishing one."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from fastapi import Path as InPath
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from core.errors import NotFound, RefaugError, Usage
-from core.files import read_json
-from core.versions import VersionName, Versions
-from indexer.manifest import MANIFEST, IndexManifest
-from indexer.update import publish_version, rollback
-from rater.checkpoint import read_manifest
-from service.artefacts import stored
-from service.keys import Scope
-from service.retrieval import places_of
-from service.settings import Settings
-from service.web.answers import json_answer
-from service.web.body import body_of, takes
-from service.web.deps import requires
-from service.web.openapi import errors
-from service.web.paging import After, Limit, page_of
-from service.web.schemas.artefacts import (
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.versions import VersionName, Versions
+from refaug.core.errors import NotFound, RefaugError, Usage
+from refaug.core.files import read_json
+from refaug.core.home import Settings
+from refaug.evaluation.home.indexes import places_of
+from refaug.indexer.building.update import publish_version, rollback
+from refaug.indexer.manifest import MANIFEST, IndexManifest
+from refaug.rater.nn.checkpoint import read_manifest
+from refaug.service.keys import Scope
+from refaug.service.web.answers import json_response
+from refaug.service.web.connection.body import body_of, request_body
+from refaug.service.web.dependencies import requires
+from refaug.service.web.handling.pagination import After, Limit, page_of
+from refaug.service.web.openapi import errors
+from refaug.service.web.schemas.artefacts import (
     IndexesOut,
     IndexVersionOut,
     IndexVersionsOut,
@@ -40,14 +40,14 @@ from service.web.schemas.artefacts import (
     RaterVersionOut,
     RaterVersionsOut,
 )
-from service.web.state import State, state_of
+from refaug.service.web.state import ServiceState, state_of
 
 router = APIRouter(prefix="/v1")
 
 Kind = Literal["index", "rater"]
 IndexName = Annotated[str, InPath(description="name of the index")]
 RaterName = Annotated[str, InPath(description="name of the rater")]
-_LOOK_S: Final = 0.05  # between two looks at who serves a version: well below the quarter second in which they notice
+_POLL_S: Final = 0.05  # between two reads of which processes serve a version: well below their refresh interval
 _PUBLISH_EXAMPLES: Final = {
     "a version": {"version": "2026-11-20.1"},
     "the one before": {"rollback": True},
@@ -56,15 +56,15 @@ _READ: Final = [Depends(requires(Scope.READ))]
 _ADMIN: Final = [Depends(requires(Scope.ADMIN))]
 
 
-# ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.get("/indexes", tags=["indexes"], dependencies=_READ, responses={200: {"model": IndexesOut}, **errors()})
 def list_indexes(request: Request, after: After = "", limit: Limit = 50) -> Response:
     """Indexes by name, each with its versions and what is known of the published one."""
     state = state_of(request)
-    names, following = page_of(_there(state, "index"), after, limit)
-    return json_answer({"indexes": [_one(state, "index", name) for name in names], "next": following})
+    names, following = page_of(_names(state, "index"), after, limit)
+    return json_response({"indexes": [_artefact(state, "index", name) for name in names], "next": following})
 
 
 @router.get(
@@ -72,7 +72,7 @@ def list_indexes(request: Request, after: After = "", limit: Limit = 50) -> Resp
 )
 def get_index(request: Request, name: IndexName) -> Response:
     """One index."""
-    return json_answer(_one(state_of(request), "index", name))
+    return json_response(_artefact(state_of(request), "index", name))
 
 
 @router.get(
@@ -83,15 +83,15 @@ def get_index(request: Request, name: IndexName) -> Response:
 )
 def list_index_versions(request: Request, name: IndexName, after: After = "", limit: Limit = 50) -> Response:
     """Versions of an index, oldest first."""
-    return json_answer(_versions(state_of(request), "index", name, after, limit))
+    return json_response(_versions(state_of(request), "index", name, after, limit))
 
 
 @router.get("/raters", tags=["raters"], dependencies=_READ, responses={200: {"model": RatersOut}, **errors()})
 def list_raters(request: Request, after: After = "", limit: Limit = 50) -> Response:
     """Raters by name, each with its versions and what is known of the published one."""
     state = state_of(request)
-    names, following = page_of(_there(state, "rater"), after, limit)
-    return json_answer({"raters": [_one(state, "rater", name) for name in names], "next": following})
+    names, following = page_of(_names(state, "rater"), after, limit)
+    return json_response({"raters": [_artefact(state, "rater", name) for name in names], "next": following})
 
 
 @router.get(
@@ -99,7 +99,7 @@ def list_raters(request: Request, after: After = "", limit: Limit = 50) -> Respo
 )
 def get_rater(request: Request, name: RaterName) -> Response:
     """One rater."""
-    return json_answer(_one(state_of(request), "rater", name))
+    return json_response(_artefact(state_of(request), "rater", name))
 
 
 @router.get(
@@ -110,58 +110,58 @@ def get_rater(request: Request, name: RaterName) -> Response:
 )
 def list_rater_versions(request: Request, name: RaterName, after: After = "", limit: Limit = 50) -> Response:
     """Versions of a rater, oldest first."""
-    return json_answer(_versions(state_of(request), "rater", name, after, limit))
+    return json_response(_versions(state_of(request), "rater", name, after, limit))
 
 
-def _one(state: State, kind: Kind, name: str) -> dict[str, Any]:
-    """An artefact with the facts of its published version."""
-    artefacts = stored(state.home)[kind]
-    there, current = _required(artefacts, name), artefacts.current(name)
-    published = _facts(state, kind, artefacts, name, current, current) if current in there else None
-    return {"name": name, "current": current, "versions": there, "published": published}
+def _artefact(state: ServiceState, kind: Kind, name: str) -> dict[str, Any]:
+    """Return an artefact with the facts of its published version."""
+    artefacts = artefact_stores(state.home)[kind]
+    versions, current = _require_versions(artefacts, name), artefacts.current(name)
+    published = _facts(state, kind, artefacts, name, current, current) if current in versions else None
+    return {"name": name, "current": current, "versions": versions, "published": published}
 
 
-def _there(state: State, kind: Kind) -> list[str]:
-    """The names under which there is a version to speak of; a build that was begun has made none yet."""
-    artefacts = stored(state.home)[kind]
+def _names(state: ServiceState, kind: Kind) -> list[str]:
+    """Return the names that have a version; an unfinished build has none."""
+    artefacts = artefact_stores(state.home)[kind]
     return [name for name in artefacts.names() if artefacts.versions(name)]
 
 
-def _versions(state: State, kind: Kind, name: str, after: str, limit: int) -> dict[str, Any]:
-    artefacts = stored(state.home)[kind]
-    there, current = _required(artefacts, name), artefacts.current(name)
+def _versions(state: ServiceState, kind: Kind, name: str, after: str, limit: int) -> dict[str, Any]:
+    artefacts = artefact_stores(state.home)[kind]
+    versions, current = _require_versions(artefacts, name), artefacts.current(name)
     if after and VersionName.parse(after) is None:
         raise Usage(f"after: {after[:40]!r} is no version", remedy="give what `next` was on the page before")
-    page, following = page_of(there, after, limit, order=VersionName.parse)
+    page, following = page_of(versions, after, limit, order=VersionName.parse)
     facts = [_facts(state, kind, artefacts, name, version, current) for version in page]
     return {"name": name, "current": current, "versions": facts, "next": following}
 
 
-def _required(artefacts: Versions, name: str) -> list[str]:
-    """The versions of an artefact; NotFound where there are none."""
-    there = artefacts.versions(name)
-    if not there:
-        known = ", ".join(artefacts.names()) or "none yet"
-        raise NotFound(f"there is no {artefacts.kind} {name}", remedy=f"there are: {known}")
-    return there
+def _require_versions(artefacts: Versions, name: str) -> list[str]:
+    """Return the versions of an artefact; NotFound where it has none."""
+    versions = artefacts.versions(name)
+    if not versions:
+        names = ", ".join(artefacts.names()) or "none yet"
+        raise NotFound(f"there is no {artefacts.kind} {name}", remedy=f"there are: {names}")
+    return versions
 
 
 def _facts(
-    state: State, kind: Kind, artefacts: Versions, name: str, version: str | None, current: str | None
+    state: ServiceState, kind: Kind, artefacts: Versions, name: str, version: str | None, current: str | None
 ) -> dict[str, Any]:
-    """A version in one row; a damaged one must not hide the others."""
+    """Return a version as a row; a damaged one must not hide the others."""
     assert version is not None
     row: dict[str, Any] = {"version": version, "published": version == current}
     try:
-        facts, problem = _FACTS[kind](artefacts.folder(name, version)), None
+        facts, problem = _READ_FACTS[kind](artefacts.folder(name, version)), None
     except RefaugError as error:
-        facts, problem = dict.fromkeys(_NAMED[kind]), state.without_paths(error.message)
-    except FileNotFoundError:  # removed since it was listed
-        facts, problem = dict.fromkeys(_NAMED[kind]), "it was removed in this moment"
+        facts, problem = dict.fromkeys(_FACT_NAMES[kind]), state.without_paths(error.message)
+    except FileNotFoundError:  # removed after it was listed
+        facts, problem = dict.fromkeys(_FACT_NAMES[kind]), "it was removed in this moment"
     return {**row, "problem": problem, **facts}
 
 
-def _of_index(folder: Path) -> dict[str, Any]:
+def _index_facts(folder: Path) -> dict[str, Any]:
     manifest = IndexManifest.read(folder)
     check = manifest.check
     return {
@@ -182,7 +182,7 @@ def _of_index(folder: Path) -> dict[str, Any]:
     }
 
 
-def _of_rater(folder: Path) -> dict[str, Any]:
+def _rater_facts(folder: Path) -> dict[str, Any]:
     manifest = read_manifest(folder)
     files: Any = read_json(folder / MANIFEST).get("files", {})
     return {
@@ -201,25 +201,25 @@ def _bytes(files: Mapping[str, Mapping[str, Any]]) -> int:
     return sum(facts["size"] for facts in files.values())
 
 
-_FACTS: Final[Mapping[str, Callable[[Path], dict[str, Any]]]] = {"index": _of_index, "rater": _of_rater}
-_NAMED: Final = {
+_READ_FACTS: Final[Mapping[str, Callable[[Path], dict[str, Any]]]] = {"index": _index_facts, "rater": _rater_facts}
+_FACT_NAMES: Final = {
     kind: [name for name in model.model_fields if name not in ("version", "published", "problem")]
     for kind, model in (("index", IndexVersionOut), ("rater", RaterVersionOut))
 }
 
 
-# ── publishing ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── publishing ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.put(
     "/indexes/{name}/current",
     tags=["indexes"],
     dependencies=_ADMIN,
-    openapi_extra=takes(PublishIn, examples=_PUBLISH_EXAMPLES),
+    openapi_extra=request_body(PublishIn, examples=_PUBLISH_EXAMPLES),
     responses={200: {"model": PublishedOut}, 202: {"model": PublishedOut}, **errors(400, 404, 409, 413, 415, 422)},
 )
 async def publish_index(
-    request: Request, name: IndexName, wanted: Annotated[PublishIn, Depends(body_of(PublishIn))]
+    request: Request, name: IndexName, body: Annotated[PublishIn, Depends(body_of(PublishIn))]
 ) -> Response:
     """Let an index's name stand for another version.
 
@@ -227,59 +227,59 @@ async def publish_index(
     they have opened it. A version that holds what was deleted since is refused.
     """
     state = state_of(request)
-    version = await run_in_threadpool(_publish_index, state.home, name, wanted)
-    return await _published(request, "index", name, version)
+    version = await run_in_threadpool(_publish_index, state.home, name, body)
+    return await _wait_until_served(request, "index", name, version)
 
 
 @router.put(
     "/raters/{name}/current",
     tags=["raters"],
     dependencies=_ADMIN,
-    openapi_extra=takes(PublishIn, examples=_PUBLISH_EXAMPLES),
+    openapi_extra=request_body(PublishIn, examples=_PUBLISH_EXAMPLES),
     responses={200: {"model": PublishedOut}, 202: {"model": PublishedOut}, **errors(400, 404, 409, 413, 415, 422)},
 )
 async def publish_rater(
-    request: Request, name: RaterName, wanted: Annotated[PublishIn, Depends(body_of(PublishIn))]
+    request: Request, name: RaterName, body: Annotated[PublishIn, Depends(body_of(PublishIn))]
 ) -> Response:
     """Let a rater's name stand for another version; 200 and 202 as with indexes."""
     state = state_of(request)
-    version = await run_in_threadpool(_publish_rater, state.home, name, wanted)
-    return await _published(request, "rater", name, version)
+    version = await run_in_threadpool(_publish_rater, state.home, name, body)
+    return await _wait_until_served(request, "rater", name, version)
 
 
-def _publish_index(home: Settings, name: str, wanted: PublishIn) -> str:
+def _publish_index(home: Settings, name: str, body: PublishIn) -> str:
     places = places_of(home)
-    _required(places.indexes, name)
-    if wanted.version is None:
+    _require_versions(places.indexes, name)
+    if body.version is None:
         return rollback(places, name)
-    publish_version(places, name, wanted.version)
-    return wanted.version
+    publish_version(places, name, body.version)
+    return body.version
 
 
-def _publish_rater(home: Settings, name: str, wanted: PublishIn) -> str:
-    raters = stored(home)["rater"]
-    _required(raters, name)
-    if wanted.version is None:
+def _publish_rater(home: Settings, name: str, body: PublishIn) -> str:
+    raters = artefact_stores(home)["rater"]
+    _require_versions(raters, name)
+    if body.version is None:
         return raters.rollback(name)
-    raters.publish(name, wanted.version)
-    return wanted.version
+    raters.publish(name, body.version)
+    return body.version
 
 
-async def _published(request: Request, kind: Kind, name: str, version: str) -> Response:
-    """Who serves the version, as soon as all do or the time is over."""
+async def _wait_until_served(request: Request, kind: Kind, name: str, version: str) -> Response:
+    """Return which processes serve the version, as soon as all do or the waiting time is over."""
     state = state_of(request)
     until = time.monotonic() + state.serve.publish_wait_s
-    while lacking := await run_in_threadpool(state.presence.lacking, kind, name, version):
+    while pids_without := await run_in_threadpool(state.processes.pids_without, kind, name, version):
         if time.monotonic() >= until:
             break
-        await asyncio.sleep(_LOOK_S)
-    live = await run_in_threadpool(state.presence.live)
-    body = {
+        await asyncio.sleep(_POLL_S)
+    live = await run_in_threadpool(state.processes.reports)
+    content = {
         "kind": kind,
         "name": name,
         "version": version,
         "serving": [one.pid for one in live if one.versions.get(kind, {}).get(name) == version],
-        "lacking": list(lacking),
-        "problems": {what: state.without_paths(why) for what, why in state.engines.problems().items()},
+        "lacking": list(pids_without),
+        "problems": {what: state.without_paths(why) for what, why in state.open_versions.problems().items()},
     }
-    return json_answer(body, status=202 if lacking else 200)
+    return json_response(content, status=202 if pids_without else 200)

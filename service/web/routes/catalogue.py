@@ -1,4 +1,4 @@
-"""The metrics that can be asked for."""
+"""Route of the metric catalogue."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from metrics.catalogue import METRICS, MetricInfo
-from metrics.parameters import Choice
-from service.keys import Scope
-from service.web.answers import json_answer
-from service.web.deps import requires
-from service.web.openapi import errors
-from service.web.schemas.catalogue import MetricsOut
+from refaug.metrics.catalogue import METRICS
+from refaug.metrics.metric_info import MetricInfo
+from refaug.metrics.parameters import Choice
+from refaug.service.keys import Scope
+from refaug.service.web.answers import json_response
+from refaug.service.web.dependencies import requires
+from refaug.service.web.openapi import errors
+from refaug.service.web.schemas.catalogue import MetricsOut
 
 router = APIRouter(prefix="/v1", tags=["scoring"])
 
@@ -26,15 +27,15 @@ router = APIRouter(prefix="/v1", tags=["scoring"])
 )
 def list_metrics() -> Response:
     """All metrics: what each needs, its range and direction, its parameters with defaults and choices."""
-    return json_answer({"metrics": _catalogue()})
+    return json_response({"metrics": _catalogue()})
 
 
 @cache
 def _catalogue() -> list[dict[str, Any]]:
-    return [_described(info) for info in METRICS.values()]
+    return [_describe(info) for info in METRICS.values()]
 
 
-def _described(info: MetricInfo) -> dict[str, Any]:
+def _describe(info: MetricInfo) -> dict[str, Any]:
     return {
         "name": info.name,
         "summary": info.summary,
@@ -46,12 +47,12 @@ def _described(info: MetricInfo) -> dict[str, Any]:
         "paper": info.paper,
         "parameters": [
             {
-                "name": one.name,
-                "default": one.default,
-                "values": one.allowed,
-                "choices": list(one.choices) if isinstance(one, Choice) else None,
-                "help": one.help,
+                "name": parameter.name,
+                "default": parameter.default,
+                "values": parameter.allowed,
+                "choices": list(parameter.choices) if isinstance(parameter, Choice) else None,
+                "help": parameter.help,
             }
-            for one in info.parameters
+            for parameter in info.parameters
         ],
     }

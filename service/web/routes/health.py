@@ -1,4 +1,4 @@
-"""Whether the process lives, whether it is ready, and its figures."""
+"""Routes for liveness, readiness and Prometheus figures."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from fastapi import APIRouter, Depends, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from core.errors import Later, RefaugError
-from core.version import VERSION
-from service import observe
-from service.keys import Scope
-from service.web.answers import json_answer
-from service.web.deps import requires
-from service.web.openapi import errors
-from service.web.problems import Details
-from service.web.schemas.catalogue import HealthOut, ReadyOut
-from service.web.state import State, state_of
+from refaug.core.errors import Later, RefaugError
+from refaug.core.version import VERSION
+from refaug.service import prometheus_figures
+from refaug.service.keys import Scope
+from refaug.service.web.answers import json_response
+from refaug.service.web.dependencies import requires
+from refaug.service.web.openapi import errors
+from refaug.service.web.problems import Details
+from refaug.service.web.schemas.catalogue import HealthOut, ReadyOut
+from refaug.service.web.state import ServiceState, state_of
 
 router = APIRouter(tags=["health"])
 
@@ -35,7 +35,7 @@ class NotReady(Later, Details):
 @router.get("/healthz", responses={200: {"model": HealthOut}})
 async def get_health() -> Response:
     """The process lives, and answers."""
-    return json_answer({"status": "ok", "version": VERSION})
+    return json_response({"status": "ok", "version": VERSION})
 
 
 @router.get("/readyz", responses={200: {"model": ReadyOut}, **errors(503)})
@@ -46,29 +46,29 @@ async def get_readiness(request: Request) -> Response:
     opened while an older version serves is told under `troubles`, and the service stays ready.
     """
     state = state_of(request)
-    missing = lacking(state)
+    missing = missing_parts(state)
     if not missing and state.serve.workers > 1:
-        opening = await run_in_threadpool(state.presence.opening)
+        opening = await run_in_threadpool(state.processes.unready_pids)
         missing = ["another process of this server"] if opening else []
     if missing:
         raise NotReady(missing)
-    engine, troubles = state.engines.current, state.engines.problems()
-    return json_answer(
+    served, troubles = state.open_versions.served, state.open_versions.problems()
+    return json_response(
         {
             "status": "ready",
-            "versions": {kind: dict(named) for kind, named in engine.versions().items()},
+            "versions": {kind: dict(named) for kind, named in served.versions().items()},
             "troubles": {what: state.without_paths(why) for what, why in troubles.items()},
         }
     )
 
 
-def lacking(state: State) -> list[str]:
-    """What requests would have to wait for, or would not get at all."""
-    engine = state.engines.current
-    if not engine.has_looked:
+def missing_parts(state: ServiceState) -> list[str]:
+    """Return what requests would have to wait for, or could not get at all."""
+    served = state.open_versions.served
+    if not served.is_loaded:
         return [*state.warming, "indexes and raters"]
-    serving = {f"{kind} {name}" for kind, name in engine.opened}
-    return [*state.warming, *(what for what in engine.troubles if what not in serving)]
+    serving = {f"{kind} {name}" for kind, name in served.opened}
+    return [*state.warming, *(what for what in served.troubles if what not in serving)]
 
 
 @router.get(
@@ -85,20 +85,20 @@ def lacking(state: State) -> list[str]:
 async def get_figures(request: Request) -> Response:
     """Requests, latencies, the queue, versions and their age, jobs, alerts: for Prometheus."""
     body = await run_in_threadpool(_figures, state_of(request))
-    return Response(body, headers={"Content-Type": observe.CONTENT_TYPE})
+    return Response(body, headers={"Content-Type": prometheus_figures.CONTENT_TYPE})
 
 
-def _figures(state: State) -> bytes:
-    engine = state.engines.current
+def _figures(state: ServiceState) -> bytes:
+    served = state.open_versions.served
     jobs = failing = None
-    with suppress(RefaugError):  # then they are absent, and refaug_database_up is 0
+    with suppress(RefaugError):  # these figures are left out then, and refaug_database_up is 0
         jobs, failing = state.jobs.counts(), state.schedules.failing()
-    return observe.exposition(
-        observe.Now(
+    return prometheus_figures.exposition(
+        prometheus_figures.ServiceSnapshot(
             home=state.home,
-            versions=engine.versions(),
-            troubles=state.engines.problems(),
-            processes=len(state.presence.live()),
+            versions=served.versions(),
+            troubles=state.open_versions.problems(),
+            processes=len(state.processes.reports()),
             jobs=jobs,
             failing=failing,
         )

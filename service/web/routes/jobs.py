@@ -1,4 +1,4 @@
-"""Jobs: asking for work that takes longer than a request, looking at it, following it and stopping it."""
+"""Routes of jobs: queueing, reading, following and cancelling."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from starlette.responses import Response
 from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from core.errors import NotFound, Overloaded, StorageFull, Unavailable
-from service.job_store import Event, JobState, JobStore
-from service.keys import Scope
-from service.web import rows
-from service.web.answers import json_answer
-from service.web.body import parsed, raw_body, takes
-from service.web.deps import key_of, requires
-from service.web.once import IdempotencyKey, Made, once_written
-from service.web.openapi import MADE, errors
-from service.web.queueing import queued, require_sources
-from service.web.schemas.jobs import JobIn, JobsOut, OneJobOut, shown_job
-from service.web.state import State, state_of
+from refaug.core.errors import NotFound, Overloaded, StorageFull, Unavailable
+from refaug.service.jobs.store import Event, JobState, JobStore
+from refaug.service.keys import Scope
+from refaug.service.web.answers import json_response
+from refaug.service.web.connection.body import parse_json, read_body, request_body
+from refaug.service.web.dependencies import key_of, requires
+from refaug.service.web.handling import database_threads
+from refaug.service.web.handling.idempotency_keys import CreatedResource, IdempotencyKey, create_once_in_database
+from refaug.service.web.handling.job_queueing import enqueue_job, require_sources
+from refaug.service.web.openapi import CREATED_HEADERS, errors
+from refaug.service.web.schemas.jobs import JobIn, JobsOut, OneJobOut, describe_job
+from refaug.service.web.state import ServiceState, state_of
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
 
-PING_S: Final = 15  # proxies drop what is silent for half a minute
-_POLL_S: Final = 0.4  # rows are looked for so often: people see it as at once, and the database does not notice
-_GRACE_S: Final = 5.0  # for the last look of a stream when the server stops; it takes milliseconds
-_AT_ONCE: Final = 500
+PING_S: Final = 15  # proxies drop a connection that is silent for half a minute
+_POLL_S: Final = 0.4  # between two queries for events: immediate for people, and no load for the database
+_GRACE_S: Final = 5.0  # for the last query of a stream when the server stops; it takes milliseconds
+_MAX_EVENTS: Final = 500
 _EXAMPLES: Final = {
     "ingest what was posted": {"kind": "ingest", "log": "chat", "posted": True},
     "bring an index up to its logs": {"kind": "index-update", "index": "chat"},
@@ -44,15 +44,15 @@ _ADMIN: Final = [Depends(requires(Scope.ADMIN))]
 JobId = Annotated[str, Path(description="id of the job", pattern=r"^[0-9a-z]{26}$")]
 
 
-# ── asking ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── queueing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.post(
     "/jobs",
     status_code=202,
     dependencies=_ADMIN,
-    openapi_extra=takes(JobIn, examples=_EXAMPLES),
-    responses={202: {"model": OneJobOut, "headers": MADE}, **errors(403, 409)},
+    openapi_extra=request_body(JobIn, examples=_EXAMPLES),
+    responses={202: {"model": OneJobOut, "headers": CREATED_HEADERS}, **errors(403, 409)},
 )
 async def start_job(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
     """Queue a job; the published versions keep answering until its result is complete.
@@ -61,17 +61,17 @@ async def start_job(request: Request, idempotency_key: IdempotencyKey = None) ->
     first. Files that a job reads lie in the server's inbox/ or in folders that its settings name, and are named from
     there. With an `Idempotency-Key`, the same request again gets the first one's answer.
     """
-    raw = await raw_body(request)
-    order = parsed(JobIn, raw).root
+    raw = await read_body(request)
+    order = parse_json(JobIn, raw).root
 
-    def make() -> Made:
-        require_sources(state_of(request), order, there=True)
-        return queued(state_of(request), order, key_of(request).name)
+    def make() -> CreatedResource:
+        require_sources(state_of(request), order, must_exist=True)
+        return enqueue_job(state_of(request), order, key_of(request).name)
 
-    return await once_written(request, "jobs", idempotency_key, raw, make)
+    return await create_once_in_database(request, "jobs", idempotency_key, raw, make)
 
 
-# ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.get("/jobs", dependencies=_READ, responses={200: {"model": JobsOut}, **errors(400, 507)})
@@ -84,15 +84,17 @@ async def list_jobs(
 ) -> Response:
     """Jobs, newest first."""
     jobs = state_of(request).jobs
-    found, following = await rows.asked(lambda: jobs.list(state=state, kind=kind, after=after, limit=limit))
-    return json_answer({"jobs": [shown_job(job) for job in found], "next": following})
+    page, following = await database_threads.run_query(
+        lambda: jobs.list(state=state, kind=kind, after=after, limit=limit)
+    )
+    return json_response({"jobs": [describe_job(job) for job in page], "next": following})
 
 
 @router.get("/jobs/{id}", dependencies=_READ, responses={200: {"model": OneJobOut}, **errors(404, 507)})
 async def get_job(request: Request, id: JobId) -> Response:  # noqa: A002  the name in the address
     """A job: where it is, and what came of it."""
     jobs = state_of(request).jobs
-    return json_answer(shown_job(await rows.asked(lambda: jobs.get(id))))
+    return json_response(describe_job(await database_threads.run_query(lambda: jobs.get(id))))
 
 
 @router.delete(
@@ -106,15 +108,15 @@ async def cancel_job(request: Request, id: JobId) -> Response:  # noqa: A002
     What it had finished is kept for the next one. One that waited never begins; one that had ended stays as it is.
     """
     jobs = state_of(request).jobs
-    job = await rows.asked(lambda: jobs.cancel(id))
-    return json_answer(shown_job(job), status=200 if job.state.is_ended else 202)
+    job = await database_threads.run_query(lambda: jobs.cancel(id))
+    return json_response(describe_job(job), status=200 if job.state.is_ended else 202)
 
 
-# ── following ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── following ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class JobEvents(EventSourceResponse):
-    """A stream of events that is counted for as long as somebody listens."""
+    """A stream of events that is counted while a client listens."""
 
     def __init__(self, content: AsyncIterator[ServerSentEvent], app: FastAPI, stopping: anyio.Event) -> None:
         super().__init__(
@@ -127,24 +129,24 @@ class JobEvents(EventSourceResponse):
         )
         self._app = app
         _require_room(app)
-        app.state.streams = _streams(app) + 1
+        app.state.streams = _stream_count(app) + 1
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Stream, and give the place free however it ends."""
+        """Stream the events, and give the place back in any case."""
         try:
             await super().__call__(scope, receive, send)
         finally:
             self._app.state.streams -= 1
 
 
-def _streams(app: FastAPI) -> int:
-    found: int = getattr(app.state, "streams", 0)
-    return found
+def _stream_count(app: FastAPI) -> int:
+    count: int = getattr(app.state, "streams", 0)
+    return count
 
 
 def _require_room(app: FastAPI) -> None:
-    state: State = app.state.refaug
-    if _streams(app) >= state.serve.streams:
+    state: ServiceState = app.state.refaug
+    if _stream_count(app) >= state.serve.streams:
         raise Overloaded(
             f"{state.serve.streams:,} streams of events are open",
             remedy="close one, or ask for the job",
@@ -187,39 +189,39 @@ async def follow_job(
     Ids rise, so a client that connects again with the last one misses none and gets none twice.
     """
     state = state_of(request)
-    await rows.asked(lambda: state.jobs.get(id))  # NotFound, before anything is sent
+    await database_threads.run_query(lambda: state.jobs.get(id))  # NotFound, before anything is sent
     stopping = (
         anyio.Event()
-    )  # set when the server is told to stop; the app itself hears of it when all requests have ended
+    )  # set when the server stops; the application hears of that only when all requests have ended
     begin = after if last_event_id is None else last_event_id
     return JobEvents(_events(state, id, begin, stopping), request.app, stopping)
 
 
-async def _events(state: State, job: str, after: int, stopping: anyio.Event) -> AsyncIterator[ServerSentEvent]:
-    """Rows as they appear, until the job has ended and all of its rows were sent, or the server stops."""
+async def _events(state: ServiceState, job: str, after: int, stopping: anyio.Event) -> AsyncIterator[ServerSentEvent]:
+    """Yield events as they appear, until the job has ended and all were sent, or the server stops."""
     while not stopping.is_set():
         try:
-            found, is_over = await rows.looked_at(partial(_look, state.jobs, job, after))
-        except NotFound:  # an old job, removed while somebody looked at it
+            events, is_over = await database_threads.poll_query(partial(_next_events, state.jobs, job, after))
+        except NotFound:  # an old job, removed during the stream
             return
-        except (Unavailable, StorageFull):  # the database is away for a moment; who listens need not know
-            found, is_over = [], False
-        for event in found:
+        except (Unavailable, StorageFull):  # the database does not answer for a moment; the stream goes on
+            events, is_over = [], False
+        for event in events:
             after = event.id
-            yield _sent(event)
-        if is_over and not found:
+            yield _as_sse(event)
+        if is_over and not events:
             return
-        if not found:
+        if not events:
             with anyio.move_on_after(_POLL_S):
                 await stopping.wait()
 
 
-def _look(jobs: JobStore, job: str, after: int) -> tuple[Sequence[Event], bool]:
-    """Further events, and whether no more can come: its state is asked for first, since its end comes with an event."""
+def _next_events(jobs: JobStore, job: str, after: int) -> tuple[Sequence[Event], bool]:
+    """Return further events, and whether the job has ended; its state is read first, since ending adds an event."""
     is_over = jobs.get(job).state.is_ended
-    return jobs.events(job, after, _AT_ONCE), is_over
+    return jobs.events(job, after, _MAX_EVENTS), is_over
 
 
-def _sent(event: Event) -> ServerSentEvent:
-    data: dict[str, Any] = {"at": event.at, **event.data}
-    return ServerSentEvent(orjson.dumps(data).decode(), event=event.type, id=str(event.id), sep="\n")
+def _as_sse(event: Event) -> ServerSentEvent:
+    content: dict[str, Any] = {"at": event.at, **event.data}
+    return ServerSentEvent(orjson.dumps(content).decode(), event=event.type, id=str(event.id), sep="\n")

@@ -1,4 +1,4 @@
-"""Logs: what they hold, dialogues that are posted to them, and dialogues that have to go."""
+"""Routes of logs: reading them, posting dialogues and erasing dialogues."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from fastapi import APIRouter, Depends, Path, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from core.errors import NotFound, RefaugError
-from core.log_store import LogManifest, StoredLog, list_logs
-from service.job_kinds.orders import parse_order
-from service.keys import Scope
-from service.posted import BadDialogues
-from service.web.answers import json_answer
-from service.web.body import body_of, takes
-from service.web.deps import counted, key_of, requires
-from service.web.once import IdempotencyKey, Made, once_written
-from service.web.openapi import MADE, errors
-from service.web.paging import After, Limit, page_of
-from service.web.problems import BadRequest
-from service.web.queueing import queued
-from service.web.schemas.jobs import OneJobOut
-from service.web.schemas.logs import DialoguesIn, LogsOut, OneLogOut, PostedOut
-from service.web.state import State, state_of
+from refaug.core.errors import NotFound, RefaugError
+from refaug.logs.manifest import LogManifest
+from refaug.logs.store import StoredLog, list_logs
+from refaug.service.jobs.inbox import BadDialogues
+from refaug.service.jobs.orders.job_order import parse_order
+from refaug.service.keys import Scope
+from refaug.service.web.answers import json_response
+from refaug.service.web.connection.body import body_of, request_body
+from refaug.service.web.dependencies import count_items, key_of, requires
+from refaug.service.web.handling.idempotency_keys import CreatedResource, IdempotencyKey, create_once_in_database
+from refaug.service.web.handling.job_queueing import enqueue_job
+from refaug.service.web.handling.pagination import After, Limit, page_of
+from refaug.service.web.openapi import CREATED_HEADERS, errors
+from refaug.service.web.problems import BadRequest
+from refaug.service.web.schemas.jobs import OneJobOut
+from refaug.service.web.schemas.logs import DialoguesIn, LogsOut, OneLogOut, PostedOut
+from refaug.service.web.state import ServiceState, state_of
 
 router = APIRouter(prefix="/v1", tags=["logs"])
 
@@ -39,7 +40,7 @@ _ADMIN: Final = [Depends(requires(Scope.ADMIN))]
 LogName = Annotated[str, Path(description="name of the log")]
 
 
-# ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.get("/logs", dependencies=_READ, responses={200: {"model": LogsOut}, **errors()})
@@ -51,18 +52,18 @@ def list_all_logs(
     """Logs with their sizes, by name."""
     state = state_of(request)
     names, following = page_of(list_logs(state.home.logs), after, limit)
-    return json_answer({"logs": [_listed(state, name) for name in names], "next": following})
+    return json_response({"logs": [_log_row(state, name) for name in names], "next": following})
 
 
-def _listed(state: State, name: str) -> dict[str, Any]:
-    """A log in one row; a damaged one must not hide the others."""
+def _log_row(state: ServiceState, name: str) -> dict[str, Any]:
+    """Return a log in a list; a damaged one must not hide the others."""
     try:
-        return _row(StoredLog.open(state.home.logs, name).manifest)
+        return _manifest_row(StoredLog.open(state.home.logs, name).manifest)
     except RefaugError as error:
-        return {"problem": state.without_paths(error.message), **_empty(name)}
+        return {"problem": state.without_paths(error.message), **_empty_row(name)}
 
 
-def _row(manifest: LogManifest) -> dict[str, Any]:
+def _manifest_row(manifest: LogManifest) -> dict[str, Any]:
     return {
         "name": manifest.name,
         "problem": None,
@@ -72,7 +73,7 @@ def _row(manifest: LogManifest) -> dict[str, Any]:
     }
 
 
-def _empty(name: str) -> dict[str, Any]:
+def _empty_row(name: str) -> dict[str, Any]:
     return {"name": name, **dict.fromkeys((*_TOTALS, "bytes", "updated"))}
 
 
@@ -80,31 +81,31 @@ def _empty(name: str) -> dict[str, Any]:
 def get_log(request: Request, name: LogName) -> Response:
     """What a log holds, and what was posted to it and waits for its next ingest."""
     state = state_of(request)
-    waiting = state.posted.waiting(name)
+    waiting = state.inbox.waiting(name)
     try:
         manifest = StoredLog.open(state.home.logs, name).manifest
     except NotFound:
         if not waiting["dialogues"]:
             raise
-        manifest = LogManifest(name=name, created="", updated="")  # it begins with what waits
+        manifest = LogManifest(name=name, created="", updated="")  # the log will begin with these dialogues
     body = {
-        **_row(manifest),
+        **_manifest_row(manifest),
         "created": manifest.created or None,
         "ingests": len(manifest.ingests),
         "erased": {"dialogues": len(manifest.erased.dialogues), "speakers": len(manifest.erased.speakers)},
         "waiting": waiting,
     }
-    return json_answer(body)
+    return json_response(body)
 
 
-# ── posting ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── posting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.post(
     "/logs/{name}/dialogues",
     status_code=202,
     dependencies=_WRITE,
-    openapi_extra=takes(DialoguesIn, examples=_EXAMPLES),
+    openapi_extra=request_body(DialoguesIn, examples=_EXAMPLES),
     responses={202: {"model": PostedOut}, **errors(400, 413, 422, 503, 507)},
 )
 async def post_dialogues(
@@ -114,31 +115,31 @@ async def post_dialogues(
 
     The same dialogues sent again are known and kept once, so that a request without an answer can be repeated.
     """
-    counted(request, len(posted.dialogues))
+    count_items(request, len(posted.dialogues))
     try:
-        found = await run_in_threadpool(state_of(request).posted.add, name, posted.dialogues, on_error=posted.on_error)
+        report = await run_in_threadpool(state_of(request).inbox.add, name, posted.dialogues, on_error=posted.on_error)
     except BadDialogues as error:
         listed = [
             {
-                "item": one.id,
-                "place": one.place,
-                "field": f"dialogues[{one.place}]{f'.{one.field}' if one.field else ''}",
-                "message": one.message,
+                "item": bad_dialogue.id,
+                "place": bad_dialogue.place,
+                "field": f"dialogues[{bad_dialogue.place}]{f'.{bad_dialogue.field}' if bad_dialogue.field else ''}",
+                "message": bad_dialogue.message,
             }
-            for one in error.bad
+            for bad_dialogue in error.bad
         ]
         raise BadRequest(error.message, errors=listed, remedy=error.remedy) from None
-    return json_answer(found, status=202)
+    return json_response(report, status=202)
 
 
-# ── erasing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── erasing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.delete(
     "/logs/{name}/dialogues/{dialogue:path}",
     status_code=202,
     dependencies=_ADMIN,
-    responses={202: {"model": OneJobOut, "headers": MADE}, **errors(400, 404, 409)},
+    responses={202: {"model": OneJobOut, "headers": CREATED_HEADERS}, **errors(400, 404, 409)},
 )
 async def erase_dialogue(
     request: Request,
@@ -152,16 +153,16 @@ async def erase_dialogue(
     One such job waits at a time for each log: several dialogues are better named in one, POST /v1/jobs of kind `erase`.
     """
 
-    def make() -> Made:
+    def make() -> CreatedResource:
         state = state_of(request)
         _require_log(state, name)
         order = parse_order({"kind": "erase", "log": name, "dialogues": [dialogue]})
-        return queued(state, order, key_of(request).name)
+        return enqueue_job(state, order, key_of(request).name)
 
-    return await once_written(request, "erase", idempotency_key, f"{name}/{dialogue}".encode(), make)
+    return await create_once_in_database(request, "erase", idempotency_key, f"{name}/{dialogue}".encode(), make)
 
 
-def _require_log(state: State, name: str) -> None:
-    """The log is there, or something waits for it; Usage for what is no name of one."""
-    if not state.posted.waiting(name)["dialogues"]:
+def _require_log(state: ServiceState, name: str) -> None:
+    """Require that the log exists or dialogues wait for it; Usage for an invalid name."""
+    if not state.inbox.waiting(name)["dialogues"]:
         StoredLog.open_unchecked(state.home.logs, name)

@@ -1,4 +1,4 @@
-"""Pages for people: the documentation, which fetches nothing from elsewhere, and what the codes of problems mean."""
+"""Pages for people: the API documentation, which loads nothing from other sites, and the meanings of problem codes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import orjson
 from fastapi import APIRouter, Path, Request
 from starlette.responses import RedirectResponse, Response
 
-from core.errors import NotFound
-from service.web.answers import json_answer
-from service.web.openapi import errors
-from service.web.problems import meanings
-from service.web.schemas.catalogue import ProblemCodeOut
+from refaug.core.errors import NotFound
+from refaug.service.web.answers import json_response
+from refaug.service.web.openapi import errors
+from refaug.service.web.problems import code_meanings
+from refaug.service.web.schemas.catalogue import ProblemCodeOut
 
 router = APIRouter(tags=["about"])
 
@@ -46,7 +46,7 @@ _PAGE: Final = """<!doctype html>
 </body>
 </html>
 """
-# In a file of its own: no script stands in the page, so the page's policy allows none. The validator would be fetched.
+# A separate file, so that the page's policy can forbid inline scripts. The validator would be loaded from elsewhere.
 _START: Final = """SwaggerUIBundle({
   url: document.body.dataset.document,
   dom_id: "#swagger-ui",
@@ -60,20 +60,20 @@ _START: Final = """SwaggerUIBundle({
 
 @router.get("/", include_in_schema=False)
 async def go_to_docs(request: Request) -> Response:
-    """Where a browser that comes without an address is sent."""
+    """Redirect a browser without a path to the documentation."""
     return RedirectResponse(f"{_root(request)}/docs", status_code=307)
 
 
 @router.get("/docs", include_in_schema=False)
 async def show_docs(request: Request) -> Response:
-    """The page that shows the OpenAPI document and sends requests by it."""
+    """Return the page that shows the OpenAPI document and sends requests."""
     page = _PAGE.format(title=escape(request.app.title), root=escape(_root(request)))
     return Response(page, media_type="text/html", headers={"Content-Security-Policy": _POLICY})
 
 
 @router.get("/docs/files/{name}", include_in_schema=False)
 def get_docs_file(name: str) -> Response:
-    """A file of that page."""
+    """Return a file of the documentation page."""
     if name == "start.js":
         return Response(_START, headers={"Content-Type": "text/javascript; charset=utf-8", **_DAY})
     if name not in _FILES:
@@ -83,25 +83,25 @@ def get_docs_file(name: str) -> Response:
 
 @router.get("/openapi.json", include_in_schema=False)
 def get_openapi_document(request: Request) -> Response:
-    """The document itself; under a proxy it says below which path everything lies."""
-    found: dict[str, Any] = request.app.openapi()
+    """Return the OpenAPI document; under a proxy it names the path prefix."""
+    document: dict[str, Any] = request.app.openapi()
     if root := _root(request):
-        found = {**found, "servers": [{"url": root}]}
-    return Response(orjson.dumps(found), media_type="application/json")
+        document = {**document, "servers": [{"url": root}]}
+    return Response(orjson.dumps(document), media_type="application/json")
 
 
 @router.get("/problems/{code}", responses={200: {"model": ProblemCodeOut}, **errors(404)})
 def get_problem(code: Annotated[str, Path(description="the code")]) -> Response:
     """What a code of problem means: where the `type` of an error leads."""
-    known = meanings()
-    if code not in known:
-        raise NotFound(f"no problem has the code {code[:80]!r}", remedy=f"one of: {', '.join(known)}")
-    return json_answer({"code": code, **known[code]})
+    titles = code_meanings()
+    if code not in titles:
+        raise NotFound(f"no problem has the code {code[:80]!r}", remedy=f"one of: {', '.join(titles)}")
+    return json_response({"code": code, **titles[code]})
 
 
 @cache
 def _file(name: str) -> bytes:
-    """As the package brings it; its own application is not used."""
+    """Return a file from the package; the package's application is not used."""
     return (resources.files("fastapi_offline") / "static" / name).read_bytes()
 
 

@@ -1,4 +1,4 @@
-"""What a rater says of texts."""
+"""Route of ratings."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from fastapi import APIRouter, Depends, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from core.errors import TooLarge
-from rater.coverage import Coverage
-from rater.rate import Candidate, Rater, RatingSettings, ToRate
-from service.keys import Scope
-from service.serve_settings import ServeSettings
-from service.web.answers import json_answer
-from service.web.body import body_of, takes
-from service.web.deps import Deadline, counted, requires, while_connected
-from service.web.finding import leased
-from service.web.openapi import errors
-from service.web.problems import BadRequest
-from service.web.schemas.references import PairIn, RatingsIn, RatingsOut
-from service.web.state import state_of
+from refaug.core.errors import TooLarge
+from refaug.rater.language_coverage import Coverage
+from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
+from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.service.keys import Scope
+from refaug.service.server_settings import ServeSettings
+from refaug.service.web.answers import json_response
+from refaug.service.web.connection.body import body_of, request_body
+from refaug.service.web.dependencies import Deadline, count_items, requires, while_connected
+from refaug.service.web.handling.reference_retrieval import open_lease
+from refaug.service.web.openapi import errors
+from refaug.service.web.problems import BadRequest
+from refaug.service.web.schemas.references import PairIn, RatingsIn, RatingsOut
+from refaug.service.web.state import state_of
 
 router = APIRouter(prefix="/v1", tags=["scoring"])
 
@@ -44,57 +45,57 @@ _EXAMPLES: Final = {
 @router.post(
     "/ratings",
     dependencies=[Depends(requires(Scope.SCORE))],
-    openapi_extra=takes(RatingsIn, examples=_EXAMPLES),
+    openapi_extra=request_body(RatingsIn, examples=_EXAMPLES),
     responses={200: {"model": RatingsOut}, **errors(404, 409)},
 )
 async def rate(
-    request: Request, asked: Annotated[RatingsIn, Depends(body_of(RatingsIn))], deadline: Deadline
+    request: Request, body: Annotated[RatingsIn, Depends(body_of(RatingsIn))], deadline: Deadline
 ) -> Response:
     """How well each candidate would do as a response, by a rater: from -1 to 1, in the order sent.
 
     A candidate is rated against the golds of its test pair; against several, its rating is the mean.
     """
-    return await while_connected(request, _rated(request, asked, deadline))
+    return await while_connected(request, _rate(request, body, deadline))
 
 
-async def _rated(request: Request, asked: RatingsIn, deadline: float) -> Response:
+async def _rate(request: Request, body: RatingsIn, deadline: float) -> Response:
     state = state_of(request)
-    _require_room(asked, state.serve)
-    counted(request, len(asked.pairs))
-    wanted = [
-        ToRate(
+    _require_within_limits(body, state.serve)
+    count_items(request, len(body.pairs))
+    pairs = [
+        RatingRequest(
             utterance=pair.utterance,
             golds=tuple(pair.golds),
             candidates=tuple(Candidate(text=one.text, utterance=one.utterance) for one in pair.candidates),
         )
-        for pair in asked.pairs
+        for pair in body.pairs
     ]
-    settings = RatingSettings(combine=asked.combine, calibration="cal" if asked.calibrated else "raw")
-    async with leased(
-        state, index=None, rater=asked.rater, needs_index=False, needs_rater=True, deadline=deadline
+    settings = RatingSettings(combine=body.combine, calibration="cal" if body.calibrated else "raw")
+    async with open_lease(
+        state, index=None, rater=body.rater, needs_index=False, needs_rater=True, deadline=deadline
     ) as lease:
-        ratings = await state.batcher.rate(lease, wanted, settings, deadline=deadline)
+        ratings = await state.batcher.rate(lease, pairs, settings, deadline=deadline)
         assert lease.rater is not None, "one was asked for"
-        told = await run_in_threadpool(_told, lease.rater, wanted)  # of thousands of texts it takes a while
+        warning = await run_in_threadpool(_language_warning, lease.rater, pairs)  # takes a while for thousands of texts
         versions = lease.versions()
-    return json_answer({"ratings": ratings, "versions": versions, "warnings": [] if told is None else [told]})
+    return json_response({"ratings": ratings, "versions": versions, "warnings": [] if warning is None else [warning]})
 
 
-def _told(rater: Rater, wanted: list[ToRate]) -> str | None:
-    """Whether the texts are in a language that the rater knows."""
-    texts = [text for one in wanted for text in (one.utterance, *one.golds, *(its.text for its in one.candidates))]
+def _language_warning(rater: Rater, pairs: list[RatingRequest]) -> str | None:
+    """Return a warning if the texts are in a language that the rater does not know."""
+    texts = [text for one in pairs for text in (one.utterance, *one.golds, *(its.text for its in one.candidates))]
     return rater.unfamiliar(Coverage() + rater.coverage(texts))
 
 
-def _require_room(asked: RatingsIn, serve: ServeSettings) -> None:
-    """The limits of items, replies and texts, which go for test pairs and candidates as well."""
-    if len(asked.pairs) > serve.items:
-        raise TooLarge(f"{len(asked.pairs):,} pairs are more than {serve.items:,}", remedy="send several requests")
-    if (candidates := sum(len(pair.candidates) for pair in asked.pairs)) > serve.replies:
+def _require_within_limits(body: RatingsIn, serve: ServeSettings) -> None:
+    """Apply the limits of items, replies and texts to test pairs and candidates."""
+    if len(body.pairs) > serve.items:
+        raise TooLarge(f"{len(body.pairs):,} pairs are more than {serve.items:,}", remedy="send several requests")
+    if (candidates := sum(len(pair.candidates) for pair in body.pairs)) > serve.replies:
         raise TooLarge(f"{candidates:,} candidates are more than {serve.replies:,}", remedy="send several requests")
-    found = [one for place, pair in enumerate(asked.pairs) for one in _bad_fields(place, pair, serve)]
-    if found:
-        raise BadRequest(f"{found[0]['field']}: {found[0]['message']}", errors=found)
+    problems = [one for place, pair in enumerate(body.pairs) for one in _bad_fields(place, pair, serve)]
+    if problems:
+        raise BadRequest(f"{problems[0]['field']}: {problems[0]['message']}", errors=problems)
 
 
 def _bad_fields(place: int, pair: PairIn, serve: ServeSettings) -> Iterator[dict[str, Any]]:

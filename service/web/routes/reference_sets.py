@@ -1,4 +1,4 @@
-"""Frozen reference sets: making them, looking at them, deriving, withdrawing, and scores against them."""
+"""Routes of frozen reference sets: freezing, reading, deriving, withdrawing, and scoring against them."""
 
 from __future__ import annotations
 
@@ -16,28 +16,24 @@ from fastapi import Path as InPath
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, Response, StreamingResponse
 
-from core.errors import RefaugError, Withdrawn
-from service import observe
-from service.keys import Scope
-from service.reference_sets import (
-    BIN_EDGES,
-    Derivation,
-    Frozen,
-    Purpose,
-    ReferenceSet,
-    ReferenceSets,
-    SetEvidence,
-    evidence,
-)
-from service.web.answers import json_answer, large_answer
-from service.web.body import body_of, parsed, raw_body, takes
-from service.web.deps import Deadline, counted, key_of, requires, while_connected
-from service.web.freezing import frozen_or_queued, frozen_set
-from service.web.once import IdempotencyKey, Made, once
-from service.web.openapi import MADE, TAG, errors
-from service.web.problems import Details
-from service.web.schemas.jobs import OneJobOut
-from service.web.schemas.sets import (
+from refaug.core.errors import RefaugError, Withdrawn
+from refaug.evaluation.scoring.reference_sets.derivation import Derivation
+from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
+from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose
+from refaug.evaluation.scoring.reference_sets.set_scores import BIN_EDGES, SetEvidence, evidence
+from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
+from refaug.service import prometheus_figures
+from refaug.service.keys import Scope
+from refaug.service.web.answers import json_response, large_json_response
+from refaug.service.web.connection.body import body_of, parse_json, read_body, request_body
+from refaug.service.web.dependencies import Deadline, count_items, key_of, requires, while_connected
+from refaug.service.web.handling.idempotency_keys import CreatedResource, IdempotencyKey, create_once
+from refaug.service.web.handling.set_freezing import freeze_or_queue, frozen_set_resource
+from refaug.service.web.handling.set_scoring import SetScoringWork
+from refaug.service.web.openapi import CREATED_HEADERS, ETAG_HEADER, errors
+from refaug.service.web.problems import Details
+from refaug.service.web.schemas.jobs import OneJobOut
+from refaug.service.web.schemas.sets import (
     DeriveIn,
     FrozenOut,
     OneSetOut,
@@ -47,13 +43,12 @@ from service.web.schemas.sets import (
     SetsOut,
     WithdrawnOut,
 )
-from service.web.set_scores import SetWork
-from service.web.state import State, state_of
+from refaug.service.web.state import ServiceState, state_of
 
 router = APIRouter(prefix="/v1", tags=["reference-sets"])
 
 _SEAL_SHA256: Final = 32  # bytes at the end of a set's file
-_LINES: Final = 100  # items in one piece of a download: each piece is a turn in a thread
+_LINES: Final = 100  # items in one piece of a download: each piece is read in a thread
 _ZSTD: Final = "application/zstd"
 _JSONL: Final = "application/x-ndjson"
 _RANGES: Final = re.compile(r"bytes=\s*(\d*-\d*(?:\s*,\s*\d*-\d*)*)\s*")
@@ -90,22 +85,26 @@ _SCORE_EXAMPLES: Final = {
 SetId = Annotated[str, InPath(description="id of the set, or at least the first 6 characters of it", max_length=100)]
 
 
-def _sets(state: State) -> ReferenceSets:
+def _sets(state: ServiceState) -> ReferenceSets:
     return ReferenceSets(state.home.reference_sets)
 
 
-# ── making ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── making ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.post(
     "/reference-sets",
     status_code=201,
     dependencies=_WRITE,
-    openapi_extra=takes(SetIn, examples=_FREEZE_EXAMPLES),
+    openapi_extra=request_body(SetIn, examples=_FREEZE_EXAMPLES),
     responses={
-        200: {"model": FrozenOut, "headers": MADE, "description": "The same set was there already."},
-        201: {"model": FrozenOut, "headers": MADE},
-        202: {"model": OneJobOut, "headers": MADE, "description": "There are many items: a job freezes them."},
+        200: {"model": FrozenOut, "headers": CREATED_HEADERS, "description": "The same set was there already."},
+        201: {"model": FrozenOut, "headers": CREATED_HEADERS},
+        202: {
+            "model": OneJobOut,
+            "headers": CREATED_HEADERS,
+            "description": "There are many items: a job freezes them.",
+        },
         **errors(404, 409, 410, 413, 422, 503, 507),
     },
 )
@@ -116,24 +115,26 @@ async def freeze_set(request: Request, deadline: Deadline, idempotency_key: Idem
     set. More items than the server freezes at once become a job, whose result names the set. With an
     `Idempotency-Key`, the same request again gets the first one's answer.
     """
-    raw = await raw_body(request)
-    asked = parsed(SetIn, raw)
-    counted(request, len(asked.items))
+    raw = await read_body(request)
+    body = parse_json(SetIn, raw)
+    count_items(request, len(body.items))
 
-    async def make() -> Made:
-        return await frozen_or_queued(state_of(request), asked, deadline, key_of(request).name)
+    async def make() -> CreatedResource:
+        return await freeze_or_queue(state_of(request), body, deadline, key_of(request).name)
 
-    return await while_connected(request, once(request, "reference-sets", idempotency_key, raw, make))
+    return await while_connected(request, create_once(request, "reference-sets", idempotency_key, raw, make))
 
 
 @router.post(
     "/reference-sets/{id}/derive",
     status_code=201,
     dependencies=_WRITE,
-    openapi_extra=takes(DeriveIn, examples={"without parrots": {"parrot": "off"}, "unweighted": {"weights": "one"}}),
+    openapi_extra=request_body(
+        DeriveIn, examples={"without parrots": {"parrot": "off"}, "unweighted": {"weights": "one"}}
+    ),
     responses={
-        200: {"model": FrozenOut, "headers": MADE, "description": "The same set was there already."},
-        201: {"model": FrozenOut, "headers": MADE},
+        200: {"model": FrozenOut, "headers": CREATED_HEADERS, "description": "The same set was there already."},
+        201: {"model": FrozenOut, "headers": CREATED_HEADERS},
         **errors(400, 404, 410, 422, 507),
     },
 )
@@ -141,17 +142,17 @@ async def derive_set(request: Request, id: SetId, change: Annotated[DeriveIn, De
     """Make a set of other weights out of what another one has stored, without index or rater."""
     state = state_of(request)
 
-    def derive() -> Frozen:
+    def derive() -> FreezeResult:
         return _sets(state).derive(id, Derivation(**change.model_dump()))
 
     try:
         frozen = await run_in_threadpool(derive)
     except Withdrawn as error:
-        raise await run_in_threadpool(_gone, state, id, error) from None
-    return frozen_set(frozen).answer(request)
+        raise await run_in_threadpool(_gone_error, state, id, error) from None
+    return frozen_set_resource(frozen).response(request)
 
 
-# ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.get("/reference-sets", dependencies=_READ, responses={200: {"model": SetsOut}, **errors()})
@@ -164,15 +165,15 @@ def list_sets(
     """Sets by id, withdrawn ones too."""
     state = state_of(request)
     ids = _sets(state).ids()
-    listed = (_listed(state, name) for name in ids[bisect_right(ids, after) :])
-    wanted = (row for row in listed if purpose is None or row["purpose"] == purpose.value)
-    page = [row for row, _ in zip(wanted, range(limit + 1), strict=False)]
+    listed = (_set_row(state, name) for name in ids[bisect_right(ids, after) :])
+    matching = (row for row in listed if purpose is None or row["purpose"] == purpose.value)
+    page = [row for row, _ in zip(matching, range(limit + 1), strict=False)]
     following = page[limit - 1]["id"] if len(page) > limit else None
-    return json_answer({"sets": page[:limit], "next": following})
+    return json_response({"sets": page[:limit], "next": following})
 
 
-def _listed(state: State, name: str) -> dict[str, Any]:
-    """A set in one row; a damaged one must not hide the others."""
+def _set_row(state: ServiceState, name: str) -> dict[str, Any]:
+    """Return a set in a list; a damaged one must not hide the others."""
     try:
         withdrawn = _sets(state).withdrawal(name)
         manifest = _sets(state).open(name, even_withdrawn=True).manifest
@@ -196,24 +197,24 @@ def get_set(request: Request, id: SetId) -> Response:  # noqa: A002
     """How a set was made, and on what scores against it stand; of a withdrawn one too."""
     sets = _sets(state_of(request))
     stored = sets.open(id, even_withdrawn=True)
-    withdrawn, found = sets.withdrawal(stored.id), _evidence(stored.path, stored.manifest.content)
+    withdrawn, set_evidence = sets.withdrawal(stored.id), _evidence(stored.path, stored.manifest.content)
     edges = [-1.0, *BIN_EDGES, 1.0]
-    bins = zip(edges[:-1], edges[1:], found.weights, strict=True)
+    bins = zip(edges[:-1], edges[1:], set_evidence.weights, strict=True)
     body = {
         **stored.manifest.as_json(),
         "withdrawn": asdict(withdrawn) if withdrawn else None,
         "evidence": {
-            "sources": dict(found.sources),
-            "thin": found.thin,
+            "sources": dict(set_evidence.sources),
+            "thin": set_evidence.thin,
             "weights": [{"from": low, "to": high, "references": count} for low, high, count in bins],
         },
     }
-    return json_answer(body)
+    return json_response(body)
 
 
 @lru_cache(maxsize=256)
-def _evidence(path: Path, content: str) -> SetEvidence:  # noqa: ARG001  the content is what it is kept for
-    """A look at every item, which need not be taken twice: a set never changes."""
+def _evidence(path: Path, content: str) -> SetEvidence:  # noqa: ARG001  the content is the cache key
+    """Read every item of a set, once: a set never changes."""
     return evidence(ReferenceSet.at(path))
 
 
@@ -223,15 +224,15 @@ def _evidence(path: Path, content: str) -> SetEvidence:  # noqa: ARG001  the con
     response_class=FileResponse,
     responses={
         200: {
-            "headers": TAG,
+            "headers": ETAG_HEADER,
             "description": "The file, or its lines: the manifest, then the items.",
             "content": {
                 _ZSTD: {"schema": {"type": "string", "format": "binary"}},
                 _JSONL: {"schema": {"type": "string"}},
             },
         },
-        206: {"headers": TAG, "description": "The part that was asked for."},
-        304: {"headers": TAG, "description": "It is what `If-None-Match` says."},
+        206: {"headers": ETAG_HEADER, "description": "The part that was asked for."},
+        304: {"headers": ETAG_HEADER, "description": "It is what `If-None-Match` says."},
         **errors(400, 404, 410, 416),
     },
 )
@@ -248,41 +249,41 @@ async def download_set(
     try:
         stored = await run_in_threadpool(_sets(state).open, id)
     except Withdrawn as error:
-        raise await run_in_threadpool(_gone, state, id, error) from None
-    digest, size = await run_in_threadpool(_sealed, stored.path)
+        raise await run_in_threadpool(_gone_error, state, id, error) from None
+    digest, size = await run_in_threadpool(_read_seal, stored.path)
     headers = {"ETag": f'"{digest}"' if format == "zst" else f'"{digest}-jsonl"'}
-    if if_none_match is not None and _names(if_none_match, headers["ETag"]):
+    if if_none_match is not None and _matches_tag(if_none_match, headers["ETag"]):
         return Response(status_code=304, headers=headers)
     name = f"{stored.id}.jsonl"
     if format == "jsonl":
         headers["Content-Disposition"] = f'attachment; filename="{name}"'
-        return StreamingResponse(_pieces(stored), media_type=_JSONL, headers=headers)
+        return StreamingResponse(_download_pieces(stored), media_type=_JSONL, headers=headers)
     _settle_range(request, size)
-    # Said to be packed as it is, so that nobody packs it once more on the way.
+    # Declared as not encoded, so that no layer on the way compresses it again.
     headers["Content-Encoding"] = "identity"
     return FileResponse(stored.path, media_type=_ZSTD, filename=f"{name}.zst", headers=headers)
 
 
-def _sealed(path: Path) -> tuple[str, int]:
-    """The SHA-256 that seals a set's file, which names its bytes; and how many bytes there are."""
+def _read_seal(path: Path) -> tuple[str, int]:
+    """Return the SHA-256 that seals a set's file and names its bytes, and the size of the file."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - _SEAL_SHA256))
         return file.read().hex(), size
 
 
-def _names(header: str, tag: str) -> bool:
-    """Whether a header names this tag; `*` names every one."""
+def _matches_tag(header: str, tag: str) -> bool:
+    """Return whether a header contains this tag; `*` matches every tag."""
     named = {one.strip().removeprefix("W/") for one in header.split(",")}
     return bool(named & {tag, "*"})
 
 
 def _settle_range(request: Request, size: int) -> None:
-    """Refuse a part that is not there; a header that cannot be read is as good as none, as HTTP has it."""
-    given = request.headers.get("range")
-    if given is None:
+    """Refuse a range outside the file; HTTP ignores a header that cannot be read."""
+    header = request.headers.get("range")
+    if header is None:
         return
-    match = _RANGES.fullmatch(given)
+    match = _RANGES.fullmatch(header)
     parts = [part.strip().partition("-") for part in match[1].split(",")] if match else []
     readable = [(first, last) for first, _, last in parts if first or last]
     if not readable or len(readable) < len(parts) or any(a and b and int(a) > int(b) for a, b in readable):
@@ -293,8 +294,8 @@ def _settle_range(request: Request, size: int) -> None:
         raise HTTPException(416, detail=f"the file has {size:,} bytes", headers={"Content-Range": f"bytes */{size}"})
 
 
-def _pieces(stored: ReferenceSet) -> Iterator[bytes]:
-    """The manifest and the items, several lines at a time; it breaks off where the file is damaged."""
+def _download_pieces(stored: ReferenceSet) -> Iterator[bytes]:
+    """Yield the manifest and the items, several lines at a time; stop where the file is damaged."""
     piece = [orjson.dumps(stored.manifest.as_json())]
     for line in stored.lines():
         piece.append(line)
@@ -305,42 +306,42 @@ def _pieces(stored: ReferenceSet) -> Iterator[bytes]:
         yield b"\n".join([*piece, b""])
 
 
-# ── scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.post(
     "/reference-sets/{id}/scores",
     dependencies=_SCORE,
-    openapi_extra=takes(SetScoresIn, examples=_SCORE_EXAMPLES),
+    openapi_extra=request_body(SetScoresIn, examples=_SCORE_EXAMPLES),
     responses={200: {"model": SetScoresOut}, **errors(404, 410, 501)},
 )
 async def score_against_set(
     request: Request,
     id: SetId,  # noqa: A002
     deadline: Deadline,
-    asked: Annotated[SetScoresIn, Depends(body_of(SetScoresIn))],
+    body: Annotated[SetScoresIn, Depends(body_of(SetScoresIn))],
 ) -> Response:
     """Score replies against a frozen set; neither index nor rater is asked, and the scores are the same for ever.
 
     Several replies to an item are several rows: the corpus score is over all of them, and intervals resample items.
     """
     state = state_of(request)
-    work = SetWork.of(asked, state.home, state.serve)
-    counted(request, work.replies)
+    work = SetScoringWork.of(body, state.home, state.serve)
+    count_items(request, work.replies)
     try:
         held = await run_in_threadpool(state.sets.get, id)
     except Withdrawn as error:
-        raise await run_in_threadpool(_gone, state, id, error) from None
+        raise await run_in_threadpool(_gone_error, state, id, error) from None
     cost = min(work.cost, state.serve.queue_items)
     scoring = state.batcher.run(lambda: work.run(held), items=cost, deadline=deadline)
-    found = await while_connected(request, scoring)
-    for one in found["scores"] if work.gives != "stats" else ():
-        for system in one["systems"].values():
-            observe.unscored(system["unscored_by_reason"])
-    return await large_answer(lambda: found, items=work.replies)
+    scores = await while_connected(request, scoring)
+    for metric_scores in scores["scores"] if work.response_form != "stats" else ():
+        for system in metric_scores["systems"].values():
+            prometheus_figures.unscored(system["unscored_by_reason"])
+    return await large_json_response(lambda: scores, items=work.replies)
 
 
-# ── withdrawing ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── withdrawing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.delete(
@@ -362,7 +363,7 @@ def withdraw_set(
     """
     sets = _sets(state_of(request))
     withdrawn = sets.withdraw(id, reason, instead)
-    return json_answer({"id": sets.resolve(id), **asdict(withdrawn)})
+    return json_response({"id": sets.resolve(id), **asdict(withdrawn)})
 
 
 class SetGone(Withdrawn, Details):
@@ -370,10 +371,10 @@ class SetGone(Withdrawn, Details):
 
     def __init__(self, error: Withdrawn, instead: str | None) -> None:
         super().__init__(error.message, remedy=error.remedy)
-        self.details = {"instead": instead}  # for programs, which do not read the remedy
+        self.details = {"instead": instead}  # for programs, which do not parse the remedy
 
 
-def _gone(state: State, name: str, error: Withdrawn) -> SetGone:
-    """The same error with the set to use instead."""
+def _gone_error(state: ServiceState, name: str, error: Withdrawn) -> SetGone:
+    """Return the same error with the set to use instead."""
     withdrawn = _sets(state).withdrawal(_sets(state).resolve(name))
     return SetGone(error, withdrawn.instead if withdrawn is not None else None)

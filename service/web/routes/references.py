@@ -8,19 +8,19 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
-from core.errors import Usage
-from core.items import item_json
-from service.augment import Augmented
-from service.cases import evidence_of
-from service.keys import Scope
-from service.web.answers import large_answer
-from service.web.body import body_of, takes
-from service.web.deps import Deadline, counted, requires, while_connected
-from service.web.finding import References, find, leased
-from service.web.items import ItemsRead, items_of
-from service.web.openapi import errors
-from service.web.schemas.references import ReferencesIn, ReferencesOut
-from service.web.state import State, state_of
+from refaug.core.errors import Usage
+from refaug.evaluation.scoring.augmentation import Augmented
+from refaug.evaluation.scoring.cases import evidence_of
+from refaug.evaluation.scoring.items import item_json
+from refaug.service.keys import Scope
+from refaug.service.web.answers import large_json_response
+from refaug.service.web.connection.body import body_of, request_body
+from refaug.service.web.dependencies import Deadline, count_items, requires, while_connected
+from refaug.service.web.handling.reference_retrieval import ItemsWithReferences, augment_items, open_lease
+from refaug.service.web.handling.request_items import ParsedItems, parse_items
+from refaug.service.web.openapi import errors
+from refaug.service.web.schemas.references import ReferencesIn, ReferencesOut
+from refaug.service.web.state import ServiceState, state_of
 
 router = APIRouter(prefix="/v1", tags=["scoring"])
 
@@ -39,58 +39,60 @@ _EXAMPLES: Final = {
 @router.post(
     "/references",
     dependencies=[Depends(requires(Scope.SCORE))],
-    openapi_extra=takes(ReferencesIn, examples=_EXAMPLES),
+    openapi_extra=request_body(ReferencesIn, examples=_EXAMPLES),
     responses={200: {"model": ReferencesOut}, **errors(404, 409)},
 )
 async def find_references(
-    request: Request, asked: Annotated[ReferencesIn, Depends(body_of(ReferencesIn))], deadline: Deadline
+    request: Request, body: Annotated[ReferencesIn, Depends(body_of(ReferencesIn))], deadline: Deadline
 ) -> Response:
     """Further references for every item: found in an index, rated and weighed.
 
     Each item comes back with its own references, the parrot and what was found, in the order sent, and is again a valid
     item. Equal requests get equal references in the same order, whatever else is asked at once.
     """
-    return await while_connected(request, _found(request, asked, deadline))
+    return await while_connected(request, _find(request, body, deadline))
 
 
-async def _found(request: Request, asked: ReferencesIn, deadline: float) -> Response:
+async def _find(request: Request, body: ReferencesIn, deadline: float) -> Response:
     state = state_of(request)
-    settings = asked.settings.settings()
-    if asked.rater is not None and not settings.needs_rater:
+    settings = body.settings.settings()
+    if body.rater is not None and not settings.needs_rater:
         raise Usage('"rater", and nothing is to be rated', remedy="leave it out, or ask for rated weights")
-    read = await items_of(asked.items, state.serve, on_error=asked.on_error)
-    counted(request, len(asked.items))
-    async with leased(
+    parsed_items = await parse_items(body.items, state.serve, on_error=body.on_error)
+    count_items(request, len(body.items))
+    async with open_lease(
         state,
-        index=asked.index,
-        rater=asked.rater,
+        index=body.index,
+        rater=body.rater,
         needs_index=True,
         needs_rater=settings.needs_rater,
         deadline=deadline,
     ) as lease:
-        found = await find(state, lease, read.good, settings, deadline=deadline)
+        references = await augment_items(state, lease, parsed_items.good, settings, deadline=deadline)
         versions = lease.versions()
-    return await large_answer(lambda: _answer(state, found, read, versions), items=len(asked.items))
+    return await large_json_response(lambda: _content(state, references, parsed_items, versions), items=len(body.items))
 
 
-def _answer(state: State, found: References, read: ItemsRead, versions: dict[str, str]) -> dict[str, Any]:
+def _content(
+    state: ServiceState, references: ItemsWithReferences, parsed_items: ParsedItems, versions: dict[str, str]
+) -> dict[str, Any]:
     return {
-        "items": items_json(found.found),
-        "problems": read.problems(),
-        "warnings": [state.without_paths(one) for one in (*read.warnings, *found.warnings)],
+        "items": items_json(references.items),
+        "problems": parsed_items.problems(),
+        "warnings": [state.without_paths(one) for one in (*parsed_items.warnings, *references.warnings)],
         "versions": versions,
-        "provenance": found.made.all,
+        "provenance": references.provenance.all,
     }
 
 
-def items_json(found: Sequence[Augmented]) -> list[dict[str, Any]]:
-    """Items as `refaug refs` writes them, with what weighted scores of them stand on."""
+def items_json(augmented_items: Sequence[Augmented]) -> list[dict[str, Any]]:
+    """Return the items as `refaug refs` writes them, with the evidence for weighted scores of each."""
     return [
         {
-            **item_json(one.item),
-            **({"excluded": dict(one.excluded)} if one.excluded else {}),
-            **({"note": one.note} if one.note else {}),
-            "evidence": evidence_of(one.item),
+            **item_json(augmented.item),
+            **({"excluded": dict(augmented.excluded)} if augmented.excluded else {}),
+            **({"note": augmented.note} if augmented.note else {}),
+            "evidence": evidence_of(augmented.item),
         }
-        for one in found
+        for augmented in augmented_items
     ]

@@ -1,4 +1,4 @@
-"""What is said of indexes and raters over HTTP: their versions, which one is published, and who serves it."""
+"""Models of indexes and raters: versions, the published one, and the processes that serve it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from service.web.paging import Page
-from service.web.schemas.common import STRICT, Answer
+from refaug.service.web.handling.pagination import Page
+from refaug.service.web.schemas.common import STRICT, ResponseModel
 
 
 class PublishIn(BaseModel):
@@ -85,27 +85,27 @@ class RaterOut(BaseModel):
     published: RaterVersionOut | None = Field(description="the published version's facts")
 
 
-class IndexesOut(Page, Answer):
+class IndexesOut(Page, ResponseModel):
     """A page of indexes."""
 
     indexes: list[IndexOut] = Field(description="by name")
 
 
-class RatersOut(Page, Answer):
+class RatersOut(Page, ResponseModel):
     """A page of raters."""
 
     raters: list[RaterOut] = Field(description="by name")
 
 
-class OneIndexOut(IndexOut, Answer):
+class OneIndexOut(IndexOut, ResponseModel):
     """An index."""
 
 
-class OneRaterOut(RaterOut, Answer):
+class OneRaterOut(RaterOut, ResponseModel):
     """A rater."""
 
 
-class IndexVersionsOut(Page, Answer):
+class IndexVersionsOut(Page, ResponseModel):
     """A page of the versions of an index."""
 
     name: str = Field(description="name of the index")
@@ -113,7 +113,7 @@ class IndexVersionsOut(Page, Answer):
     versions: list[IndexVersionOut] = Field(description="oldest first")
 
 
-class RaterVersionsOut(Page, Answer):
+class RaterVersionsOut(Page, ResponseModel):
     """A page of the versions of a rater."""
 
     name: str = Field(description="name of the rater")
@@ -121,7 +121,7 @@ class RaterVersionsOut(Page, Answer):
     versions: list[RaterVersionOut] = Field(description="oldest first")
 
 
-class PublishedOut(Answer):
+class PublishedOut(ResponseModel):
     """What came of publishing: the name stands for the version, on the disk, in either case."""
 
     kind: str = Field(description="index or rater")

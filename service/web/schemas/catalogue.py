@@ -1,10 +1,10 @@
-"""GET /v1/metrics, and how the service is."""
+"""Models of GET /v1/metrics, of health and of problem codes."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from service.web.schemas.common import Answer
+from refaug.service.web.schemas.common import ResponseModel
 
 
 class ParameterOut(BaseModel):
@@ -31,20 +31,20 @@ class MetricOut(BaseModel):
     parameters: list[ParameterOut] = Field(description="with their defaults")
 
 
-class MetricsOut(Answer):
+class MetricsOut(ResponseModel):
     """The catalogue."""
 
     metrics: list[MetricOut] = Field(description="all of them")
 
 
-class HealthOut(Answer):
+class HealthOut(ResponseModel):
     """The process lives."""
 
     status: str = Field(description="ok")
     version: str = Field(description="of refaug")
 
 
-class ReadyOut(Answer):
+class ReadyOut(ResponseModel):
     """Requests are answered without waiting for anything to be opened or compiled."""
 
     status: str = Field(description="ready")
@@ -52,7 +52,7 @@ class ReadyOut(Answer):
     troubles: dict[str, str] = Field(description="what is published and cannot be opened; an older version may serve")
 
 
-class ProblemCodeOut(Answer):
+class ProblemCodeOut(ResponseModel):
     """What a code of problem means."""
 
     code: str = Field(description="the code")

@@ -1,17 +1,16 @@
-"""What several routes take and give: items as they are documented, how references are found, versions, problems."""
+"""Models that several routes share: items as documented, settings of references, versions, problems."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema
 
-from core.errors import Usage
-from indexer.queries import SearchSettings
-from rater.rate import RatingSettings
-from service.augment import AugmentSettings
-from service.web.problems import FieldProblem
+from refaug.core.errors import Usage
+from refaug.evaluation.scoring.augment_settings import AugmentSettings, WeightSource
+from refaug.indexer.search.search_settings import MAX_DEPTH, MAX_REFERENCES, Mode, SearchSettings
+from refaug.rater.nn.rating_settings import Combine, RatingSettings
+from refaug.service.web.problems import FieldProblem
 
 # Bodies are read strictly: "15" is no number and 1 is not true, as in files.
 STRICT: Final = ConfigDict(extra="forbid", strict=True)
@@ -89,7 +88,7 @@ ITEM_SCHEMA: Final[dict[str, Any]] = {
         },
     },
 }
-# Validated by the parser of test files, which says what is wrong with which item; here they are only counted.
+# Validated by the parser of test files, which names the faults of each item; the model only counts the items.
 Item = Annotated[Any, WithJsonSchema(ITEM_SCHEMA)]
 ItemsField = Annotated[
     list[Item], Field(min_length=1, description="at most the server's `items`, 1,000 unless set otherwise")
@@ -104,72 +103,60 @@ class RetrievalIn(BaseModel):
 
     model_config = STRICT
 
-    k: int = Field(default=15, ge=1, le=1_000, description="references to find for each item")
-    mode: Literal["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog"] = Field(
-        default="embedding-utterance", description="what is compared, and by what"
+    k: int = Field(default=SearchSettings.k, ge=1, le=MAX_REFERENCES, description="references to find for each item")
+    mode: Mode = Field(default=SearchSettings.mode, description="what is compared, and by what")
+    gold: WeightSource = Field(
+        default=AugmentSettings.gold, description="what a gold weighs: 1, or what the rater says"
     )
-    gold: Literal["one", "rated"] = Field(default="one", description="what a gold weighs: 1, or what the rater says")
     parrot: Literal["rated", "off"] | Annotated[float, Field(ge=-1, le=1)] = Field(
-        default="rated", description="the utterance itself as a reference: `rated`, `off`, or its weight"
+        default=AugmentSettings.parrot, description="the utterance itself as a reference: `rated`, `off`, or its weight"
     )
     weights: Literal["rated", "one"] = Field(
-        default="rated", description="what references that are found weigh; `one` needs no rater for them"
+        default=AugmentSettings.weights,
+        description="what references that are found weigh; `one` needs no rater for them",
     )
-    combine: Literal["first", "first-literal", "max", "confident", "mean"] = Field(
-        default="first", description="how the rater's two answers become a rating"
-    )
+    combine: Combine = Field(default=RatingSettings.combine, description="how the rater's two answers become a rating")
     calibrated: bool = Field(default=False, description="rate with the rater's temperature")
     exclude_logs: list[NameField] = Field(default=[], max_length=1_000, description="logs to take nothing from")
     after: AwareDatetime | None = Field(default=None, description="only pairs at or after this time")
     before: AwareDatetime | None = Field(default=None, description="only pairs before this time")
     near: float = Field(
-        default=0.9, ge=0, le=1, description="a response as like the gold as this (Jaccard of its words) is left out"
+        default=SearchSettings.near,
+        ge=0,
+        le=1,
+        description="a response as like the gold as this (Jaccard of its words) is left out",
     )
-    near_tokens: int = Field(default=5, ge=0, le=1_000_000, description="where both have at least so many words")
+    near_tokens: int = Field(
+        default=SearchSettings.near_tokens, ge=0, le=1_000_000, description="where both have at least so many words"
+    )
     depth: int | None = Field(
-        default=None, ge=1, le=1_000_000, description="candidates that are ranked again; null: as many as are needed"
+        default=None, ge=1, le=MAX_DEPTH, description="candidates that are ranked again; null: as many as are needed"
     )
-    alpha: float = Field(default=0.5, ge=0, le=1, description="the responses' share in the dialog modes")
-    epsilon: float = Field(default=0.1, ge=0, le=1, description="what stands in for it otherwise")
+    alpha: float = Field(
+        default=SearchSettings.alpha, ge=0, le=1, description="the responses' share in the dialog modes"
+    )
+    epsilon: float = Field(default=SearchSettings.epsilon, ge=0, le=1, description="what stands in for it otherwise")
 
     def settings(self, *, rates: bool = False) -> AugmentSettings:
-        """The same as those who find and weigh take it; Usage where one setting does not go with another.
+        """Return the settings for augmenting; Usage where one setting does not go with another.
 
-        `rates`: the rater is asked about something else, and looks at its settings whatever references weigh.
+        `rates`: the rater is asked about something else, so its settings have an effect in any case.
         """
-        after: datetime | None = self.after
-        found = AugmentSettings(
-            search=SearchSettings(
-                k=self.k,
-                mode=self.mode,
-                alpha=self.alpha,
-                epsilon=self.epsilon,
-                depth=self.depth,
-                after=after,
-                before=self.before,
-                exclude_logs=tuple(self.exclude_logs),
-                near=self.near,
-                near_tokens=self.near_tokens,
-            ),
-            rating=RatingSettings(combine=self.combine, calibration="cal" if self.calibrated else "raw"),
-            gold=self.gold,
-            parrot=self.parrot,
-            weights=self.weights,
-        )
-        if not found.search.is_dialog:
+        augment_settings = AugmentSettings.from_options(**self.model_dump())
+        if not augment_settings.search.is_dialog:
             self._require_unsaid("alpha", "epsilon", remedy='leave it out, or ask for a dialog "mode"')
-        if not (found.needs_rater or rates):
+        if not (augment_settings.needs_rater or rates):
             self._require_unsaid("combine", "calibrated", remedy="leave it out, or ask for rated weights")
-        return found
+        return augment_settings
 
     def _require_unsaid(self, *names: str, remedy: str) -> None:
-        """Usage where one of these, which nothing looks at, was not left as it is by itself."""
+        """Raise Usage where a setting without an effect differs from its default."""
         fields = type(self).model_fields
-        if said := [name for name in names if getattr(self, name) != fields[name].default]:
-            raise Usage(f"nothing looks at settings.{said[0]} with these settings", remedy=remedy)
+        if idle_fields := [name for name in names if getattr(self, name) != fields[name].default]:
+            raise Usage(f"nothing looks at settings.{idle_fields[0]} with these settings", remedy=remedy)
 
 
-class Answer(BaseModel):
+class ResponseModel(BaseModel):
     """What every answer has."""
 
     request_id: str = Field(description="names this request in the server's log")

@@ -1,4 +1,4 @@
-"""Jobs over HTTP: what is to be done, how far it is, and what happened on the way."""
+"""Models of jobs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field, RootModel
 
-from service.job_kinds.orders import JobOrder
-from service.job_store import Job, JobState
-from service.web.schemas.common import Answer
+from refaug.service.jobs.orders.job_order import JobOrder
+from refaug.service.jobs.store import Job, JobState
+from refaug.service.web.schemas.common import ResponseModel
 
 
 class JobIn(RootModel[JobOrder]):
@@ -37,19 +37,19 @@ class JobOut(BaseModel):
     cancel_requested: bool = Field(description="whether it has been told to stop")
 
 
-class OneJobOut(JobOut, Answer):
+class OneJobOut(JobOut, ResponseModel):
     """A job."""
 
 
-class JobsOut(Answer):
+class JobsOut(ResponseModel):
     """A page of jobs."""
 
     jobs: list[JobOut] = Field(description="newest first")
     next: str | None = Field(description="the `after` of the next page; null on the last one")
 
 
-def shown_job(job: Job) -> dict[str, Any]:
-    """A job as others see it; which process does it is the server's business."""
+def describe_job(job: Job) -> dict[str, Any]:
+    """Return a job for responses; the worker that runs it is not shown."""
     return {
         "id": job.id,
         "kind": job.kind,

@@ -1,4 +1,4 @@
-"""Logs over HTTP: what they hold, and dialogues that are posted to them."""
+"""Models of logs and of dialogues to post."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from service.web.schemas.common import STRICT, Answer, OnError
+from refaug.service.web.schemas.common import STRICT, OnError, ResponseModel
 
 _EXAMPLE: Final[Any] = {
     "id": "d-2041",
@@ -17,8 +17,8 @@ _EXAMPLE: Final[Any] = {
     "tags": ["chat"],
 }
 
-# Dialogues are read by the one reader that files go through, and what it would pass over is refused by place and field;
-# so the model takes anything, and the document says what is made of it.
+# Dialogues go through the reader of log files, and fields that it would ignore are refused by place and name; so the
+# model accepts anything, and the document describes the expected shape.
 _TURN_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "title": "Turn",
@@ -94,14 +94,14 @@ class LogOut(BaseModel):
     updated: str | None = Field(description="when something was added or deleted; null before the first ingest")
 
 
-class LogsOut(Answer):
+class LogsOut(ResponseModel):
     """A page of logs."""
 
     logs: list[LogOut] = Field(description="by name")
     next: str | None = Field(description="the `after` of the next page; null on the last one")
 
 
-class OneLogOut(LogOut, Answer):
+class OneLogOut(LogOut, ResponseModel):
     """A log."""
 
     created: str | None = Field(description="when it was begun; null before the first ingest")
@@ -119,7 +119,7 @@ class BadDialogueOut(BaseModel):
     message: str = Field(description="what was found")
 
 
-class PostedOut(Answer):
+class PostedOut(ResponseModel):
     """Dialogues that are kept safely, and will be in the log with its next ingest."""
 
     log: str = Field(description="name of the log")

@@ -1,4 +1,4 @@
-"""POST /v1/references and POST /v1/ratings."""
+"""Models of POST /v1/references and POST /v1/ratings."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.web.schemas.common import (
+from refaug.service.web.schemas.common import (
     STRICT,
-    Answer,
     ItemsField,
     NameField,
     OnErrorField,
     Problems,
+    ResponseModel,
     RetrievalIn,
     VersionsOut,
 )
@@ -56,7 +56,7 @@ class ReferencedItemOut(BaseModel):
     evidence: dict[str, Any] = Field(description="on what a weighted score of it stands")
 
 
-class ReferencesOut(Problems, Answer):
+class ReferencesOut(Problems, ResponseModel):
     """The items in the order sent, without those under `problems`."""
 
     items: list[ReferencedItemOut] = Field(description="in the order sent")
@@ -96,7 +96,7 @@ class RatingsIn(BaseModel):
     calibrated: bool = Field(default=False, description="with the rater's temperature")
 
 
-class RatingsOut(Answer):
+class RatingsOut(ResponseModel):
     """Ratings in the order sent."""
 
     ratings: list[list[float]] = Field(description="for each pair, those of its candidates, from -1 to 1")

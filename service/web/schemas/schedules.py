@@ -1,4 +1,4 @@
-"""Schedules over HTTP: jobs that begin by the clock, when they will, and what became of them."""
+"""Models of schedules."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.job_kinds.orders import JobOrder
-from service.job_store import JobState
-from service.web.paging import Page
-from service.web.schemas.common import STRICT, Answer
+from refaug.service.jobs.orders.job_order import JobOrder
+from refaug.service.jobs.store import JobState
+from refaug.service.web.handling.pagination import Page
+from refaug.service.web.schemas.common import STRICT, ResponseModel
 
 
 class ScheduleIn(BaseModel):
@@ -64,19 +64,19 @@ class ScheduleOut(BaseModel):
     )
 
 
-class SchedulesOut(Page, Answer):
+class SchedulesOut(Page, ResponseModel):
     """A page of schedules."""
 
     schedules: list[ScheduleOut] = Field(description="by name")
 
 
-class OneScheduleOut(ScheduleOut, Answer):
+class OneScheduleOut(ScheduleOut, ResponseModel):
     """A schedule with what became of its last due times."""
 
     firings: list[FiringOut] = Field(description="newest first")
 
 
-class DeletedOut(Answer):
+class DeletedOut(ResponseModel):
     """A schedule that is no more; its jobs stay."""
 
     name: str = Field(description="the name that it had")

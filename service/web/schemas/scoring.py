@@ -1,4 +1,4 @@
-"""POST /v1/scores and POST /v1/scores/combine."""
+"""Models of POST /v1/scores and POST /v1/scores/combine."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.web.schemas.common import (
+from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MAX_SEED, MIN_CONFIDENCE, ScoreSettings
+from refaug.service.web.schemas.common import (
     STRICT,
-    Answer,
     ItemsField,
     NameField,
     OnErrorField,
     Problems,
+    ResponseModel,
     RetrievalIn,
     VersionsOut,
 )
@@ -26,9 +27,14 @@ class ResamplingIn(BaseModel):
 
     model_config = STRICT
 
-    draws: int = Field(default=0, ge=0, le=1_000_000, description="draws of the bootstrap; 0: no intervals")
-    confidence: float = Field(default=0.95, ge=0.5, le=0.9999, description="of the intervals; needs draws")
-    seed: int = Field(default=1, ge=0, le=2**32 - 1, description="of the resampling; needs draws")
+    draws: int = Field(default=0, ge=0, le=MAX_DRAWS, description="draws of the bootstrap; 0: no intervals")
+    confidence: float = Field(
+        default=ScoreSettings.confidence,
+        ge=MIN_CONFIDENCE,
+        le=MAX_CONFIDENCE,
+        description="of the intervals; needs draws",
+    )
+    seed: int = Field(default=ScoreSettings.seed, ge=0, le=MAX_SEED, description="of the resampling; needs draws")
     baseline: SystemField | None = Field(
         default=None, description="the system that every other one is compared with; needs draws"
     )
@@ -184,7 +190,7 @@ class ResamplingOut(BaseModel):
     seed: int = Field(description="of the resampling")
 
 
-class ScoresOut(Problems, Answer):
+class ScoresOut(Problems, ResponseModel):
     """What `refaug score --json` prints, with the versions that made it; with `stats`, sums instead of scores."""
 
     model_config = ConfigDict(extra="allow")
@@ -208,7 +214,7 @@ class CombineIn(ResamplingIn):
     )
 
 
-class CombinedOut(Answer):
+class CombinedOut(ResponseModel):
     """Scores of all batches together."""
 
     model_config = ConfigDict(extra="allow")

@@ -1,4 +1,4 @@
-"""Frozen reference sets over HTTP: made, looked at, derived from, withdrawn, and scored against."""
+"""Models of frozen reference sets."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.reference_sets import Purpose
-from service.web.problems import FieldProblem
-from service.web.schemas.common import STRICT, Answer, ItemsField, NameField, OnError, OnErrorField, RetrievalIn
-from service.web.schemas.scoring import (
+from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose
+from refaug.service.web.problems import FieldProblem
+from refaug.service.web.schemas.common import (
+    STRICT,
+    ItemsField,
+    NameField,
+    OnError,
+    OnErrorField,
+    ResponseModel,
+    RetrievalIn,
+)
+from refaug.service.web.schemas.scoring import (
     MetricFiguresOut,
     MetricSumsOut,
     ReplyScoreOut,
@@ -129,7 +137,7 @@ class ManifestOut(BaseModel):
     format_version: int = Field(description="of its file")
 
 
-class FrozenOut(ManifestOut, Answer):
+class FrozenOut(ManifestOut, ResponseModel):
     """A set that is there now."""
 
     new: bool = Field(description="false: the same was frozen before, and stays as it was")
@@ -150,7 +158,7 @@ class ListedSetOut(BaseModel):
     withdrawn: WithdrawalOut | None = Field(description="why it is not to be used any more, if so")
 
 
-class SetsOut(Answer):
+class SetsOut(ResponseModel):
     """A page of sets."""
 
     sets: list[ListedSetOut] = Field(description="by id, withdrawn ones too")
@@ -175,14 +183,14 @@ class EvidenceOut(BaseModel):
     weights: list[BinOut] = Field(description="how many references have which weight")
 
 
-class OneSetOut(ManifestOut, Answer):
+class OneSetOut(ManifestOut, ResponseModel):
     """A set."""
 
     withdrawn: WithdrawalOut | None = Field(description="why it is not to be used any more, if so")
     evidence: EvidenceOut = Field(description="on what scores against it stand")
 
 
-class WithdrawnOut(WithdrawalOut, Answer):
+class WithdrawnOut(WithdrawalOut, ResponseModel):
     """A set that was withdrawn."""
 
     id: str = Field(description="names the set")
@@ -212,7 +220,7 @@ class MetricOfSetOut(MetricFiguresOut):
     systems: dict[str, SystemOfSetOut] = Field(description="by name")
 
 
-class SetScoresOut(Answer):
+class SetScoresOut(ResponseModel):
     """Scores against a set: the JSON of `refaug sets score`, and which set it was."""
 
     model_config = ConfigDict(extra="allow")

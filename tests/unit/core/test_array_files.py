@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays, floating_dtypes, integer_dtypes
 
-from core.array_files import write_array
-from core.errors import StorageFull
+from refaug.core.array_files import write_array
+from refaug.core.errors import StorageFull
 
 
 @given(

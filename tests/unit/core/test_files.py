@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import Corrupt, Locked, StorageFull, Usage
-from core.files import (
+from refaug.core.errors import Corrupt, Locked, StorageFull, Usage
+from refaug.core.files import (
     exclusive,
     make_folder,
     read_json,
@@ -114,7 +114,7 @@ def test_a_held_folder_is_locked_and_names_the_holder(tmp_path):
 
 
 def test_a_lock_goes_with_its_process_however_that_ends(tmp_path):
-    program = "import os, sys; from pathlib import Path; from core.files import exclusive\n"
+    program = "import os, sys; from pathlib import Path; from refaug.core.files import exclusive\n"
     program += "with exclusive(Path(sys.argv[1]), 'x'): os.kill(os.getpid(), 9)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "log")], env=environment, check=False)

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 LOOP = """
-from core.kernels import compiled
+from refaug.core.kernels import compiled
 
 @compiled
 def add_up(numbers):
@@ -36,7 +36,7 @@ def run(folder: Path, cache: Path, program: str = PROGRAM) -> tuple[str, ...]:
     return tuple(found.stdout.split())
 
 
-@pytest.mark.parametrize("damaged", ["*.nbi", "*.nbc"])
+@pytest.mark.parametrize("damaged", ["*.nbi", pytest.param("*.nbc", marks=pytest.mark.slow)])
 def test_a_damaged_cache_costs_time_and_nothing_else(tmp_path: Path, damaged: str) -> None:
     (tmp_path / "loop.py").write_text(LOOP)
     cache = tmp_path / "cache"
@@ -59,7 +59,7 @@ def test_without_a_place_for_a_cache_loops_are_compiled_each_time(tmp_path: Path
 
 
 CALLER = """
-from core.kernels import compiled
+from refaug.core.kernels import compiled
 from loop import add_up
 
 @compiled
@@ -68,7 +68,7 @@ def twice(numbers):
 """
 
 
-def test_a_loop_is_compiled_anew_when_one_that_it_calls_in_another_file_has_changed(tmp_path: Path) -> None:
+def test_loop_is_recompiled_after_a_change_of_a_callee_in_another_file(tmp_path: Path) -> None:
     (tmp_path / "loop.py").write_text(LOOP)
     (tmp_path / "caller.py").write_text(CALLER)
     cache = tmp_path / "cache"

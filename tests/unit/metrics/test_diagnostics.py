@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import entropy as scipy_entropy
 
-from core.errors import Usage
-from core.records import Item, Origin, Reference, TestPair
-from core.text import get_tokenizer, normalise
-from metrics.diagnostics import (
+from refaug.core.errors import Usage
+from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.text.normalisation import normalise
+from refaug.core.text.tokenizers import get_tokenizer
+from refaug.metrics.diagnostics import (
     FIGURES,
     GENERIC_PHRASES,
-    Answer,
+    DiagnosedReply,
     Diagnosis,
     DiagnosisSettings,
     diagnose,
@@ -35,13 +36,13 @@ from metrics.diagnostics import (
 )
 
 REPLIES = st.lists(st.lists(st.sampled_from("abcd"), max_size=8), max_size=8)
-MODEST = settings(max_examples=60, deadline=None)
+MODEST = settings(max_examples=40, deadline=None)
 
 
-def answers(*texts: str, utterance: str | None = None, golds: tuple[str, ...] = ()) -> list[Answer]:
+def answers(*texts: str, utterance: str | None = None, golds: tuple[str, ...] = ()) -> list[DiagnosedReply]:
     word = get_tokenizer("word")
     return [
-        Answer(
+        DiagnosedReply(
             text=text,
             tokens=word.tokenize(text),
             normalised=normalise(text),
@@ -61,7 +62,7 @@ def value(found: Diagnosis, name: str) -> float:
 # ── variety ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_distinct_is_different_ngrams_over_all_of_them_and_none_crosses_a_reply() -> None:
+def test_distinct_is_the_share_of_different_ngrams_within_replies() -> None:
     found = diagnose(answers("the cat saw the dog", "the dog"))
     assert value(found, "distinct_1") == 4 / 7
     assert value(found, "distinct_2") == 4 / 5  # the cat, cat saw, saw the, the dog twice; never "dog the"
@@ -99,7 +100,7 @@ def test_distinct_of_a_sample_of_everything_is_distinct_and_of_one_is_one() -> N
     assert distinct_of_sample(counts, 1).value == pytest.approx(1.0, abs=1e-15)
 
 
-def test_twice_the_replies_of_the_same_kind_halve_distinct_but_hardly_move_it_over_a_sample() -> None:
+def test_twice_the_replies_lower_distinct_but_hardly_that_of_a_sample() -> None:
     drawn = np.random.default_rng(3).zipf(1.4, size=40_000).astype(str).tolist()
     small, large = ngram_counts([drawn[:10_000]], 1), ngram_counts([drawn], 1)
     assert distinct(large).value < 0.8 * distinct(small).value
@@ -144,7 +145,7 @@ def test_empty_replies_are_empty_and_nothing_else_however_many_there_are() -> No
     assert value(found, "parrot") == value(found, "equal_to_gold") == 0.0
 
 
-def test_without_a_list_for_the_language_there_is_no_share_of_listed_replies_and_a_reason() -> None:
+def test_language_without_a_list_has_a_reason_in_place_of_the_listed_share() -> None:
     found = diagnose(answers("ok", "ok"), DiagnosisSettings(listed=None))
     assert found.figures["generic_listed"].value is None
     assert found.figures["generic_either"].why == "the list of generic replies is English"

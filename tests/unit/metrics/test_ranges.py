@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import BadInput, Usage
-from metrics.ranges import Range, RangeParameter
+from refaug.core.errors import BadInput, Usage
+from refaug.metrics.ranges import Range, RangeParameter
 
 NUMBER = st.floats(-10, 10).map(lambda number: round(number, 7))
 PARAMETER = RangeParameter(name="range-ref", default="auto", help="")
@@ -46,7 +46,7 @@ def test_scores_are_mapped_between_the_ends_and_clipped_outside(one: float, othe
     if high - low < 1e-6:
         return
     expected = [0.0 if x <= low else 1.0 if x >= high else (x - low) / (high - low) for x in scores]
-    assert Range(low, high).mapped(np.array(scores)) == pytest.approx(expected)
+    assert Range(low, high).scale(np.array(scores)) == pytest.approx(expected)
 
 
 def test_ends_that_are_one_number_are_no_range() -> None:

@@ -9,19 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from core.artefacts import describe_files
-from core.files import write_json
-from core.ingest import IngestOrder, ingest
-from core.progress import Silent
-from core.records import Item, Reference, TestPair
-from service.artefacts import stored
-from service.cli import main as cli
-from service.database import Database
-from service.doctor import Finding, State, examine
-from service.job_store import JobStore
-from service.reference_sets import Making, Purpose, ReferenceSets
-from service.schedules import Schedules
-from service.settings import Settings
+from refaug.cli import main as cli
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.manifests import describe_files
+from refaug.core.files import write_json
+from refaug.core.home import Settings
+from refaug.core.progress import Silent
+from refaug.core.records import Item, Reference, TestPair
+from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
+from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
+from refaug.logs.ingest.ingest import IngestOrder, ingest
+from refaug.service.database.database import Database
+from refaug.service.doctor import Finding, FindingState, examine
+from refaug.service.jobs.schedules import ScheduleStore
+from refaug.service.jobs.store import JobStore
 
 
 def found(findings: list[Finding], what: str) -> list[Finding]:
@@ -39,11 +40,11 @@ def home(tmp_path: Path) -> Settings:
 
 def test_a_sound_installation_has_nothing_wrong(home: Settings) -> None:
     findings = examine(home, verify=True)
-    assert [finding for finding in findings if finding.state is State.WRONG] == []
+    assert [finding for finding in findings if finding.state is FindingState.WRONG] == []
     assert [finding.found for finding in found(findings, "log talk")] == ["1 pair, every hash as the manifest says"]
-    assert [finding.found for finding in found(findings, "package core")] == ["ours"]
+    assert [finding.found for finding in found(findings, "package refaug")] == ["ours"]
     assert found(findings, "torch")[0].found.startswith("2.13.0")
-    assert found(findings, "tokenizer mecab")[0].state is State.GOOD
+    assert found(findings, "tokenizer mecab")[0].state is FindingState.GOOD
 
 
 def test_a_flipped_byte_is_found_only_when_it_is_looked_for(home: Settings) -> None:
@@ -51,9 +52,12 @@ def test_a_flipped_byte_is_found_only_when_it_is_looked_for(home: Settings) -> N
     data = bytearray(part.read_bytes())
     data[len(data) // 2] ^= 1
     part.write_bytes(bytes(data))
-    assert found(examine(home), "log talk")[0].state is State.GOOD
+    assert found(examine(home), "log talk")[0].state is FindingState.GOOD
     wrong = found(examine(home, verify=True), "log talk")[0]
-    assert (wrong.state, wrong.remedy) == (State.WRONG, "restore the file from a backup, or ingest the sources again")
+    assert (wrong.state, wrong.remedy) == (
+        FindingState.WRONG,
+        "restore the file from a backup, or ingest the sources again",
+    )
     assert "part-00001.parquet has SHA-256" in wrong.found
 
 
@@ -74,18 +78,18 @@ def test_what_a_stopped_run_left_is_named_with_the_remedy(home: Settings) -> Non
     assert [finding.found for finding in found(findings, "cache")] == [
         f"scratch of a process that is gone: {home.cache / 'engine-4194305'}"
     ]
-    stopped = [finding for finding in found(findings, "log talk") if finding.state is State.NOTE]
+    stopped = [finding for finding in found(findings, "log talk") if finding.state is FindingState.NOTE]
     assert [finding.found for finding in stopped] == ["an ingest was stopped before its end"]
 
 
 def test_more_threads_than_cores_are_noted(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "4096")
-    assert found(examine(home), "threads")[0].state is State.NOTE
+    assert found(examine(home), "threads")[0].state is FindingState.NOTE
 
 
 def test_a_home_that_is_not_there_yet_is_no_trouble(tmp_path: Path) -> None:
     finding = found(examine(Settings(home=tmp_path / "later")), "REFAUG_HOME")[0]
-    assert (finding.state, finding.remedy) == (State.NOTE, "")
+    assert (finding.state, finding.remedy) == (FindingState.NOTE, "")
     assert not (tmp_path / "later").exists()
 
 
@@ -97,7 +101,7 @@ def published(settings: Settings, kind: str, name: str) -> Path:
         (stage / file).write_text(text, "utf-8")
     files = describe_files(stage, ["words.txt", "segments/rows"])
     write_json(stage / "manifest.json", {"kind": kind, "format_version": 1, "files": files})
-    versions = stored(settings)[kind]
+    versions = artefact_stores(settings)[kind]
     version = versions.add(name, stage)
     versions.publish(name, version)
     return versions.folder(name, version)
@@ -114,12 +118,15 @@ def test_every_version_is_looked_at_by_size_and_on_demand_by_hash(tmp_path: Path
     for verify, checked in ((False, "every size"), (True, "every hash")):
         findings = [finding for finding in examine(settings, verify=verify) if "chat" in finding.what]
         assert [(finding.what, finding.state, finding.found) for finding in findings] == [
-            (spec(folder, kind), State.GOOD, f"2 files, {checked} as the manifest says") for folder in (old, new)
+            (spec(folder, kind), FindingState.GOOD, f"2 files, {checked} as the manifest says") for folder in (old, new)
         ]
     (old / "words.txt").write_text("A", "utf-8")
-    assert found(examine(settings), spec(old, kind))[0].state is State.GOOD
+    assert found(examine(settings), spec(old, kind))[0].state is FindingState.GOOD
     wrong = found(examine(settings, verify=True), spec(old, kind))[0]
-    assert (wrong.state, wrong.remedy) == (State.WRONG, "restore the file from a backup, or make this version again")
+    assert (wrong.state, wrong.remedy) == (
+        FindingState.WRONG,
+        "restore the file from a backup, or make this version again",
+    )
     assert "words.txt has SHA-256 559aead08264…; the manifest says ca978112ca1b…" in wrong.found
     (old / "segments/rows").unlink()
     wrong = found(examine(settings, verify=True), spec(old, kind))[0]
@@ -127,18 +134,18 @@ def test_every_version_is_looked_at_by_size_and_on_demand_by_hash(tmp_path: Path
     assert "words.txt has SHA-256" in wrong.found
     (old / "manifest.json").write_text("{}", "utf-8")
     assert "names no files" in found(examine(settings), spec(old, kind))[0].found
-    assert found(examine(settings), spec(new, kind))[0].state is State.GOOD
+    assert found(examine(settings), spec(new, kind))[0].state is FindingState.GOOD
 
 
-def test_a_published_version_that_is_not_there_is_wrong_and_none_published_is_noted(tmp_path: Path) -> None:
+def test_missing_published_version_is_wrong_and_none_published_is_noted(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home")
     folder = published(settings, "index", "chat")
     (folder.parent / "CURRENT").unlink()
     note = found(examine(settings), "index chat")[0]
-    assert (note.state, note.found) == (State.NOTE, "index chat has versions, but none of them is published")
+    assert (note.state, note.found) == (FindingState.NOTE, "index chat has versions, but none of them is published")
     (folder.parent / "CURRENT").write_text("2001-01-01.1\n", "utf-8")
     wrong = found(examine(settings), "index chat")[0]
-    assert wrong.state is State.WRONG
+    assert wrong.state is FindingState.WRONG
     assert wrong.found.endswith("CURRENT names 2001-01-01.1, which is not there")
     (folder / "manifest.json").unlink()
     assert found(examine(settings), "index chat")[0].remedy == "publish one that is there: none is"
@@ -153,7 +160,7 @@ def test_what_stopped_builds_imports_and_deletions_left_is_named(tmp_path: Path)
         path.mkdir(parents=True)
     (settings.cache / "index-chat-0123/stages.json").write_text("{}", "utf-8")
     findings = found(examine(settings), "leftovers")
-    assert {finding.state for finding in findings} == {State.NOTE}
+    assert {finding.state for finding in findings} == {FindingState.NOTE}
     remedies = {Path(finding.found.split(": ")[1]): finding.remedy for finding in findings}
     assert remedies == {
         **dict.fromkeys(resumable, "run the same command again to finish it, or delete it"),
@@ -168,12 +175,12 @@ def test_the_database_of_a_service_is_looked_at(home: Settings) -> None:
     JobStore(database).enqueue("gc", {"kind": "gc"}, ["index/chat"])
     sound = found(examine(home, verify=True), "database")
     assert [(one.state, one.found) for one in sound] == [
-        (State.GOOD, "answers, and is up to date; jobs: 1 wait, 0 run")
+        (FindingState.GOOD, "answers, and is up to date; jobs: 1 wait, 0 run")
     ]
     with database.writing() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     newer = found(examine(home), "database")
-    assert [one.state for one in newer] == [State.WRONG]
+    assert [one.state for one in newer] == [FindingState.WRONG]
     assert "of step 9999, which refaug" in newer[0].found
     assert "restore the backup from before the upgrade" in newer[0].remedy
     database.close()
@@ -193,14 +200,14 @@ def test_a_damaged_database_is_found_when_it_is_looked_for(home: Settings) -> No
     data[len(data) // 2 : len(data) * 3 // 4] = b"\xff" * (len(data) * 3 // 4 - len(data) // 2)
     path.write_bytes(bytes(data))
     wrong = found(examine(home, verify=True), "database")
-    assert [one.state for one in wrong] == [State.WRONG]
+    assert [one.state for one in wrong] == [FindingState.WRONG]
 
 
 def test_a_schedule_that_fails_is_noted(home: Settings) -> None:
     database = Database.open(home)
     database.migrate()
     order = {"kind": "gc", "artefact": "index", "name": "chat"}
-    Schedules(database).put("nightly", cron="30 2 * * *", timezone="UTC", order=order)
+    ScheduleStore(database).put("nightly", cron="30 2 * * *", timezone="UTC", order=order)
     assert found(examine(home), "schedule nightly") == []
     with database.writing() as connection:
         connection.exec_driver_sql("UPDATE schedules SET begun = '2024-05-01T12:00:00.000000Z'")
@@ -208,7 +215,7 @@ def test_a_schedule_that_fails_is_noted(home: Settings) -> None:
     noted = found(examine(home), "schedule nightly")
     assert [(one.state, one.found, one.remedy) for one in noted] == [
         (
-            State.NOTE,
+            FindingState.NOTE,
             "due at 2024-05-02 02:30 UTC, and not begun: no worker runs, or too many jobs wait",
             "refaug schedules show nightly",
         )
@@ -218,11 +225,11 @@ def test_a_schedule_that_fails_is_noted(home: Settings) -> None:
 def test_frozen_sets_are_read_on_demand(home: Settings) -> None:
     pair = TestPair(id="a", turns=("hi",), references=(Reference(text="hello"),))
     sets = ReferenceSets(home.reference_sets)
-    sets.freeze([Item(pair=pair)], Making(purpose=Purpose.TEST))
+    sets.freeze([Item(pair=pair)], SetDescription(purpose=Purpose.TEST))
     (name,) = sets.ids()
     assert [one.found for one in found(examine(home), "reference sets")] == ["1"]
     assert [one.found for one in found(examine(home, verify=True), "reference sets")] == ["1, every one was read"]
     path = sets.path_of(name)
     path.write_bytes(path.read_bytes()[:-1])
     wrong = found(examine(home, verify=True), f"set {name}")
-    assert [one.state for one in wrong] == [State.WRONG]
+    assert [one.state for one in wrong] == [FindingState.WRONG]

@@ -1,12 +1,37 @@
-"""A client of refaug: how good a reply is, when many different replies would have been fine."""
+"""The client of refaug: how good a reply is, when many different replies would have been fine.
+
+Begin with `Client` (or `AsyncClient`), `Scorer` for scores while a model trains, and `Reward` for reinforcement
+learning; every error is a `RefaugError`.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ._client import Client
-from ._errors import (
+from ._api.items import Candidate, Dialogue, Item, Pair, Purpose, ReferenceText, Retrieval, Turn
+from ._api.models.artefacts import Index, IndexVersion, Published, Rater, RaterVersion
+from ._api.models.base import Model, Rows
+from ._api.models.common import FieldProblem, Versions
+from ._api.models.jobs import Firing, Job, Schedule
+from ._api.models.logs import BadDialogue, Log, Posted, Waiting
+from ._api.models.references import Ratings, Reference, ReferencedItem, References
+from ._api.models.scored_item import ScoredItem
+from ._api.models.scores import (
+    Comparison,
+    MetricInfo,
+    MetricScores,
+    MetricSums,
+    Parameter,
+    ReplyScore,
+    Resampling,
+    ScoredSet,
+    Scores,
+    SystemScores,
+)
+from ._api.models.server import Health, ProblemCode, Ready
+from ._api.models.sets import Bin, Evidence, FrozenSet, ListedSet, ReferenceSet, Withdrawal
+from ._core.errors import (
     BadAnswer,
     BadInput,
     CannotConnect,
@@ -33,72 +58,30 @@ from ._errors import (
     Withdrawn,
     WrongPurpose,
 )
-from ._items import Candidate, Dialogue, Item, Pair, Purpose, ReferenceText, Retrieval, Turn
-from ._large import Stream
-from ._models import (
-    BadDialogue,
-    Bin,
-    Comparison,
-    Evidence,
-    FieldProblem,
-    Firing,
-    FrozenSet,
-    Health,
-    Index,
-    IndexVersion,
-    Job,
-    ListedSet,
-    Log,
-    MetricInfo,
-    MetricScores,
-    MetricSums,
-    Model,
-    Parameter,
-    Posted,
-    ProblemCode,
-    Published,
-    Rater,
-    RaterVersion,
-    Ratings,
-    Ready,
-    Reference,
-    ReferencedItem,
-    References,
-    ReferenceSet,
-    ReplyScore,
-    Resampling,
-    Rows,
-    Schedule,
-    ScoredSet,
-    Scores,
-    SystemScores,
-    Versions,
-    Waiting,
-    Withdrawal,
-)
-from ._retry import Retry
-from ._scored import ScoredItem
-from ._sse import Event
+from ._http.retry import Retry
+from ._jobs.events import Event
+from ._sync.client import Client
+from ._sync.large import Stream
 from ._version import VERSION
 
 if TYPE_CHECKING:
-    from ._async_client import AsyncClient
-    from ._async_large import AsyncStream
-    from ._pending import Counts, Outcome, Pending
-    from ._rewards import Reward
-    from ._scorer import Scorer
+    from ._async.client import AsyncClient
+    from ._async.large import AsyncStream
+    from ._scorer.pending import Counts, Outcome, Pending
+    from ._scorer.rewards import Reward
+    from ._scorer.scorer import Scorer
 
 __version__ = VERSION
 
-# What a script that scores a file never needs is imported when it is first asked for.
+# What a script that scores a file never needs is imported on first use.
 _LATER = {
-    "AsyncClient": "_async_client",
-    "AsyncStream": "_async_large",
-    "Counts": "_pending",
-    "Outcome": "_pending",
-    "Pending": "_pending",
-    "Reward": "_rewards",
-    "Scorer": "_scorer",
+    "AsyncClient": "_async.client",
+    "AsyncStream": "_async.large",
+    "Counts": "_scorer.pending",
+    "Outcome": "_scorer.pending",
+    "Pending": "_scorer.pending",
+    "Reward": "_scorer.rewards",
+    "Scorer": "_scorer.scorer",
 }
 
 __all__ = [
@@ -193,9 +176,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f".{_LATER[name]}", __name__), name)
-    globals()[name] = found
-    return found
+    exported = getattr(import_module(f".{_LATER[name]}", __name__), name)
+    globals()[name] = exported
+    return exported
 
 
 def __dir__() -> list[str]:

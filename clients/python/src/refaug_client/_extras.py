@@ -1,4 +1,4 @@
-"""What a client makes beside requests: scorers, rewards, a server of its own. Each imports what it needs when asked."""
+"""What a client makes beside requests: scorers, rewards, local servers; each is imported when it is first used."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Optional, TypeVar, Union
 from weakref import WeakSet
 
-from . import _errors as errors
-from ._connection import AsyncConnection, Connection
-from ._items import Purpose
-from ._retry import Retry
+from ._api.items import Purpose
+from ._core import errors
+from ._http.async_connection import AsyncConnection
+from ._http.connection import Connection
+from ._http.retry import Retry
 
 if TYPE_CHECKING:
     from ._local import AsyncLocal, Local
-    from ._rewards import Reward
-    from ._scorer import OnFull, OnUnavailable, Scorer
+    from ._scorer.rewards import Reward
+    from ._scorer.scorer import Scorer
+    from ._scorer.settings import OnFull, OnUnavailable
 
 C = TypeVar("C", bound="Extras")
 A = TypeVar("A", bound="AsyncExtras")
 
 
 class Extras:
-    """What a client of threads has beside the API's routes."""
+    """The methods of a client for threads that are no routes of the API."""
 
     _connection: Connection
     _scorers: Optional[WeakSet[Scorer]] = None
@@ -40,20 +42,21 @@ class Extras:
         retry: Union[Retry, int, None] = None,
         connections: int = 8,
     ) -> Local[C]:
-        """A server of one's own over a home, for as long as a block lasts, and a client of it.
+        """Start a server over a home for as long as a block lasts, and yield a client of it.
 
             with Client.local(home="refaug-data") as refaug:
                 scores = refaug.score(items, metric="upsilon-bleu")
 
-        It is the `refaug serve` of this Python's environment (or `server`, a command), on a Unix socket that only this
-        user reaches. The block begins when it is ready, and the server stops at its end, or when this process ends,
-        however that does. Without `home` it is REFAUG_HOME; a folder that is not there becomes an empty home. `options`
-        are those of `refaug serve`, such as ["--workers", "2"]. NotStarted says why there is no server.
+        The server is the `refaug serve` of this Python's environment (or `server`, a command), on a Unix socket that
+        only this user can reach. The block begins when it is ready, and the server stops at its end, or when this
+        process ends, however that happens. Without `home` it is REFAUG_HOME; a folder that does not exist becomes an
+        empty home. `options` are those of `refaug serve`, such as ["--workers", "2"]. NotStarted says why there is no
+        server.
         """
-        from ._local import URL, Local, Starting  # noqa: PLC0415  subprocesses are for those who start some
+        from ._local import URL, Local, ServerStart  # noqa: PLC0415  imports subprocess
 
         make: Any = cls
-        starting = Starting.of(home, server=server, options=options, ready_s=ready_s)
+        starting = ServerStart.of(home, server=server, options=options, ready_s=ready_s)
         return Local(
             starting,
             lambda uds: make(URL, uds=uds, key=key, timeout_s=timeout_s, retry=retry, connections=connections),
@@ -78,7 +81,7 @@ class Extras:
         cache_mib: float = 256,
         exit_wait_s: float = 5.0,
     ) -> Scorer:
-        """Scores for a training loop against one frozen set: asked for at once, or handed in and collected later.
+        """Return a scorer for a training loop against one frozen set: called at once, or submitted and collected later.
 
             scorer = client.scorer(reference_set="e7043c04b0875353", cache="scores.sqlite")
             scores = scorer(replies, items=ids)
@@ -87,15 +90,16 @@ class Extras:
                 log(pending.tag, pending.result())
 
         `cache`: "memory", a path (a file that outlives the process), or None. `max_wait_s`: every reply has its outcome
-        after so many seconds; one that nobody scored is raised, skipped (None), or for curves that are only looked at,
-        the `last` value of its item, as `on_unavailable` says; all of it is in `scorer.counts`. `queue`: how many
-        replies may wait; `on_full` is what submit does with more. `batch`: how many go in one request at most, and
-        `at_once` how many requests. `purpose`: what the set has to be for. `close()` waits `exit_wait_s` for the rest.
+        after so many seconds; for a reply without a score by then, the error is raised, it is skipped (None), or, for
+        curves that are only looked at, it gets the `last` value of its item, as `on_unavailable` says; `scorer.counts`
+        counts all of it. `queue`: how many replies may wait; `on_full` is what submit does with more. `batch`: how many
+        go in one request at most, and `at_once` how many requests. `purpose`: the purpose that the set must have.
+        `close()` waits `exit_wait_s` for the rest.
         """
-        from ._scorer import Scorer  # noqa: PLC0415  with it come threads and caches
+        from ._scorer.scorer import Scorer  # noqa: PLC0415  imports threads and caches
 
-        made = Scorer(
-            self._connection.to,
+        scorer = Scorer(
+            self._connection.settings,
             reference_set=reference_set,
             metric=metric,
             cache=cache,
@@ -111,15 +115,15 @@ class Extras:
             cache_entries=cache_entries,
             cache_mib=cache_mib,
             exit_wait_s=exit_wait_s,
-            http=self._connection.given,
+            http=self._connection.external_http,
         )
         self._scorers = self._scorers or WeakSet()
-        self._scorers.add(made)
-        return made
+        self._scorers.add(scorer)
+        return scorer
 
     def _close_scorers(self, wait_s: Optional[float] = None) -> None:
-        for one in list(self._scorers or ()):
-            one.close(wait_s)
+        for scorer in list(self._scorers or ()):
+            scorer.close(wait_s)
 
     def reward(
         self,
@@ -130,16 +134,16 @@ class Extras:
         override_purpose: bool = False,
         **scorer: Any,
     ) -> Reward:
-        """Scores as rewards, against a set frozen for training: `reward(replies, items=ids)` gives a float for each.
+        """Return a reward against a set frozen for training: `reward(replies, items=ids)` gives a float for each.
 
         `on_unavailable`: `raise`, or `mask` for NaN, counted in `reward.counts`. A set for testing is refused;
         `override_purpose=True` goes ahead and is written into the signature. Everything else is as for `scorer`.
         """
-        from ._rewards import Reward  # noqa: PLC0415  with it comes a scorer's thread
+        from ._scorer.rewards import Reward  # noqa: PLC0415  imports the scorer
 
-        made: Any = self  # a Client
+        client: Any = self  # a Client
         return Reward(
-            made,
+            client,
             reference_set=reference_set,
             metric=metric,
             on_unavailable=on_unavailable,
@@ -149,7 +153,7 @@ class Extras:
 
 
 class AsyncExtras:
-    """What a client of asyncio has beside the API's routes."""
+    """The methods of an asyncio client that are no routes of the API."""
 
     _connection: AsyncConnection
     _scorers: Optional[WeakSet[Scorer]] = None
@@ -167,20 +171,21 @@ class AsyncExtras:
         retry: Union[Retry, int, None] = None,
         connections: int = 8,
     ) -> AsyncLocal[A]:
-        """A server of one's own over a home, for as long as a block lasts, and a client of it.
+        """Start a server over a home for as long as a block lasts, and yield a client of it.
 
             async with AsyncClient.local(home="refaug-data") as refaug:
                 scores = await refaug.score(items, metric="upsilon-bleu")
 
-        It is the `refaug serve` of this Python's environment (or `server`, a command), on a Unix socket that only this
-        user reaches. The block begins when it is ready, and the server stops at its end, or when this process ends,
-        however that does. Without `home` it is REFAUG_HOME; a folder that is not there becomes an empty home. `options`
-        are those of `refaug serve`, such as ["--workers", "2"]. NotStarted says why there is no server.
+        The server is the `refaug serve` of this Python's environment (or `server`, a command), on a Unix socket that
+        only this user can reach. The block begins when it is ready, and the server stops at its end, or when this
+        process ends, however that happens. Without `home` it is REFAUG_HOME; a folder that does not exist becomes an
+        empty home. `options` are those of `refaug serve`, such as ["--workers", "2"]. NotStarted says why there is no
+        server.
         """
-        from ._local import URL, AsyncLocal, Starting  # noqa: PLC0415  subprocesses are for those who start some
+        from ._local import URL, AsyncLocal, ServerStart  # noqa: PLC0415  imports subprocess
 
         make: Any = cls
-        starting = Starting.of(home, server=server, options=options, ready_s=ready_s)
+        starting = ServerStart.of(home, server=server, options=options, ready_s=ready_s)
         return AsyncLocal(
             starting,
             lambda uds: make(URL, uds=uds, key=key, timeout_s=timeout_s, retry=retry, connections=connections),
@@ -205,7 +210,7 @@ class AsyncExtras:
         cache_mib: float = 256,
         exit_wait_s: float = 5.0,
     ) -> Scorer:
-        """Scores for a training loop, against one frozen set by one metric: handed in and collected later.
+        """Return a scorer for a training loop against one frozen set: replies are submitted and collected later.
 
             scorer = client.scorer(reference_set="e7043c04b0875353", cache="scores.sqlite")
             scores = await scorer.submit(replies, items=ids)
@@ -215,20 +220,21 @@ class AsyncExtras:
                 log(pending.tag, pending.result())
 
         `cache`: "memory", a path (a file that outlives the process), or None. `max_wait_s`: every reply has its outcome
-        after so many seconds; one that nobody scored is raised, skipped (None), or for curves that are only looked at,
-        the `last` value of its item, as `on_unavailable` says; all of it is in `scorer.counts`. `queue`: how many
-        replies may wait; `on_full` is what submit does with more. `batch`: how many go in one request at most, and
-        `at_once` how many requests. `purpose`: what the set has to be for. `close()` waits `exit_wait_s` for the rest.
+        after so many seconds; for a reply without a score by then, the error is raised, it is skipped (None), or, for
+        curves that are only looked at, it gets the `last` value of its item, as `on_unavailable` says; `scorer.counts`
+        counts all of it. `queue`: how many replies may wait; `on_full` is what submit does with more. `batch`: how many
+        go in one request at most, and `at_once` how many requests. `purpose`: the purpose that the set must have.
+        `close()` waits `exit_wait_s` for the rest.
         """
-        if self._connection.given is not None:
+        if self._connection.external_http is not None:
             raise errors.Usage(
                 "a scorer has threads of its own, which cannot use an httpx client of asyncio that was handed in",
                 remedy="a client that makes its own connections, or Client(http=httpx.Client(…)).scorer(…)",
             )
-        from ._scorer import Scorer  # noqa: PLC0415  with it come threads and caches
+        from ._scorer.scorer import Scorer  # noqa: PLC0415  imports threads and caches
 
-        made = Scorer(
-            self._connection.to,
+        scorer = Scorer(
+            self._connection.settings,
             reference_set=reference_set,
             metric=metric,
             cache=cache,
@@ -246,11 +252,11 @@ class AsyncExtras:
             exit_wait_s=exit_wait_s,
         )
         self._scorers = self._scorers or WeakSet()
-        self._scorers.add(made)
-        return made
+        self._scorers.add(scorer)
+        return scorer
 
     async def _close_scorers(self, wait_s: Optional[float] = None) -> None:
-        import asyncio  # noqa: PLC0415  whoever has a loop has it already
+        import asyncio  # noqa: PLC0415  imported already where a loop runs
 
-        for one in list(self._scorers or ()):
-            await asyncio.get_running_loop().run_in_executor(None, one.close, wait_s)
+        for scorer in list(self._scorers or ()):
+            await asyncio.get_running_loop().run_in_executor(None, scorer.close, wait_s)

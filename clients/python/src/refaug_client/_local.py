@@ -1,8 +1,8 @@
-"""A server of one's own: `refaug serve` as a child on a Unix socket, for as long as a block lasts.
+"""A local server: `refaug serve` as a child process on a Unix socket, for as long as a block lasts.
 
-Between us and the server stands a small process, the keeper. It holds one end of a pipe whose other end only this
-process has: however we end, killed included, the pipe closes, and the keeper stops the server and removes its folder.
-The server has a session of its own, so that Ctrl-C reaches us alone, and we stop it in order.
+Between this process and the server stands a small process, the keeper. It holds one end of a pipe whose other end only
+this process has: however this process ends, killed included, the pipe closes, and the keeper stops the server and
+removes its folder. The server has a separate session, so that Ctrl-C reaches this process only, which then stops it.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Generic, Optional, TypeVar, Union
 
-from . import _errors as errors
-from ._call import Answer, Call
-from ._connection import Connection
-from ._retry import NO_RETRY
-from ._settings import KEY_VARIABLE, URL_VARIABLE, Connecting
+from ._core import errors
+from ._http.call import Answer, Call
+from ._http.connection import Connection
+from ._http.retry import NO_RETRY
+from ._http.settings import KEY_VARIABLE, URL_VARIABLE, ConnectionSettings
 
 C = TypeVar("C")
 AnyPath = Union[str, "os.PathLike[str]"]
 
-URL = "http://localhost"  # what the server reads as its own name; the socket is what is connected to
+URL = "http://localhost"  # the Host header; the connection is made to the socket
 _LONGEST_PATH = 100  # bytes: the address of a Unix socket has 104 or 108, depending on the system
 _LOOK_S = 0.05
 _ASK_S = 5.0
-_TOLD = 4_000  # characters of the log in an error
-_SHUTDOWN_S = 10.0  # for requests of others; ours have ended before
+_LOG_CHARACTERS = 4_000  # characters of the log in an error
+_SHUTDOWN_S = 10.0  # for requests of other clients; this client's have ended before
 _FORCE_S = 15.0  # what the server takes beyond that to put things in order
 
-# What the keeper runs: nothing but the standard library, and nothing of ours, so that it is there in no time.
+# What the keeper runs: the standard library only, so that it starts fast.
 _KEEPER = r"""
 import os, select, shutil, signal, subprocess, sys
 
@@ -55,7 +55,7 @@ except Exception:
 
 
 def dies_with_keeper():
-    # should somebody kill the keeper, the system stops the server for it; only Linux knows this
+    # if the keeper is killed, the system stops the server; on Linux only
     if prctl:
         prctl(1, signal.SIGTERM, 0, 0, 0)
         if os.getppid() != keeper:
@@ -93,15 +93,15 @@ try:
     os.write(1, b"%d\n" % (127 if server is None else server.returncode))
 except OSError:
     pass
-while is_wanted():  # whoever started it may still want to read what it said
+while is_wanted():  # the parent may still want to read the log
     pass
 shutil.rmtree(folder, ignore_errors=True)
 """
 
 
 @dataclass(frozen=True)
-class Starting:
-    """What server is to be started, and how long it may take."""
+class ServerStart:
+    """Which server to start, and how long it may take."""
 
     home: Optional[str] = None
     server: Optional[tuple[str, ...]] = None
@@ -120,8 +120,8 @@ class Starting:
         server: Union[str, Sequence[str], None] = None,
         options: Sequence[str] = (),
         ready_s: float = 300.0,
-    ) -> Starting:
-        """The same from what a user says; a single text is a command, not its letters."""
+    ) -> ServerStart:
+        """Return the start from the user's arguments; a single text is a command, not its letters."""
         if isinstance(options, str):
             raise errors.Usage(f"options={options!r} is one text", remedy=f"a list: options={options.split()!r}")
         command = (server,) if isinstance(server, str) else None if server is None else tuple(server)
@@ -137,22 +137,22 @@ class Starting:
         )
 
     def command(self, uds: str) -> list[str]:
-        """The whole command; what the user says comes first, so that no option of theirs moves the socket."""
+        """Return the whole command; the user's options come first, so that none of them moves the socket."""
         home = [] if self.home is None else ["--home", self.home]
-        begun = list(self.server) if self.server is not None else [installed()]
-        return [*begun, *home, "--quiet", "serve", "--shutdown-s", f"{_SHUTDOWN_S:g}", *self.options, "--uds", uds]
+        program = list(self.server) if self.server is not None else [find_command()]
+        return [*program, *home, "--quiet", "serve", "--shutdown-s", f"{_SHUTDOWN_S:g}", *self.options, "--uds", uds]
 
 
-def installed() -> str:
-    """The `refaug` command beside this Python, else one on the PATH; Usage where there is none."""
+def find_command() -> str:
+    """Return the `refaug` command beside this Python, else one on the PATH; Usage where there is none."""
     folders = [sysconfig.get_path("scripts"), str(Path(sys.executable).parent) if sys.executable else ""]
     with suppress(KeyError):
         folders.append(sysconfig.get_path("scripts", f"{os.name}_user"))
     for folder in folders:
-        if folder and (found := shutil.which("refaug", path=folder)):
-            return found
-    if found := shutil.which("refaug"):
-        return found
+        if folder and (command := shutil.which("refaug", path=folder)):
+            return command
+    if command := shutil.which("refaug"):
+        return command
     raise errors.Usage(
         f"there is no refaug command, neither beside {sys.executable or 'this Python'} nor on the PATH",
         remedy="install refaug in this environment, or server=['/path/to/refaug'] with the one to start",
@@ -160,9 +160,9 @@ def installed() -> str:
 
 
 class Server:
-    """A server that was started here, and is stopped here."""
+    """A server that this process started, and stops."""
 
-    def __init__(self, starting: Starting) -> None:
+    def __init__(self, starting: ServerStart) -> None:
         self.starting = starting
         self.folder = _private_folder()
         self.uds = str(self.folder / "s")
@@ -170,7 +170,7 @@ class Server:
         self._exit_code: Optional[int] = None
         self._stopping = threading.Event()
         try:
-            self._keeper = subprocess.Popen(  # noqa: S603  our own interpreter and words
+            self._keeper = subprocess.Popen(  # noqa: S603  this interpreter, and a command of this module
                 [
                     *(sys.executable or "python3", "-I", "-S", "-c", _KEEPER),
                     *(str(self.folder), f"{_SHUTDOWN_S + _FORCE_S:g}", *starting.command(self.uds)),
@@ -188,15 +188,15 @@ class Server:
             raise
         _STARTED.add(self)
 
-    def until_ready(self) -> None:
-        """Wait until it answers that it is ready; NotStarted says why it does not."""
-        until = time.monotonic() + self.starting.ready_s
-        connection = Connection(Connecting(url=URL, uds=self.uds, retry=NO_RETRY, connections=1))
+    def wait_until_ready(self) -> None:
+        """Wait until the server answers that it is ready; NotStarted says why it does not."""
+        deadline = time.monotonic() + self.starting.ready_s
+        connection = Connection(ConnectionSettings(url=URL, uds=self.uds, retry=NO_RETRY, connections=1))
         missing = ["an answer"]
         try:
-            while time.monotonic() < until and not self._stopping.is_set():
+            while time.monotonic() < deadline and not self._stopping.is_set():
                 self._require_running()
-                if _listens(self.uds):  # httpcore leaves a socket that could not be connected to the collector
+                if _is_listening(self.uds):  # httpcore leaves a socket that could not connect to the garbage collector
                     with suppress(errors.NoAnswer, errors.BadAnswer, errors.Later):
                         if not (missing := connection.send(_READY, timeout_s=_ASK_S)):
                             return
@@ -212,35 +212,37 @@ class Server:
     def _require_running(self) -> None:
         if self.exit_code is None:
             return
-        said = self.log()
-        code, message, remedy = _reported(said)
+        log = self.log()
+        code, message, remedy = _parse_error(log)
         raise errors.NotStarted(
             message
-            or f"the server ended with exit code {self.exit_code} before it was ready: {said.strip() or 'no word'}",
+            or f"the server ended with exit code {self.exit_code} before it was ready: {log.strip() or 'no word'}",
             remedy=remedy,
             code=code,
             exit_code=self.exit_code,
-            log=said,
+            log=log,
         )
 
     @property
     def exit_code(self) -> Optional[int]:
-        """How the server has ended; None while it runs."""
+        """The exit code of the server; None while it runs."""
         if self._exit_code is None and self._keeper.stdout is not None and not self._keeper.stdout.closed:
-            with suppress(BlockingIOError):  # nothing was said yet
-                said = os.read(self._keeper.stdout.fileno(), 100)
-                self._exit_code = int(said) if said else -9  # the keeper was killed, and the server goes with it
+            with suppress(BlockingIOError):  # the keeper has not written yet
+                exit_line = os.read(self._keeper.stdout.fileno(), 100)
+                self._exit_code = (
+                    int(exit_line) if exit_line else -9
+                )  # the keeper was killed, and the server goes with it
         return self._exit_code
 
     def log(self) -> str:
-        """The end of what the server has said."""
+        """Return the end of the server's output."""
         try:
-            return (self.folder / "log").read_text("utf-8", "replace")[-_TOLD:]
+            return (self.folder / "log").read_text("utf-8", "replace")[-_LOG_CHARACTERS:]
         except OSError:
             return ""
 
     def stop(self) -> None:
-        """Stop it, and wait until it is gone; in a forked child nothing, since it is not the child's."""
+        """Stop the server and wait until it is gone; do nothing in a forked process: the server is the parent's."""
         if self._pid != os.getpid() or self._keeper.stdin is None:
             return
         self._stopping.set()
@@ -257,35 +259,37 @@ class Server:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def forked(self) -> None:
-        """In a child: let go of the pipe, or the server would live as long as the child does."""
+        """In a forked process: close the pipe, or the server would live as long as this process does."""
         for stream in (self._keeper.stdin, self._keeper.stdout):
             if stream is not None:
                 with suppress(OSError):
                     stream.close()
-        self._keeper.returncode = 0  # nothing of ours, and nothing to wait for
+        self._keeper.returncode = 0  # not this process's child, and nothing to wait for
 
 
-def _listens(uds: str) -> bool:
+def _is_listening(uds: str) -> bool:
     """Whether a connection can be made."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(_ASK_S)
         return probe.connect_ex(uds) == 0
 
 
-def _missing(answer: Answer) -> list[str]:
-    """What a server is not ready for; nothing where it is."""
+def _read_missing(answer: Answer) -> list[str]:
+    """Return what a server is not ready for; nothing where it is ready."""
     if answer.status == 200:
         return []
-    found = answer.json()
-    missing = found.get("missing")
-    return [str(one) for one in missing] if missing else [str(found.get("detail", "it does not say what is missing"))]
+    document = answer.json()
+    missing = document.get("missing")
+    return (
+        [str(one) for one in missing] if missing else [str(document.get("detail", "it does not say what is missing"))]
+    )
 
 
-_READY: Call[list[str]] = Call("GET", "/readyz", _missing, expected=(503,))
+_READY: Call[list[str]] = Call("GET", "/readyz", _read_missing, expected=(503,))
 
 
-def _reported(log: str) -> tuple[str, str, str]:
-    """The error that a command of refaug ends with, out of its log: code, message, remedy."""
+def _parse_error(log: str) -> tuple[str, str, str]:
+    """Return the error that a refaug command ends with, from its log: code, message, remedy."""
     lines = log.splitlines()
     for place in range(len(lines) - 1, -1, -1):
         begin, bracket, rest = lines[place].partition("]: ")
@@ -295,7 +299,7 @@ def _reported(log: str) -> tuple[str, str, str]:
 
 
 def _private_folder() -> Path:
-    """A new folder that only this user can look into, with a path that leaves room for a socket."""
+    """Make a folder that only this user can read, with a path short enough for a socket."""
     if not hasattr(socket, "AF_UNIX") or not hasattr(os, "fork"):
         raise errors.Usage(
             "this system has no Unix sockets", remedy="start refaug serve elsewhere, and Client(url) for it"
@@ -314,22 +318,22 @@ def _private_folder() -> Path:
 
 
 def _environment() -> dict[str, str]:
-    """Our environment without what is meant for clients: a key is nothing that a server has to know."""
+    """Return the environment without the variables of clients: the server does not need their key."""
     return {name: value for name, value in os.environ.items() if name not in (URL_VARIABLE, KEY_VARIABLE)}
 
 
 class Local(Generic[C]):
-    """A server and a client of it, from the beginning of a block to its end: what `Client.local` gives."""
+    """A server and a client of it, for as long as a block lasts: the result of `Client.local`."""
 
-    def __init__(self, starting: Starting, client: Callable[[str], C]) -> None:
+    def __init__(self, starting: ServerStart, client: Callable[[str], C]) -> None:
         self._starting, self._client_of = starting, client
         self._server: Optional[Server] = None
         self._client: Any = None
 
     def __enter__(self) -> C:
-        self._server = _first(self._server, self._starting)
+        self._server = _start_server(self._server, self._starting)
         try:
-            self._server.until_ready()
+            self._server.wait_until_ready()
             client = self._client = self._client_of(self._server.uds)
         except BaseException:
             self._server.stop()
@@ -345,17 +349,17 @@ class Local(Generic[C]):
 
 
 class AsyncLocal(Generic[C]):
-    """The same for `async with`; waiting is done in a thread, and the loop goes on."""
+    """A server and a client of it for `async with`; a thread waits, and the loop goes on."""
 
-    def __init__(self, starting: Starting, client: Callable[[str], C]) -> None:
+    def __init__(self, starting: ServerStart, client: Callable[[str], C]) -> None:
         self._starting, self._client_of = starting, client
         self._server: Optional[Server] = None
         self._client: Any = None
 
     async def __aenter__(self) -> C:
-        self._server = _first(self._server, self._starting)
+        self._server = _start_server(self._server, self._starting)
         try:
-            await asyncio.to_thread(self._server.until_ready)
+            await asyncio.to_thread(self._server.wait_until_ready)
             client = self._client = self._client_of(self._server.uds)
         except BaseException:
             await asyncio.shield(asyncio.to_thread(self._server.stop))
@@ -370,7 +374,7 @@ class AsyncLocal(Generic[C]):
             await asyncio.shield(asyncio.to_thread(self._server.stop))
 
 
-def _first(before: Optional[Server], starting: Starting) -> Server:
+def _start_server(before: Optional[Server], starting: ServerStart) -> Server:
     if before is not None:
         raise errors.Usage("this server was started before", remedy="Client.local(…) again for another one")
     return Server(starting)

@@ -1,3 +1,3 @@
-"""The version of this library; of servers, those of the same minor version or newer understand it."""
+"""The version of this library; it works with servers of the same minor version or newer."""
 
 VERSION = "0.1.0"

@@ -12,7 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[4]
 sys.path[:1] = [str(ROOT / "clients" / "python" / "tests"), str(ROOT), str(ROOT / "tests")]
 
-from conftest import ITEMS, frozen  # noqa: E402
+from conftest import frozen  # noqa: E402
+from known_items import ITEMS  # noqa: E402
 from servers import served  # noqa: E402
 from serving import small_home  # noqa: E402
 

@@ -13,7 +13,7 @@ from beside import Served
 from torch.utils.data import DataLoader, DistributedSampler
 
 from refaug_client import CannotConnect, Client, Usage
-from refaug_client._errors import RefaugError
+from refaug_client._core.errors import RefaugError
 from refaug_client.integrations.distributed import ScoreMetric, from_rank_zero, gathered, rank_and_ranks
 
 NOWHERE = "http://127.0.0.1:9"  # nothing listens on this port: whoever asks there fails

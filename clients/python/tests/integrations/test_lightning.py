@@ -132,7 +132,7 @@ def test_a_step_that_returns_no_replies_is_an_error(served: Served, client: Clie
             ScoreReplies(scorer, repeated="some")
 
 
-def test_a_server_that_does_not_answer_ends_a_validation_or_is_skipped_as_nan(tmp_path: Path) -> None:
+def test_silent_server_ends_validation_or_is_skipped_as_nan(tmp_path: Path) -> None:
     away = answering(fails=lambda number: problem(503, retry_after=0))
     with scripted(away) as server, Client(server.url, retry=0) as client:
         with client.scorer(reference_set="s1") as scorer, pytest.raises(Unavailable):

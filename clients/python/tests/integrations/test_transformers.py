@@ -196,7 +196,7 @@ def test_too_few_replies_of_a_function_are_an_error(served: Served, client: Clie
             trainer.evaluate()
 
 
-def test_a_server_that_does_not_answer_ends_an_evaluation_or_is_skipped_as_nan(served: Served, tmp_path: Path) -> None:
+def test_silent_server_ends_evaluation_or_is_skipped_as_nan(served: Served, tmp_path: Path) -> None:
     away = answering(fails=lambda number: problem(503, retry_after=0))
     with scripted(away) as server, Client(server.url, retry=0) as client:
         for way in ("raise", "skip"):

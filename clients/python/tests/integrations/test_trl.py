@@ -16,7 +16,7 @@ from tiny import causal, tokenizer_of
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 from refaug_client import Client, Unavailable
-from refaug_client._rewards import RewardCounts
+from refaug_client._scorer.rewards import RewardCounts
 from refaug_client.integrations.trl import RewardFunction
 
 TRAINERS = pytest.mark.parametrize("kind", ["grpo", "rloo"])
@@ -115,7 +115,7 @@ def test_where_nothing_has_a_reward_nothing_is_learned(kind: str, tmp_path: Path
 
 
 @TRAINERS
-def test_a_masked_reward_moves_nothing_and_leaves_its_group_as_if_it_were_not_there(kind: str, tmp_path: Path) -> None:
+def test_masked_reward_changes_nothing_for_the_rest_of_its_group(kind: str, tmp_path: Path) -> None:
     rows = [{"prompt": "tea", "item": "tea"}, {"prompt": "milk", "item": "milk"}]
     values = [0.1, None, 0.4, 0.7, 0.2, 0.2, 0.9, None]
 
@@ -137,9 +137,7 @@ def test_a_masked_reward_moves_nothing_and_leaves_its_group_as_if_it_were_not_th
 
 
 @pytest.mark.parametrize(("way", "moved"), [("sum_then_normalize", -0.3), ("normalize_then_sum", 0.0)])
-def test_beside_another_reward_a_masked_one_is_left_out_only_where_each_is_normalised(
-    way: str, moved: float, tmp_path: Path
-) -> None:
+def test_masked_reward_is_left_out_of_a_sum_only_if_each_is_normalised(way: str, moved: float, tmp_path: Path) -> None:
     rows = [{"prompt": "tea", "item": "tea"}, {"prompt": "milk", "item": "milk"}]
     values = [0.1, None, 0.4, 0.7, 0.2, 0.2, 0.9, 0.4]
 

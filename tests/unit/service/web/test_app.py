@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from service.web.app import from_env
+from refaug.service.web.app import from_env
 
 
-def test_the_app_of_a_server_is_of_its_environment_and_never_looks_for_garbage_among_what_was_imported(
+def test_app_reads_its_environment_and_freezes_imports_for_the_collector(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REFAUG_HOME", str(tmp_path / "home"))

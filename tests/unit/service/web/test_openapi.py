@@ -12,13 +12,13 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from core.version import VERSION
-from service.keys import Scope
-from service.serve_settings import ServeSettings
-from service.settings import Settings
-from service.web.app import create_app
-from service.web.body import MODELS
-from service.web.openapi import answers, errors
+from refaug.core.home import Settings
+from refaug.core.version import VERSION
+from refaug.service.keys import Scope
+from refaug.service.server_settings import ServeSettings
+from refaug.service.web.app import create_app
+from refaug.service.web.connection.body import MODELS
+from refaug.service.web.openapi import errors, examples
 
 PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/ProblemOut"}}}
 
@@ -80,7 +80,7 @@ def test_every_route_says_what_it_does_under_a_tag_that_is_described(document: d
             assert parameter["description"], (method, path, parameter["name"])
 
 
-def test_every_error_is_a_problem_and_no_route_leaves_out_those_that_all_have(document: dict[str, Any]) -> None:
+def test_every_error_is_a_problem_and_routes_list_all_common_ones(document: dict[str, Any]) -> None:
     for path, method, operation in operations(document):
         told = operation["responses"]
         assert {"500"} | ({"503"} if path != "/healthz" else set()) <= set(told), (method, path)
@@ -150,7 +150,7 @@ def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
     assert len(set(refs(document))) > 20
 
 
-def test_every_body_is_described_field_by_field_with_examples_that_it_accepts(document: dict[str, Any]) -> None:
+def test_every_body_describes_its_fields_with_valid_examples(document: dict[str, Any]) -> None:
     for path, method, operation in operations(document):
         if "requestBody" not in operation:
             continue
@@ -199,9 +199,9 @@ def test_every_field_of_every_schema_is_described_and_has_a_type(document: dict[
 
 def test_every_operation_has_an_example_that_was_answered(document: dict[str, Any]) -> None:
     found = {operation["operationId"]: operation for _, _, operation in operations(document)}
-    assert set(answers()) == set(found)
+    assert set(examples()) == set(found)
     for name, operation in found.items():
-        kept = answers()[name]
+        kept = examples()[name]
         if "answer" in kept:
             contents = operation["responses"][str(kept["status"])]["content"].values()
             assert [content["example"] for content in contents] == [kept["answer"]]

@@ -13,11 +13,11 @@ from serving import bare_app
 from starlette.responses import StreamingResponse
 from starlette.testclient import TestClient
 
-from core import errors
-from core.errors import Later, NoKey, NotFound, RefaugError, TooMany
-from core.items import BadItem
-from service.settings import Settings
-from service.web.problems import Details, bad_items, meanings
+from refaug.core import errors
+from refaug.core.errors import Later, NoKey, NotFound, RefaugError, TooMany
+from refaug.core.home import Settings
+from refaug.evaluation.scoring.items import BadItem
+from refaug.service.web.problems import Details, bad_items_error, code_meanings
 
 
 class Gone(NotFound, Details):
@@ -39,7 +39,7 @@ def app(tmp_path: Path) -> FastAPI:
         "no-key": NoKey("this needs a key"),
         "details": Gone(),
         "unforeseen": ValueError("the secret words of somebody"),
-        "items": bad_items(
+        "items": bad_items_error(
             [
                 BadItem(file="items", line=3, item="d7", field="references[0].weight", message="NaN is out of range"),
                 BadItem(file="items", line=1, item=None, field="", message="no object"),
@@ -133,7 +133,7 @@ def test_an_answer_that_breaks_off_is_logged_and_not_answered_twice(client: Test
     assert "secret" not in caplog.text
 
 
-def test_paths_methods_and_parameters_that_are_not_there_have_the_same_shape(client: TestClient) -> None:
+def test_unknown_paths_methods_and_parameters_have_the_same_shape(client: TestClient) -> None:
     unknown = client.get("/nowhere")
     assert (unknown.status_code, unknown.json()["code"], unknown.json()["title"]) == (
         404,
@@ -153,8 +153,8 @@ def test_the_type_of_a_problem_lies_under_the_path_of_the_proxy(app: FastAPI) ->
         assert client.get("/raise/later").json()["type"] == "/refaug/problems/too_many_requests"
 
 
-def test_every_error_of_ours_has_a_meaning_and_the_status_that_it_is_answered_with() -> None:
-    known = meanings()
+def test_every_error_has_a_meaning_and_its_http_status() -> None:
+    known = code_meanings()
     kinds = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, RefaugError)]
     assert len(kinds) > 20
     for kind in kinds:
@@ -162,5 +162,7 @@ def test_every_error_of_ours_has_a_meaning_and_the_status_that_it_is_answered_wi
         assert known[kind.code]["title"] == kind.summary().rstrip(".")
     assert known["body_timeout"] == {"status": 408, "title": "Request Timeout"}
     assert all(
-        known[kind.code]["status"] in (429, 503) for kind in Later.__subclasses__() if kind.__module__ == "core.errors"
+        known[kind.code]["status"] in (429, 503)
+        for kind in Later.__subclasses__()
+        if kind.__module__ == "refaug.core.errors"
     )

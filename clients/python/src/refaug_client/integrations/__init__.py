@@ -1,4 +1,4 @@
-"""refaug inside training frameworks; each module needs its framework, and none of them is imported before it is used.
+"""refaug inside training frameworks; each module needs its framework, and none is imported before it is used.
 
 trl             a reward function for GRPOTrainer, RLOOTrainer and the like
 transformers    a callback that generates and scores replies at every evaluation; `compute_metrics` for Seq2SeqTrainer

@@ -1,6 +1,6 @@
 """Scores over all ranks of torch.distributed: replies are gathered on rank 0, which alone asks the server.
 
-Without a process group it is one rank, and torch is not needed.
+Without a process group there is one rank, and torch is not needed.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
 
-from refaug_client import _errors as errors
-from refaug_client._scoring import checked
+from refaug_client._core import errors
+from refaug_client._scorer.settings import require_replies
 
 if TYPE_CHECKING:
-    from refaug_client._scorer import Scorer
+    from refaug_client._scorer.scorer import Scorer
 
 T = TypeVar("T")
 
@@ -26,19 +26,19 @@ _NAMELESS = "score"  # where the server chooses the metric
 
 @dataclass(frozen=True)
 class ScoreOfAll:
-    """What the replies of all ranks score together; the same on every rank."""
+    """The score of the replies of all ranks together; the same on every rank."""
 
     metric: str
     corpus: Optional[float]  # None where there is no score
     mean: Optional[float]  # of the replies that have one
     scored: int
     unscored: int  # the server has no score for them, or there was no reply
-    unavailable: int  # nobody answered in time: they were skipped, or have the item's last value
-    repeated: int  # replies that were left out, as the padding of a sampler
+    unavailable: int  # not scored in time: they were skipped, or have the item's last value
+    repeated: int  # replies that were left out as the padding of a sampler
     signature: str
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as a dict, for a file of results."""
+        """Return the score as a dict, for a file of results."""
         return dict(self.__dict__)
 
 
@@ -59,8 +59,8 @@ class ScoreMetric:
         print(found.corpus, found.signature)
         metric.reset()
 
-    A distributed sampler gives every rank as many items as the others, and some of them twice for that. Those count
-    once: by their `positions` in the data, where `update` is told them; else by their items, as `repeated` says:
+    A distributed sampler gives every rank the same number of items, and for that repeats some of them. Those count
+    once: by their `positions` in the data, where `update` gets them; else by their items, as `repeated` says:
 
     same   an item's second reply is left out if it is equal to the first, and an error if it is not
     first  an item's first reply counts, whatever the others are
@@ -81,53 +81,53 @@ class ScoreMetric:
     def update(
         self, replies: Sequence[Optional[str]], items: Sequence[str], positions: Optional[Sequence[int]] = None
     ) -> None:
-        """Take this rank's replies to these items; nothing is sent yet."""
+        """Add this rank's replies to these items; nothing is sent yet."""
         self._rows += _rows(replies, items, positions)
 
     def compute(self) -> ScoreOfAll:
-        """The score of all replies since `reset`; every rank has to ask for it, and all get it, or the same error."""
+        """Return the score of all replies since `reset`; every rank calls it, and all get it or the same error."""
         everyone = gathered(self._rows, self.group)
-        return from_rank_zero(lambda: self._scored([row for rows in everyone or () for row in rows]), self.group)
+        return from_rank_zero(lambda: self._score_rows([row for rows in everyone or () for row in rows]), self.group)
 
     def reset(self) -> None:
         """Forget the replies of this rank."""
         self._rows = []
 
-    def _scored(self, rows: list[_Row]) -> ScoreOfAll:
-        kept = _once(rows, self.repeated)
-        replies, items = [row.reply for row in kept], [row.item for row in kept]
-        if not kept:
+    def _score_rows(self, rows: list[_Row]) -> ScoreOfAll:
+        unique_rows = _unique_rows(rows, self.repeated)
+        replies, items = [row.reply for row in unique_rows], [row.item for row in unique_rows]
+        if not unique_rows:
             return ScoreOfAll(self.scorer.metric or _NAMELESS, None, None, 0, 0, 0, 0, "")
         outcome = self.scorer.submit(replies, items=items).outcome
         if outcome.error is not None:
             raise outcome.error.with_traceback(None)
-        known = [score for score in outcome.scores if score is not None]
+        scores = [score for score in outcome.scores if score is not None]
         unavailable = sum(source in _NOT_ANSWERED for source in outcome.sources)
         scored = sum(
             score is not None and source not in _NOT_ANSWERED for score, source in zip(outcome.scores, outcome.sources)
         )
         return ScoreOfAll(
             metric=self.scorer.metric or _NAMELESS,
-            corpus=self.scorer.corpus(replies, items=items) if known else None,
-            mean=sum(known) / len(known) if known else None,
+            corpus=self.scorer.corpus(replies, items=items) if scores else None,
+            mean=sum(scores) / len(scores) if scores else None,
             scored=scored,
-            unscored=len(kept) - unavailable - scored,
+            unscored=len(unique_rows) - unavailable - scored,
             unavailable=unavailable,
-            repeated=len(rows) - len(kept),
+            repeated=len(rows) - len(unique_rows),
             signature=outcome.signature or "",
         )
 
 
 def _rows(replies: Sequence[Optional[str]], items: Sequence[str], positions: Optional[Sequence[int]]) -> list[_Row]:
-    texts, ids = checked(replies, items)
+    texts, ids = require_replies(replies, items)
     places = [None] * len(ids) if positions is None else [int(position) for position in positions]
     if len(places) != len(ids):
         raise errors.Usage(f"{len(ids):,} replies and {len(places):,} positions", remedy="one position for each reply")
     return [_Row(item, text, place) for item, text, place in zip(ids, texts, places)]
 
 
-def _once(rows: list[_Row], repeated: str) -> list[_Row]:
-    """The rows that count, in an order that is the same however they were spread over ranks."""
+def _unique_rows(rows: list[_Row], repeated: str) -> list[_Row]:
+    """Return the rows that count, in an order that does not depend on how they were spread over ranks."""
     placed = [row for row in rows if row.position is not None]
     if placed and len(placed) < len(rows):
         raise errors.Usage("some replies came with positions and some without", remedy="positions for all, or for none")
@@ -158,13 +158,13 @@ def _once(rows: list[_Row], repeated: str) -> list[_Row]:
 
 
 def rank_and_ranks(group: Any = None) -> tuple[int, int]:
-    """This process's number and how many there are; 0 of 1 without a process group."""
+    """Return this process's rank and the number of ranks; 0 of 1 without a process group."""
     dist = _dist()
     return (0, 1) if dist is None else (dist.get_rank(group), dist.get_world_size(group))
 
 
 def gathered(mine: T, group: Any = None) -> Optional[list[T]]:
-    """What every rank has, in the order of ranks, on rank 0; None on the others."""
+    """Return the values of all ranks, in the order of ranks, on rank 0; None on the others."""
     dist = _dist()
     if dist is None:
         return [mine]
@@ -175,33 +175,33 @@ def gathered(mine: T, group: Any = None) -> Optional[list[T]]:
 
 
 def from_rank_zero(work: Callable[[], T], group: Any = None) -> T:
-    """What `work` returns on rank 0, on every rank; what it raises there is raised everywhere, so that nobody waits."""
+    """Return on every rank what `work` returns on rank 0; an error there is raised on all, so that no rank waits."""
     dist = _dist()
     if dist is None:
         return work()
-    said: list[Any] = [None, None]
+    message: list[Any] = [None, None]
     if rank_and_ranks(group)[0] == 0:
         try:
-            said = ["result", work()]
+            message = ["result", work()]
         except Exception as error:
-            said = ["error", error if _can_travel(error) else _told(error)]
-            dist.broadcast_object_list(said, src=_first_of(dist, group), group=group)
+            message = ["error", error if _can_travel(error) else _as_refaug_error(error)]
+            dist.broadcast_object_list(message, src=_first_of(dist, group), group=group)
             raise
-    dist.broadcast_object_list(said, src=_first_of(dist, group), group=group)
-    if said[0] == "error":
-        raise said[1]
-    found: T = said[1]
-    return found
+    dist.broadcast_object_list(message, src=_first_of(dist, group), group=group)
+    if message[0] == "error":
+        raise message[1]
+    outcome: T = message[1]
+    return outcome
 
 
 def _dist() -> Any:
-    """torch.distributed where a process group is open; what was never imported has none."""
+    """Return torch.distributed where a process group is open; a program that never imported it has none."""
     dist = sys.modules.get("torch.distributed")
     return dist if dist is not None and dist.is_available() and dist.is_initialized() else None
 
 
 def _first_of(dist: Any, group: Any) -> int:
-    """The number that a group's rank 0 has among all."""
+    """Return the global rank of a group's rank 0."""
     return 0 if group is None else int(dist.get_global_rank(group, 0))
 
 
@@ -213,5 +213,5 @@ def _can_travel(error: Exception) -> bool:
     return True
 
 
-def _told(error: Exception) -> errors.RefaugError:
+def _as_refaug_error(error: Exception) -> errors.RefaugError:
     return errors.RefaugError(f"rank 0: {type(error).__name__}: {error}")

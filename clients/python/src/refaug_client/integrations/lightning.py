@@ -14,7 +14,7 @@ try:
 except ImportError:
     from pytorch_lightning import Callback, LightningModule, Trainer
 
-from refaug_client import _errors as errors
+from refaug_client._core import errors
 from refaug_client.integrations.distributed import ScoreMetric, ScoreOfAll
 
 
@@ -27,10 +27,10 @@ class ScoreReplies(Callback):  # type: ignore[misc,unused-ignore]  # its base is
 
         Trainer(callbacks=[ScoreReplies(scorer)])  # logs val_upsilon-bleu, and with trainer.test test_upsilon-bleu
 
-    `replies`, `item` and `position` name what is looked for in the step's result, and then in the batch: texts, ids of
-    the reference set's items, and, if they are there, the places in the data. Rows that a distributed sampler repeats
-    count once, as in `ScoreMetric`; `repeated` says how where there are no positions. A score that is not there is
-    logged as NaN: with `on_unavailable="skip"`, give EarlyStopping `check_finite=False`.
+    `replies`, `item` and `position` are the names under which texts, ids of the reference set's items and, if they are
+    there, places in the data are looked up in the step's result, and then in the batch. Rows that a distributed sampler
+    repeats count once, as in `ScoreMetric`; `repeated` says how where there are no positions. A missing score is logged
+    as NaN: with `on_unavailable="skip"`, give EarlyStopping `check_finite=False`.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ScoreReplies(Callback):  # type: ignore[misc,unused-ignore]  # its base is
     # ── validation ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Begin anew."""
+        """Forget the replies of the last validation."""
         self._metrics = {}
 
     def on_validation_batch_end(
@@ -66,18 +66,18 @@ class ScoreReplies(Callback):  # type: ignore[misc,unused-ignore]  # its base is
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Keep this batch's replies."""
+        """Add this batch's replies."""
         self._update(outputs, batch, dataloader_idx)
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Score all of them; what is generated to check that a step works is not scored."""
+        """Score all replies; those of the sanity check are not scored."""
         if not trainer.sanity_checking:
             self._log("val", trainer, pl_module, _count(trainer.val_dataloaders))
 
     # ── test ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_test_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Begin anew."""
+        """Forget the replies of the last test."""
         self._metrics = {}
 
     def on_test_batch_end(
@@ -89,11 +89,11 @@ class ScoreReplies(Callback):  # type: ignore[misc,unused-ignore]  # its base is
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Keep this batch's replies."""
+        """Add this batch's replies."""
         self._update(outputs, batch, dataloader_idx)
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Score all of them."""
+        """Score all replies."""
         self._log("test", trainer, pl_module, _count(trainer.test_dataloaders))
 
     # ── both ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -102,7 +102,7 @@ class ScoreReplies(Callback):  # type: ignore[misc,unused-ignore]  # its base is
         return self._metrics.setdefault(loader, ScoreMetric(self.scorer, repeated=self.repeated))
 
     def _update(self, outputs: Any, batch: Any, loader: int) -> None:
-        replies, items, positions = (_found(name, outputs, batch) for name in self.names)
+        replies, items, positions = (_field_of(name, outputs, batch) for name in self.names)
         if replies is None:  # one of several loaders may be there for its loss alone
             return
         if items is None:
@@ -113,24 +113,26 @@ class ScoreReplies(Callback):  # type: ignore[misc,unused-ignore]  # its base is
         self._metric(loader).update(replies, items, positions)
 
     def _log(self, stage: str, trainer: Trainer, pl_module: LightningModule, loaders: int) -> None:
-        found = [self._metric(loader).compute() for loader in range(loaders)]  # the same loaders on every rank
-        if not any(_has_replies(one) for one in found):
+        scores_of_loaders = [
+            self._metric(loader).compute() for loader in range(loaders)
+        ]  # the same loaders on every rank
+        if not any(_has_replies(one) for one in scores_of_loaders):
             raise errors.Usage(
                 f"no step returned {self.names[0]!r}", remedy=f"return {{{self.names[0]!r}: texts, …}} from the step"
             )
-        for loader, one in enumerate(found):
-            if _has_replies(one):
-                self.last = one
+        for loader, score in enumerate(scores_of_loaders):
+            if _has_replies(score):
+                self.last = score
                 end = f"/{loader}" if loaders > 1 else ""
-                name = self.name or f"{stage}_{one.metric}"
-                self._log_one(f"{name}{end}", one.corpus, trainer, pl_module)
-                self._log_one(f"{name}_unscored{end}", float(one.unscored + one.unavailable), trainer, pl_module)
+                name = self.name or f"{stage}_{score.metric}"
+                self._log_one(f"{name}{end}", score.corpus, trainer, pl_module)
+                self._log_one(f"{name}_unscored{end}", float(score.unscored + score.unavailable), trainer, pl_module)
 
-    def _log_one(self, name: str, value: Optional[float], trainer: Trainer, pl_module: LightningModule) -> None:
-        # all ranks have the same number, and the greatest of them is that very number, which their mean need not be
+    def _log_one(self, name: str, number: Optional[float], trainer: Trainer, pl_module: LightningModule) -> None:
+        # all ranks have the same number, and their maximum is that number, which their mean need not be
         pl_module.log(
             name,
-            math.nan if value is None else value,
+            math.nan if number is None else number,
             on_step=False,
             on_epoch=True,
             reduce_fx="max",
@@ -140,18 +142,18 @@ class ScoreReplies(Callback):  # type: ignore[misc,unused-ignore]  # its base is
         )
 
 
-def _has_replies(found: ScoreOfAll) -> bool:
-    return found.scored + found.unscored + found.unavailable > 0
+def _has_replies(score: ScoreOfAll) -> bool:
+    return score.scored + score.unscored + score.unavailable > 0
 
 
-def _found(name: str, outputs: Any, batch: Any) -> Any:
-    for where in (outputs, batch):
-        if isinstance(where, Mapping) and where.get(name) is not None:
-            value = where[name]
-            return value.tolist() if hasattr(value, "tolist") else value
+def _field_of(name: str, outputs: Any, batch: Any) -> Any:
+    for source in (outputs, batch):
+        if isinstance(source, Mapping) and source.get(name) is not None:
+            column = source[name]
+            return column.tolist() if hasattr(column, "tolist") else column
     return None
 
 
 def _count(loaders: Any) -> int:
-    """How many loaders a stage has; Lightning keeps one, a list, or a mapping of them."""
+    """Return how many loaders a stage has; Lightning has one, a list, or a mapping of them."""
     return len(loaders) if isinstance(loaders, (list, tuple, Mapping)) else 1

@@ -15,7 +15,7 @@ from typing import Any, Callable, Optional, Union
 import torch
 from transformers import Trainer, TrainerCallback
 
-from refaug_client import _errors as errors
+from refaug_client._core import errors
 from refaug_client.integrations.distributed import ScoreMetric, ScoreOfAll, rank_and_ranks
 
 Prompt = Union[str, Sequence[Mapping[str, Any]]]  # a text, or the messages of a conversation
@@ -29,10 +29,10 @@ class ScoreReplies(TrainerCallback):  # type: ignore[misc,unused-ignore]  # its 
         ScoreReplies(scorer, prompts, max_new_tokens=40).add_to(trainer)
         trainer.train()  # logs eval_upsilon-bleu, for the trackers, the best model and early stopping, too
 
-    Every rank generates its share. Replies are drawn without touching the random state of the training, so that a run
-    goes the same way with the callback and without. Texts are given to the tokenizer as they are, messages with its
-    chat template; `generate(model, processing_class, prompts)` does it another way, as sharded models need.
-    `generation` goes to `model.generate`, which is greedy unless told otherwise.
+    Every rank generates its share. Generating does not touch the random state of the training, so that a run is the
+    same with the callback and without. Texts are given to the tokenizer as they are, messages with its chat template;
+    `generate(model, processing_class, prompts)` replaces that, as sharded models need. `generation` goes to
+    `model.generate`, which is greedy by default.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class ScoreReplies(TrainerCallback):  # type: ignore[misc,unused-ignore]  # its 
         self._scored_at = -1
 
     def add_to(self, trainer: Trainer) -> ScoreReplies:
-        """Be asked before the trainer's other callbacks, so that early stopping sees the score; this callback."""
+        """Add the callback before the trainer's others, so that early stopping sees the score, and return it."""
         trainer.add_callback(self)
         callbacks = trainer.callback_handler.callbacks
         callbacks.insert(0, callbacks.pop(callbacks.index(self)))
@@ -72,34 +72,34 @@ class ScoreReplies(TrainerCallback):  # type: ignore[misc,unused-ignore]  # its 
         return self
 
     def on_init_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """A callback that is only listed cannot reach the trainer's log."""
+        """Refuse to be listed as a callback, which cannot reach the trainer's log."""
         raise errors.Usage("ScoreReplies in callbacks=[…]", remedy="ScoreReplies(…).add_to(trainer)")
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Steps are counted anew."""
+        """Count steps anew."""
         self._scored_at = -1
 
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: Optional[dict[str, Any]] = None, **_: Any
     ) -> None:
-        """Generate, score, log; once a step, however many sets of data are evaluated at it."""
+        """Generate, score and log; once a step, however many data sets are evaluated at it."""
         trainer = self._trainer
         assert trainer is not None
         is_new = not trainer.is_in_train or self._scored_at != state.global_step
         if is_new or self.last is None:
             self.last, self._scored_at = self._score(trainer), state.global_step
-        found = _as_metrics(self.last, f"eval_{self.name or self.last.metric}")
+        eval_metrics = _as_metrics(self.last, f"eval_{self.name or self.last.metric}")
         if metrics is not None:
-            metrics.update(found)
+            metrics.update(eval_metrics)
         if is_new:
-            trainer.log(dict(found))
+            trainer.log(dict(eval_metrics))
 
     def _score(self, trainer: Trainer) -> ScoreOfAll:
-        """The score of what the model says now."""
+        """Return the score of the model's present replies."""
         rank, ranks = rank_and_ranks()
         items = list(self.prompts)
         mine = range(rank, len(items), ranks)
-        with _undisturbed(trainer.model):
+        with _evaluation_mode(trainer.model):
             replies = self._replies(trainer, [self.prompts[items[at]] for at in mine])
         metric = ScoreMetric(self.scorer)
         metric.update(replies, items=[items[at] for at in mine], positions=mine)
@@ -109,22 +109,23 @@ class ScoreReplies(TrainerCallback):  # type: ignore[misc,unused-ignore]  # its 
         model = trainer.accelerator.unwrap_model(trainer.model)
         replies: list[str] = []
         for at in range(0, len(prompts), self.batch):
-            some = prompts[at : at + self.batch]
+            batch_prompts = prompts[at : at + self.batch]
             with torch.inference_mode():
                 if self.generate is not None:
-                    found = list(self.generate(model, trainer.processing_class, some))
+                    batch_replies = list(self.generate(model, trainer.processing_class, batch_prompts))
                 else:
-                    found = generated(model, trainer.processing_class, some, **self.generation)
-            if len(found) != len(some):
+                    batch_replies = generated(model, trainer.processing_class, batch_prompts, **self.generation)
+            if len(batch_replies) != len(batch_prompts):
                 raise errors.Usage(
-                    f"generate=… gave {len(found)} replies to {len(some)} prompts", remedy="one for each"
+                    f"generate=… gave {len(batch_replies)} replies to {len(batch_prompts)} prompts",
+                    remedy="one for each",
                 )
-            replies += found
+            replies += batch_replies
         return replies
 
 
 def generated(model: Any, processing_class: Any, prompts: Sequence[Prompt], **generation: Any) -> list[str]:
-    """Replies of a model that generates, to texts or conversations."""
+    """Return the replies that a model generates to texts or conversations."""
     tokenizer = getattr(processing_class, "tokenizer", processing_class)
     if tokenizer is None:
         raise errors.Usage("the trainer has no tokenizer", remedy="Trainer(…, processing_class=tokenizer)")
@@ -134,27 +135,31 @@ def generated(model: Any, processing_class: Any, prompts: Sequence[Prompt], **ge
         else tokenizer.apply_chat_template(list(prompt), tokenize=False, add_generation_prompt=True)
         for prompt in prompts
     ]
-    templated = any(not isinstance(prompt, str) for prompt in prompts)  # whose template has the special tokens already
-    whole = bool(getattr(model.config, "is_encoder_decoder", False))
-    asked = tokenizer(
+    templated = any(
+        not isinstance(prompt, str) for prompt in prompts
+    )  # the chat template has the special tokens already
+    is_encoder_decoder = bool(getattr(model.config, "is_encoder_decoder", False))
+    inputs = tokenizer(
         texts,
         return_tensors="pt",
         padding=True,
-        padding_side="right" if whole else "left",  # what is generated has to follow the prompt, not its padding
+        padding_side="right"
+        if is_encoder_decoder
+        else "left",  # what is generated has to follow the prompt, not its padding
         add_special_tokens=not templated,
         return_token_type_ids=False,
     ).to(model.device)
     if tokenizer.pad_token_id is not None:
         generation = {"pad_token_id": tokenizer.pad_token_id, **generation}
-    said = model.generate(**asked, **generation)
-    begins = 0 if whole else asked["input_ids"].shape[1]
-    found: list[str] = tokenizer.batch_decode(said[:, begins:], skip_special_tokens=True)
-    return found
+    tokens = model.generate(**inputs, **generation)
+    first_token = 0 if is_encoder_decoder else inputs["input_ids"].shape[1]
+    replies: list[str] = tokenizer.batch_decode(tokens[:, first_token:], skip_special_tokens=True)
+    return replies
 
 
 @contextmanager
-def _undisturbed(model: Any) -> Iterator[None]:
-    """The model in the mode of evaluation, and its mode and all random states as before afterwards."""
+def _evaluation_mode(model: Any) -> Iterator[None]:
+    """Put the model into evaluation mode, and restore its mode and all random states afterwards."""
     training = model.training
     devices = [model.device] if model.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
@@ -172,8 +177,8 @@ class ReplyMetrics:
         metrics = ReplyMetrics(scorer, tokenizer, items=data["item"], args=args)
         trainer = Seq2SeqTrainer(model, args, eval_dataset=data, compute_metrics=metrics, …)
 
-    `items` are the ids in the order of the evaluation data. `args` is looked through for what would bring the
-    predictions into another order. For models that repeat the prompt before the reply, `ScoreReplies` is right.
+    `items` are the ids in the order of the evaluation data. `args` are checked for settings that would change the order
+    of the predictions. For models that repeat the prompt before the reply, use `ScoreReplies`.
     """
 
     def __init__(
@@ -195,8 +200,8 @@ class ReplyMetrics:
             _require_generated_in_order(args)
 
     def __call__(self, prediction: Any, compute_result: Optional[bool] = None) -> dict[str, float]:
-        """The metrics of all predictions; with `batch_eval_metrics`, of those of all batches when the last one came."""
-        self._replies += self._decoded(prediction.predictions)
+        """Return the metrics of all predictions; with `batch_eval_metrics`, of all batches when the last one came."""
+        self._replies += self._decode(prediction.predictions)
         if compute_result is False:
             return {}
         replies, self._replies = self._replies, []
@@ -207,7 +212,7 @@ class ReplyMetrics:
         self.last = metric.compute()
         return _as_metrics(self.last, self.name or self.last.metric)
 
-    def _decoded(self, predictions: Any) -> list[str]:
+    def _decode(self, predictions: Any) -> list[str]:
         ids = predictions[0] if isinstance(predictions, tuple) else predictions
         if len(ids.shape) != 2:
             raise errors.Usage(
@@ -216,11 +221,11 @@ class ReplyMetrics:
             )
         pad = self.tokenizer.pad_token_id
         rows = [[int(token) if token >= 0 else pad for token in row] for row in ids]  # -100 fills up rows
-        found: list[str] = self.tokenizer.batch_decode(rows, skip_special_tokens=True)
-        return found
+        texts: list[str] = self.tokenizer.batch_decode(rows, skip_special_tokens=True)
+        return texts
 
     def _without_padding(self, replies: list[str]) -> list[str]:
-        """The replies to the data; on several ranks, the last batch is filled up with the first rows."""
+        """Return the replies to the data; on several ranks, the first rows pad the last batch."""
         extra = len(replies) - len(self.items)
         if extra < 0 or (extra > 0 and rank_and_ranks()[1] == 1):
             raise errors.Usage(
@@ -241,10 +246,10 @@ def _require_generated_in_order(args: Any) -> None:
         )
 
 
-def _as_metrics(found: ScoreOfAll, name: str) -> dict[str, float]:
-    """Numbers as a Trainer logs them; NaN where there is no score."""
+def _as_metrics(score: ScoreOfAll, name: str) -> dict[str, float]:
+    """Return the numbers that a Trainer logs; NaN where there is no score."""
     return {
-        name: math.nan if found.corpus is None else found.corpus,
-        f"{name}_mean": math.nan if found.mean is None else found.mean,
-        f"{name}_unscored": float(found.unscored + found.unavailable),
+        name: math.nan if score.corpus is None else score.corpus,
+        f"{name}_mean": math.nan if score.mean is None else score.mean,
+        f"{name}_unscored": float(score.unscored + score.unavailable),
     }

@@ -1,9 +1,9 @@
-"""A reward function for TRL: GRPOTrainer, RLOOTrainer and what else takes `reward_funcs`.
+"""A reward function for TRL: GRPOTrainer, RLOOTrainer and other trainers that take `reward_funcs`.
 
 TRL calls it with prompts, completions and the columns of the data set; one of them names the item of the reference
-set that each completion replies to. Where there is no reward it answers None. What TRL 1.x does with None, where no
-other reward function has a reward for that completion either: it is left out of its group's mean and deviation, and
-its advantage is 0, so that it moves nothing. Where another function has one, TRL adds up those that there are, and a
+set that each completion replies to. A missing reward is None. What TRL 1.x does with None, where no other reward
+function has a reward for that completion either: the completion is left out of its group's mean and deviation, and its
+advantage is 0, so that it moves nothing. Where another function has one, TRL adds up those that there are, and a
 missing one is as good as 0, which is not a mask: beside other functions for the same rows, use
 `on_unavailable="raise"`, or `GRPOConfig(multi_objective_aggregation="normalize_then_sum")`, with which it is as good as
 the mean of its group. Older releases took every missing reward for 0: with them, use `on_unavailable="raise"`.
@@ -15,8 +15,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
-from refaug_client import _errors as errors
-from refaug_client._rewards import Reward
+from refaug_client._core import errors
+from refaug_client._scorer.rewards import Reward
 
 
 class RewardFunction:
@@ -35,10 +35,10 @@ class RewardFunction:
         self.reward = reward
         self.item = item
         self.reply = reply_of if reply is None else reply
-        self.__name__ = str(reward.metric)  # what TRL calls it in its logs
+        self.__name__ = str(reward.metric)  # the name in TRL's logs
 
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[Optional[float]]:
-        """A reward for each completion; None where there is none."""
+        """Return a reward for each completion; None where there is none."""
         if self.item not in columns:
             raise errors.Usage(
                 f"the data has no column {self.item!r}, only {', '.join(sorted(columns)) or 'none'}",
@@ -47,13 +47,15 @@ class RewardFunction:
         items = list(columns[self.item])
         if len(items) != len(completions):
             raise errors.Usage(f"{len(completions)} completions and {len(items)} items", remedy="one for each")
-        ours = [place for place, item in enumerate(items) if item is not None]
+        scored_places = [place for place, item in enumerate(items) if item is not None]
         before = self.reward.counts
-        found = self.reward([self.reply(completions[at]) for at in ours], items=[items[at] for at in ours])
-        _logged(columns.get("log_metric"), self.reward.counts - before)
+        scores = self.reward(
+            [self.reply(completions[at]) for at in scored_places], items=[items[at] for at in scored_places]
+        )
+        _log_counts(columns.get("log_metric"), self.reward.counts - before)
         rewards: list[Optional[float]] = [None] * len(items)
-        for at, value in zip(ours, found):
-            rewards[at] = None if math.isnan(value) else value
+        for at, score in zip(scored_places, scores):
+            rewards[at] = None if math.isnan(score) else score
         return rewards
 
     def __repr__(self) -> str:
@@ -61,7 +63,7 @@ class RewardFunction:
 
 
 def reply_of(completion: Any) -> str:
-    """The text of a completion: itself, or what the assistant said last, without calls of tools and thoughts."""
+    """Return the text of a completion: itself, or the assistant's last message, without tool calls and thoughts."""
     if isinstance(completion, str):
         return completion
     if isinstance(completion, Sequence):
@@ -78,13 +80,13 @@ def reply_of(completion: Any) -> str:
 def _text_of(content: Any) -> str:
     if isinstance(content, str):
         return content
-    if content is None:  # it called a tool, and said nothing
+    if content is None:  # a tool call without text
         return ""
     return "".join(part.get("text", "") for part in content if isinstance(part, dict) and part.get("type") == "text")
 
 
-def _logged(log_metric: Optional[Callable[[str, float], None]], counts: Any) -> None:
-    """What had no reward, into the trainer's own logs, where it takes metrics."""
+def _log_counts(log_metric: Optional[Callable[[str, float], None]], counts: Any) -> None:
+    """Log how many completions had no reward, where the trainer takes metrics."""
     if callable(log_metric):
         log_metric("refaug/masked", float(counts.masked))
         log_metric("refaug/unscored", float(counts.unscored))

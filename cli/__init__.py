@@ -1,0 +1,22 @@
+"""The command line: one file per noun, each flags → dataclass → one call. `start` is where `refaug` begins."""
+
+from __future__ import annotations
+
+import sys
+
+_INTERRUPTED = 5  # refaug.core.errors.Interrupted, which is not there yet
+
+
+def start() -> int:
+    """Run the command; Ctrl-C while its libraries load has the same effect as later."""
+    try:
+        if sys.argv[1:] == ["--version"]:  # scripts ask often: none of the libraries is needed for it
+            from refaug.core.version import VERSION  # noqa: PLC0415
+
+            print(f"refaug {VERSION}")
+            return 0
+        from refaug.cli.main import main  # noqa: PLC0415
+    except KeyboardInterrupt:
+        print("error [interrupted]: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    return main()

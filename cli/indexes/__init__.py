@@ -1,0 +1,1 @@
+"""Commands on word vectors and indexes."""

@@ -1,0 +1,259 @@
+"""`refaug index …`: planning, building, showing and checking indexes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from refaug.cli.shared.index_options import (
+    EncoderOption,
+    FactoryOption,
+    FitOption,
+    LatencyOption,
+    LogsArgument,
+    ModeOption,
+    RecallOption,
+    SpecArgument,
+    ThreadsOption,
+    VectorsOption,
+    facts_of,
+    print_built,
+    readable_facts,
+)
+from refaug.cli.shared.output import (
+    JsonFlag,
+    MemoryOption,
+    parse_size,
+    print_facts,
+    print_json,
+    print_line,
+    print_table,
+)
+from refaug.cli.shared.progress import display_progress
+from refaug.core.errors import CheckFailed, Corrupt
+
+if TYPE_CHECKING:
+    from refaug.indexer.building.plan import Limits
+
+app = typer.Typer(help="Plan, build, search and update indexes of logs.", no_args_is_help=True)
+
+
+def _limits(fit: str | None, recall: float, latency: float | None, factory: str | None) -> Limits:
+    from refaug.indexer.building.plan import Limits  # noqa: PLC0415  compiles
+
+    return Limits(memory=None if fit is None else parse_size(fit), recall=recall, latency_ms=latency, factory=factory)
+
+
+# ── planning and building ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@app.command("plan")
+def plan_command(
+    context: typer.Context,
+    logs: LogsArgument,
+    vectors: VectorsOption = None,
+    encoder: EncoderOption = None,
+    fit: FitOption = None,
+    recall: RecallOption = 0.95,
+    latency: LatencyOption = None,
+    factory: FactoryOption = None,
+    threads: ThreadsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """What each kind of index of these logs would cost, and which one a build would take."""
+    from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
+    from refaug.indexer.building.plan import choose, options  # noqa: PLC0415
+    from refaug.indexer.building.size_estimate import demand_of  # noqa: PLC0415  compiles
+
+    limits = _limits(fit, recall, latency, factory)
+    demand = demand_of(places_of(context.obj), logs, vectors=_default_vectors(logs, vectors, encoder), encoder=encoder)
+    offered = options(demand, limits, threads=threads or cores())
+    chosen = choose(offered, limits)
+    if as_json:
+        rows = [{**asdict(option), "chosen": option == chosen} for option in offered]
+        print_json({"demand": asdict(demand), "limits": asdict(limits), "options": rows})
+        return
+    print_line(
+        f"{demand.rows:,} utterances of {demand.dimensions} dimensions, {demand.pairs:,} pairs; "
+        "recall and times are expectations, measured when the index is built"
+    )
+    columns = ("kind", "memory MB", "disk MB", "build MB", "build s", "search ms", "recall@15", "")
+    print_table(
+        "",
+        columns,
+        [
+            (
+                option.factory,
+                round(option.memory / 1e6),
+                round(option.disk / 1e6),
+                round(option.build_memory / 1e6),
+                round(option.build_seconds),
+                option.latency_ms,
+                option.expected_recall,
+                "← chosen" if option == chosen else "",
+            )
+            for option in offered
+        ],
+    )
+    print_line(f"{chosen.factory}: {chosen.why}")
+
+
+def _default_vectors(logs: list[str], vectors: str | None, encoder: Path | None) -> str | None:
+    """Return the vectors named, or by default those named after the first log; none with an encoder."""
+    return vectors or (logs[0] if encoder is None else None)
+
+
+@app.command("build")
+def build_command(
+    context: typer.Context,
+    logs: LogsArgument,
+    name: Annotated[str | None, typer.Option(help="Name of the index; by default that of the first log.")] = None,
+    vectors: VectorsOption = None,
+    encoder: EncoderOption = None,
+    fit: FitOption = None,
+    recall: RecallOption = 0.95,
+    latency: LatencyOption = None,
+    factory: FactoryOption = None,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="Tokenizer; by default the one that the vectors were trained with.")
+    ] = None,
+    weighting: Annotated[str, typer.Option(help="How words weigh in a sentence: mean or sif.")] = "mean",
+    norm_words: Annotated[bool, typer.Option(help="Scale each word's vector to unit length first.")] = True,
+    oov: Annotated[str, typer.Option(help="What words without a vector count as: skip or unk.")] = "skip",
+    bm25: Annotated[bool, typer.Option(help="Make the modes of BM25 possible as well.")] = True,
+    check_queries: Annotated[
+        int, typer.Option(help="Utterances on which recall is measured; 0 measures nothing.", min=0, max=100_000)
+    ] = 1_000,
+    least_coverage: Annotated[
+        float, typer.Option(help="The share of the log's words that the vectors must know.", min=0.0, max=1.0)
+    ] = 0.3,
+    publish: Annotated[bool, typer.Option(help="Let the new version serve.")] = True,
+    again: Annotated[
+        bool, typer.Option("--again", help="Build even if the published version was made of exactly this.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of the sampling for training and for the check.")] = 1,
+    threads: ThreadsOption = None,
+    memory: MemoryOption = "2GiB",
+    as_json: JsonFlag = False,
+) -> None:
+    """Build an index of some logs, measure its recall, and publish it; an interrupted build goes on where it was."""
+    from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
+    from refaug.indexer.bm25.index import Bm25Settings  # noqa: PLC0415
+    from refaug.indexer.building.build import build_index  # noqa: PLC0415  compiles
+    from refaug.indexer.building.order import IndexOrder  # noqa: PLC0415
+    from refaug.indexer.vectors.sentence_vectors import SentenceSettings  # noqa: PLC0415
+
+    order = IndexOrder(
+        name=name or logs[0],
+        logs=tuple(logs),
+        vectors=_default_vectors(logs, vectors, encoder),
+        encoder=encoder,
+        tokenizer=tokenizer,
+        sentence=SentenceSettings(norm_words=norm_words, oov=oov, weighting=weighting),  # type: ignore[arg-type]
+        bm25=Bm25Settings() if bm25 else None,
+        limits=_limits(fit, recall, latency, factory),
+        check_queries=check_queries,
+        least_coverage=least_coverage,
+        seed=seed,
+        threads=threads or cores(),
+        memory=parse_size(memory),
+        publish=publish,
+    )
+    with display_progress(quiet=context.obj.quiet) as progress:
+        built = build_index(places_of(context.obj), order, progress, again=again)
+    print_built(built, as_json=as_json)
+
+
+@app.command("list")
+def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """All indexes with their versions; the published one is marked."""
+    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415  compiles
+
+    indexes = places_of(context.obj).indexes
+    rows = [
+        _version_row(indexes.folder(name, version), name, version, current=version == indexes.current(name))
+        for name in indexes.names()
+        for version in indexes.versions(name)
+    ]
+    if as_json:
+        print_json({"indexes": rows})
+    elif rows:
+        print_table(f"indexes in {indexes.root}", list(rows[0]), [list(row.values()) for row in rows])
+    else:
+        print_line(f"no indexes in {indexes.root} yet: refaug index build LOG")
+
+
+def _version_row(folder: Path, name: str, version: str, *, current: bool) -> dict[str, Any]:
+    """Return a version as a row of the list; a damaged version must not hide the others."""
+    from refaug.indexer.manifest import IndexManifest  # noqa: PLC0415  compiles
+
+    row: dict[str, Any] = {"name": name, "version": version, "published": current}
+    try:
+        facts = facts_of(IndexManifest.read(folder))
+    except Corrupt as error:
+        return {**row, **dict.fromkeys(_ROW_FACTS), "problem": error.message}
+    return {**row, **{fact: facts[fact] for fact in _ROW_FACTS}, "problem": None}
+
+
+_ROW_FACTS = ("kind", "utterances", "pairs", "segments", "recall_at_15", "bytes")
+
+
+@app.command("show")
+def show_command(context: typer.Context, index: SpecArgument, as_json: JsonFlag = False) -> None:
+    """What an index version holds, how it was made, and how much of exact search it finds."""
+    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
+    from refaug.indexer.manifest import IndexManifest  # noqa: PLC0415  compiles
+
+    indexes = places_of(context.obj).indexes
+    name, version = indexes.resolve(index)
+    manifest = IndexManifest.read(indexes.folder(name, version))
+    if as_json:
+        print_json({"version": version, "id": manifest.id, **asdict(manifest)})
+        return
+    facts = {"id": manifest.id[:12], "created": manifest.created, **facts_of(manifest)}
+    print_facts(f"index {name}@{version}", readable_facts(facts))
+    print_table(
+        "segments",
+        ("folder", "kind", "search depth", "utterances", "superseded", "pairs"),
+        [
+            (segment.folder, segment.factory, segment.effort, segment.utterances, segment.superseded, segment.pairs)
+            for segment in manifest.segments
+        ],
+    )
+    print_facts("seconds", manifest.seconds)
+
+
+@app.command("check")
+def check_command(
+    context: typer.Context,
+    index: SpecArgument,
+    mode: ModeOption = "embedding-utterance",
+    queries: Annotated[int, typer.Option(help="Utterances drawn from the index.", min=1, max=100_000)] = 200,
+    depth: Annotated[int | None, typer.Option(help="Candidate utterances that are looked at.", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="Another seed, other utterances.")] = 1,
+    least: Annotated[float | None, typer.Option(help="With less recall, end with exit code 6.", min=0, max=1)] = None,
+    threads: ThreadsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Compare what an index finds, in any mode, with a search through all of it."""
+    from refaug.evaluation.home.indexes import open_index  # noqa: PLC0415
+    from refaug.indexer.search.exact_check import check_index  # noqa: PLC0415  compiles
+    from refaug.indexer.search.search_settings import SearchSettings  # noqa: PLC0415
+
+    settings = SearchSettings(mode=mode, depth=depth)  # type: ignore[arg-type]
+    with (
+        open_index(context.obj, index, threads=threads) as opened,
+        display_progress(quiet=context.obj.quiet) as progress,
+    ):
+        measured = check_index(opened, settings, queries=queries, seed=seed, progress=progress)
+    facts = {"index": index, "mode": mode, **asdict(measured)}
+    if as_json:
+        print_json(facts)
+    else:
+        shown = {name: f"{fact:.4f}" if isinstance(fact, float) else fact for name, fact in facts.items()}
+        print_facts(f"recall of {index}, {mode}", {name: fact for name, fact in shown.items() if name != "index"})
+    if least is not None and measured.recall < least:
+        raise CheckFailed(f"recall@15 is {measured.recall:.3f}, {least:.3f} were asked for")

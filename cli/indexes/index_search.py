@@ -1,0 +1,132 @@
+"""`refaug index search`: references for utterances, or for a test file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from refaug.cli.shared.index_options import ModeOption, SpecArgument, ThreadsOption, parse_time
+from refaug.cli.shared.output import (
+    JsonFlag,
+    file_or_stdin,
+    print_json_line,
+    print_line,
+    print_table,
+)
+from refaug.core.errors import Usage
+
+if TYPE_CHECKING:
+    from refaug.indexer.search.search import RetrievalResult
+
+
+def search_command(
+    context: typer.Context,
+    index: SpecArgument,
+    texts: Annotated[list[str] | None, typer.Argument(help="Utterances to find references for.")] = None,
+    items: Annotated[Path | None, typer.Option(help="A test file; each item's references are found.")] = None,
+    gold: Annotated[str | None, typer.Option(help="The response of the test pair: excluded, and compared.")] = None,
+    k: Annotated[int, typer.Option("-k", help="How many references.", min=1, max=1_000)] = 15,
+    mode: ModeOption = "embedding-utterance",
+    depth: Annotated[int | None, typer.Option(help="Candidate utterances that are looked at.", min=1)] = None,
+    exclude_dialogue: Annotated[
+        list[str] | None, typer.Option(help="A dialogue to take nothing from; may be repeated.", metavar="ID")
+    ] = None,
+    exclude_log: Annotated[
+        list[str] | None, typer.Option(help="A log to take nothing from; may be repeated.", metavar="LOG")
+    ] = None,
+    after: Annotated[str | None, typer.Option(help="Only pairs at or after this time.", metavar="TIME")] = None,
+    before: Annotated[str | None, typer.Option(help="Only pairs before this time.", metavar="TIME")] = None,
+    threads: ThreadsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Find references for utterances, most similar first; with --items or --json as JSON, one line a test pair."""
+    from refaug.core.records import Item, Reference, TestPair  # noqa: PLC0415
+    from refaug.evaluation.home.indexes import open_index  # noqa: PLC0415
+    from refaug.evaluation.scoring.items import read_items  # noqa: PLC0415  only here
+    from refaug.indexer.search.search_settings import SearchSettings  # noqa: PLC0415  compiles
+
+    if bool(texts) == (items is not None):
+        raise Usage("give either utterances or --items FILE")
+    settings = SearchSettings(
+        k=k,
+        mode=mode,  # type: ignore[arg-type]
+        depth=depth,
+        after=parse_time("--after", after),
+        before=parse_time("--before", before),
+        exclude_logs=tuple(exclude_log or ()),
+    )
+    blocked = tuple(exclude_dialogue or ())
+    with open_index(context.obj, index, threads=threads) as opened:
+        if items is not None:
+            with file_or_stdin(items) as path:
+                for batch in _batches(read_items(path)):
+                    pairs = [test_item.pair for test_item in batch if isinstance(test_item, Item)]
+                    retrieved_of_batch = iter(opened.search(pairs, settings))
+                    for test_item in batch:
+                        print_json_line(
+                            _retrieved_json(test_item.id, next(retrieved_of_batch))
+                            if isinstance(test_item, Item)
+                            else {"error": str(test_item)}
+                        )
+            return
+        golds = (Reference(text=gold),) if gold else ()
+        test_pairs = [TestPair(id=text, turns=(text,), references=golds, exclude=blocked) for text in texts or ()]
+        for pair, retrieved in zip(test_pairs, opened.search(test_pairs, settings), strict=True):
+            if as_json:
+                print_json_line(_retrieved_json(pair.id, retrieved))
+            else:
+                _print_retrieved(pair.id, retrieved)
+
+
+def _batches(test_items: Any, size: int = 1_000) -> Any:
+    batch = list[Any]()
+    for test_item in test_items:
+        batch.append(test_item)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _retrieved_json(name: str, retrieved: RetrievalResult) -> dict[str, Any]:
+    return {
+        "id": name,
+        "references": [
+            {"text": reference.text, "source": reference.source, "similarity": reference.similarity, **reference.more}
+            for reference in retrieved.references
+        ],
+        "excluded": retrieved.excluded,
+        **({"note": retrieved.note} if retrieved.note else {}),
+    }
+
+
+_NOTES: Mapping[str, str] = {
+    "no_utterance": "there is no utterance to look for",
+    "no_known_word": "the index knows none of its words",
+    "no_gold": "this mode compares responses too: give the test pair's with --gold",
+}
+
+
+def _print_retrieved(name: str, retrieved: RetrievalResult) -> None:
+    rows = [
+        (
+            reference.more["rank"],
+            f"{reference.similarity:.4f}",
+            reference.text,
+            reference.more["utterance"],
+            reference.more["pair"],
+        )
+        for reference in retrieved.references
+    ]
+    if rows:
+        print_table(name, ("", "similarity", "response", "to", "pair"), rows)
+    else:
+        print_line(name)
+        print_line(f"  nothing: {_NOTES.get(retrieved.note, 'all that is similar was excluded')}")
+    if retrieved.excluded:
+        listed = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in retrieved.excluded.items())
+        print_line(f"  excluded: {listed}")

@@ -1,0 +1,345 @@
+"""`refaug vectors …`: training word vectors on logs, importing published ones, showing them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from refaug.cli.shared.output import (
+    JsonFlag,
+    MemoryOption,
+    count_of,
+    parse_size,
+    print_facts,
+    print_json,
+    print_line,
+    print_published,
+    print_table,
+)
+from refaug.cli.shared.progress import display_progress
+from refaug.core.errors import Conflict, Corrupt, Usage
+from refaug.core.files import read_json
+
+if TYPE_CHECKING:
+    from refaug.indexer.vectors.training import StoredVectors
+
+app = typer.Typer(help="Train word vectors on logs, or take over published ones.", no_args_is_help=True)
+
+NameArgument = Annotated[str, typer.Argument(help="Name of the vectors.", metavar="VECTORS")]
+SpecArgument = Annotated[
+    str, typer.Argument(help="Name of the vectors, or name@version for ones not published.", metavar="VECTORS")
+]
+PublishOption = Annotated[bool, typer.Option(help="Let them be what their name stands for from now on.")]
+TokenizerOption = Annotated[
+    str | None, typer.Option(help="Tokenizer whose words they are; by default what suits the logs' language.")
+]
+
+
+@app.command("train")
+def train_command(
+    context: typer.Context,
+    logs: Annotated[list[str], typer.Argument(help="Logs whose turns are learned from.", metavar="LOG…")],
+    name: Annotated[str | None, typer.Option(help="Name of the vectors; by default that of the first log.")] = None,
+    dimensions: Annotated[int, typer.Option(help="Length of a vector.", min=1, max=10_000)] = 200,
+    epochs: Annotated[int, typer.Option(help="How often all co-occurrences are gone through.", min=1)] = 25,
+    window: Annotated[int, typer.Option(help="Words to each side that count as neighbours.", min=1)] = 15,
+    min_count: Annotated[int, typer.Option(help="Rarer words get no vector.", min=1)] = 5,
+    max_words: Annotated[int, typer.Option(help="At most so many words get one, the most frequent.", min=2)] = 400_000,
+    x_max: Annotated[float, typer.Option(help="From this co-occurrence on, all weigh the same.")] = 100.0,
+    alpha: Annotated[float, typer.Option(help="How fast the weight grows up to there.")] = 0.75,
+    learning_rate: Annotated[float, typer.Option(help="Of AdaGrad, at the start.")] = 0.05,
+    tokenizer: TokenizerOption = None,
+    seed: Annotated[int, typer.Option(help="Another seed, other vectors.")] = 1,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads; by default one for each core.", metavar="N", min=1, max=1024)
+    ] = None,
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="Train in one thread; the vectors are the same with several.")
+    ] = False,
+    memory: MemoryOption = "1GiB",
+    publish: PublishOption = True,
+    again: Annotated[
+        bool, typer.Option("--again", help="Train even if the published vectors were made of exactly this.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train GloVe vectors on logs; the same logs, settings and seed give the same bits, interrupted or not."""
+    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
+    from refaug.indexer.vectors.cooccurrence import CooccurrenceSettings  # noqa: PLC0415  compiles
+    from refaug.indexer.vectors.glove import GloveSettings  # noqa: PLC0415
+    from refaug.indexer.vectors.training import VectorsOrder, train_vectors  # noqa: PLC0415
+
+    order = VectorsOrder(
+        name=name or logs[0],
+        logs=tuple(logs),
+        tokenizer=tokenizer,
+        min_count=min_count,
+        max_words=max_words,
+        cooccurrence=CooccurrenceSettings(window=window, memory_bytes=parse_size(memory)),
+        glove=GloveSettings(
+            dimensions=dimensions,
+            epochs=epochs,
+            x_max=x_max,
+            alpha=alpha,
+            learning_rate=learning_rate,
+            seed=seed,
+            threads=1 if deterministic else threads,
+        ),
+        publish=publish,
+    )
+    with display_progress(quiet=context.obj.quiet) as progress:
+        trained = train_vectors(
+            places_of(context.obj),
+            order,
+            progress,
+            on_epoch=lambda epoch, loss: progress.say(f"epoch {epoch}: loss {loss:.6f}"),
+            again=again,
+        )
+    _print_stored(trained, as_json=as_json)
+
+
+def _print_stored(stored: StoredVectors, *, as_json: bool) -> None:
+    if as_json:
+        print_json(asdict(stored))
+        return
+    facts: dict[str, Any] = {
+        "words": stored.words,
+        "dimensions": stored.dimensions,
+        "sha256": stored.sha256[:12],
+        "published": stored.published,
+        **({} if stored.is_new else {"note": "made of exactly this before: nothing to do; --again makes them anew"}),
+        **_detail_facts(stored.details),
+    }
+    print_facts(f"vectors {stored.name}@{stored.version}", facts)
+
+
+def _detail_facts(details: Any) -> dict[str, Any]:
+    """Return the main facts of how vectors were made."""
+    coverage = details.get("coverage")
+    losses = details.get("losses")
+    return {
+        "made": details.get("made", "-"),
+        "tokenizer": details.get("tokenizer", "not known"),
+        **({} if not losses else {"epochs": len(losses), "loss": f"{losses[-1]:.6f}"}),
+        **({} if not coverage else _coverage(coverage)),
+    }
+
+
+def _coverage(coverage: dict[str, int]) -> dict[str, Any]:
+    return {
+        "known_tokens": _share(coverage["known_tokens"], coverage["tokens"]),
+        "texts_without_vector": _share(coverage["without_vector"], coverage["texts"]),
+    }
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part:,} of {whole:,} ({100 * part / max(1, whole):.2f} %)"
+
+
+@app.command("import")
+def import_command(
+    context: typer.Context,
+    name: NameArgument,
+    file: Annotated[Path, typer.Argument(help="GloVe or word2vec vectors, text or binary, plain or .gz.")],
+    tokenizer: Annotated[
+        str | None, typer.Option(help="Tokenizer that finds their words; by default what suits a log's language.")
+    ] = None,
+    publish: PublishOption = True,
+    as_json: JsonFlag = False,
+) -> None:
+    """Take over published vectors: read once, memory-mapped from then on."""
+    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
+    from refaug.indexer.vectors.training import import_vectors  # noqa: PLC0415  compiles
+
+    with display_progress(quiet=context.obj.quiet) as progress:
+        progress.stage(f"reading {file.name}")
+        imported = import_vectors(places_of(context.obj), name, file, tokenizer=tokenizer, publish=publish)
+    _print_stored(imported, as_json=as_json)
+
+
+@app.command("list")
+def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """All word vectors with their versions; the published one is marked."""
+    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415  compiles
+
+    vectors = places_of(context.obj).vectors
+    rows = [
+        _version_row(vectors.folder(name, version), name, version, current=version == vectors.current(name))
+        for name in vectors.names()
+        for version in vectors.versions(name)
+    ]
+    if as_json:
+        print_json({"vectors": rows})
+    elif rows:
+        print_table(f"vectors in {vectors.root}", list(rows[0]), [list(row.values()) for row in rows])
+    else:
+        print_line(f"no vectors in {vectors.root} yet: refaug vectors train LOG")
+
+
+def _version_row(folder: Path, name: str, version: str, *, current: bool) -> dict[str, Any]:
+    try:
+        manifest: dict[str, Any] = read_json(folder / "manifest.json")
+    except Corrupt as error:
+        manifest = {"details": {"made": error.message}}
+    return {
+        "name": name,
+        "version": version,
+        "published": current,
+        "words": manifest.get("words"),
+        "dimensions": manifest.get("dimensions"),
+        "made": manifest.get("details", {}).get("made"),
+        "sha256": str(manifest.get("sha256"))[:12],
+    }
+
+
+@app.command("show")
+def show_command(
+    context: typer.Context,
+    vectors: SpecArgument,
+    log: Annotated[
+        list[str] | None, typer.Option(help="Count what they know of this log; may be repeated.", metavar="LOG")
+    ] = None,
+    like: Annotated[
+        list[str] | None, typer.Option(help="Show the words most like this one; may be repeated.", metavar="WORD")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """What vectors hold and how they were made; what they know of a log; which words they take for alike."""
+    from refaug.core.text.tokenizers import get_tokenizer  # noqa: PLC0415
+    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
+    from refaug.indexer.index_folders import open_vectors_version  # noqa: PLC0415  compiles
+    from refaug.indexer.tokens.tokenizer_choice import default_tokenizer_for, load_tokenizer  # noqa: PLC0415  compiles
+    from refaug.indexer.vectors.training import coverage_of, nearest_words  # noqa: PLC0415
+    from refaug.logs.store import StoredLog  # noqa: PLC0415  only here
+
+    places = places_of(context.obj)
+    with places.vectors.open(vectors) as open_version, display_progress(quiet=context.obj.quiet) as progress:
+        word_vectors = open_vectors_version(open_version)
+        manifest: dict[str, Any] = read_json(open_version.folder / "manifest.json")
+        details = manifest.get("details", {})
+        logs = [StoredLog.open(places.logs, name) for name in log or ()]
+        coverage = None
+        if logs:
+            name = details.get("tokenizer")
+            tokenizer = (
+                load_tokenizer(name, open_version.folder) if name else get_tokenizer(default_tokenizer_for(logs))
+            )
+            coverage = asdict(coverage_of(word_vectors, logs, tokenizer, progress))
+        near = {word: nearest_words(word_vectors, word, 10) for word in like or ()}
+    if as_json:
+        print_json(
+            {
+                **manifest,
+                "name": open_version.name,
+                "version": open_version.version,
+                "of_logs": coverage,
+                "nearest": near,
+            }
+        )
+        return
+    facts = {"words": manifest["words"], "dimensions": manifest["dimensions"], "sha256": word_vectors.sha256[:12]}
+    print_facts(f"vectors {open_version.name}@{open_version.version}", {**facts, **_detail_facts(details)})
+    if coverage is not None:
+        print_facts(f"of {', '.join(log or ())}", _coverage(coverage))
+    for word, words in near.items():
+        print_table(f"like {word}", ("word", "cosine"), words)
+
+
+@app.command("write")
+def write_command(
+    context: typer.Context,
+    vectors: SpecArgument,
+    file: Annotated[Path, typer.Argument(help="The text file to write.")],
+    header: Annotated[
+        bool, typer.Option("--header", help="With word2vec's first line of counts; GloVe's files have none.")
+    ] = False,
+) -> None:
+    """Write vectors as text, a word and its numbers a line, for other tools."""
+    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
+    from refaug.indexer.index_folders import open_vectors_version  # noqa: PLC0415  compiles
+    from refaug.indexer.vectors.training import write_text  # noqa: PLC0415  compiles
+
+    with places_of(context.obj).vectors.open(vectors) as open_version:
+        word_vectors = open_vectors_version(open_version)
+        digest = write_text(word_vectors, file, header=header)
+    words = count_of(len(word_vectors.words), "word")
+    print_line(f"{file}: {words} of {word_vectors.dimensions} dimensions, SHA-256 {digest[:12]}")
+
+
+@app.command("publish")
+def publish_command(context: typer.Context, vectors: SpecArgument, as_json: JsonFlag = False) -> None:
+    """Let a name stand for this version: one that was made without publishing, or another one."""
+    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415  compiles
+
+    name, at, version = vectors.partition("@")
+    if not at:
+        raise Usage(f"{vectors!r} names no version", remedy="give NAME@VERSION: refaug vectors list")
+    places_of(context.obj).vectors.publish(name, version)
+    print_published("vectors", name, version, as_json=as_json)
+
+
+@app.command("rollback")
+def rollback_command(
+    context: typer.Context,
+    name: NameArgument,
+    to: Annotated[str | None, typer.Option(help="The version to go back to.", metavar="VERSION")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Let the name stand for the version before again; indexes keep the vectors that they were built with."""
+    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415  compiles
+
+    version = places_of(context.obj).vectors.rollback(name, to)
+    print_published("vectors", name, version, as_json=as_json)
+
+
+@app.command("gc")
+def gc_command(
+    context: typer.Context,
+    name: NameArgument,
+    keep: Annotated[int, typer.Option(help="So many of the newest versions stay.", min=0)] = 3,
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove old versions; those stay that are published, being read, or needed by an index."""
+    from refaug.evaluation.home.indexes import places_of, vectors_in_use  # noqa: PLC0415  compiles
+
+    places = places_of(context.obj)
+    needed = vectors_in_use(places)
+
+    def is_needed(vectors_name: str, version: str) -> bool:
+        return read_json(places.vectors.folder(vectors_name, version) / "manifest.json").get("sha256") in needed
+
+    removed = places.vectors.gc(name, keep, is_needed)
+    if as_json:
+        print_json({"vectors": name, "removed": removed})
+    else:
+        listed = f": {', '.join(removed)}" if removed else ""
+        print_line(f"vectors {name}: {count_of(len(removed), 'version')} removed{listed}")
+
+
+@app.command("remove")
+def remove_command(
+    context: typer.Context,
+    name: NameArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Yes, all versions.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove word vectors with all their versions; refused while they are read, or an index needs one of them."""
+    from refaug.evaluation.home.indexes import places_of, vectors_in_use  # noqa: PLC0415  compiles
+
+    if not yes:
+        raise Usage(f"this removes vectors {name} with all their versions", remedy="say --yes")
+    places = places_of(context.obj)
+    needed = vectors_in_use(places)
+    for version in places.vectors.versions(name):
+        if read_json(places.vectors.folder(name, version) / "manifest.json").get("sha256") in needed:
+            raise Conflict(
+                f"an index was built with vectors {name}@{version}", remedy="remove that index first, or build it anew"
+            )
+    removed = places.vectors.delete(name)
+    if as_json:
+        print_json({"vectors": name, "removed": removed})
+    else:
+        print_line(f"vectors {name} removed: {count_of(len(removed), 'version')}")

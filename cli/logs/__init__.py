@@ -1,0 +1,1 @@
+"""Commands on logs: ingest, log, demo-log, tokenizer."""

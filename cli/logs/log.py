@@ -1,0 +1,250 @@
+"""`refaug log …`: showing stored logs, checking them, and deleting from them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from refaug.cli.shared.output import (
+    JsonFlag,
+    MemoryOption,
+    count_of,
+    names_in,
+    parse_size,
+    print_facts,
+    print_json,
+    print_json_line,
+    print_line,
+    print_table,
+)
+from refaug.cli.shared.progress import display_progress
+from refaug.core.errors import Corrupt, Usage
+from refaug.core.files import unique_suffix
+from refaug.core.home import Settings
+from refaug.core.query_engine import LogEngine
+from refaug.core.records import Pair
+from refaug.logs.deletion import delete, delete_log
+from refaug.logs.pairs import SharedSettings, shared_utterances
+from refaug.logs.statistics import statistics
+from refaug.logs.store import StoredLog, list_logs
+
+app = typer.Typer(help="Look into logs, check them, take dialogues or speakers out of them.", no_args_is_help=True)
+
+NameArgument = Annotated[str, typer.Argument(help="Name of the log.", metavar="LOG")]
+
+
+def _engine(context: typer.Context, memory: str) -> LogEngine:
+    """Return an engine with scratch space of this process alone, so that readers do not meet."""
+    settings: Settings = context.obj
+    return LogEngine(settings.cache / f"engine-{unique_suffix()}", memory=parse_size(memory))
+
+
+@app.command("list")
+def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """All logs, with their sizes."""
+    settings: Settings = context.obj
+    rows = [_log_row(settings.logs, name) for name in list_logs(settings.logs)]
+    if as_json:
+        print_json({"logs": rows})
+    elif rows:
+        print_table(f"logs in {settings.logs}", list(rows[0]), [list(row.values()) for row in rows])
+    else:
+        print_line(f"no logs in {settings.logs} yet: refaug ingest SOURCE --log NAME")
+
+
+def _log_row(logs: Path, name: str) -> dict[str, Any]:
+    """Return a log as a row of the list; a damaged log must not hide the others."""
+    try:
+        manifest = StoredLog.open(logs, name).manifest
+    except Corrupt as error:
+        return {"name": name, **dict.fromkeys((*_ROW_TOTALS, "bytes", "updated")), "problem": error.message}
+    return {
+        "name": name,
+        **{total: manifest.totals.get(total, 0) for total in _ROW_TOTALS},
+        "bytes": sum(part.size for part in manifest.parts),
+        "updated": manifest.updated,
+        "problem": None,
+    }
+
+
+_ROW_TOTALS = ("pairs", "dialogues", "distinct_utterances")
+
+
+@app.command("show")
+def show_command(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
+    """What a log holds and how it came about: its manifest."""
+    manifest = StoredLog.open(context.obj.logs, name).manifest
+    if as_json:
+        print_json(asdict(manifest))
+        return
+    print_facts(f"log {name}", {**manifest.totals, "created": manifest.created, "updated": manifest.updated})
+    print_table(
+        "parts",
+        ("file", "pairs", "bytes", "sha256"),
+        [(p.file, p.pairs, p.size, p.sha256[:12]) for p in manifest.parts],
+    )
+    print_table(
+        "sources",
+        ("file", "format", "rows", "bytes", "ingested"),
+        [
+            (source.name, source.format, source.counts.get("rows", 0), source.size, run.at)
+            for run in manifest.ingests
+            for source in run.sources
+        ],
+    )
+    erased = manifest.erased
+    if erased.speakers or erased.dialogues:
+        print_line(f"erased for good: {len(erased.dialogues):,} dialogues, {len(erased.speakers):,} speakers")
+
+
+@app.command("sample")
+def sample_command(
+    context: typer.Context,
+    name: NameArgument,
+    count: Annotated[int, typer.Option("-n", "--count", help="How many pairs.", min=1, max=100_000)] = 10,
+    seed: Annotated[int, typer.Option(help="Another seed, another sample.")] = 1,
+    memory: MemoryOption = "2GiB",
+    as_json: JsonFlag = False,
+) -> None:
+    """Some pairs to read: the same ones for the same seed."""
+    log = StoredLog.open(context.obj.logs, name)
+    with _engine(context, memory) as engine:
+        pairs = log.sample(count, seed, engine)
+    if as_json:
+        print_json({"pairs": [{"id": pair.id, **_fields(pair)} for pair in pairs]})
+        return
+    for pair in pairs:
+        for line in (pair.id, f"  {pair.utterance}", f"  → {pair.response}"):
+            print_line(line)
+
+
+def _fields(pair: Pair) -> dict[str, Any]:
+    return {name: content for name, content in asdict(pair).items() if name != "log" and content not in (None, ())}
+
+
+@app.command("stats")
+def stats_command(
+    context: typer.Context, name: NameArgument, memory: MemoryOption = "2GiB", as_json: JsonFlag = False
+) -> None:
+    """Figures of a log, counted anew: sizes, duplicates, lengths, times, most common utterances."""
+    log = StoredLog.open(context.obj.logs, name)
+    with _engine(context, memory) as engine:
+        figures = statistics(engine, log)
+    if as_json:
+        print_json({"log": name, **figures})
+        return
+    common, tags = figures.pop("common_utterances", []), figures.pop("tags", {})
+    print_facts(f"log {name}", figures)
+    if common:
+        print_table(
+            "most common utterances", ("pairs", "utterance"), [(c["pairs"], c["utterance"][:80]) for c in common]
+        )
+    if tags:
+        print_facts("pairs by tag", tags)
+
+
+@app.command("shared")
+def shared_command(
+    context: typer.Context,
+    name: NameArgument,
+    count: Annotated[int, typer.Option("-n", "--count", help="How many utterances; 0 for all.", min=0)] = 10,
+    language: Annotated[
+        str, typer.Option(help="Decides the shortest utterance: 4 words, or 10 characters for ja, zh, th.")
+    ] = "en",
+    max_responses: Annotated[int, typer.Option(help="At most this many responses an utterance.", min=2)] = 5,
+    seed: Annotated[int, typer.Option(help="Decides the order, and which responses are taken.")] = 1,
+    memory: MemoryOption = "2GiB",
+) -> None:
+    """Utterances that got two or more different responses, one JSON object a line."""
+    log = StoredLog.open(context.obj.logs, name)
+    settings = SharedSettings.for_language(language, max_responses=max_responses, seed=seed)
+    with _engine(context, memory) as engine:
+        for number, shared in enumerate(shared_utterances(engine, log.paths, settings), 1):
+            print_json_line({"utterance": shared.utterance, "responses": list(shared.responses)})
+            if number == count:
+                break
+
+
+@app.command("verify")
+def verify_command(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
+    """Read every byte and compare it with the manifest; exit code 3 when something is wrong."""
+    log = StoredLog.open_unchecked(context.obj.logs, name)
+    findings = [(part, trouble) for part, trouble in log.verify()]
+    broken = [trouble for _, trouble in findings if trouble is not None]
+    if as_json:
+        print_json({"log": name, "parts": [{"file": part.file, "problem": trouble} for part, trouble in findings]})
+    else:
+        for part, trouble in findings:
+            good = f"{count_of(part.pairs, 'pair')}, as the manifest says"
+            print_line(f"{part.file}: {trouble or good}")
+    if broken:
+        raise Corrupt(f"{len(broken)} of {len(findings)} parts of log {name} are damaged: {broken[0]}")
+
+
+@app.command("delete")
+def delete_command(
+    context: typer.Context,
+    name: NameArgument,
+    dialogue: Annotated[list[str] | None, typer.Option(help="Remove this dialogue; repeatable.", metavar="ID")] = None,
+    speaker: Annotated[
+        list[str] | None,
+        typer.Option(help="Remove all pairs in which this speaker speaks; repeatable.", metavar="NAME"),
+    ] = None,
+    dialogues: Annotated[Path | None, typer.Option(help="A file of dialogue ids, one a line.", metavar="FILE")] = None,
+    speakers: Annotated[Path | None, typer.Option(help="A file of speakers, one a line.", metavar="FILE")] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Remove the log itself; needs --yes.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Yes, the whole log.")] = False,
+    memory: MemoryOption = "2GiB",
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove dialogues or speakers, and say what was removed; ingesting them again does not bring them back."""
+    logs = context.obj.logs
+    wanted_dialogues = [*(dialogue or ()), *names_in(dialogues)]
+    wanted_speakers = [*(speaker or ()), *names_in(speakers)]
+    if whole:
+        _delete_whole(logs, name, bool(wanted_dialogues or wanted_speakers), yes, as_json)
+        _discard_stopped_trainings(context, name)
+        return
+    if not wanted_dialogues and not wanted_speakers:
+        raise Usage("nothing to delete was named", remedy="give --dialogue ID, --speaker NAME, or --whole --yes")
+    removed = delete(logs, name, dialogues=wanted_dialogues, speakers=wanted_speakers, memory=parse_size(memory))
+    _discard_stopped_trainings(context, name)
+    if as_json:
+        print_json({"log": name, **asdict(removed)})
+        return
+    print_line(f"log {name}: {count_of(removed.pairs, 'pair')} removed, {removed.pairs_left:,} left")
+    for title, counts in (("dialogue", removed.dialogues), ("speaker", removed.speakers)):
+        for target, count in counts.items():
+            print_line(
+                f"  {title} {target}: {f'{count:,} pairs' if count else 'nothing found; it is kept out from now on'}"
+            )
+
+
+def _discard_stopped_trainings(context: typer.Context, log: str) -> None:
+    """Discard stopped trainings with texts of the log: they cannot resume without the deleted texts."""
+    from refaug.core.artefacts.kinds import artefact_stores  # noqa: PLC0415
+    from refaug.rater.training.stopped_trainings import remove_interrupted  # noqa: PLC0415  only here
+
+    kinds = artefact_stores(context.obj)
+    with display_progress(quiet=context.obj.quiet) as progress:
+        for kind in ("rater", "ruber"):
+            removed, running = remove_interrupted(kinds[kind], context.obj.cache, log)
+            if removed:
+                progress.say(f"stopped trainings that had texts of it were removed: {', '.join(removed)}")
+            if running:
+                progress.warn(f"trainings that run have texts of it until they end: {', '.join(running)}")
+
+
+def _delete_whole(logs: Path, name: str, more: bool, yes: bool, as_json: bool) -> None:
+    if more:
+        raise Usage("--whole removes everything; it does not go with --dialogue or --speaker")
+    if not yes:
+        raise Usage(f"this removes log {name} with all its pairs", remedy="say --whole --yes")
+    pairs = delete_log(logs, name)
+    if as_json:
+        print_json({"log": name, "pairs": pairs})
+    else:
+        print_line(f"log {name} removed: {count_of(pairs, 'pair')}")

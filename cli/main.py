@@ -1,0 +1,315 @@
+"""The command `refaug`: its subcommands, each imported at its use, and the exit codes of errors."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
+
+from refaug.cli.shared.output import ReaderGone, report_error
+from refaug.core.errors import Interrupted, NoAccess, RefaugError, Usage
+from refaug.core.home import Settings
+from refaug.core.version import VERSION
+
+# Commands print their results; log lines are only for the log that a server sets up.
+_NOWHERE: Final = logging.NullHandler()
+_TYPER_INTERRUPTED: Final = 130
+# commands that start again from the beginning after an interruption
+_BEGIN_ANEW: Final = frozenset({"score", "meta", "diagnose", "refs", "sets", "report", "evaluate"})
+_REPORT: Final = "this is a fault of ours: please report it with the lines above"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CommandPlace:
+    """Where a command is defined, as module:name in this package, and its line in the help of `refaug`."""
+
+    at: str
+    help: str
+    inner: Mapping[str, str] = field(default_factory=dict)  # commands of a group that are defined in other modules
+
+
+# Single commands first, then groups. With the lines here, the help imports no command, and a command only its own
+# module; a test compares the lines with the commands.
+COMMANDS: Final[Mapping[str, _CommandPlace]] = {
+    "ingest": _CommandPlace(
+        at="logs.ingest:ingest_command",
+        help="Read dialogue logs in any common format, clean them, and add their pairs to a log.",
+    ),
+    "demo-log": _CommandPlace(
+        at="logs.demo_log:demo_log_command",
+        help="Write a demo log and a matching test file; everything in them is invented here.",
+    ),
+    "refs": _CommandPlace(
+        at="scores.refs:refs_command",
+        help="Weighted references for every item of a test file, as a test file again, with where each comes from.",
+    ),
+    "score": _CommandPlace(
+        at="scores.score:score_command",
+        help="Score the replies of one or several systems against their references.",
+    ),
+    "diagnose": _CommandPlace(
+        at="scores.diagnose:diagnose_command",
+        help="Say how varied, long, generic, repetitive and copied the replies of each system are.",
+    ),
+    "reproduce": _CommandPlace(
+        at="scores.reproduce:reproduce_command",
+        help="Measure what the method is worth: from logs and rated replies to tables, JSON, and a page with plots.",
+    ),
+    "serve": _CommandPlace(
+        at="server.serve:serve_command",
+        help="Answer over HTTP, run jobs and keep schedules, until Ctrl-C or SIGTERM; a second one ends at once.",
+    ),
+    "export": _CommandPlace(
+        at="server.transfer:export_command",
+        help="Write one version of an artefact into one file; the same version gives the same file.",
+    ),
+    "import": _CommandPlace(
+        at="server.transfer:import_command",
+        help="Read an exported version under its own name; it is published if no version of that name is.",
+    ),
+    "doctor": _CommandPlace(
+        at="server.doctor:doctor_command",
+        help="Check versions, threads, memory, disk, optional parts and stored artefacts; "
+        "each trouble with its remedy.",
+    ),
+    "log": _CommandPlace(
+        at="logs.log:app",
+        help="Look into logs, check them, take dialogues or speakers out of them.",
+    ),
+    "tokenizer": _CommandPlace(
+        at="logs.tokenizer:app",
+        help="Try tokenizers, and train a SentencePiece vocabulary on logs.",
+    ),
+    "vectors": _CommandPlace(
+        at="indexes.vectors:app",
+        help="Train word vectors on logs, or take over published ones.",
+    ),
+    "index": _CommandPlace(
+        at="indexes.index:app",
+        help="Plan, build, search and update indexes of logs.",
+        inner={
+            "search": "indexes.index_search:search_command",
+            "update": "indexes.index_versions:update_command",
+            "delete": "indexes.index_versions:delete_command",
+            "compact": "indexes.index_versions:compact_command",
+            "publish": "indexes.index_versions:publish_command",
+            "rollback": "indexes.index_versions:rollback_command",
+            "gc": "indexes.index_versions:gc_command",
+            "remove": "indexes.index_versions:remove_command",
+        },
+    ),
+    "rater": _CommandPlace(
+        at="raters.rater:app",
+        help="Train raters on logs, publish them, ask them.",
+    ),
+    "ruber": _CommandPlace(
+        at="raters.ruber:app",
+        help="Train networks that tell how related a reply is to its utterance: RUBER's unreferenced part.",
+    ),
+    "sets": _CommandPlace(
+        at="scores.sets:app",
+        help="Freeze weighted references, and score against them.",
+    ),
+    "meta": _CommandPlace(
+        at="scores.meta:app",
+        help="Say how far metrics agree with people's ratings, and whether one agrees better than another.",
+        inner={
+            "probe": "scores.probe:probe_command",
+        },
+    ),
+    "metrics": _CommandPlace(
+        at="scores.metrics:app",
+        help="The metrics by name: what each needs, its range, its parameters.",
+    ),
+    "jobs": _CommandPlace(
+        at="server.jobs:app",
+        help="Queue work, follow it, and do it.",
+    ),
+    "schedules": _CommandPlace(
+        at="server.schedules:app",
+        help="Let jobs begin by the clock.",
+    ),
+    "keys": _CommandPlace(
+        at="server.keys:app",
+        help="Make and revoke the keys of the service.",
+    ),
+}
+
+
+def _import_place(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"{__package__}.{module}"), name)
+
+
+@cache
+def _group(name: str) -> typer.Typer:
+    group: typer.Typer = _import_place(COMMANDS[name].at)
+    for inner, place in COMMANDS[name].inner.items():
+        group.command(inner)(_import_place(place))
+    return group
+
+
+@cache
+def _command(name: str) -> Any:
+    """Return the command that typer makes of a function or of a group."""
+    alone = typer.Typer(add_completion=False)
+    alone.callback()(lambda: None)  # otherwise typer drops the name of an only command
+    if COMMANDS[name].at.endswith(":app"):
+        alone.add_typer(_group(name), name=name)
+    else:
+        alone.command(name)(_import_place(COMMANDS[name].at))
+    return typer.main.get_command(alone).commands[name]  # type: ignore[attr-defined]
+
+
+class _LazyCommands(Mapping[str, Any]):
+    """All commands by name, each imported at its first use."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in COMMANDS:
+            raise KeyError(name)
+        return _command(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+class _LazyCommand(TyperCommand):
+    """A command that is known by its line in the help, and imported when it is called."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Return the context of the imported command."""
+        return _command(self.name or "").make_context(*arguments, **options)
+
+
+class _LazyGroup(TyperGroup):
+    """The group of all commands, none of which is imported for the help."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _LazyCommands()  # type: ignore[assignment]  # nothing is added to it
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """Return the names in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        """Return the command of this name, or None."""
+        place = COMMANDS.get(cmd_name)
+        return None if place is None else _LazyCommand(cmd_name, callback=None, help=place.help)
+
+
+app = typer.Typer(
+    name="refaug",
+    cls=_LazyGroup,
+    help="How good is a reply when many different replies would have been fine?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+
+def _show_version(is_asked_for: bool) -> None:
+    if is_asked_for:
+        print(f"refaug {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    home: Annotated[
+        Path | None, typer.Option(help="Where everything is kept; overrules REFAUG_HOME.", metavar="FOLDER")
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress on stderr, only warnings and errors: for cron.")
+    ] = False,
+    version: Annotated[  # noqa: ARG001  the callback answers it
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """How good is a reply when many different replies would have been fine?"""  # noqa: D400
+    settings = Settings.from_env() if home is None else Settings(home=home)
+    context.obj = replace(settings, quiet=quiet)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; the exit code says how it went (docs/reference/exit-codes.md)."""
+    words = sys.argv[1:] if arguments is None else arguments
+    logging.getLogger("refaug").addHandler(_NOWHERE)
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        return _run(words)
+    except (RefaugError, OSError) as error:
+        own_error = error if isinstance(error, RefaugError) else _no_access(error)
+        report_error(own_error, as_json="--json" in words)
+        return own_error.exit_code
+    except ReaderGone:
+        if sys.stdout is not None:  # Python flushes it once more at its end, and would complain
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # noqa: BLE001  whatever it is, scripts must get a code and people a trace to report
+        traceback.print_exc()
+        report_error(RefaugError(f"{type(error).__name__}: {error}", remedy=_REPORT), as_json="--json" in words)
+        return RefaugError.exit_code
+
+
+def _no_access(error: OSError) -> RefaugError:
+    """Return an error of the system as ours: a refused path is NoAccess, anything else a fault of this program."""
+    if error.filename is None:
+        return RefaugError(f"{type(error).__name__}: {error}", remedy=_REPORT)
+    return NoAccess(
+        f"{error.filename}: {(error.strerror or 'no access').lower()}",
+        remedy="give this user the right to it, or choose another place: --home, REFAUG_HOME, --output",
+    )
+
+
+def _run(words: list[str]) -> int:
+    """Run a command, and raise our errors in place of those of typer."""
+    resumes = not _BEGIN_ANEW.intersection(words)
+    remedy = "the same command goes on where it stopped" if resumes else "nothing was kept: run it again"
+    interrupted = Interrupted("interrupted", remedy=remedy)
+    try:
+        code = app(words, standalone_mode=False)
+    except TyperException as error:
+        if not error.format_message():  # a command group alone has shown its help
+            return Usage.exit_code
+        raise Usage(error.format_message(), remedy=_usage_remedy(error.format_message())) from error
+    except KeyboardInterrupt as error:
+        raise interrupted from error
+    except typer.Abort as error:
+        if isinstance(error.__context__, EOFError):  # no command asks for anything, so this is a file that ends early
+            raise error.__context__ from None
+        raise interrupted from error
+    if code == _TYPER_INTERRUPTED:
+        raise interrupted
+    return code if isinstance(code, int) else 0
+
+
+def _usage_remedy(message: str) -> str:
+    if any(option in message for option in ("--home", "--quiet")):
+        return "--home and --quiet stand before the command: refaug --home FOLDER log list"
+    return "refaug --help, or refaug COMMAND --help"
+
+
+def _terminated(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,242 @@
+"""`refaug rater …`: training raters on logs, showing and publishing them, rating by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import typer
+
+from refaug.cli.raters.rater_evaluate import evaluate_command
+from refaug.cli.raters.rater_negatives import negatives_command
+from refaug.cli.raters.rater_report import report_command
+from refaug.cli.shared import network_commands
+from refaug.cli.shared.field_options import with_options
+from refaug.cli.shared.network_commands import BatchReporter, TrainingOptions, epoch_reporter, print_training_result
+from refaug.cli.shared.output import JsonFlag, parse_size, print_json
+from refaug.cli.shared.progress import display_progress
+from refaug.core.errors import Usage
+
+app = typer.Typer(help="Train raters on logs, publish them, ask them.", no_args_is_help=True)
+
+NameArgument = Annotated[str, typer.Argument(help="Name of the rater.", metavar="RATER")]
+SpecArgument = Annotated[
+    str, typer.Argument(help="Name of the rater, or name@version for one that is not published.", metavar="RATER")
+]
+_KIND: Final = "rater"
+
+
+@app.command("train")
+@with_options
+def train_command(
+    context: typer.Context,
+    logs: Annotated[list[str], typer.Argument(help="Logs that are learned from.", metavar="LOG…")],
+    *,
+    name: Annotated[str | None, typer.Option(help="Name of the rater; by default that of the first log.")] = None,
+    preset: Annotated[str, typer.Option(help="Sizes that go together: paper, base or small.")] = "base",
+    positives: Annotated[
+        int | None, typer.Option(help="Positive examples an epoch, drawn anew each time; by default all.", min=1)
+    ] = None,
+    min_words: Annotated[
+        int | None,
+        typer.Option(help="Words of the shortest utterance; by default four, or ten characters.", min=1),
+    ] = None,
+    min_chars: Annotated[
+        int | None,
+        typer.Option(help="The same in characters, where words are not set apart by spaces.", min=1),
+    ] = None,
+    negatives: Annotated[
+        str,
+        typer.Option(
+            help="random: responses to drawn utterances; hard: such as share rare words with the good one; mixed: "
+            "half of either."
+        ),
+    ] = "random",
+    training: TrainingOptions,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train a rater on utterances that got several responses; stopped, the same command goes on where it was."""
+    from refaug.evaluation.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
+    from refaug.evaluation.home.raters import rater_places  # noqa: PLC0415
+    from refaug.logs.pairs import SharedSettings  # noqa: PLC0415
+    from refaug.rater.nn.build import PRESETS, RaterOrder, train_rater  # noqa: PLC0415  torch
+    from refaug.rater.nn.model import RaterConfig  # noqa: PLC0415
+    from refaug.rater.training.examples import ExampleSettings  # noqa: PLC0415
+
+    if preset not in PRESETS:
+        raise Usage(f"there is no preset {preset!r}", remedy=f"one of: {', '.join(PRESETS)}")
+    sizes = PRESETS[preset]
+    order = RaterOrder(
+        name=name or logs[0],
+        logs=tuple(logs),
+        more_texts=tuple(training.more_texts or ()),
+        model=RaterConfig(
+            embedding=sizes.embedding,
+            hidden=sizes.hidden,
+            width=sizes.width,
+            max_tokens=training.max_tokens,
+            features=sizes.features,
+        ),
+        examples=ExampleSettings(
+            batch=training.batch or sizes.batch,
+            limit=positives,
+            validation_share=training.validation_share,
+            seed=training.seed,
+            negatives=negatives,  # type: ignore[arg-type]
+        ),
+        training=training.config(sizes),
+        shared=None
+        if min_words is None and min_chars is None
+        else SharedSettings(min_words=min_words or 1, min_chars=min_chars or 1, seed=training.seed),
+        pieces=sizes.pieces,
+        start=training.start(sizes),
+        memory=parse_size(training.memory),
+        publish=training.publish,
+    )
+    with display_progress(quiet=context.obj.quiet) as progress:
+        trained = train_rater(
+            rater_places(context.obj),
+            order,
+            progress,
+            BatchReporter(progress),
+            epoch_reporter(progress),
+            learn_vectors=learn_piece_vectors,
+            illustrate=_illustrate,
+            again=training.again,
+        )
+    print_training_result(_KIND, trained, _report_facts, as_json=as_json)
+
+
+@app.command("resume")
+def resume_command(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
+    """Go on with a training that was stopped, with the settings that it was started with."""
+    from refaug.evaluation.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
+    from refaug.evaluation.home.raters import rater_places  # noqa: PLC0415
+    from refaug.rater.nn.build import resume_rater  # noqa: PLC0415  torch
+
+    with display_progress(quiet=context.obj.quiet) as progress:
+        trained = resume_rater(
+            rater_places(context.obj),
+            name,
+            progress,
+            BatchReporter(progress),
+            epoch_reporter(progress),
+            learn_vectors=learn_piece_vectors,
+            illustrate=_illustrate,
+        )
+    print_training_result(_KIND, trained, _report_facts, as_json=as_json)
+
+
+def _illustrate(report: Mapping[str, Any]) -> Mapping[str, bytes]:
+    from refaug.evaluation.rater_report.plots import training_images  # noqa: PLC0415  matplotlib
+
+    return training_images(report)
+
+
+def _report_facts(report: Any) -> dict[str, Any]:
+    """Return the main facts of a report."""
+    return {
+        "parameters": report["parameters"],
+        "shared_utterances": report["mined"]["utterances"],
+        "positive_examples": report["examples"]["train"]["positive"],
+        "best_epoch": report["best_epoch"],
+        "validation_loss": f"{report['validation_loss']:.4f}",
+        "validation_accuracy": f"{report['validation_accuracy']:.4f}",
+        "auc_good_vs_wrong": f"{report['auc_good_vs_wrong']:.4f}",
+        **_hard_negative_facts(report.get("hard")),
+        "calibration_error": f"{report['calibration']['raw']['error']:.4f}",
+        "temperature": f"{report['temperature']:.3f}",
+        "with_temperature": f"{report['calibration']['cal']['error']:.4f}",
+    }
+
+
+def _hard_negative_facts(hard: Any) -> dict[str, Any]:
+    """Return the figures on hard negatives, if these were measured; some of them would do as responses."""
+    if hard is None:
+        return {}
+    return {
+        "auc_good_vs_hard": f"{hard['auc_good_vs_hard']:.4f}",
+        "hard_taken_for_good": f"{100 * hard['taken_for_good']:.0f} %",
+    }
+
+
+@app.command("list")
+def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """All raters with their versions; the published one is marked."""
+    network_commands.print_list(context.obj, _KIND, as_json=as_json)
+
+
+@app.command("show")
+def show_command(context: typer.Context, rater: SpecArgument, as_json: JsonFlag = False) -> None:
+    """How a rater was made, and how good it is on utterances that it was not trained on."""
+    network_commands.print_network(context.obj, _KIND, rater, _report_facts, as_json=as_json)
+
+
+app.command("report")(report_command)
+app.command("negatives")(negatives_command)
+
+
+@app.command("rate")
+def rate_command(
+    context: typer.Context,
+    rater: SpecArgument,
+    utterance: Annotated[str, typer.Argument(help="The test utterance.")],
+    gold: Annotated[str, typer.Argument(help="A response that is known to fit.")],
+    candidates: Annotated[list[str], typer.Argument(help="Texts to be rated.", metavar="TEXT…")],
+    to: Annotated[str | None, typer.Option(help="The utterance that the texts answered, if another one.")] = None,
+    combine: Annotated[
+        str, typer.Option(help="first, first-literal, max, confident or mean: see the page on raters.")
+    ] = "first",
+    calibrated: Annotated[bool, typer.Option("--calibrated", help="With the rater's temperature.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Rate texts as responses to an utterance, from −1 to 1."""
+    from refaug.evaluation.home.raters import open_rater  # noqa: PLC0415
+    from refaug.rater.nn.rate import Candidate, RatingRequest  # noqa: PLC0415  torch
+    from refaug.rater.nn.rating_settings import RatingSettings  # noqa: PLC0415  torch
+
+    settings = RatingSettings(combine=combine, calibration="cal" if calibrated else "raw")  # type: ignore[arg-type]
+    network = open_rater(context.obj, rater)
+    request = RatingRequest(
+        utterance=utterance,
+        golds=(gold,),
+        candidates=tuple(Candidate(text=text, utterance=to) for text in candidates),
+    )
+    ratings = network.rate([request], settings)[0]
+    network_commands.warn_about(network.unfamiliar(network.coverage([utterance, gold, *candidates])), context.obj)
+    if as_json:
+        print_json({"rater": network.spec, "combine": combine, "ratings": ratings})
+        return
+    rows = [(f"{rating:+.4f}", text) for rating, text in zip(ratings, candidates, strict=True)]
+    network_commands.print_texts(network.spec, "rating", rows)
+
+
+app.command("evaluate")(evaluate_command)
+
+
+@app.command("publish")
+def publish_command(context: typer.Context, rater: SpecArgument, as_json: JsonFlag = False) -> None:
+    """Let a name stand for this version."""
+    network_commands.publish(context.obj, _KIND, rater, as_json=as_json)
+
+
+@app.command("rollback")
+def rollback_command(
+    context: typer.Context,
+    name: NameArgument,
+    to: Annotated[str | None, typer.Option(help="The version to go back to.", metavar="VERSION")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Let the name stand for the version before again."""
+    network_commands.rollback(context.obj, _KIND, name, to, as_json=as_json)
+
+
+@app.command("gc")
+def gc_command(
+    context: typer.Context,
+    name: NameArgument,
+    keep: Annotated[int, typer.Option(help="So many of the newest versions stay.", min=0)] = 3,
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove old versions; those stay that are published or being read."""
+    network_commands.gc(context.obj, _KIND, name, keep, as_json=as_json)

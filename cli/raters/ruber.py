@@ -1,0 +1,261 @@
+"""`refaug ruber …`: training networks of RUBER's unreferenced part, showing and publishing them, scoring replies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import typer
+
+from refaug.cli.shared import network_commands
+from refaug.cli.shared.field_options import with_options
+from refaug.cli.shared.network_commands import BatchReporter, TrainingOptions, epoch_reporter, print_training_result
+from refaug.cli.shared.output import JsonFlag, file_or_stdin, parse_size, print_json, print_table
+from refaug.cli.shared.progress import display_progress
+from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
+from refaug.core.errors import Usage
+from refaug.evaluation.scoring.items import BadItem, read_items
+
+if TYPE_CHECKING:
+    from refaug.core.home import Settings
+    from refaug.rater.ruber.network import Relevance
+
+app = typer.Typer(
+    help="Train networks that tell how related a reply is to its utterance: RUBER's unreferenced part.",
+    no_args_is_help=True,
+)
+
+NameArgument = Annotated[str, typer.Argument(help="Name of the ruber.", metavar="RUBER")]
+SpecArgument = Annotated[
+    str, typer.Argument(help="Name of the ruber, or name@version for one that is not published.", metavar="RUBER")
+]
+_KIND: Final = "ruber"
+
+
+@app.command("train")
+@with_options
+def train_command(
+    context: typer.Context,
+    logs: Annotated[list[str], typer.Argument(help="Logs that are learned from.", metavar="LOG…")],
+    *,
+    name: Annotated[str | None, typer.Option(help="Name of the ruber; by default that of the first log.")] = None,
+    preset: Annotated[str, typer.Option(help="Sizes that go together: base or small.")] = "base",
+    readers: Annotated[
+        int, typer.Option(help="1: utterances and replies are read alike; 2: by a network each, as published.")
+    ] = 1,
+    pairs: Annotated[
+        int | None, typer.Option(help="Pairs an epoch, drawn anew each time; by default all.", min=1)
+    ] = None,
+    margin: Annotated[
+        float, typer.Option(help="So far above a reply from elsewhere the true one is to be scored.")
+    ] = 0.5,
+    training: TrainingOptions,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train a ruber on all pairs of logs; stopped, the same command goes on where it was."""
+    from refaug.evaluation.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
+    from refaug.evaluation.home.rubers import ruber_places  # noqa: PLC0415
+    from refaug.rater.ruber.build import PRESETS, RuberOrder, train_ruber  # noqa: PLC0415
+    from refaug.rater.ruber.examples import PairSettings  # noqa: PLC0415  torch
+    from refaug.rater.ruber.model import RuberConfig  # noqa: PLC0415
+
+    if preset not in PRESETS:
+        raise Usage(f"there is no preset {preset!r}", remedy=f"one of: {', '.join(PRESETS)}")
+    sizes = PRESETS[preset]
+    order = RuberOrder(
+        name=name or logs[0],
+        logs=tuple(logs),
+        more_texts=tuple(training.more_texts or ()),
+        model=RuberConfig(
+            embedding=sizes.embedding,
+            hidden=sizes.hidden,
+            width=sizes.width,
+            layers=sizes.layers,
+            max_tokens=training.max_tokens,
+            readers=readers,
+        ),
+        pairs=PairSettings(
+            batch=training.batch or sizes.batch,
+            limit=pairs,
+            validation_share=training.validation_share,
+            seed=training.seed,
+        ),
+        margin=margin,
+        training=training.config(sizes),
+        pieces=sizes.pieces,
+        start=training.start(sizes),
+        memory=parse_size(training.memory),
+        publish=training.publish,
+    )
+    with display_progress(quiet=context.obj.quiet) as progress:
+        trained = train_ruber(
+            ruber_places(context.obj),
+            order,
+            progress,
+            BatchReporter(progress),
+            epoch_reporter(progress),
+            learn_vectors=learn_piece_vectors,
+            again=training.again,
+        )
+    print_training_result(_KIND, trained, _report_facts, as_json=as_json)
+
+
+@app.command("resume")
+def resume_command(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
+    """Go on with a training that was stopped, with the settings that it was started with."""
+    from refaug.evaluation.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
+    from refaug.evaluation.home.rubers import ruber_places  # noqa: PLC0415
+    from refaug.rater.ruber.build import resume_ruber  # noqa: PLC0415  torch
+
+    with display_progress(quiet=context.obj.quiet) as progress:
+        trained = resume_ruber(
+            ruber_places(context.obj),
+            name,
+            progress,
+            BatchReporter(progress),
+            epoch_reporter(progress),
+            learn_vectors=learn_piece_vectors,
+        )
+    print_training_result(_KIND, trained, _report_facts, as_json=as_json)
+
+
+def _report_facts(report: Any) -> dict[str, Any]:
+    """Return the main facts of a report."""
+    return {
+        "parameters": report["parameters"],
+        "pairs": report["examples"]["train"]["pairs"],
+        "held_out_pairs": report["examples"]["validation"]["an_epoch"],  # on which the figures below are measured
+        "best_epoch": report["best_epoch"],
+        "validation_loss": f"{report['validation_loss']:.4f}",
+        "ranking_accuracy": f"{report['ranking_accuracy']:.4f}",
+        "auc_good_vs_wrong": f"{report['auc_good_vs_wrong']:.4f}",
+        "mean_score_good": f"{report['mean_score']['good']:.4f}",
+        "mean_score_wrong": f"{report['mean_score']['wrong']:.4f}",
+    }
+
+
+@app.command("list")
+def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """All rubers with their versions; the published one is marked."""
+    network_commands.print_list(context.obj, _KIND, as_json=as_json)
+
+
+@app.command("show")
+def show_command(context: typer.Context, ruber: SpecArgument, as_json: JsonFlag = False) -> None:
+    """How a ruber was made, and how good it is on utterances that it was not trained on."""
+    network_commands.print_network(context.obj, _KIND, ruber, _report_facts, as_json=as_json)
+
+
+# ── scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@app.command("score")
+def score_command(
+    context: typer.Context,
+    ruber: SpecArgument,
+    utterance: Annotated[str | None, typer.Argument(help="What is replied to.")] = None,
+    replies: Annotated[list[str] | None, typer.Argument(help="Replies to it.", metavar="REPLY…")] = None,
+    items: Annotated[
+        Path | None,
+        typer.Option(
+            "--items", help="Score the replies of a test file instead; - for JSONL from stdin.", metavar="FILE"
+        ),
+    ] = None,
+    threads: network_commands.ThreadsOption = None,
+    strict: StrictFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """How related replies are to an utterance, from 0 to 1: given by hand, or those of a test file."""
+    from refaug.evaluation.home.rubers import open_ruber  # noqa: PLC0415  torch
+
+    if items is not None:
+        if utterance is not None:
+            raise Usage("an utterance, and --items too", remedy="give one of the two")
+        _score_items(
+            context.obj, open_ruber(context.obj, ruber, threads=threads), items, strict=strict, as_json=as_json
+        )
+        return
+    if strict:
+        raise Usage("--strict without --items", remedy="leave --strict out: without a test file there are no items")
+    if utterance is None or not replies:
+        raise Usage("nothing is to be scored", remedy="give an utterance and a reply, or --items FILE")
+    network = open_ruber(context.obj, ruber, threads=threads)
+    scores = network.score([(utterance, reply) for reply in replies]).tolist()
+    network_commands.warn_about(network.unfamiliar(network.coverage([utterance, *replies])), context.obj)
+    if as_json:
+        print_json({"ruber": network.spec, "scores": scores})
+        return
+    network_commands.print_texts(
+        network.spec, "score", ((f"{score:.4f}", text) for score, text in zip(scores, replies, strict=True))
+    )
+
+
+class _ReplyRow(NamedTuple):
+    """A reply of a test file."""
+
+    item: str
+    system: str
+    utterance: str | None
+    reply: str
+
+
+def _score_items(settings: Settings, network: Relevance, items: Path, *, strict: bool, as_json: bool) -> None:
+    bad = list[BadItem]()
+    with display_progress(quiet=settings.quiet) as progress, file_or_stdin(items) as path:
+        rows = list(_rows(path, "stdin" if str(items) == "-" else str(items), bad))
+        progress.stage("scoring replies", len(rows), "replies")
+        pairs = [(row.utterance, row.reply) for row in rows if row.utterance is not None]
+        scores = iter(network.score(pairs).tolist())
+        scored = [(row, None if row.utterance is None else next(scores)) for row in rows]
+        warning = network.unfamiliar(network.coverage([text for pair in pairs for text in pair]))
+        report_problems(bad, () if warning is None else (warning,), progress, rest="")
+    if as_json:
+        replies = [{"item": row.item, "system": row.system, "score": score} for row, score in scored]
+        print_json({"ruber": network.spec, "replies": replies})
+    else:
+        shown = [(row.item, row.system, None if score is None else f"{score:.4f}") for row, score in scored]
+        print_table(network.spec, ("item", "system", "score"), shown)
+    require_all(bad, strict=strict)
+
+
+def _rows(path: Path, called: str, bad: list[BadItem]) -> Iterator[_ReplyRow]:
+    """Yield the replies, item by item; bad items are added to `bad`."""
+    for test_item in read_items(path, shown_name=called):
+        if isinstance(test_item, BadItem):
+            bad.append(test_item)
+            continue
+        for system, reply in test_item.replies.items():
+            utterance = test_item.pair.utterance or ""
+            yield _ReplyRow(test_item.id, system, utterance if utterance.strip() else None, reply)
+
+
+# ── versions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@app.command("publish")
+def publish_command(context: typer.Context, ruber: SpecArgument, as_json: JsonFlag = False) -> None:
+    """Let a name stand for this version."""
+    network_commands.publish(context.obj, _KIND, ruber, as_json=as_json)
+
+
+@app.command("rollback")
+def rollback_command(
+    context: typer.Context,
+    name: NameArgument,
+    to: Annotated[str | None, typer.Option(help="The version to go back to.", metavar="VERSION")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Let the name stand for the version before again."""
+    network_commands.rollback(context.obj, _KIND, name, to, as_json=as_json)
+
+
+@app.command("gc")
+def gc_command(
+    context: typer.Context,
+    name: NameArgument,
+    keep: Annotated[int, typer.Option(help="So many of the newest versions stay.", min=0)] = 3,
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove old versions; those stay that are published or being read."""
+    network_commands.gc(context.obj, _KIND, name, keep, as_json=as_json)

@@ -1,0 +1,1 @@
+"""The generated reference pages of the command line and of the settings."""

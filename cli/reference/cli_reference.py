@@ -1,0 +1,71 @@
+"""docs/reference/cli.md from the commands themselves: `python -m refaug.cli.reference.cli_reference [--check] FILE`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
+
+from refaug.cli.main import app
+
+_HEAD = """# The command `refaug`
+
+Generated from the commands by `make docs`; `make check` and a test compare it with them.
+
+Results go to stdout, progress and errors to stderr. `--json` prints the result for machines, and an error as
+`{"error": {"code", "message", "remedy", "exit_code"}}` on stderr. The exit codes are in [exit-codes.md](exit-codes.md).
+"""
+
+
+def cli_reference() -> str:
+    """Return the whole page."""
+    return _HEAD + "".join(_section(command, path) for path, command in _commands(get_command(app), "refaug"))
+
+
+def _commands(command: Any, path: str) -> list[tuple[str, Any]]:
+    """Return a command and its subcommands, in the order of the help."""
+    commands = [(path, command)]
+    for name, inner in getattr(command, "commands", {}).items():
+        commands += _commands(inner, f"{path} {name}")
+    return commands
+
+
+def _section(command: Any, path: str) -> str:
+    shown = [
+        parameter for parameter in command.params if parameter.name not in ("install_completion", "show_completion")
+    ]
+    options = "".join(_parameter(parameter) for parameter in shown)
+    return f"\n## {path}\n\n{' '.join((command.help or '').split())}\n" + (f"\n{options}" if options else "")
+
+
+def _parameter(parameter: Any) -> str:
+    names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
+    if parameter.param_type_name == "argument":
+        names = f"`{(parameter.metavar or parameter.name).upper()}`"
+    default = parameter.default if not callable(parameter.default) else None
+    default = f" Default: `{default}`." if default not in (None, False, "", ()) and not parameter.required else ""
+    needed = " Required." if parameter.required else ""
+    return f"- {names}: {' '.join((parameter.help or '').split())}{default}{needed}\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or check that the existing page is current."""
+    if not arguments or arguments[-1].startswith("-"):
+        sys.stderr.write(f"{__doc__}\n")
+        return 2
+    check, path = arguments[:-1] == ["--check"], Path(arguments[-1])
+    page = cli_reference()
+    if not check:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(page, "utf-8")
+        return 0
+    if path.exists() and path.read_text("utf-8") == page:
+        return 0
+    sys.stderr.write(f"{path} is not what the commands say: run make docs\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

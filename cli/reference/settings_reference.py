@@ -1,0 +1,94 @@
+"""docs/reference/settings.md from the settings themselves.
+
+`python -m refaug.cli.reference.settings_reference [--check] FILE`
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import Field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from refaug.cli.server.serve import default_text
+from refaug.core.home import VARIABLES, Settings
+from refaug.service.server_settings import ServeSettings, setting_types, variable_of
+
+# A group begins at the named field and ends before the field of the next group.
+_GROUPS: Final = {
+    "host": "Where a server listens",
+    "default_index": "What it serves",
+    "items": "How much it takes",
+    "timeout_s": "How long it takes",
+}
+_HEAD: Final = """# Settings
+
+Generated from the settings by `make docs`; `make check` and a test compare it with them.
+
+| variable | what it does | default |
+|---|---|---|
+{home}
+
+`refaug --home FOLDER COMMAND` overrules it for one command; it stands before the command. An empty variable counts as \
+not set. `refaug doctor` shows which folder is in use.
+
+Everything else in the environment is for `refaug serve`, and each variable is an option of it, too; the option goes \
+first. `refaug serve --check` prints what would be used, and from where. Yes and no may be written `yes`/`no`, \
+`true`/`false`, `on`/`off` or `1`/`0`.
+The processes of a server get all of them from the one that was started, and besides, unless they are set already, \
+`OMP_NUM_THREADS` and its like (the cores, divided by the number of web processes), `OMP_WAIT_POLICY` and, \
+where nothing may be written beside the code, `NUMBA_CACHE_DIR`.
+"""
+
+
+def settings_page() -> str:
+    """Return the whole page."""
+    home = "\n".join(f"| `{name}` | {says} | `./{Settings().home}` |" for name, says in VARIABLES.items())
+    kinds = setting_types()
+    lines = list[str]()
+    for field in fields(ServeSettings):
+        if field.name in _GROUPS:
+            lines += ["", f"## {_GROUPS[field.name]}", "", "| variable | option | what it does | default | values |"]
+            lines += ["|---|---|---|---|---|"]
+        lines.append(_row(field, kinds[field.name]))
+    return _HEAD.format(home=home) + "\n".join(lines) + "\n"
+
+
+def _row(field: Field[Any], kind: type) -> str:
+    default = default_text(field.default)
+    cells = [
+        f"`{variable_of(field.name)}`",
+        f"`--{field.name.replace('_', '-')}`",
+        field.metadata["says"].replace("|", r"\|"),
+        f"`{default}`" if default else "none",
+        _values(field, kind),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _values(field: Field[Any], kind: type) -> str:
+    if kind is bool:
+        return "yes or no"
+    least, most = field.metadata["least"], field.metadata["most"]
+    return "text" if least is None else f"{least:,} to {most:,}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the page, or check that the existing page is current."""
+    if not arguments or arguments[-1].startswith("-"):
+        sys.stderr.write(f"{__doc__}\n")
+        return 2
+    check, path = list(arguments[:-1]) == ["--check"], Path(arguments[-1])
+    page = settings_page()
+    if not check:
+        path.write_text(page, "utf-8")
+        return 0
+    if path.exists() and path.read_text("utf-8") == page:
+        return 0
+    sys.stderr.write(f"{path} is not what the settings say: run make docs\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Commands on references and scores: refs, score, sets, metrics, meta, diagnose, reproduce."""

@@ -1,0 +1,312 @@
+"""`refaug meta`: agreement of metrics with people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from refaug.cli.scores.score import items_from
+from refaug.cli.shared.field_options import with_options
+from refaug.cli.shared.index_options import ThreadsOption
+from refaug.cli.shared.model_options import ModelOptions
+from refaug.cli.shared.output import JsonFlag, print_json, print_line
+from refaug.cli.shared.progress import display_progress
+from refaug.cli.shared.score_options import LanguageOption, SeedOption, StrictFlag, report_problems, require_all
+from refaug.core.errors import BadInput, Usage
+from refaug.core.home import Settings
+from refaug.core.progress import Progress
+from refaug.core.records import Item
+from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MIN_CONFIDENCE
+
+if TYPE_CHECKING:
+    from refaug.evaluation.agreement.records import ComparedMetric, MetaResult, MetaSettings
+
+
+class RowSelection(StrEnum):
+    """The names of `evaluation.agreement.records.RowsChoice`, whose import compiles kernels: too slow for --help."""
+
+    FAIR = "fair"
+    ALL = "all"
+
+
+class OutputForm(StrEnum):
+    """How the result is printed."""
+
+    TABLES = "tables"
+    JSON = "json"
+    CSV = "csv"
+    LATEX = "latex"
+
+
+class ItemsOrCommand(TyperGroup):
+    """A command that takes files and has subcommands: a first word that names a subcommand is no file.
+
+    A file of that name has to be written as ./name.
+    """
+
+    allow_interspersed_args = True  # files and options in any order
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Leave everything after the name of a subcommand to that subcommand."""
+        if not args or args[0] not in self.commands:
+            return super().parse_args(ctx, args)
+        super().parse_args(ctx, [])
+        ctx.args = args
+        return args
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the named subcommand alone, or this command."""
+        if not ctx.args:
+            return super().invoke(ctx)
+        name, *rest = ctx.args
+        command = self.commands[name]
+        # A sibling of this command, not a child: else the usage line would have ITEMS before the name.
+        with ctx, command.make_context(f"{ctx.info_name} {name}", rest, parent=ctx.parent) as inner:
+            return command.invoke(inner)
+
+
+app = typer.Typer(cls=ItemsOrCommand, invoke_without_command=True, subcommand_metavar="")
+
+_Items = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Test sets with ratings: JSONL with one item a line; - for stdin.", metavar="ITEMS"),
+]
+_Metrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        "-m",
+        help="What to compare: NAME or NAME:key=value,…; repeat it. Without it: those of bleu, multi-bleu, rouge-l "
+        "and chrf that apply.",
+        metavar="SPEC",
+    ),
+]
+_Baseline = Annotated[
+    str | None,
+    typer.Option(help="The metric that every other is compared with; without it, the first.", metavar="SPEC"),
+]
+RaterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--rater",
+        help="Rater that the metric rater asks, and that weighs references of --sample: name or name@version.",
+        metavar="NAME",
+    ),
+]
+_Rows = Annotated[
+    RowSelection,
+    typer.Option(
+        help="fair: no replies that are one of their own golds, and no references identical to the reply; "
+        "all: every rated reply against every reference.",
+    ),
+]
+_Draws = Annotated[int, typer.Option(help="Draws of the bootstrap over contexts.", min=1, max=MAX_DRAWS)]
+_Confidence = Annotated[float, typer.Option(help="Of the intervals.", min=MIN_CONFIDENCE, max=MAX_CONFIDENCE)]
+_MinKappa = Annotated[
+    float | None,
+    typer.Option(help="Leave out annotators whose mean κ with the others is lower.", min=-1, max=1, metavar="X"),
+]
+_Report = Annotated[
+    Path | None, typer.Option(help="Write a page with plots into this folder as well.", metavar="FOLDER")
+]
+
+
+@app.callback()
+@with_options
+def meta_command(
+    context: typer.Context,
+    items: _Items = None,
+    metric: _Metrics = None,
+    baseline: _Baseline = None,
+    rater: RaterOption = None,
+    *,
+    models: ModelOptions,
+    rows: _Rows = RowSelection.FAIR,
+    draws: _Draws = 10_000,
+    confidence: _Confidence = 0.95,
+    seed: SeedOption = 1,
+    min_kappa: _MinKappa = None,
+    language: LanguageOption = None,
+    threads: ThreadsOption = None,
+    report: _Report = None,
+    strict: StrictFlag = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print all figures as CSV.")] = False,
+    as_latex: Annotated[bool, typer.Option("--latex", help="Print the tables for LaTeX.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say how far metrics agree with people's ratings, and whether one agrees better than another.
+
+    Each file of ITEMS is a test set with ratings (docs/items.md). Metrics are correlated with the mean rating over the
+    same rows, and compared with the baseline by a paired bootstrap over contexts.
+    """
+    form = _output_form(as_json=as_json, as_csv=as_csv, as_latex=as_latex)
+    files = named_sets(items or [])
+    require_models(models, [*(metric or []), *([baseline] if baseline is not None else [])], rater)
+    judge = _MetricModels(rater=rater, models=models, threads=threads)
+    from refaug.evaluation.agreement.records import MetaSettings, RowsChoice  # noqa: PLC0415  compiles
+    from refaug.evaluation.agreement.report.report import require_folder  # noqa: PLC0415
+
+    settings = MetaSettings(
+        rows=RowsChoice(rows.value), draws=draws, seed=seed, confidence=confidence, min_kappa=min_kappa
+    )
+    if report is not None:
+        require_folder(report)
+    with display_progress(quiet=context.obj.quiet) as progress:
+        agreement = _compare_metrics(context.obj, files, metric or [], baseline, language, judge, settings, progress)
+        report_problems(agreement.bad_items, agreement.warnings, progress)
+        page = None if report is None else _write_report(agreement, report, progress)
+    _print(agreement, form)
+    if page is not None and form is OutputForm.TABLES:
+        print_line(f"report: {page}")
+    require_all(agreement.bad_items, strict=strict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _MetricModels:
+    """The models that were named for metrics."""
+
+    rater: str | None
+    models: ModelOptions
+    threads: int | None
+
+    def bind(self, home: Settings, metrics: Sequence[ComparedMetric], progress: Progress) -> list[ComparedMetric]:
+        """Return the metrics, bound to the models that they need."""
+        bound = self.models.bind(
+            home, [compared.metric for compared in metrics], rater=self.rater, threads=self.threads, progress=progress
+        )
+        return [replace(compared, metric=metric) for compared, metric in zip(metrics, bound, strict=True)]
+
+
+def _compare_metrics(
+    home: Settings,
+    files: Mapping[str, Path],
+    specifications: Sequence[str],
+    baseline: str | None,
+    language: str | None,
+    judge: _MetricModels,
+    settings: MetaSettings,
+    progress: Progress,
+) -> MetaResult:
+    """Read the files, choose the metrics, and compare them."""
+    from refaug.evaluation.agreement.meta import agreement, default_metrics  # noqa: PLC0415
+    from refaug.evaluation.agreement.records import RatedItems  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.metric_requests import baseline_advice  # noqa: PLC0415  compiles
+
+    sets = [RatedItems(name=name, items=read_set(path, progress)) for name, path in files.items()]
+    named_specifications = specifications or default_metrics(
+        test_item for rated_items in sets for test_item in rated_items.items
+    )
+    chosen, first = _choose_metrics(named_specifications, baseline, language)
+    advice = baseline_advice(
+        [rated_items.metric for rated_items in chosen],
+        [test_item for rated_items in sets for test_item in rated_items.items],
+    )
+    if advice is not None:
+        progress.warn(advice)
+    return agreement(sets, judge.bind(home, chosen, progress), settings, baseline=first, progress=progress)
+
+
+# ── input ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _output_form(*, as_json: bool, as_csv: bool, as_latex: bool) -> OutputForm:
+    forms = [
+        form
+        for form, is_asked in ((OutputForm.JSON, as_json), (OutputForm.CSV, as_csv), (OutputForm.LATEX, as_latex))
+        if is_asked
+    ]
+    if len(forms) > 1:
+        raise Usage("several forms of output at once", remedy="one of --json, --csv and --latex")
+    return forms[0] if forms else OutputForm.TABLES
+
+
+def named_sets(paths: Sequence[Path], *, remedy: str = "refaug meta ITEMS.jsonl -m bleu -m rouge-l") -> dict[str, Path]:
+    """Name every set by its file without endings, or by its path where two names would be equal."""
+    if not paths:
+        raise Usage("no test set", remedy=remedy)
+    if twice := next((path for path in paths if paths.count(path) > 1), None):
+        raise Usage(f"{twice} is named twice", remedy="give every test set once")
+    short = {path: "stdin" if str(path) == "-" else path.name.split(".")[0] or path.name for path in paths}
+    names = list(short.values())
+    return {name if names.count(name) == 1 else str(path): path for path, name in short.items()}
+
+
+def require_models(models: ModelOptions, specifications: Sequence[str], rater: str | None) -> None:
+    """Refuse a metric whose models are not named, and a rater that no metric uses."""
+    if not models.require_named(specifications, rater) and rater is not None:
+        raise Usage("--rater without a metric that asks it", remedy="-m rater, or leave --rater out")
+
+
+def read_set(path: Path, progress: Progress) -> list[Item | BadItem]:
+    """Read the items of a test set; a file without items is refused."""
+    items = list(items_from(path, [], [], [], progress))
+    if not items:
+        raise BadInput(
+            f"there are no items in {'stdin' if str(path) == '-' else path}", remedy="one item a line: docs/items.md"
+        )
+    return items
+
+
+def _choose_metrics(
+    specifications: Sequence[str], baseline: str | None, language: str | None
+) -> tuple[list[ComparedMetric], str]:
+    """Return the metrics, each once however it is written, and the name of the baseline."""
+    from refaug.evaluation.agreement.records import ComparedMetric  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.metric_requests import metrics_of  # noqa: PLC0415
+    from refaug.metrics.signature import Signature  # noqa: PLC0415  compiles
+
+    texts = [*([baseline] if baseline is not None else []), *specifications]
+    metrics = {text: metrics_of([text], language)[0] for text in dict.fromkeys(texts)}
+    names = _short_names(list(metrics))
+    by_signature = dict[str, ComparedMetric]()
+    for text in specifications:
+        compared = ComparedMetric(name=names[text], metric=metrics[text])
+        by_signature.setdefault(Signature.of(compared.metric).full, compared)
+    if baseline is None:
+        return list(by_signature.values()), next(iter(by_signature.values())).name
+    same_as_baseline = by_signature.get(Signature.of(metrics[baseline]).full)
+    if same_as_baseline is not None:
+        return list(by_signature.values()), same_as_baseline.name
+    return [ComparedMetric(name=names[baseline], metric=metrics[baseline]), *by_signature.values()], names[baseline]
+
+
+def _short_names(specifications: Sequence[str]) -> dict[str, str]:
+    """Return the names of metrics in tables: as typed, with paths cut to file names where these are distinct."""
+    short = {text: re.sub(r"=([^,=]*/)([^,/]+)", r"=\2", text.strip()) for text in specifications}
+    names = list(short.values())
+    return {text: name if names.count(name) == 1 else text.strip() for text, name in short.items()}
+
+
+# ── output ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _write_report(agreement: MetaResult, folder: Path, progress: Progress) -> Path:
+    """Write the report, and return the path of its page."""
+    from refaug.evaluation.agreement.report.report import write_report  # noqa: PLC0415
+
+    progress.stage("report")
+    page, *_ = write_report(agreement, folder)
+    return page
+
+
+def _print(agreement: MetaResult, form: OutputForm) -> None:
+    """Print the result in the chosen form."""
+    from refaug.cli.scores.meta_tables import print_tables  # noqa: PLC0415  compiles
+    from refaug.evaluation.agreement.report.report import as_csv, as_latex  # noqa: PLC0415
+
+    match form:
+        case OutputForm.JSON:
+            print_json(agreement.as_json())
+        case OutputForm.CSV | OutputForm.LATEX:
+            for line in (as_csv if form is OutputForm.CSV else as_latex)(agreement).splitlines():
+                print_line(line)
+        case OutputForm.TABLES:
+            print_tables(agreement)

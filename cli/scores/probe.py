@@ -1,0 +1,121 @@
+"""`refaug meta probe`: what each metric gives to artificial replies that deserve no more than before, or nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from refaug.cli.scores.meta import RaterOption, require_models
+from refaug.cli.scores.score import ItemsArgument, items_from
+from refaug.cli.shared.field_options import with_options
+from refaug.cli.shared.index_options import ThreadsOption
+from refaug.cli.shared.model_options import ModelOptions
+from refaug.cli.shared.output import JsonFlag, count_of, print_json, print_line, print_table
+from refaug.cli.shared.progress import display_progress
+from refaug.cli.shared.score_options import (
+    LanguageOption,
+    MetricOption,
+    StrictFlag,
+    number,
+    report_problems,
+    require_all,
+)
+
+if TYPE_CHECKING:
+    from refaug.evaluation.agreement.probe import MetricProbes, ProbeReport, ProbeScore
+
+
+@with_options
+def probe_command(
+    context: typer.Context,
+    items: ItemsArgument = None,
+    metric: MetricOption = None,
+    rater: RaterOption = None,
+    *,
+    models: ModelOptions,
+    system: Annotated[
+        str | None,
+        typer.Option(help="Whose replies are shuffled, padded, …; without it, the gold.", metavar="NAME"),
+    ] = None,
+    without_gold: Annotated[
+        bool,
+        typer.Option(
+            "--without-gold", help="Take the gold out of the references, so that a copy of it has to earn its score."
+        ),
+    ] = False,
+    generic: Annotated[
+        str | None,
+        typer.Option(help='The generic reply; without it "I don\'t know.", for ja "わかりません。".', metavar="TEXT"),
+    ] = None,
+    padding: Annotated[int, typer.Option(help="How many words pad a reply.", min=1, max=1_000)] = 5,
+    seed: Annotated[int, typer.Option(help="Another seed, other orders and other golds.", min=0, max=2**32 - 1)] = 1,
+    language: LanguageOption = None,
+    threads: ThreadsOption = None,
+    strict: StrictFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Score artificial replies, to see by which tricks a metric can be gamed.
+
+    The replies are made from ITEMS, and the systems of ITEMS are scored beside them (docs/gaming.md). Differences are
+    to the replies that were tampered with, over the items where both have a score.
+    """
+    require_models(models, metric or [], rater)
+    from refaug.evaluation.agreement.probe import ProbeSettings, probe  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.metric_requests import baseline_advice, default_metric, metrics_of  # noqa: PLC0415  compiles
+    from refaug.evaluation.scoring.cases import split  # noqa: PLC0415
+
+    settings = ProbeSettings(
+        base=system, seed=seed, generic=generic, padding=padding, without_gold=without_gold, language=language
+    )
+    with display_progress(quiet=context.obj.quiet) as progress:
+        good, bad = split(items_from(items, [], [], [], progress))
+        chosen = metrics_of(metric or [default_metric(good)], language)
+        if (advice := baseline_advice(chosen, good)) is not None:
+            progress.warn(advice)
+        chosen = models.bind(context.obj, chosen, rater=rater, threads=threads, progress=progress)
+        report = probe(good, chosen, settings, bad_items=bad, progress=progress)
+        report_problems(bad, [], progress)
+    if as_json:
+        print_json(report.as_json())
+    else:
+        _print_tables(report)
+    require_all(bad, strict=strict)
+
+
+def _print_tables(report: ProbeReport) -> None:
+    for probes in report.metrics:
+        print_table(_title(probes), _COLUMNS, [_cells(row) for row in probes.rows])
+    base = f"the replies of {report.settings.base}" if report.settings.base is not None else "the gold"
+    without = ", scored without the gold" if report.settings.without_gold else ""
+    print_line(
+        f"base: {base}{without}; seed {report.settings.seed}; data {report.data}: {count_of(report.items, 'item')}"
+    )
+
+
+_COLUMNS = ("kind", "name", "rank", "corpus", "± base", "mean", "± base", "in references", "scored", "unscored")
+
+
+def _title(probes: MetricProbes) -> str:
+    return f"{probes.signature.short}" + ("" if probes.metric.info.higher_is_better else "   (lower is better)")
+
+
+def _cells(row: ProbeScore) -> tuple[object, ...]:
+    unscored = ", ".join(f"{code} {times:,}" for code, times in row.unscored.items())
+    return (
+        row.kind.value,
+        row.name,
+        row.rank,
+        number(row.corpus),
+        "base" if row.is_base else _signed(row.corpus_difference),
+        number(row.mean),
+        "base" if row.is_base else _signed(row.mean_difference),
+        row.in_references,
+        row.scored,
+        unscored,
+    )
+
+
+def _signed(difference: float | None) -> str:
+    """Format a difference with its sign; −0.0000 becomes 0."""
+    return "-" if difference is None else f"{round(difference, 4) + 0.0:+.4f}"

@@ -1,0 +1,59 @@
+"""`refaug refs`: weighted references for a test file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from refaug.cli.shared.field_options import with_options
+from refaug.cli.shared.index_options import ThreadsOption
+from refaug.cli.shared.output import file_or_stdin, print_json_line
+from refaug.cli.shared.progress import display_progress
+from refaug.cli.shared.reference_options import IndexOption, RaterOption, ReferenceOptions, open_index_and_rater
+from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
+from refaug.core.errors import Usage
+from refaug.evaluation.scoring.items import BadItem, item_json, read_items
+
+
+@with_options
+def refs_command(
+    context: typer.Context,
+    items: Annotated[Path, typer.Argument(help="A test file; - for JSONL from stdin.")],
+    *,
+    index: IndexOption = None,
+    rater: RaterOption = None,
+    options: ReferenceOptions,
+    threads: ThreadsOption = None,
+    strict: StrictFlag = False,
+) -> None:
+    """Weighted references for every item of a test file, as a test file again, with where each comes from."""
+    from refaug.evaluation.scoring.augmentation import augment  # noqa: PLC0415
+
+    if index is None:
+        raise Usage("no index is named", remedy="--index NAME: refaug index list")
+    options.require_used(index, rater, rates=False)
+    settings = options.settings()
+    bad = list[BadItem]()
+    with (
+        display_progress(quiet=context.obj.quiet) as progress,
+        file_or_stdin(items) as path,
+        open_index_and_rater(context.obj, index, rater, settings, threads) as (reference_index, weigher),
+    ):
+        for augmented in augment(
+            read_items(path, shown_name="stdin" if str(items) == "-" else str(items)),
+            reference_index,
+            weigher,
+            settings,
+            progress,
+        ):
+            if isinstance(augmented, BadItem):
+                bad.append(augmented)
+                continue
+            line = item_json(augmented.item)
+            line |= {"excluded": dict(augmented.excluded)} if augmented.excluded else {}
+            line |= {"note": augmented.note} if augmented.note else {}
+            print_json_line(line)
+        report_problems(bad, (), progress, rest="")
+    require_all(bad, strict=strict)

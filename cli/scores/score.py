@@ -1,0 +1,161 @@
+"""`refaug score`: scoring test files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from refaug.cli.shared.field_options import with_options
+from refaug.cli.shared.index_options import ThreadsOption
+from refaug.cli.shared.model_options import ModelOptions
+from refaug.cli.shared.output import file_or_stdin
+from refaug.cli.shared.progress import display_progress
+from refaug.cli.shared.reference_options import IndexOption, ReferenceOptions, ReferenceSignature, augment_items
+from refaug.cli.shared.score_options import ScoreOptions, report_problems
+from refaug.core.errors import Usage
+from refaug.core.progress import Progress
+from refaug.core.records import Item
+from refaug.evaluation.scoring.items import BadItem, read_aligned, read_items, system_name
+
+ItemsArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        help="JSONL with one item a line, or a table (.tsv), compressed or not; - for JSONL from stdin.",
+        metavar="[ITEMS]",
+    ),
+]
+RepliesOption = Annotated[
+    list[str] | None,
+    typer.Option(help="Line-aligned replies of a system, NAME=FILE or FILE; repeat it; - for stdin.", metavar="FILE"),
+]
+ReferencesOption = Annotated[
+    list[Path] | None,
+    typer.Option(help="Line-aligned references, golds first; repeat it; empty lines: none.", metavar="FILE"),
+]
+RaterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--rater",
+        help="Rater that weighs references that are found, and that the metric rater asks: name or name@version.",
+        metavar="NAME",
+    ),
+]
+
+
+@with_options
+def score_command(
+    context: typer.Context,
+    items: ItemsArgument = None,
+    replies: RepliesOption = None,
+    references: ReferencesOption = None,
+    weights: Annotated[
+        list[Path] | None,
+        typer.Option(help="Their weights, a number from -1 to 1 a line: a file for each --references.", metavar="FILE"),
+    ] = None,
+    *,
+    scoring: ScoreOptions,
+    index: IndexOption = None,
+    rater: RaterOption = None,
+    models: ModelOptions,
+    options: ReferenceOptions,
+    threads: ThreadsOption = None,
+) -> None:
+    """Score the replies of one or several systems against their references.
+
+    ITEMS is JSONL (docs/items.md); or give line-aligned files with --replies and --references. With --index, further
+    references are found in it first, and weighed by --rater; a weighted form without b has that of the index. The
+    metric rater asks --rater about the replies themselves, and ruber asks --ruber. What cannot be scored is listed and
+    counted, and the rest is scored.
+    """
+    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.metric_requests import baseline_advice, baseline_setter  # noqa: PLC0415  compiles
+    from refaug.evaluation.scoring.evaluate import evaluate  # noqa: PLC0415
+
+    settings = scoring.settings()
+    asks_rater = models.require_named(scoring.metric or [], rater, index=index)
+    if index is None and rater is not None and not asks_rater:
+        raise Usage(
+            "--rater without --index",
+            remedy="--index NAME, whose references it weighs, or --metric rater, for which it rates the replies",
+        )
+    options.require_used(index, rater, rates=asks_rater)
+    with display_progress(quiet=context.obj.quiet) as progress:
+        test_items = list(items_from(items, replies or [], references or [], weights or [], progress))
+        provenance = ReferenceSignature({}, {})
+        if index is not None:
+            test_items, provenance = augment_items(
+                context.obj, test_items, index, rater, options.settings(), threads, progress
+            )
+        by_default = {"combine": options.combine, "cal": "cal" if options.calibrated else "raw"}
+        indexes = places_of(context.obj).indexes
+        based = baseline_setter(indexes, provenance.by["index"], progress) if index is not None else None
+        chosen = scoring.metrics(test_items, by_default, based)
+        if (advice := baseline_advice(chosen, test_items)) is not None:
+            progress.warn(advice)
+        chosen = models.bind(
+            context.obj,
+            chosen,
+            rater=provenance.by.get("rater", rater),
+            index=provenance.by.get("index"),
+            augmenting=options.settings() if asks_rater or index is not None else None,
+            threads=threads,
+            progress=progress,
+        )
+        evaluation = evaluate(
+            test_items, chosen, settings, provenance=provenance.by, details=provenance.details, progress=progress
+        )
+        report_problems(evaluation.bad_items, evaluation.warnings, progress)
+    scoring.show(evaluation)
+
+
+# ── input ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def items_from(
+    items: Path | None,
+    replies: Sequence[str],
+    references: Sequence[Path],
+    weights: Sequence[Path],
+    progress: Progress,
+) -> Iterator[Item | BadItem]:
+    """Read items from the files that the command names."""
+    if items is not None and (replies or references or weights):
+        raise Usage("ITEMS and line-aligned files at once", remedy="one of the two")
+    progress.stage("read")
+    with ExitStack() as stack:
+        if items is not None:
+            path = stack.enter_context(file_or_stdin(items))
+            called = "stdin" if str(items) == "-" else str(items)
+            yield from read_items(
+                path, shown_name=called, on_unknown_field=lambda name: progress.warn(f"field {name!r} is not used")
+            )
+            return
+        if not (replies and references):
+            raise Usage(
+                "no items were given",
+                remedy="name a file of items, or line-aligned files: --replies FILE --references FILE",
+            )
+        files = dict(_name_and_file(text) for text in replies)
+        if len(files) < len(replies):
+            raise Usage("two systems of one name", remedy="--replies NAME=FILE")
+        inputs = [*files.values(), *references, *weights]
+        if [str(path) for path in inputs].count("-") > 1:
+            raise Usage("- twice", remedy="stdin can be one of the files only")
+        spooled = {name: stack.enter_context(file_or_stdin(path)) for name, path in files.items()}
+        yield from read_aligned(
+            spooled,
+            [stack.enter_context(file_or_stdin(path)) for path in references],
+            [stack.enter_context(file_or_stdin(path)) for path in weights],
+        )
+
+
+def _name_and_file(text: str) -> tuple[str, Path]:
+    """Parse `NAME=FILE`, or a file that names the system."""
+    name, equals, file = text.partition("=")
+    if equals and file and not Path(text).exists():
+        return system_name(name), Path(file)
+    return "stdin" if text == "-" else system_name(Path(text).name.split(".")[0] or text), Path(text)

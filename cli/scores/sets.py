@@ -1,0 +1,376 @@
+"""`refaug sets …`: freezing weighted references, scoring against them, showing, deriving and withdrawing them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from refaug.cli.shared.field_options import with_options
+from refaug.cli.shared.index_options import ThreadsOption
+from refaug.cli.shared.output import JsonFlag, count_of, file_or_stdin, print_facts, print_json, print_line, print_table
+from refaug.cli.shared.progress import display_progress
+from refaug.cli.shared.reference_options import IndexOption, RaterOption, ReferenceOptions, open_index_and_rater
+from refaug.cli.shared.score_options import ScoreOptions, StrictFlag, report_problems, require_all
+from refaug.core.errors import RefaugError, Usage
+from refaug.core.home import Settings
+from refaug.core.progress import Progress
+from refaug.core.records import Item
+from refaug.evaluation.scoring.item_tables import TABLE_SUFFIX, table_rows
+from refaug.evaluation.scoring.items import BadItem, read_items
+from refaug.logs.reading.containers import json_rows
+from refaug.logs.reading.sources import LineReader, Source
+
+if TYPE_CHECKING:
+    from refaug.evaluation.scoring.augment_settings import AugmentSettings
+    from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose
+    from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
+
+app = typer.Typer(help="Freeze weighted references, and score against them.", no_args_is_help=True)
+
+IdArgument = Annotated[
+    str, typer.Argument(help="Id of the set, or at least the first 6 characters of it.", metavar="ID")
+]
+
+
+class PurposeChoice(StrEnum):
+    """The purposes of a set."""
+
+    TRAIN = "train"
+    VALIDATION = "validation"
+    TEST = "test"
+
+
+def _sets(settings: Settings) -> ReferenceSets:
+    from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415  compiles
+
+    return ReferenceSets(settings.reference_sets)
+
+
+# ── freezing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@app.command("freeze")
+@with_options
+def freeze_command(
+    context: typer.Context,
+    items: Annotated[Path, typer.Argument(help="A test file; - for JSONL from stdin.", metavar="ITEMS")],
+    purpose: Annotated[PurposeChoice, typer.Option(help="What the set is for.")],
+    *,
+    index: IndexOption = None,
+    rater: RaterOption = None,
+    options: ReferenceOptions,
+    threads: ThreadsOption = None,
+    strict: StrictFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Freeze a test file with its weighted references.
+
+    With --index, references are found and weighed first, as refs does; without it they are taken as they are. Replies
+    and their ratings are left out.
+    """
+    from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose  # noqa: PLC0415  compiles
+
+    if index is None and rater is not None:
+        raise Usage("--rater without --index", remedy="--index NAME: a rater weighs the references that are found")
+    options.require_used(index, rater, rates=False)
+    settings = options.settings() if index is not None else None
+    called = "stdin" if str(items) == "-" else str(items)
+    with display_progress(quiet=context.obj.quiet) as progress, file_or_stdin(items) as path:
+
+        def check(bad: Sequence[BadItem]) -> None:
+            bad_items = _with_line_numbers(bad, path, called)
+            report_problems(bad_items, (), progress)
+            require_all(bad_items, strict=strict)
+
+        def unknown(name: str) -> None:
+            progress.warn(f"field {name!r} is not used")
+
+        frozen = _freeze(
+            context.obj,
+            read_items(path, shown_name=called, on_unknown_field=unknown),
+            Purpose(purpose.value),
+            _RetrievalTools(index, rater, settings, threads) if index is not None and settings is not None else None,
+            called,
+            check,
+            progress,
+        )
+    _print_frozen(frozen, as_json=as_json)
+
+
+@dataclass(frozen=True)
+class _RetrievalTools:
+    """What references are found and weighted with."""
+
+    index: str
+    rater: str | None
+    settings: AugmentSettings
+    threads: int | None
+
+
+def _freeze(
+    home: Settings,
+    test_items: Iterator[Item | BadItem],
+    purpose: Purpose,
+    tools: _RetrievalTools | None,
+    called: str,
+    check: Any,
+    progress: Progress,
+) -> FreezeResult:
+    """Freeze the given references, or those that an index has."""
+    from refaug.evaluation.scoring.reference_sets.set_manifest import SetDescription  # noqa: PLC0415
+
+    if tools is None:
+        progress.stage("freeze")
+        supplied = SetDescription(purpose=purpose, how={"freeze": {"references": "given"}})
+        return _sets(home).freeze(test_items, supplied, called=called, check=check)
+    from refaug.evaluation.scoring.augmentation import augment, provenance, provenance_details  # noqa: PLC0415  torch
+
+    notes = Counter[str]()
+
+    def with_references() -> Iterator[Item | BadItem]:
+        for augmented in augment(test_items, reference_index, weigher, tools.settings, progress):
+            if not isinstance(augmented, BadItem) and augmented.note:
+                notes[augmented.note] += 1
+            yield augmented if isinstance(augmented, BadItem) else augmented.item
+
+    with open_index_and_rater(home, tools.index, tools.rater, tools.settings, tools.threads) as (
+        reference_index,
+        weigher,
+    ):
+        making = SetDescription(
+            purpose=purpose,
+            provenance=provenance(reference_index, weigher, tools.settings),
+            details=provenance_details(reference_index, tools.settings),
+            how={"freeze": {"references": "found"}},
+        )
+        frozen = _sets(home).freeze(with_references(), making, called=called, check=check)
+    for note, count in notes.most_common():
+        progress.warn(f"{count_of(count, 'item')}: {note}")
+    return frozen
+
+
+@app.command("derive")
+def derive_command(
+    context: typer.Context,
+    name: IdArgument,
+    weights: Annotated[
+        str | None, typer.Option("--reference-weights", help="What references that were found weigh: rated, or one.")
+    ] = None,
+    parrot: Annotated[
+        str | None, typer.Option(help="The utterance itself as a reference: rated, off, or its weight.")
+    ] = None,
+    gold: Annotated[str | None, typer.Option(help="What a gold weighs: one, or rated.")] = None,
+    k: Annotated[int | None, typer.Option("-k", help="Keep the first so many that were found.", min=1)] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a set of other weights out of what another one has stored, without index or rater."""
+    from refaug.evaluation.scoring.reference_sets.derivation import Derivation  # noqa: PLC0415
+
+    change = Derivation(
+        weights=weights,  # type: ignore[arg-type]
+        parrot=None if parrot is None else _parrot(parrot),  # type: ignore[arg-type]
+        gold=gold,  # type: ignore[arg-type]
+        k=k,
+    )
+    with display_progress(quiet=context.obj.quiet) as progress:
+        frozen = _sets(context.obj).derive(name, change, progress)
+    _print_frozen(frozen, as_json=as_json)
+
+
+def _parrot(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _print_frozen(frozen: FreezeResult, *, as_json: bool) -> None:
+    manifest = frozen.set.manifest
+    if as_json:
+        problems = [asdict(bad) for bad in frozen.bad_items]
+        print_json({**manifest.as_json(), "new": frozen.is_new, "problems": problems})
+        return
+    note = {} if frozen.is_new else {"note": "it was there already: nothing to do"}
+    parent = {"parent": manifest.parent} if manifest.parent else {}
+    sizes = {"items": manifest.items, "references": manifest.references}
+    print_facts(f"set {manifest.id}", {"purpose": manifest.purpose.value, **sizes, **parent, **note})
+
+
+def _with_line_numbers(bad: Sequence[BadItem], path: Path, called: str) -> list[BadItem]:
+    """Return the bad items with the lines of those that are known by their ids alone."""
+    from refaug.evaluation.scoring.reference_sets.frozen_items import NO_LINE  # noqa: PLC0415
+
+    unplaced_ids = {bad_item.item for bad_item in bad if bad_item.line == NO_LINE}
+    lines = _lines_of(path, unplaced_ids) if unplaced_ids else {}
+    return [
+        replace(bad_item, file=called, line=lines.get(bad_item.item or "", NO_LINE))
+        if bad_item.line == NO_LINE
+        else bad_item
+        for bad_item in bad
+    ]
+
+
+def _lines_of(path: Path, ids: set[str | None]) -> dict[str, int]:
+    reader = LineReader(Source.of(path))
+    is_table = TABLE_SUFFIX in path.suffixes
+    rows = table_rows(reader) if is_table else (row for block in reader if not block.bad for row in json_rows(block))
+    lines = dict[str, int]()
+    for row in rows:
+        if isinstance(row, tuple):
+            name = str(row[1].get("id", f"line-{row[0]}"))
+            if name in ids:
+                lines.setdefault(name, row[0])
+    return lines
+
+
+# ── scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@app.command("score")
+@with_options
+def score_command(
+    context: typer.Context,
+    name: IdArgument,
+    replies: Annotated[
+        Path,
+        typer.Argument(help="Items with ids of the set and replies, the rest is ignored; - for stdin.", metavar="FILE"),
+    ],
+    scoring: ScoreOptions,
+) -> None:
+    """Score replies against a frozen set; neither index nor rater is needed.
+
+    Replies belong to the items of the set by id, whatever their order. What cannot be scored is listed and counted.
+    """
+    from refaug.evaluation.scoring.reference_sets.set_scores import join, score  # noqa: PLC0415  compiles
+
+    settings = scoring.settings()
+    called = "stdin" if str(replies) == "-" else str(replies)
+    with display_progress(quiet=context.obj.quiet) as progress, file_or_stdin(replies) as path:
+        reference_set = _sets(context.obj).open(name)
+        progress.stage("read")
+        joined = join(reference_set, read_items(path, shown_name=called), called)
+        bad = _with_line_numbers(
+            [joined_item for joined_item in joined if isinstance(joined_item, BadItem)], path, called
+        )
+        joined = [*bad, *(joined_item for joined_item in joined if isinstance(joined_item, Item))]
+        evaluation = score(reference_set, joined, scoring.metrics(joined), settings, progress)
+        report_problems(evaluation.bad_items, evaluation.warnings, progress)
+    scoring.show(evaluation, set=reference_set.id)
+
+
+# ── showing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@app.command("list")
+def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """All sets, withdrawn ones too."""
+    sets = _sets(context.obj)
+    rows = [_set_row(sets, name) for name in sets.ids()]
+    if as_json:
+        print_json(rows)
+        return
+    columns = ("id", "purpose", "items", "references", "created", "parent", "note")
+    print_table("sets", columns, [[row[column] for column in columns] for row in rows])
+
+
+def _set_row(sets: ReferenceSets, name: str) -> dict[str, Any]:
+    try:
+        withdrawn = sets.withdrawal(name)
+        manifest = sets.open(name, even_withdrawn=True).manifest
+    except RefaugError as error:
+        empty = dict.fromkeys(("purpose", "items", "references", "created", "parent"))
+        return {"id": name, **empty, "withdrawn": None, "note": f"{error.code}: {error.message}"}
+    return {
+        "id": name,
+        "purpose": manifest.purpose.value,
+        "items": manifest.items,
+        "references": manifest.references,
+        "created": manifest.created,
+        "parent": manifest.parent,
+        "withdrawn": asdict(withdrawn) if withdrawn else None,
+        "note": f"withdrawn: {withdrawn.reason}" if withdrawn else "",
+    }
+
+
+@app.command("show")
+def show_command(context: typer.Context, name: IdArgument, as_json: JsonFlag = False) -> None:
+    """How a set was made, and on what scores against it stand; withdrawn ones too."""
+    from refaug.evaluation.scoring.reference_sets.set_scores import BIN_EDGES, evidence  # noqa: PLC0415  compiles
+
+    sets = _sets(context.obj)
+    reference_set = sets.open(name, even_withdrawn=True)
+    manifest, withdrawn, set_evidence = (
+        reference_set.manifest,
+        sets.withdrawal(reference_set.id),
+        evidence(reference_set),
+    )
+    edges = [-1.0, *BIN_EDGES, 1.0]
+    bins = list(zip(edges[:-1], edges[1:], set_evidence.weights, strict=True))
+    if as_json:
+        print_json(
+            {
+                **manifest.as_json(),
+                "withdrawn": asdict(withdrawn) if withdrawn else None,
+                "evidence": {
+                    "sources": dict(set_evidence.sources),
+                    "thin": set_evidence.thin,
+                    "weights": [{"from": low, "to": high, "references": count} for low, high, count in bins],
+                },
+            }
+        )
+        return
+    facts = {
+        "purpose": manifest.purpose.value,
+        **({"withdrawn": withdrawn.reason, "instead": withdrawn.instead} if withdrawn else {}),
+        "created": manifest.created,
+        "refaug": manifest.refaug,
+        "parent": manifest.parent,
+        "items": manifest.items,
+        "references": manifest.references,
+        "sources": set_evidence.sources,
+        "thin": f"{set_evidence.thin:,} of {manifest.items:,} items",
+        "content": manifest.content[:12],
+        **manifest.provenance,
+        **manifest.details,
+    }
+    print_facts(f"set {reference_set.id}", facts)
+    rows = [[f"{low:+.1f}", f"{high:+.1f}", count] for low, high, count in bins]
+    print_table("weights of references beside the gold", ("from", "to", "references"), rows)
+
+
+@app.command("verify")
+def verify_command(context: typer.Context, name: IdArgument, as_json: JsonFlag = False) -> None:
+    """Read all of a set again, and say what is wrong with it, if anything."""
+    reference_set = _sets(context.obj).open(name)
+    reference_set.verify()
+    manifest = reference_set.manifest
+    if as_json:
+        sizes = {"items": manifest.items, "references": manifest.references}
+        print_json({"id": reference_set.id, **sizes, "content": manifest.content})
+    else:
+        sizes_in_words = f"{count_of(manifest.items, 'item')}, {count_of(manifest.references, 'reference')}"
+        print_line(f"set {reference_set.id}: {sizes_in_words}, as the manifest says")
+
+
+@app.command("withdraw")
+def withdraw_command(
+    context: typer.Context,
+    name: IdArgument,
+    reason: Annotated[str, typer.Option(help="Why; everyone who asks for the set is told.", metavar="TEXT")],
+    instead: Annotated[str | None, typer.Option(help="The set to use instead.", metavar="ID")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Let nobody use a set any more; list and show still know it."""
+    sets = _sets(context.obj)
+    withdrawn = sets.withdraw(name, reason, instead)
+    set_id = sets.resolve(name)
+    if as_json:
+        print_json({"id": set_id, **asdict(withdrawn)})
+        return
+    print_line(f"set {set_id} is withdrawn" + (f"; instead: {withdrawn.instead}" if withdrawn.instead else ""))

@@ -1,0 +1,1 @@
+"""Commands of an operator: serve, jobs, schedules, keys, doctor, export and import."""

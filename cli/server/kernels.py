@@ -1,0 +1,132 @@
+"""Compile every loop that commands, server and jobs need: `python -m refaug.cli.server.kernels`, run at installation.
+
+Nothing knows better which loops are called with what than the commands themselves. So they do all of their work here
+once, on a small demo log in a home that is gone afterwards, and a web process opens what they have made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from refaug.cli.main import main as run
+from refaug.core import kernel_cache
+from refaug.core.home import Settings
+
+_VECTORS = ("embedding-average", "vector-extrema", "pooled", "greedy")
+_SCORED = ("bleu", "multi-bleu:smooth=floor", "chrf", "ter", "cider", "upsilon-bleu", "upsilon-chrf", "upsilon-rouge-l")
+_COMMANDS = (
+    ("demo-log", "--dialogues", "1500", "--items", "12", "--output", "all.jsonl", "--items-output", "items.jsonl"),
+    ("ingest", "all.jsonl", "--log", "demo"),
+    ("vectors", "train", "demo", "--dimensions", "64", "--epochs", "1", "--min-count", "2"),
+    ("vectors", "write", "demo", "vectors.txt"),
+    ("index", "build", "demo", "--check-queries", "20"),
+    ("ingest", "more.jsonl", "--log", "demo"),
+    ("index", "update", "demo"),
+    ("index", "delete", "demo", "--dialogue", "demo/000003"),
+    *(
+        command
+        for where in ("embedding", "bm25")
+        for what in ("utterance", "dialog")
+        for command in (
+            ("index", "search", "demo", "where is the bus", "--gold", "at the stop", "--mode", f"{where}-{what}"),
+            ("index", "check", "demo", "--queries", "10", "--mode", f"{where}-{what}"),
+        )
+    ),
+    ("index", "build", "demo", "--name", "lists", "--index", "PCAR32,IVF8,PQ16x4fs", "--recall", "0.01"),
+    ("index", "search", "lists", "where is the bus", "--gold", "at the stop"),
+    (
+        "rater",
+        "train",
+        "demo",
+        "--preset",
+        "small",
+        "--epochs",
+        "1",
+        "--max-tokens",
+        "16",
+        "--validation-share",
+        "0.2",
+        "--threads",
+        "1",
+    ),
+    ("refs", "items.jsonl", "--index", "demo", "--rater", "demo"),
+    (
+        "score",
+        "items.jsonl",
+        *("--index", "demo", "--rater", "demo", "--baseline", "generic", "--draws", "50"),
+        *(part for name in _SCORED for part in ("--metric", name)),
+    ),
+    ("score", "items.jsonl", *(part for name in _VECTORS for part in ("--metric", f"{name}:vectors=vectors.txt"))),
+    ("metrics", "baseline", "upsilon-rouge-l", "--index", "demo", "--pairs", "50"),
+    ("meta", "items.jsonl", "--metric", "bleu", "--metric", "chrf", "--draws", "50"),
+    ("jobs", "list"),  # makes the tables of the database
+)
+
+
+def fill() -> None:
+    """Do all of it, and note that it is done."""
+    with tempfile.TemporaryDirectory(prefix="refaug-kernels-") as folder, contextlib.chdir(folder):
+        for command in _COMMANDS:
+            _do(command)
+            if command[0] == "demo-log":
+                _part(Path("all.jsonl"), Path("more.jsonl"))
+        with _discarded_output():
+            asyncio.run(_serve(Settings(home=Path(folder, "home"))))
+    from refaug.core.kernels import KERNELS  # noqa: PLC0415  numba
+
+    files = {Path(kernel.py_func.__code__.co_filename) for kernel in KERNELS}
+    kernel_cache.note_filled((path for path in files if path.is_relative_to(kernel_cache.ROOT)), len(KERNELS))
+
+
+def _part(whole: Path, rest: Path) -> None:
+    """Keep the last dialogues back, for an update."""
+    lines = whole.read_bytes().splitlines(keepends=True)
+    whole.write_bytes(b"".join(lines[:-40]))
+    rest.write_bytes(b"".join(lines[-40:]))
+
+
+def _do(command: tuple[str, ...]) -> None:
+    begun = time.perf_counter()
+    with _discarded_output():
+        code = run(["--quiet", "--home", "home", *command])
+    if code != 0:
+        raise RuntimeError(f"refaug {' '.join(command)} ended with {code}")
+    sys.stderr.write(f"{time.perf_counter() - begun:6.1f} s  refaug {' '.join(command[:2])}\n")
+
+
+@contextlib.contextmanager
+def _discarded_output() -> Iterator[None]:
+    """Discard what commands print during the block."""
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+        yield
+
+
+async def _serve(home: Settings) -> None:
+    """Be a web process until it is ready."""
+    from refaug.service.server_settings import ServeSettings  # noqa: PLC0415
+    from refaug.service.web.app import create_app  # noqa: PLC0415
+    from refaug.service.web.routes.health import missing_parts  # noqa: PLC0415
+
+    app = create_app(home, ServeSettings())
+    async with app.router.lifespan_context(app):
+        while missing_parts(app.state.refaug):
+            await asyncio.sleep(0.05)
+
+
+def main() -> int:
+    """Fill the cache, and say how long it took."""
+    begun = time.perf_counter()
+    fill()
+    sys.stderr.write(f"{time.perf_counter() - begun:6.1f} s  in all: the loops are compiled beside the code\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""`refaug schedules …`: jobs that start by the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from refaug.cli.server.jobs import brief_order, read_order
+from refaug.cli.shared.database import job_store, open_database
+from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_line, print_table
+
+if TYPE_CHECKING:
+    from refaug.service.jobs.schedules import Firing, Schedule, ScheduleStore
+
+app = typer.Typer(help="Let jobs begin by the clock.", no_args_is_help=True)
+
+NameArgument = Annotated[str, typer.Argument(help="Name of the schedule.", metavar="NAME")]
+
+_SHOWN_TIMES: Final = 5  # of the next due times
+
+
+@app.command("put")
+def put_command(
+    context: typer.Context,
+    name: NameArgument,
+    cron: Annotated[
+        str, typer.Option(help="When: minute, hour, day of the month, month, day of the week.", metavar="CRON")
+    ],
+    order: Annotated[
+        Path, typer.Option(help="The job's order as a JSON object with its kind; - for stdin.", metavar="FILE")
+    ],
+    timezone: Annotated[str, typer.Option(help="By whose clocks, such as Europe/Berlin.", metavar="ZONE")] = "UTC",
+    enabled: Annotated[bool, typer.Option(help="Whether it fires.")] = True,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a schedule, or change it.
+
+    Changing the time, or enabling it again, lets it count from now on. Putting it as it is changes nothing.
+    """
+    from refaug.service.jobs.schedules import ScheduleStore  # noqa: PLC0415  sqlalchemy
+
+    read = read_order(order)
+    with open_database(context.obj) as database:
+        schedules = ScheduleStore(database)
+        schedules.put(name, cron=cron, timezone=timezone, order=read, enabled=enabled)
+        _show(schedules, name, as_json=as_json)
+
+
+@app.command("list")
+def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """All schedules, when they are due next, and what is wrong with them."""
+    from refaug.service.jobs.schedules import ScheduleStore  # noqa: PLC0415
+
+    with open_database(context.obj) as database:
+        schedules = ScheduleStore(database)
+        failing = schedules.failing()
+        rows = [_as_json(schedules, schedule, failing, times=1) for schedule in schedules.list()]
+    if as_json:
+        print_json(rows)
+        return
+    columns = ("name", "cron", "timezone", "job", "enabled", "next", "failing")
+    print_table(
+        "schedules",
+        columns,
+        [
+            [
+                row["name"],
+                row["cron"],
+                row["timezone"],
+                row["order"]["kind"],
+                row["enabled"],
+                _first(row),
+                row["failing"],
+            ]
+            for row in rows
+        ],
+    )
+
+
+@app.command("show")
+def show_command(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
+    """A schedule, the times to come, and what became of the last ones."""
+    from refaug.service.jobs.schedules import ScheduleStore  # noqa: PLC0415
+
+    with open_database(context.obj) as database:
+        _show(ScheduleStore(database), name, as_json=as_json)
+
+
+@app.command("delete")
+def delete_command(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
+    """Take a schedule away; jobs that it has begun go on."""
+    from refaug.service.jobs.schedules import ScheduleStore  # noqa: PLC0415
+
+    with open_database(context.obj) as database:
+        ScheduleStore(database).delete(name)
+    if as_json:
+        print_json({"schedule": name, "deleted": True})
+    else:
+        print_line(f"schedule {name} is deleted")
+
+
+@app.command("tick")
+def tick_command(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """Queue the jobs that are due now, as a worker does by itself twice a second: for another program's clock."""
+    from refaug.service.jobs.schedules import ScheduleStore  # noqa: PLC0415
+
+    with open_database(context.obj) as database:
+        fired = ScheduleStore(database).tick(job_store(database), datetime.now(UTC))
+    if as_json:
+        print_json([_firing(firing) for firing in fired])
+    elif not fired:
+        print_line("nothing is due")
+    for firing in [] if as_json else fired:
+        print_line(f"{firing.schedule}, due {_minute(firing.due)}: {firing.note or f'job {firing.job}'}")
+
+
+def _show(schedules: ScheduleStore, name: str, *, as_json: bool) -> None:
+    schedule = _as_json(schedules, schedules.get(name), schedules.failing(), times=_SHOWN_TIMES)
+    last = schedules.firings(name)
+    if as_json:
+        print_json({**schedule, "firings": [_firing(firing) for firing in last]})
+        return
+    facts = {
+        "cron": f"{schedule['cron']} ({schedule['timezone']})",
+        "job": schedule["order"]["kind"],
+        "order": brief_order(schedule["order"]),
+        "enabled": schedule["enabled"],
+        **({"failing": schedule["failing"]} if schedule["failing"] else {}),
+        "updated": f"{_minute(schedule['updated'])} UTC",
+        "next": [_minute(due) for due in schedule["next"]],
+    }
+    print_facts(f"schedule {name}", facts)
+    if last:
+        print_table(
+            "last due times (UTC)", ("due", "job", "note"), [[_minute(f.due), f.job, f.note or ""] for f in last]
+        )
+
+
+def _as_json(schedules: ScheduleStore, schedule: Schedule, failing: Mapping[str, str], *, times: int) -> dict[str, Any]:
+    return {
+        "name": schedule.name,
+        "cron": schedule.cron,
+        "timezone": schedule.timezone,
+        "order": schedule.order,
+        "enabled": schedule.enabled,
+        "created": schedule.created,
+        "updated": schedule.updated,
+        "next": schedules.next_times(schedule.name, times) if schedule.enabled else [],
+        "failing": failing.get(schedule.name),
+    }
+
+
+def _firing(firing: Firing) -> dict[str, Any]:
+    return {"schedule": firing.schedule, "due": firing.due, "job": firing.job, "note": firing.note}
+
+
+def _first(row: dict[str, Any]) -> str | None:
+    return _minute(row["next"][0]) if row["next"] else None
+
+
+def _minute(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M}"

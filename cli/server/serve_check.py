@@ -1,0 +1,180 @@
+"""`refaug serve --check`: the settings of a server and their sources, checked without starting it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from refaug.cli.shared.output import count_of, print_json, print_line, print_table
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.errors import Locked, NoAccess, NoSource, RefaugError, Unavailable
+from refaug.core.files import is_locked
+from refaug.core.home import Settings
+from refaug.core.text.messages import without_secrets
+from refaug.service.database.database import Database
+from refaug.service.process.listening_socket import bound_socket
+from refaug.service.process.start_conditions import has_keys, raise_file_limit, require_keys_if_public
+from refaug.service.server_settings import ServeSettings, is_local, variable_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOutcome:
+    """The outcome of one check: what was found, or what is wrong."""
+
+    what: str
+    found: str
+    error: RefaugError | None = None
+
+
+def check_serve(
+    home: Settings, settings: ServeSettings, *, by_option: Collection[str], any_port: bool, as_json: bool
+) -> None:
+    """Print all settings and checks; raise the first error, so that the exit code tells its kind."""
+    chosen = [
+        (field.name, without_secrets(_as_text(getattr(settings, field.name))), _source(field.name, by_option))
+        for field in fields(settings)
+    ]
+    outcomes = list(_run_checks(home, settings, any_port=any_port))
+    errors = [outcome.error for outcome in outcomes if outcome.error is not None]
+    if as_json:
+        outcomes_json = [
+            {"what": outcome.what, "found": outcome.found, "error": outcome.error.code if outcome.error else None}
+            for outcome in outcomes
+        ]
+        print_json(
+            {
+                "home": str(home.home.resolve()),
+                "starts": not errors,
+                "settings": {name: {"value": setting, "from": source} for name, setting, source in chosen},
+                "looks": outcomes_json,
+            }
+        )
+    else:
+        print_table("settings", ("setting", "value", "from"), chosen)
+        print_line()
+        for outcome in outcomes:
+            print_line(f"{'BAD ' if outcome.error else 'ok  '} {outcome.what:<10} {outcome.found}")
+            if outcome.error is not None and outcome.error.remedy:
+                print_line(f"     {'':<10} → {outcome.error.remedy}")
+    if errors:
+        raise errors[0]
+
+
+def _as_text(setting: object) -> str:
+    return ("yes" if setting else "no") if isinstance(setting, bool) else str(setting)
+
+
+def _source(name: str, by_option: Collection[str]) -> str:
+    if name in by_option:
+        return f"--{name.replace('_', '-')}"
+    return variable_of(name) if os.environ.get(variable_of(name)) else "default"
+
+
+def _run_checks(home: Settings, settings: ServeSettings, *, any_port: bool) -> Iterator[CheckOutcome]:
+    yield _run_check("home", lambda: _home(home))
+    yield _run_check("address", lambda: _address(settings, any_port=any_port))
+    yield _run_check("files", lambda: f"{raise_file_limit(settings):,} may be open in each process")
+    yield _run_check("database", lambda: _database(home, settings))
+    yield _run_check("keys", lambda: _keys(home, settings))
+    for kind, default in (("index", settings.default_index), ("rater", settings.default_rater)):
+        yield _run_check(kind, lambda kind=kind, default=default: _published(home, kind, default))  # type: ignore[misc]
+    yield _run_check("sources", lambda: _sources(settings))
+    yield _run_check("variables", _variables)
+
+
+def _run_check(what: str, check: Callable[[], str]) -> CheckOutcome:
+    try:
+        return CheckOutcome(what=what, found=check())
+    except RefaugError as error:
+        return CheckOutcome(what=what, found=without_secrets(error.message), error=error)
+
+
+def _home(home: Settings) -> str:
+    home_folder = home.home.resolve()
+    existing = next(folder for folder in (home_folder, *home_folder.parents) if folder.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        what = "cannot be written to" if existing.is_dir() else "is no folder"
+        raise NoAccess(f"{existing} {what}", remedy="give this user the right to it, or --home with another folder")
+    if existing != home_folder:
+        return f"{home_folder}: not there yet, and made at the start"
+    lock = home.home / "serving" / ".lock"
+    if lock.exists() and is_locked(lock):
+        raise Locked(f"{home_folder} is served already", remedy="stop that server, or --home with another folder")
+    return str(home_folder)
+
+
+def _address(settings: ServeSettings, *, any_port: bool) -> str:
+    with bound_socket(settings, any_port=any_port) as listener:
+        address = listener.getsockname()
+    if settings.uds:
+        return f"{settings.uds}: free"
+    if not settings.port:
+        return f"{address[0]}, any port that is free"
+    is_in_use = address[1] != settings.port
+    return f"{address[0]}, " + (
+        f"another port than {settings.port}, which is in use" if is_in_use else f"port {address[1]}: free"
+    )
+
+
+def _database(home: Settings, settings: ServeSettings) -> str:
+    if not settings.database and not (home.home / "refaug.db").exists():
+        return "refaug.db in the home: not there yet, and made at the start"
+    with contextlib.closing(Database.open(home, settings.database)) as database:
+        with database.reading():
+            pass
+        try:
+            database.require_current()
+        except Unavailable:
+            return "answers; its tables are brought up to date at the start"
+    return "answers, and is up to date"
+
+
+def _keys(home: Settings, settings: ServeSettings) -> str:
+    keys_exist = _has_keys(home, settings)
+    keys_asked_for = require_keys_if_public(settings, lambda: keys_exist is not False).keys
+    reached = "only this machine reaches the address" if is_local(settings) else "others reach the address"
+    stored = {True: "some in the database", False: "none in the database", None: "the database cannot be asked"}[
+        keys_exist
+    ]
+    return f"{reached}; {'asked for' if keys_asked_for else 'not asked for'}; {stored}"
+
+
+def _has_keys(home: Settings, settings: ServeSettings) -> bool | None:
+    """Say whether there are keys; None where that is not known."""
+    if not settings.database and not (home.home / "refaug.db").exists():
+        return False
+    try:
+        return has_keys(home, settings)
+    except Unavailable:
+        return None
+
+
+def _published(home: Settings, kind: str, default: str) -> str:
+    versions = artefact_stores(home)[kind]
+    published = {name: version for name in versions.names() if (version := versions.current(name)) is not None}
+    if default:
+        name, version = versions.resolve(default)
+        return f"{name}@{version} for requests that name none; {count_of(len(published), 'published name')} in all"
+    listed = ", ".join(f"{name}@{version}" for name, version in sorted(published.items()))
+    if not published:
+        return f"none is published: requests that need one are refused until refaug {kind} has made one"
+    if len(published) > 1:
+        return f"{listed}; requests must name one, or --default-{kind}"
+    return listed
+
+
+def _sources(settings: ServeSettings) -> str:
+    roots = [root for root in settings.sources.split(":") if root]
+    if lacking := [root for root in roots if not Path(root).is_dir()]:
+        raise NoSource(f"no folder: {', '.join(lacking)}", remedy="--sources with folders that are there, or none")
+    return "inbox/ in the home" + "".join(f", {root}" for root in roots)
+
+
+def _variables() -> str:
+    """Warn about variables with a misspelt name, which would have no effect."""
+    known_names = {"REFAUG_HOME", *(variable_of(field.name) for field in fields(ServeSettings))}
+    unknown = sorted(name for name in os.environ if name.startswith("REFAUG_") and name not in known_names)
+    return f"no settings of a server: {', '.join(unknown)}" if unknown else "all that begin with REFAUG_ are known"

@@ -1,0 +1,80 @@
+"""`refaug export` and `refaug import`: taking an artefact to another machine as one file."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from refaug.cli.shared.output import JsonFlag, count_of, print_json, print_line
+from refaug.cli.shared.progress import display_progress, format_amount
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.transfer import ImportedVersion, Label, export_artefact, import_artefact
+from refaug.core.errors import Usage
+from refaug.core.home import Settings
+
+
+def export_command(
+    context: typer.Context,
+    kind: Annotated[str, typer.Argument(help="What it is: index, rater, ruber or vectors.", metavar="KIND")],
+    artefact: Annotated[
+        str, typer.Argument(help="Which one; without a version the published one.", metavar="NAME[@VERSION]")
+    ],
+    file: Annotated[Path, typer.Argument(help="Where to; replaced if it is there.", metavar="FILE.tar.zst")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Write one version of an artefact into one file; the same version gives the same file."""
+    kinds = artefact_stores(context.obj)
+    if kind not in kinds:
+        raise Usage(f"{kind!r} cannot be exported", remedy=f"name one of: {', '.join(kinds)}")
+    with display_progress(quiet=context.obj.quiet) as progress:
+        moved = export_artefact(kinds[kind], artefact, file, progress)
+    size = file.stat().st_size
+    if as_json:
+        print_json({**asdict(moved), "file": str(file), "file_bytes": size})
+        return
+    print_line(
+        f"{kind} {moved.name}@{moved.version}: {count_of(moved.files, 'file')}, {format_amount(moved.bytes, 'B')}"
+    )
+    print_line(f"  written to {file}, {format_amount(size, 'B')}")
+
+
+def import_command(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A file that refaug export has written.", metavar="FILE.tar.zst")],
+    publish: Annotated[
+        bool, typer.Option("--publish", help="Publish it even if another version is published now.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Read an exported version under its own name; it is published if no version of that name is."""
+    with display_progress(quiet=context.obj.quiet) as progress:
+        imported = import_artefact(
+            file,
+            artefact_stores(context.obj),
+            progress,
+            publish=publish,
+            before_publishing=lambda label: _require_nothing_erased(context.obj, label),
+        )
+    if as_json:
+        print_json({**asdict(imported), "file": str(file)})
+        return
+    spec = f"{imported.kind} {imported.name}@{imported.version}"
+    print_line(f"{spec}: {count_of(imported.files, 'file')}, {format_amount(imported.bytes, 'B')}")
+    print_line(f"  {_outcome(imported)}")
+
+
+def _require_nothing_erased(settings: Settings, label: Label) -> None:
+    """Refuse an index that was exported before a deletion: it must not bring the deleted texts back."""
+    if label.kind == "index":
+        from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
+        from refaug.indexer.building.update import require_nothing_erased  # noqa: PLC0415  compiles
+
+        require_nothing_erased(places_of(settings), label.name, label.version)
+
+
+def _outcome(imported: ImportedVersion) -> str:
+    origin = "was there already" if imported.was_there else "every hash as the manifest says"
+    return f"{origin}; {'published' if imported.published else 'another version is published; --publish changes that'}"

@@ -1,0 +1,93 @@
+"""Options that name the models of metrics, shared by `score`, `meta` and `meta probe`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from refaug.core.errors import Usage
+from refaug.core.home import Settings
+from refaug.core.progress import Progress
+
+if TYPE_CHECKING:
+    from refaug.evaluation.scoring.augment_settings import AugmentSettings
+    from refaug.metrics.base import Metric
+
+RuberOption = Annotated[
+    str | None, typer.Option("--ruber", help="Ruber that the metric ruber asks: name or name@version.", metavar="NAME")
+]
+SampleOption = Annotated[
+    str | None,
+    typer.Option(
+        "--sample",
+        help="Index whose log says what counts as 0 and 1 of the parts of the metric ruber: name or name@version.",
+        metavar="NAME",
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """The models that metrics need beside a rater; a group of options."""
+
+    ruber: RuberOption = None
+    sample: SampleOption = None
+
+    def require_named(self, specifications: Sequence[str], rater: str | None, *, index: str | None = None) -> bool:
+        """Say whether the metrics use a rater; raise Usage where a model is missing or unused, before any work.
+
+        An index that references are found in is also the sampled index, unless `sample` names another.
+        """
+        from refaug.evaluation.metric_setup.metric_requests import MetricNeeds  # noqa: PLC0415  compiles
+
+        needs = [MetricNeeds.of(text) for text in specifications]
+        for need in needs:
+            if need.rater and rater is None:
+                raise Usage(f"{need.name} needs a rater, and none is named", remedy="--rater NAME: refaug rater list")
+            if need.ruber and self.ruber is None:
+                raise Usage(f"{need.name} needs a ruber, and none is named", remedy="--ruber NAME: refaug ruber list")
+            if need.sample and self.sample is None and index is None:
+                raise Usage(
+                    f"{need.name} needs an index, to see what its parts give to replies of a log, and none is named",
+                    remedy="--sample NAME: refaug index list; or norm=none",
+                )
+        if self.ruber is not None and not any(need.ruber for need in needs):
+            raise Usage("--ruber without a metric that asks it", remedy="-m ruber, or leave --ruber out")
+        if self.sample is not None and not any(need.sample for need in needs):
+            raise Usage("--sample without a metric that looks at it", remedy="-m ruber, or leave --sample out")
+        return any(need.rater or need.weigher for need in needs)
+
+    def bind(
+        self,
+        settings: Settings,
+        metrics: Sequence[Metric],
+        *,
+        rater: str | None,
+        index: str | None = None,
+        augmenting: AugmentSettings | None = None,
+        threads: int | None,
+        progress: Progress,
+    ) -> list[Metric]:
+        """Return the metrics, bound to the models that they need.
+
+        `rater` and `index` are names, or specifications as signatures have them.
+        """
+        if not any(metric.info.needs_rater or metric.info.needs_ruber for metric in metrics):
+            return list(metrics)
+        from refaug.evaluation.metric_setup.model_metrics import ModelNames, with_parts  # noqa: PLC0415  torch
+
+        models = ModelNames(
+            rater=_without_content(rater),
+            ruber=self.ruber,
+            sample=_without_content(self.sample or index),
+            threads=threads,
+        )
+        return with_parts(metrics, settings, models, augmenting, progress)
+
+
+def _without_content(spec: str | None) -> str | None:
+    """Return `name@version` of `name@version#content`."""
+    return None if spec is None else spec.partition("#")[0]

@@ -1,0 +1,311 @@
+"""What `refaug rater …` and `refaug ruber …` share: options of training, its progress, lists and versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
+
+import typer
+
+from refaug.cli.shared.output import (
+    MemoryOption,
+    count_of,
+    print_facts,
+    print_json,
+    print_line,
+    print_published,
+    print_table,
+)
+from refaug.cli.shared.progress import ProgressDisplay, display_progress
+from refaug.core.artefacts.manifests import verify_files
+from refaug.core.errors import Corrupt, Usage
+from refaug.core.files import read_json
+from refaug.core.home import Settings
+
+if TYPE_CHECKING:
+    from refaug.core.artefacts.versions import Versions
+    from refaug.rater.training.loop import EpochFigures, TrainConfig, TrainingStatus
+    from refaug.rater.training.order import TrainedVersion
+
+ThreadsOption = Annotated[
+    int | None, typer.Option(help="Threads; by default one for each core.", metavar="N", min=1, max=1024)
+]
+_REPORT_EVERY_S: Final = 15.0
+_LONGEST_SHOWN: Final = 200  # characters of a text in a table
+
+FactsOfReport = Callable[[Any], dict[str, Any]]
+
+
+# ── training ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class PresetSizes(Protocol):
+    """The values of a preset that apply where no option is given."""
+
+    @property
+    def epochs(self) -> int:
+        """Return the maximum number of epochs."""
+
+    @property
+    def decay(self) -> Any:
+        """Return how the learning rate falls."""
+
+    @property
+    def dropout(self) -> float:
+        """Return the share of an embedding's numbers that is left out."""
+
+    @property
+    def start(self) -> Any:
+        """Return what the embeddings start from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """How a network is trained, as typed; a group of options."""
+
+    more_texts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--more-texts",
+            help="A further log: its turns teach which pieces there are and which are alike, and no examples are made "
+            "of it; may be repeated.",
+            metavar="LOG",
+        ),
+    ] = None
+    epochs: Annotated[int | None, typer.Option(help="At most so many; by default the preset's.", min=1)] = None
+    patience: Annotated[int, typer.Option(help="Epochs without a lower validation loss that end it.", min=1)] = 3
+    learning_rate: Annotated[float, typer.Option(help="Of Adam.")] = 1e-3
+    decay: Annotated[
+        str | None,
+        typer.Option(
+            help="none, or linear: after a fifth of all epochs the learning rate falls to a fiftieth at their end; by "
+            "default the preset's."
+        ),
+    ] = None
+    dropout: Annotated[
+        float | None, typer.Option(help="Share of an embedding's numbers left out in a batch; by default the preset's.")
+    ] = None
+    batch: Annotated[int | None, typer.Option(help="Examples a batch; by default the preset's.", min=1)] = None
+    accumulate: Annotated[int, typer.Option(help="Batches a step.", min=1)] = 1
+    max_tokens: Annotated[int, typer.Option(help="Pieces of a text that are read.", min=1)] = 128
+    validation_share: Annotated[float, typer.Option(help="Of the utterances, never trained on.")] = 0.05
+    embeddings: Annotated[
+        str | None,
+        typer.Option(
+            help="What they start from: vectors of the pieces, learnt from the logs first, or random numbers; by "
+            "default the preset's."
+        ),
+    ] = None
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu"
+    seed: Annotated[int, typer.Option(help="Another seed, another network.", min=0, max=2**32 - 1)] = 1
+    threads: ThreadsOption = None
+    memory: MemoryOption = "2GiB"
+    publish: Annotated[bool, typer.Option(help="Let it be what its name stands for from now on.")] = True
+    again: Annotated[
+        bool, typer.Option("--again", help="Train even if the published version was made of exactly this.")
+    ] = False
+
+    def config(self, sizes: PresetSizes) -> TrainConfig:
+        """Return the options that were typed, completed by the preset."""
+        from refaug.evaluation.home.indexes import cores  # noqa: PLC0415  compiles
+        from refaug.rater.training.loop import TrainConfig  # noqa: PLC0415  torch
+
+        return TrainConfig(
+            epochs=sizes.epochs if self.epochs is None else self.epochs,
+            patience=self.patience,
+            learning_rate=self.learning_rate,
+            decay=sizes.decay if self.decay is None else self.decay,  # type: ignore[arg-type]
+            dropout=sizes.dropout if self.dropout is None else self.dropout,
+            accumulate=self.accumulate,
+            seed=self.seed,
+            device=self.device,
+            threads=self.threads or cores(),
+        )
+
+    def start(self, sizes: PresetSizes) -> Any:
+        """Return what the embeddings start from."""
+        return sizes.start if self.embeddings is None else self.embeddings
+
+
+class BatchReporter:
+    """Reports the state of a training every few seconds."""
+
+    def __init__(self, progress: ProgressDisplay) -> None:
+        self._progress, self._said = progress, monotonic()
+
+    def __call__(self, state: TrainingStatus) -> None:
+        """Report the state, unless the last report is recent."""
+        if monotonic() - self._said < _REPORT_EVERY_S:
+            return
+        self._said = monotonic()
+        self._progress.say(
+            f"epoch {state.epoch}, batch {state.step:,} of {state.steps:,}: loss {state.loss:.4f}, "
+            f"accuracy {state.accuracy:.3f}, {state.examples_a_second:,.0f} examples/s, "
+            f"at most {state.seconds_left / 60:,.0f} min left"
+        )
+
+
+def epoch_reporter(progress: ProgressDisplay) -> Callable[[EpochFigures], None]:
+    """Return a function that reports the figures of each epoch."""
+
+    def say(figures: EpochFigures) -> None:
+        progress.say(
+            f"epoch {figures.epoch}: loss {figures.train_loss:.4f}, on validation {figures.validation_loss:.4f}, "
+            f"accuracy {figures.validation_accuracy:.3f}, AUC {figures.auc:.3f}, {figures.seconds:.0f} s"
+        )
+
+    return say
+
+
+def print_training_result(kind: str, network_version: TrainedVersion, facts: FactsOfReport, *, as_json: bool) -> None:
+    """Print the version that a training made, or that made it unnecessary."""
+    if as_json:
+        print_json(
+            {
+                "name": network_version.name,
+                "version": network_version.version,
+                "id": network_version.id,
+                "published": network_version.published,
+                "new": network_version.is_new,
+                "report": dict(network_version.report),
+            }
+        )
+        return
+    note = (
+        {} if network_version.is_new else {"note": "made of exactly this before: nothing to do; --again trains it anew"}
+    )
+    print_facts(
+        f"{kind} {network_version.name}@{network_version.version}",
+        {
+            "id": network_version.id[:12],
+            "published": network_version.published,
+            **note,
+            **facts(network_version.report),
+        },
+    )
+
+
+# ── listing and showing ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def print_list(settings: Settings, kind: str, *, as_json: bool) -> None:
+    """Print all networks of a kind with their versions; the published one is marked."""
+    networks = _stored(settings, kind)
+    rows = [
+        _version_row(networks.folder(name, version), name, version, current=version == networks.current(name))
+        for name in networks.names()
+        for version in networks.versions(name)
+    ]
+    if as_json:
+        print_json({f"{kind}s": rows})
+    elif rows:
+        print_table(f"{kind}s in {networks.root}", list(rows[0]), [list(row.values()) for row in rows])
+    else:
+        print_line(f"no {kind}s in {networks.root} yet: refaug {kind} train LOG")
+
+
+def _stored(settings: Settings, kind: str) -> Versions:
+    from refaug.core.artefacts.kinds import artefact_stores  # noqa: PLC0415
+
+    return artefact_stores(settings)[kind]
+
+
+def _version_row(folder: Path, name: str, version: str, *, current: bool) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": name, "version": version, "published": current}
+    try:
+        manifest, report = _manifest_and_report(folder)
+    except Corrupt as error:
+        return {**row, "hidden": None, "auc_good_vs_wrong": None, "id": error.message}
+    auc = report.get("auc_good_vs_wrong")
+    return {
+        **row,
+        "hidden": manifest["config"].get("hidden"),
+        "auc_good_vs_wrong": None if auc is None else round(float(auc), 4),
+        "id": str(manifest.get("id"))[:12],
+    }
+
+
+def _manifest_and_report(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read manifest and report, or raise Corrupt; neither weights nor torch are loaded."""
+    manifest: dict[str, Any] = read_json(folder / "manifest.json")
+    for name in ("config", "details", "files"):
+        if not isinstance(manifest.get(name), dict):
+            raise Corrupt(f"{folder / 'manifest.json'} has no {name}", remedy="restore it from a backup")
+    files = {name: facts for name, facts in manifest["files"].items() if name == "report.json"}
+    verify_files(folder, {"files": files})
+    return manifest, read_json(folder / "report.json") if files else {}
+
+
+def print_network(settings: Settings, kind: str, spec: str, facts: FactsOfReport, *, as_json: bool) -> None:
+    """Print how a network was made, and how good it is."""
+    with _stored(settings, kind).open(spec) as open_version:
+        manifest, report = _manifest_and_report(open_version.folder)
+    if as_json:
+        print_json({**manifest, "name": open_version.name, "version": open_version.version, "report": report})
+        return
+    columns = ("epoch", "train_loss", "validation_loss", "validation_accuracy", "auc", "seconds")
+    try:
+        made_of = {"id": str(manifest["id"])[:12], "logs": ", ".join(manifest["details"]["logs"])}
+        network_facts = {**made_of, **manifest["config"], **facts(report)}
+        epochs = report["epochs"]
+        rows = [
+            [epoch["epoch"], *(f"{epoch[name]:.4f}" for name in columns[1:5]), epoch["seconds"]] for epoch in epochs
+        ]
+    except (KeyError, TypeError, ValueError) as error:
+        raise Corrupt(
+            f"the manifest or the report of {kind} {open_version.name}@{open_version.version} "
+            f"lacks what is to be shown: {error}",
+            remedy="restore it from a backup; --json shows what is there",
+        ) from error
+    print_facts(f"{kind} {open_version.name}@{open_version.version}", network_facts)
+    print_table("epochs", columns, rows)
+
+
+def print_texts(title: str, column: str, rows: Iterable[tuple[str, str]]) -> None:
+    """Print a number and its text line by line; long texts are cut.
+
+    The JSON of such a command has no texts, but all numbers in their order.
+    """
+    print_table(title, (column, "text"), [(number, _shorten(text)) for number, text in rows])
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+def warn_about(warning: str | None, settings: Settings) -> None:
+    """Print a warning, if there is one."""
+    if warning is not None:
+        with display_progress(quiet=settings.quiet) as progress:
+            progress.warn(warning)
+
+
+# ── versions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def publish(settings: Settings, kind: str, spec: str, *, as_json: bool) -> None:
+    """Let a name stand for a version."""
+    name, at, version = spec.partition("@")
+    if not at:
+        raise Usage(f"{spec!r} names no version", remedy=f"give NAME@VERSION: refaug {kind} list")
+    _stored(settings, kind).publish(name, version)
+    print_published(kind, name, version, as_json=as_json)
+
+
+def rollback(settings: Settings, kind: str, name: str, to: str | None, *, as_json: bool) -> None:
+    """Let the name stand for the previous version again."""
+    version = _stored(settings, kind).rollback(name, to)
+    print_published(kind, name, version, as_json=as_json)
+
+
+def gc(settings: Settings, kind: str, name: str, keep: int, *, as_json: bool) -> None:
+    """Remove old versions; published versions and those being read stay."""
+    removed = _stored(settings, kind).gc(name, keep)
+    if as_json:
+        print_json({kind: name, "removed": removed})
+    else:
+        listed = f": {', '.join(removed)}" if removed else ""
+        print_line(f"{kind} {name}: {count_of(len(removed), 'version')} removed{listed}")

@@ -1,0 +1,188 @@
+"""Output on stdout, sizes and error reports, shared by the commands."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from refaug.core.errors import NoSource, RefaugError, StorageFull, Usage
+from refaug.core.files import storage_errors
+from refaug.core.text.characters import make_printable
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
+MemoryOption = Annotated[
+    str, typer.Option(help="Memory to work in; what does not fit is spilled to disk.", metavar="SIZE")
+]
+
+_WIDE = 200
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
+
+
+@contextmanager
+def file_or_stdin(path: Path) -> Iterator[Path]:
+    """Yield the path itself; for `-` and pipes a temporary file with their content, since files are read twice."""
+    is_stdin = str(path) == "-"
+    if not is_stdin and (not path.exists() or path.is_file() or path.is_dir()):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="refaug-stdin-") as folder:
+        spooled = Path(folder) / "stdin"
+        with storage_errors(spooled), spooled.open("wb") as file:
+            if is_stdin:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+            else:
+                with path.open("rb") as stream:
+                    shutil.copyfileobj(stream, file)
+        yield spooled
+
+
+def parse_size(text: str) -> int:
+    """Parse `512MiB`, `2G`, `1.5GB` as bytes; with or without an i, units are powers of 1024."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise Usage(f"{text!r} is not a size", remedy="for example 512MiB or 2GiB")
+    return int(float(match[1]) * 1024 ** ("kmgt".find(match[2].lower()) + 1 if match[2] else 0))
+
+
+class ReaderGone(Exception):
+    """The reader of our output has closed it (`… | head`): this is no error, and the command ends silently."""
+
+
+@contextmanager
+def _to_stdout() -> Iterator[None]:
+    """Turn a closed pipe into ReaderGone, and a full disk into StorageFull."""
+    if sys.stdout is None:  # closed before the start (>&-)
+        raise ReaderGone
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        raise ReaderGone from error
+    except OSError as error:
+        raise StorageFull(f"the output cannot be written: {reason_of(error)}", remedy="free some room") from error
+
+
+def print_json(document: object) -> None:
+    """Print one JSON document on stdout."""
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
+    with _to_stdout():
+        sys.stdout.buffer.write(orjson.dumps(document, option=options))
+
+
+def print_json_line(document: object) -> None:
+    """Print one JSON object a line; nothing in JSON is changed for the sake of a terminal."""
+    with _to_stdout():
+        sys.stdout.buffer.write(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def names_in(path: Path | None) -> list[str]:
+    """Read the names in a file, one a line, as editors of any system write it."""
+    if path is None:
+        return []
+    try:
+        return [line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise NoSource(f"{path}: {reason_of(error)}") from error
+
+
+def print_line(text: str = "") -> None:
+    """Print a line on stdout, without control characters."""
+    with _to_stdout():
+        print(make_printable(text))
+
+
+def print_cells(*cells: object) -> None:
+    """Print one line of tab-separated values at full precision; a tab inside a cell is escaped."""
+    with _to_stdout():
+        print("\t".join("" if cell is None else make_printable(str(cell)) for cell in cells))
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table for people; numbers are aligned to the right."""
+    print_line(title)
+    table = Table(box=None, pad_edge=False)
+    cells = [list(row) for row in rows]
+    for index, column in enumerate(columns):
+        numeric = bool(cells) and all(_is_number(row[index]) for row in cells)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*(make_printable(format_value(cell)) for cell in row))
+    width = None if sys.stdout.isatty() else _WIDE  # a pipe has no width to fold at
+    console = Console(markup=False, highlight=False, emoji=False, width=width)
+    with console.capture() as text:
+        console.print(table)
+    for line in text.get().rstrip("\n").split("\n"):
+        print_line(line)
+
+
+def _is_number(cell: object) -> bool:
+    """Say whether a cell is a number, a formatted number, or the dash for a missing one."""
+    return isinstance(cell, int | float) or (isinstance(cell, str) and _WRITTEN_NUMBER.fullmatch(cell) is not None)
+
+
+_WRITTEN_NUMBER = re.compile(r"[-+−]?\d[\d,.]*(e[-+]?\d+)?|\[?[-+−]?[\d.,]+, [-+−]?[\d.,]+\]?|-|")
+
+
+def print_facts(title: str, facts: Mapping[str, Any]) -> None:
+    """Print names and values, one pair a line."""
+    print_line(title)
+    width = max((len(name) for name in facts), default=0)
+    for name, fact in facts.items():
+        print_line(f"  {name:<{width}}  {format_value(fact)}")
+
+
+def format_value(fact: object) -> str:
+    """Format a value for people."""
+    if fact is None:
+        return "-"
+    if isinstance(fact, bool):
+        return "yes" if fact else "no"
+    if isinstance(fact, int):
+        return f"{fact:,}"
+    if isinstance(fact, float):
+        return f"{fact:,.2f}".rstrip("0").rstrip(".")
+    if isinstance(fact, Mapping):
+        return ", ".join(f"{name} {format_value(inner)}" for name, inner in fact.items()) or "-"
+    if isinstance(fact, list | tuple):
+        return ", ".join(format_value(inner) for inner in fact) or "-"
+    return str(fact)
+
+
+def print_published(kind: str, name: str, version: str, *, as_json: bool) -> None:
+    """Print which version a name stands for from now on."""
+    if as_json:
+        print_json({kind: name, "published": version})
+    else:
+        print_line(f"{kind} {name}@{version} {'are' if kind == 'vectors' else 'is'} published")
+
+
+def count_of(number: int, noun: str) -> str:
+    """Return a count with its noun: `1 pair`, `2 pairs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def reason_of(error: OSError | UnicodeDecodeError) -> str:
+    """Say what is wrong with a file, without its name, which the message has already."""
+    return (error.strerror or "cannot be read").lower() if isinstance(error, OSError) else f"not UTF-8: {error.reason}"
+
+
+def report_error(error: RefaugError, *, as_json: bool) -> None:
+    """Print an error on stderr: a line and a remedy for people, or one JSON object for machines."""
+    if as_json:
+        body = {"code": error.code, "message": error.message, "remedy": error.remedy, "exit_code": error.exit_code}
+        sys.stderr.buffer.write(orjson.dumps({"error": body}, option=orjson.OPT_APPEND_NEWLINE))
+    else:
+        remedy = f"\n  {make_printable(error.remedy)}" if error.remedy else ""
+        print(f"error [{error.code}]: {make_printable(error.message)}{remedy}", file=sys.stderr)
+    sys.stderr.flush()

@@ -1,0 +1,177 @@
+"""Progress on stderr: bars on a terminal, plain lines in a pipe."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from refaug.core.progress import Progress as CoreProgress
+from refaug.core.text.characters import make_printable
+
+_LINE_EVERY_S: Final = 5.0
+
+
+class ProgressDisplay(CoreProgress, Protocol):
+    """Progress that is drawn while its block runs."""
+
+    def __enter__(self) -> Self:
+        """Begin to draw."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Leave the screen tidy."""
+
+    def say(self, message: str) -> None:
+        """Print a message."""
+
+
+def display_progress(*, quiet: bool = False) -> ProgressDisplay:
+    """Return the display that suits stderr: bars, lines, or warnings alone."""
+    if quiet:
+        return QuietProgress()
+    return ProgressBars() if sys.stderr.isatty() else ProgressLines()
+
+
+class ProgressLines:
+    """Prints a line when a stage begins, every few seconds, and when it ends."""
+
+    def __init__(self) -> None:
+        self._stage, self._total, self._unit = "", None, ""  # type: str, int | None, str
+        self._done, self._began, self._shown = 0, 0.0, 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is None:
+            self._end()
+
+    def stage(self, name: str, total: int | None = None, unit: str = "") -> None:
+        """End the previous stage and begin this one."""
+        self._end()
+        self._stage, self._total, self._unit = name, total, unit
+        self._done, self._began = 0, time.monotonic()
+        self._shown = self._began
+
+    def advance(self, amount: int) -> None:
+        """Print a line when the last one is some seconds old."""
+        self._done += amount
+        moment = time.monotonic()
+        if moment - self._shown >= _LINE_EVERY_S:
+            self._shown = moment
+            self._say(f"{self._stage}: {self._amount()}, {moment - self._began:.0f} s")
+
+    def warn(self, message: str) -> None:
+        """Print a warning."""
+        self._say(f"warning: {make_printable(message)}")
+
+    def say(self, message: str) -> None:
+        """Print a message."""
+        self._say(make_printable(message))
+
+    def _end(self) -> None:
+        if self._stage:
+            self._say(f"{self._stage}: done in {time.monotonic() - self._began:.1f} s")
+            self._stage = ""
+
+    def _amount(self) -> str:
+        done = format_amount(self._done, self._unit)
+        return f"{done} of {format_amount(self._total, self._unit)}" if self._total else done
+
+    @staticmethod
+    def _say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+
+class QuietProgress(ProgressLines):
+    """Prints warnings alone."""
+
+    def stage(self, name: str, total: int | None = None, unit: str = "") -> None:
+        """Print nothing."""
+
+    def advance(self, amount: int) -> None:
+        """Print nothing."""
+
+    def say(self, message: str) -> None:
+        """Print nothing."""
+
+
+class ProgressBars:
+    """Draws a bar of rich for each stage."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._bars = Progress(
+            SpinnerColumn(finished_text="✓"),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            _Amounts(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+        )
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is None:
+            self._end()
+        self._bars.stop()
+
+    def stage(self, name: str, total: int | None = None, unit: str = "") -> None:
+        """Add a bar below the others."""
+        self._end()
+        self._task = self._bars.add_task(name, total=total, unit=unit)
+
+    def advance(self, amount: int) -> None:
+        """Move the bar."""
+        if self._task is not None:
+            self._bars.advance(self._task, amount)
+
+    def warn(self, message: str) -> None:
+        """Print a warning above the bars."""
+        self._bars.console.print(f"warning: {make_printable(message)}", style="yellow", markup=False, highlight=False)
+
+    def say(self, message: str) -> None:
+        """Print a message above the bars."""
+        self._bars.console.print(make_printable(message), markup=False, highlight=False)
+
+    def _end(self) -> None:
+        if self._task is not None:
+            task = self._bars.tasks[self._task]
+            self._bars.update(self._task, total=task.total or 1, completed=task.total or 1)
+
+
+class _Amounts(ProgressColumn):
+    """Renders `12.3 MB of 93.4 MB`, and nothing where no total is known."""
+
+    def render(self, task: Task) -> Text:
+        unit = task.fields.get("unit", "")
+        if not unit or not task.total:
+            return Text("")
+        return Text(f"{format_amount(int(task.completed), unit)} of {format_amount(int(task.total), unit)}")
+
+
+def format_amount(number: int, unit: str) -> str:
+    """Format a count with its unit; bytes in MB."""
+    if unit == "B":
+        return f"{number / 1e6:,.1f} MB"
+    return f"{number:,} {unit}".rstrip()

@@ -1,0 +1,153 @@
+"""Options for retrieving and weighting references, shared by `refs`, `score --index` and `sets freeze`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from refaug.cli.shared.index_options import ModeOption, parse_time
+from refaug.core.errors import Usage
+from refaug.core.home import Settings
+from refaug.core.progress import Progress
+from refaug.core.records import Item
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.items import BadItem
+from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
+from refaug.rater.nn.rating_settings import RatingSettings
+
+if TYPE_CHECKING:
+    from refaug.indexer.search.index import ReferenceIndex
+    from refaug.rater.nn.rate import Rater
+
+IndexOption = Annotated[
+    str | None,
+    typer.Option("--index", help="Index that references are found in: name or name@version.", metavar="NAME"),
+]
+RaterOption = Annotated[
+    str | None, typer.Option("--rater", help="Rater that weighs them: name or name@version.", metavar="NAME")
+]
+CountOption = Annotated[int, typer.Option("-k", help="How many references to find.", min=1, max=MAX_REFERENCES)]
+GoldOption = Annotated[str, typer.Option("--gold", help="What a gold weighs: one, or rated.")]
+ParrotOption = Annotated[
+    str, typer.Option("--parrot", help="The utterance itself as a reference: rated, off, or its weight.")
+]
+WeightsOption = Annotated[
+    str, typer.Option("--reference-weights", help="What references that are found weigh: rated, or one.")
+]
+CombineOption = Annotated[
+    str, typer.Option("--combine", help="first, first-literal, max, confident or mean: see the page on raters.")
+]
+CalibratedFlag = Annotated[bool, typer.Option("--calibrated", help="Rate with the rater's temperature.")]
+ExcludeLogOption = Annotated[
+    list[str] | None, typer.Option("--exclude-log", help="A log to take nothing from; may be repeated.", metavar="LOG")
+]
+AfterOption = Annotated[str | None, typer.Option("--after", help="Only pairs at or after this time.", metavar="TIME")]
+BeforeOption = Annotated[str | None, typer.Option("--before", help="Only pairs before this time.", metavar="TIME")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceOptions:
+    """The options of retrieval and rating, as typed; a group of options."""
+
+    k: CountOption = SearchSettings.k
+    mode: ModeOption = SearchSettings.mode
+    gold: GoldOption = AugmentSettings.gold
+    parrot: ParrotOption = str(AugmentSettings.parrot)
+    reference_weights: WeightsOption = AugmentSettings.weights
+    combine: CombineOption = RatingSettings.combine
+    calibrated: CalibratedFlag = False
+    exclude_log: ExcludeLogOption = None
+    after: AfterOption = None
+    before: BeforeOption = None
+
+    def require_used(self, index: str | None, rater: str | None, *, rates: bool) -> None:
+        """Raise Usage where an option has no effect; with `rates` the rater rates replies in any case."""
+        if index is None:
+            self._require_none(rates=rates)
+        elif rater is not None and not rates and not self.settings().needs_rater:
+            raise Usage("--rater, and nothing is to be rated", remedy="leave --rater out, or ask for rated weights")
+
+    def _require_none(self, *, rates: bool) -> None:
+        looked_at = ("combine", "calibrated") if rates else ()
+        is_changed = {
+            "-k" if field.name == "k" else f"--{field.name.replace('_', '-')}": getattr(self, field.name)
+            != field.default
+            for field in fields(self)
+            if field.name not in looked_at
+        }
+        if ignored := [name for name, changed in is_changed.items() if changed]:
+            raise Usage(f"{', '.join(ignored)} without --index", remedy="--index NAME: refaug index list")
+
+    def settings(self) -> AugmentSettings:
+        """Return the checked settings."""
+        return AugmentSettings.from_options(
+            k=self.k,
+            mode=self.mode,
+            gold=self.gold,  # type: ignore[arg-type]
+            parrot=_parrot(self.parrot),  # type: ignore[arg-type]
+            weights=self.reference_weights,  # type: ignore[arg-type]
+            combine=self.combine,  # type: ignore[arg-type]
+            calibrated=self.calibrated,
+            exclude_logs=self.exclude_log or (),
+            after=parse_time("--after", self.after),
+            before=parse_time("--before", self.before),
+        )
+
+
+def _parrot(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+@contextmanager
+def open_index_and_rater(
+    settings: Settings, index: str, rater: str | None, augment_settings: AugmentSettings, threads: int | None
+) -> Iterator[tuple[ReferenceIndex, Rater | None]]:
+    """Open index and rater; a missing rater is an error before anything is read."""
+    from refaug.evaluation.home.indexes import open_index  # noqa: PLC0415
+    from refaug.evaluation.home.raters import open_rater  # noqa: PLC0415  torch
+
+    if augment_settings.needs_rater and rater is None:
+        raise Usage(
+            "something is to be rated, and no rater is named",
+            remedy="--rater NAME, or --reference-weights one --parrot off",
+        )
+    weigher = open_rater(settings, rater, threads=threads) if rater is not None else None
+    with open_index(settings, index, threads=threads) as reference_index:
+        yield reference_index, weigher
+
+
+class ReferenceSignature(NamedTuple):
+    """What signatures say about the references."""
+
+    by: Mapping[str, str]
+    details: Mapping[str, str]
+
+
+def augment_items(
+    settings: Settings,
+    items: Sequence[Item | BadItem],
+    index: str,
+    rater: str | None,
+    augment_settings: AugmentSettings,
+    threads: int | None,
+    progress: Progress,
+) -> tuple[list[Item | BadItem], ReferenceSignature]:
+    """Return items with weighted references from an index, and the provenance of the references."""
+    from refaug.evaluation.scoring.augmentation import augment, provenance, provenance_details  # noqa: PLC0415
+
+    with open_index_and_rater(settings, index, rater, augment_settings, threads) as (reference_index, weigher):
+        augmented = [
+            augmented_item if isinstance(augmented_item, BadItem) else augmented_item.item
+            for augmented_item in augment(items, reference_index, weigher, augment_settings, progress)
+        ]
+        return augmented, ReferenceSignature(
+            provenance(reference_index, weigher, augment_settings),
+            provenance_details(reference_index, augment_settings),
+        )

@@ -1,0 +1,273 @@
+"""Options of metrics, intervals and output, shared by `score` and `sets score`, and the printed form of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from refaug.cli.shared.output import JsonFlag, count_of, print_cells, print_json, print_line, print_table
+from refaug.core.errors import BadInput, Usage
+from refaug.core.progress import Progress
+from refaug.core.records import Item
+from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MAX_SEED, MIN_CONFIDENCE, ScoreSettings
+
+if TYPE_CHECKING:
+    from refaug.evaluation.scoring.scores import Evaluation, MetricScores, SystemScore
+    from refaug.metrics.base import Metric
+
+_SHOWN_PROBLEMS = 5
+
+
+class LevelChoice(StrEnum):
+    """What the table and the TSV have a row for."""
+
+    REPLY = "reply"
+    SYSTEM = "system"
+    CORPUS = "corpus"
+
+
+MetricOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        "-m",
+        help="What to score with: NAME or NAME:key=value,…; repeat it for several. Without it: upsilon-bleu for items "
+        "with retrieved references, delta-bleu for weighted ones, else multi-bleu.",
+        metavar="SPEC",
+    ),
+]
+LanguageOption = Annotated[
+    str | None,
+    typer.Option(help="Language of the texts (en, ja, …): decides the tokenizer where a SPEC has none.", metavar="TAG"),
+]
+SeedOption = Annotated[int, typer.Option(help="Seed of the resampling.", min=0, max=MAX_SEED)]
+StrictFlag = Annotated[bool, typer.Option("--strict", help="End with exit code 3 when any item cannot be used.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions:
+    """The options of metrics, intervals and output; a group of options that checks itself."""
+
+    metric: MetricOption = None
+    level: Annotated[
+        LevelChoice | None,
+        typer.Option(
+            help="A row for each reply; for each system the mean of its replies; or, without it, its corpus score."
+        ),
+    ] = None
+    baseline: Annotated[
+        str | None, typer.Option(help="Compare every other system with this one.", metavar="SYSTEM")
+    ] = None
+    draws: Annotated[int, typer.Option(help="Draws of the bootstrap; 0: no intervals.", min=0, max=MAX_DRAWS)] = (
+        ScoreSettings.draws
+    )
+    confidence: Annotated[float, typer.Option(help="Of the intervals.", min=MIN_CONFIDENCE, max=MAX_CONFIDENCE)] = (
+        ScoreSettings.confidence
+    )
+    seed: SeedOption = ScoreSettings.seed
+    language: LanguageOption = None
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="With --json: n-grams credited to which reference; scores without each one."),
+    ] = False
+    percent: Annotated[bool, typer.Option("--percent", help="Scores in [0, 1] times 100.")] = False
+    strict: StrictFlag = False
+    as_tsv: Annotated[bool, typer.Option("--tsv", help="Print rows separated by tabs.")] = False
+    as_json: JsonFlag = False
+
+    def __post_init__(self) -> None:
+        if self.as_json and self.as_tsv:
+            raise Usage("--json and --tsv at once", remedy="one of the two")
+        if self.as_json and self.level is not None:
+            raise Usage("--level with --json", remedy="leave --level out: the JSON has all of them")
+        if self.explain and not self.as_json:
+            raise Usage("--explain without --json", remedy="add --json: an explanation does not fit into a table")
+
+    def settings(self) -> ScoreSettings:
+        """Return how scores are computed."""
+        return ScoreSettings(
+            draws=self.draws,
+            confidence=self.confidence,
+            seed=self.seed,
+            baseline=self.baseline,
+            explain=self.explain,
+            parts=self.as_json,
+        )
+
+    def metrics(
+        self,
+        items: Sequence[Item | BadItem],
+        by_default: Mapping[str, str] | None = None,
+        based: Callable[[Metric], Metric] | None = None,
+    ) -> list[Metric]:
+        """Return the metrics that were named, as `metrics_of` builds them, or the default for these items."""
+        from refaug.evaluation.metric_setup.metric_requests import default_metric, metrics_of  # noqa: PLC0415  compiles
+        from refaug.evaluation.scoring.scores import require_share  # noqa: PLC0415
+
+        metrics = metrics_of(self.metric or [default_metric(items)], self.language, by_default, based)
+        for metric in metrics if self.percent else []:
+            require_share(metric)
+        return metrics
+
+    def show(self, evaluation: Evaluation, **beside: object) -> None:
+        """Print scores; `beside` precedes them in the JSON. With --strict, bad items are an error."""
+        from refaug.evaluation.scoring.scores import percent  # noqa: PLC0415  compiles
+
+        evaluation = percent(evaluation) if self.percent else evaluation
+        if self.as_json:
+            print_json({**beside, **evaluation.as_json()})
+        elif self.as_tsv:
+            _print_tsv(evaluation, self.level or LevelChoice.CORPUS)
+        else:
+            _print_tables(evaluation, self.level or LevelChoice.CORPUS)
+        require_all(evaluation.bad_items, strict=self.strict)
+
+
+# ── output ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def report_problems(
+    bad: Sequence[BadItem], warnings: Sequence[str], progress: Progress, *, rest: str = "; --json lists all"
+) -> None:
+    """Warn about the first bad items, the number of others, and what to know about the rest."""
+    for bad_item in bad[:_SHOWN_PROBLEMS]:
+        progress.warn(str(bad_item))
+    if len(bad) > _SHOWN_PROBLEMS:
+        progress.warn(f"and {count_of(len(bad) - _SHOWN_PROBLEMS, 'more bad item')}{rest}")
+    for warning in warnings:
+        progress.warn(warning)
+
+
+def require_all(bad: Sequence[BadItem], *, strict: bool) -> None:
+    """With --strict, raise an error for bad items, after the scores of the others are printed."""
+    if strict and bad:
+        raise BadInput(
+            f"{count_of(len(bad), 'item')} could not be used: {bad[0]}",
+            remedy="mend or remove it; without --strict the others are done all the same",
+        )
+
+
+def number(score: float | None, scale: float = 1.0) -> str:
+    """Format a score for people, with its significant digits."""
+    return "-" if score is None else f"{score:.2f}" if scale > 1 else f"{score:.4f}"
+
+
+def _span(bounds: Sequence[float] | None, scale: float = 1.0) -> str:
+    """Format an interval for people."""
+    return "-" if bounds is None else f"[{number(bounds[0], scale)}, {number(bounds[1], scale)}]"
+
+
+def _print_tables(evaluation: Evaluation, level: LevelChoice) -> None:
+    """Print a table for each metric, and how the intervals were drawn."""
+    for metric_scores in evaluation.scores:
+        if level is LevelChoice.REPLY:
+            rows = [
+                (
+                    system,
+                    reply.id,
+                    number(reply.score, metric_scores.scale),
+                    reply.problem.code if reply.problem else "",
+                )
+                for system, scores in metric_scores.systems.items()
+                for reply in scores.replies
+            ]
+            print_table(metric_scores.signature.short, ("system", "item", "score", "problem"), rows)
+        else:
+            print_table(metric_scores.signature.short, *_systems_table(metric_scores, level))
+        if metric_scores.comparisons:
+            print_table(f"against {evaluation.settings.baseline}", *_comparison_table(metric_scores))
+    drawn = evaluation.settings
+    how = f"; intervals: {drawn.confidence:.4g} of {drawn.draws:,} draws, seed {drawn.seed}" if drawn.draws else ""
+    print_line(f"data {evaluation.data}: {count_of(evaluation.items, 'item')}{how}")
+
+
+def _systems_table(metric_scores: MetricScores, level: LevelChoice) -> tuple[tuple[str, ...], list[Sequence[object]]]:
+    """Return the columns and rows with the chosen level first, its interval, and the other level."""
+    percent = f"{metric_scores.scale:g}×" if metric_scores.scale > 1 else ""
+    systems = [(name, scores, scores.as_intervals()) for name, scores in metric_scores.systems.items()]
+    if level is LevelChoice.CORPUS:
+        return (
+            ("system", f"{percent}corpus", "interval", "mean", "scored", "unscored"),
+            [
+                (
+                    name,
+                    number(s.corpus, metric_scores.scale),
+                    _span(intervals[0], metric_scores.scale),
+                    number(s.mean, metric_scores.scale),
+                    *_counts(s),
+                )
+                for name, s, intervals in systems
+            ],
+        )
+    return (
+        ("system", f"{percent}mean", "interval", "corpus", "scored", "unscored"),
+        [
+            (
+                name,
+                number(s.mean, metric_scores.scale),
+                _span(intervals[1], metric_scores.scale),
+                number(s.corpus, metric_scores.scale),
+                *_counts(s),
+            )
+            for name, s, intervals in systems
+        ],
+    )
+
+
+def _counts(scores: SystemScore) -> tuple[int, object]:
+    """Return how many replies have a score, and for which reasons others have none."""
+    scored, unscored = scores.counts()
+    reasons = ", ".join(f"{count:,} {code}" for code, count in scores.unscored.items())
+    return scored, reasons if unscored else 0
+
+
+def _comparison_table(metric_scores: MetricScores) -> tuple[tuple[str, ...], list[Sequence[object]]]:
+    rows: list[Sequence[object]] = [
+        (
+            name,
+            number(figures["difference"], metric_scores.scale),
+            _span(figures["interval"], metric_scores.scale),
+            number(figures["p_bootstrap"]),
+            number(figures["p_randomisation"]),
+            figures["replies"],
+        )
+        for name, figures in ((name, comparison.as_json()) for name, comparison in metric_scores.comparisons.items())
+    ]
+    return ("system", "difference", "interval", "p bootstrap", "p randomisation", "replies"), rows
+
+
+def _print_tsv(evaluation: Evaluation, level: LevelChoice) -> None:
+    """Print rows for other programs, with the signature in each."""
+    if level is LevelChoice.REPLY:
+        print_cells("metric", "system", "item", "score", "problem", "signature")
+    else:
+        print_cells(
+            "metric",
+            "system",
+            "corpus" if level is LevelChoice.CORPUS else "mean",
+            "low",
+            "high",
+            "scored",
+            "unscored",
+            "signature",
+        )
+    for metric_scores in evaluation.scores:
+        for name, scores in metric_scores.systems.items():
+            if level is LevelChoice.REPLY:
+                for reply in scores.replies:
+                    problem = reply.problem.code if reply.problem else ""
+                    print_cells(
+                        metric_scores.metric.name, name, reply.id, reply.score, problem, metric_scores.signature.short
+                    )
+                continue
+            corpus = level is LevelChoice.CORPUS
+            low, high = scores.as_intervals()[0 if corpus else 1] or (None, None)
+            score = scores.corpus if corpus else scores.mean
+            print_cells(
+                metric_scores.metric.name, name, score, low, high, *scores.counts(), metric_scores.signature.short
+            )

@@ -1,0 +1,94 @@
+"""Every route of the API as a function that returns a `Call`; nothing is sent here."""
+
+from __future__ import annotations
+
+from .artefacts import (
+    get_index,
+    get_rater,
+    list_index_versions,
+    list_indexes,
+    list_rater_versions,
+    list_raters,
+    publish_index,
+    publish_rater,
+)
+from .bodies import PAGE, SYSTEM, attach_replies, by_system, format_times, metric_list, request_body, to_list
+from .jobs import (
+    cancel_job,
+    delete_schedule,
+    follow_job,
+    get_job,
+    get_schedule,
+    list_jobs,
+    list_schedules,
+    put_schedule,
+    start_job,
+)
+from .logs import erase_dialogue, get_log, list_logs, post_dialogues
+from .readers import read_model, read_page
+from .scoring import combine, metrics, pair_with_candidates, rate, references, score
+from .server import explain, health, ready, server_metrics
+from .sets import (
+    derive_set,
+    download_set,
+    freeze_set,
+    frozen_set_from_job,
+    frozen_set_id,
+    get_set,
+    list_sets,
+    score_set,
+    withdraw_set,
+)
+
+__all__ = [
+    "PAGE",
+    "SYSTEM",
+    "attach_replies",
+    "by_system",
+    "cancel_job",
+    "combine",
+    "delete_schedule",
+    "derive_set",
+    "download_set",
+    "erase_dialogue",
+    "explain",
+    "follow_job",
+    "format_times",
+    "freeze_set",
+    "frozen_set_from_job",
+    "frozen_set_id",
+    "get_index",
+    "get_job",
+    "get_log",
+    "get_rater",
+    "get_schedule",
+    "get_set",
+    "health",
+    "list_index_versions",
+    "list_indexes",
+    "list_jobs",
+    "list_logs",
+    "list_rater_versions",
+    "list_raters",
+    "list_schedules",
+    "list_sets",
+    "metric_list",
+    "metrics",
+    "pair_with_candidates",
+    "post_dialogues",
+    "publish_index",
+    "publish_rater",
+    "put_schedule",
+    "rate",
+    "read_model",
+    "read_page",
+    "ready",
+    "references",
+    "request_body",
+    "score",
+    "score_set",
+    "server_metrics",
+    "start_job",
+    "to_list",
+    "withdraw_set",
+]

@@ -1,0 +1,95 @@
+"""The parts of requests, for type checkers: plain dicts with these keys, or any other mappings.
+
+The server checks them, and says which field of which item is wrong (`error.errors`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, Optional, TypedDict, Union
+
+from .models.base import Model
+
+Purpose = Literal["train", "validation", "test"]
+OnError = Literal["fail", "report"]
+From = Literal["find", "given"]
+Items = Iterable[Union[Mapping[str, Any], Model]]
+Dialogues = Iterable[Union[Mapping[str, Any], Sequence[str]]]
+Metrics = Union[str, Sequence[str], None]
+Replies = Union[Iterable[Optional[str]], Mapping[str, Iterable[Optional[str]]]]
+
+
+class ReferenceText(TypedDict, total=False):
+    """A reference with its attributes; a bare text is a gold."""
+
+    text: str
+    source: Literal["gold", "parrot", "retrieved", "supplied"]
+    weight: float  # what a match with it is worth, from -1 to 1
+    ratings: Sequence[float]  # of people; `scale` says between which numbers
+    scale: Sequence[float]
+
+
+class Item(TypedDict, total=False):
+    """A test pair with the replies of some systems."""
+
+    id: str
+    utterance: str
+    turns: Sequence[str]  # the dialogue so far, instead; the last one is the utterance
+    references: Sequence[Union[str, ReferenceText]]
+    replies: Mapping[str, str]  # one of each system, by its name
+    dialogue: str  # the dialogue that it comes from, of which nothing is retrieved
+    time: str
+    exclude: Sequence[str]
+    ratings: Mapping[str, Sequence[Optional[float]]]
+
+
+class Candidate(TypedDict, total=False):
+    """A text to be rated, and the utterance it answers where that is not the pair's."""
+
+    text: str
+    utterance: str
+
+
+class Pair(TypedDict):
+    """A test pair, and the texts to be rated against it."""
+
+    utterance: str
+    golds: Sequence[str]
+    candidates: Sequence[Union[str, Candidate]]
+
+
+class Turn(TypedDict, total=False):
+    """One speaker's turn."""
+
+    text: str
+    speaker: Union[str, int, None]
+    time: Union[str, float, None]
+
+
+class Dialogue(TypedDict, total=False):
+    """A whole dialogue for a log."""
+
+    id: Union[str, int, None]
+    turns: Sequence[Union[str, Turn]]
+    tags: Union[str, Sequence[str], None]
+
+
+class Retrieval(TypedDict, total=False):
+    """How references are found, rated and weighed: the `settings` of requests."""
+
+    k: int
+    mode: Literal["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog"]
+    gold: Literal["one", "rated"]
+    parrot: Union[Literal["rated", "off"], float]
+    weights: Literal["rated", "one"]
+    combine: Literal["first", "first-literal", "max", "confident", "mean"]
+    calibrated: bool
+    exclude_logs: Sequence[str]
+    after: Union[str, datetime]
+    before: Union[str, datetime]
+    near: float
+    near_tokens: int
+    depth: int
+    alpha: float
+    epsilon: float

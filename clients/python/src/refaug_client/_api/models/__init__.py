@@ -1,0 +1,76 @@
+"""What answers hold, as frozen dataclasses: typed, in the order sent, and with everything that came."""
+
+from __future__ import annotations
+
+from .artefacts import Index, IndexVersion, Published, Rater, RaterVersion
+from .base import Model, Rows, WrongType, describe_kind, record, shorten, to_plain
+from .common import FieldProblem, Versions
+from .jobs import ENDED_STATES, Firing, Job, Schedule
+from .logs import BadDialogue, Log, Posted, Waiting
+from .references import Ratings, Reference, ReferencedItem, References
+from .scored_item import ScoredItem
+from .scores import (
+    Comparison,
+    MetricInfo,
+    MetricScores,
+    MetricSums,
+    Parameter,
+    ReplyScore,
+    ReplyScores,
+    Resampling,
+    ScoredSet,
+    Scores,
+    SystemScores,
+)
+from .server import Health, ProblemCode, Ready
+from .sets import Bin, Evidence, FrozenSet, ListedSet, ReferenceSet, Withdrawal
+
+__all__ = [
+    "ENDED_STATES",
+    "BadDialogue",
+    "Bin",
+    "Comparison",
+    "Evidence",
+    "FieldProblem",
+    "Firing",
+    "FrozenSet",
+    "Health",
+    "Index",
+    "IndexVersion",
+    "Job",
+    "ListedSet",
+    "Log",
+    "MetricInfo",
+    "MetricScores",
+    "MetricSums",
+    "Model",
+    "Parameter",
+    "Posted",
+    "ProblemCode",
+    "Published",
+    "Rater",
+    "RaterVersion",
+    "Ratings",
+    "Ready",
+    "Reference",
+    "ReferenceSet",
+    "ReferencedItem",
+    "References",
+    "ReplyScore",
+    "ReplyScores",
+    "Resampling",
+    "Rows",
+    "Schedule",
+    "ScoredItem",
+    "ScoredSet",
+    "Scores",
+    "SystemScores",
+    "Versions",
+    "Waiting",
+    "Withdrawal",
+    "WrongType",
+    "describe_kind",
+    "record",
+    "shorten",
+    "to_plain",
+]

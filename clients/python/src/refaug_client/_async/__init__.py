@@ -1,0 +1,1 @@
+"""The asyncio client; unasync.py generates `_sync` from the modules here."""

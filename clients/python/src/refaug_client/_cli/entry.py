@@ -1,0 +1,262 @@
+"""`refaug-client`: scores, references and jobs from a shell. Results on stdout, everything else on stderr.
+
+Exit codes: 0 done; 1 the answer is no (replies became worse, a job failed); 2 the command makes no sense; 3 what was
+handed in cannot be used (a file, an id, a key); 4 it could not be done now (no answer, too busy, a fault); 5 stopped
+with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn, Optional
+
+from refaug_client._core import errors
+from refaug_client._http.retry import Retry
+from refaug_client._http.settings import KEY_VARIABLE, URL_VARIABLE
+from refaug_client._sync.client import Client
+from refaug_client._version import VERSION
+
+from . import commands
+from .printing import OutputClosed, escape_controls, note
+from .reading import BadFile, display_name, reason_of
+
+WORSE_OR_FAILED, MEANINGLESS, UNUSABLE, LATER, STOPPED = 1, 2, 3, 4, 5
+
+
+_MODES = ("embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog")
+
+
+# ── the parser ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports what is wrong without repeating values: one of them may be a key."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **more})
+
+    def error(self, message: str) -> NoReturn:
+        note(f"error: {escape_controls(message)}\n  {self.prog} --help")
+        sys.exit(MEANINGLESS)
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Return the arguments; of unknown ones the names only are reported."""
+        arguments, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            option_names = [one.partition("=")[0] for one in unknown if one.startswith("-")]
+            self.error(f"unknown: {', '.join(option_names)}" if option_names else f"{len(unknown)} arguments too many")
+        return arguments
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    server = _Parser(add_help=False)
+    group = server.add_argument_group("the server")
+    group.add_argument("--url", help=f"where it is; else {URL_VARIABLE}, else http://127.0.0.1:8000")
+    group.add_argument("--uds", metavar="PATH", help="Unix socket that it listens on")
+    group.add_argument("--key", help=f"key to show; others on this machine can see it: better {KEY_VARIABLE}")
+    group.add_argument("--key-file", metavar="FILE", help="file with the key; -: stdin")
+    group.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="for each try; 60")
+    group.add_argument("--tries", type=int, default=Retry().tries, metavar="N", help="how often each request is sent")
+    group = server.add_argument_group("what is told on stderr")
+    group.add_argument("--quiet", "-q", action="store_true", help="errors and warnings alone")
+    group.add_argument("--progress", action="store_true", help="how far it is, where stderr is no terminal, too")
+    top = _Parser(prog="refaug-client", description=(__doc__ or "").partition("\n")[0], epilog=_EPILOG)
+    top.add_argument("--version", action="version", version=f"refaug-client {VERSION}")
+    subcommands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
+
+    def command(name: str, description: str, parent: Any = subcommands, **more: Any) -> argparse.ArgumentParser:
+        subparser: argparse.ArgumentParser = parent.add_parser(
+            name, help=description, description=description, parents=[server], **more
+        )
+        return subparser
+
+    _add_score(command("score", "Score replies, of items or against a frozen set.", epilog=_ROWS_HELP))
+    _add_references(command("references", "Find and weigh references for items; a line of JSON each."))
+    _add_ci(command("ci", "Fail with 1 where replies score worse than those of a baseline.", epilog=_ROWS_HELP))
+    jobs = subcommands.add_parser(
+        "jobs", help="Start, follow and stop jobs.", description="Start, follow and stop jobs."
+    )
+    _add_jobs(jobs.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Parser), command)
+    return top
+
+
+_EPILOG = (
+    "Exit codes: 0 done; 1 became worse, or a job failed; 2 the command makes no sense; 3 what was handed in cannot be "
+    "used; 4 could not be done now; 5 stopped."
+)
+
+
+_ROWS_HELP = (
+    'Rows are lines of JSON. Against a set: {"id": "d1", "reply": "…"}, or "replies": {"NAME": "…"} for several '
+    "systems; a single reply is the system `model`'s. Without a set they are whole items (docs/items.md)."
+)
+
+
+def _add_finding(subparser: argparse.ArgumentParser) -> None:
+    subparser.add_argument("--index", help="name or name@version; else the server's default")
+    subparser.add_argument("--rater", help="name or name@version; else the server's default")
+    subparser.add_argument("-k", type=int, metavar="N", help="references to find for each item")
+    subparser.add_argument("--mode", choices=_MODES, help="what is compared, and by what")
+    subparser.add_argument(
+        "--setting", action="append", default=[], metavar="NAME=VALUE", help="any other of the API's `settings`"
+    )
+    subparser.add_argument(
+        "--on-error", choices=("fail", "report"), help="what a bad item does; report: is left out and told"
+    )
+
+
+def _add_metrics(subparser: argparse.ArgumentParser) -> None:
+    subparser.add_argument(
+        "--metric", "-m", action="append", metavar="NAME", help="NAME or NAME:key=value,…; several times"
+    )
+    subparser.add_argument(
+        "--system", action="append", default=[], metavar="NAME", help="this system alone; several times"
+    )
+    subparser.add_argument("--language", help="of the texts (en, ja, …)")
+    subparser.add_argument(
+        "--draws", type=int, default=0, metavar="N", help="of the bootstrap; 0: no intervals, no tests"
+    )
+    subparser.add_argument("--confidence", type=float, help="of the intervals; 0.95")
+    subparser.add_argument("--seed", type=int, help="of the draws; 1")
+
+
+def _add_score(subparser: argparse.ArgumentParser) -> None:
+    subparser.add_argument("items", metavar="ITEMS", help="file of JSON lines; -: stdin")
+    subparser.add_argument("--set", metavar="ID", help="score against this frozen set")
+    _add_metrics(subparser)
+    subparser.add_argument(
+        "--references", choices=("find", "given"), help="find further ones, or take the items as they are"
+    )
+    _add_finding(subparser)
+    subparser.add_argument(
+        "--baseline", metavar="SYSTEM", help="the system to compare every other one with; needs --draws"
+    )
+    subparser.add_argument("--percent", action="store_true", help="times 100")
+    form = subparser.add_mutually_exclusive_group()
+    form.add_argument("--replies", action="store_true", help="a line of JSON for every reply, instead of a table")
+    form.add_argument("--json", action="store_true", help="the whole answer as one JSON document")
+    subparser.set_defaults(run=commands.score)
+
+
+def _add_references(subparser: argparse.ArgumentParser) -> None:
+    subparser.add_argument("items", metavar="ITEMS", help="file of JSON lines; -: stdin")
+    _add_finding(subparser)
+    subparser.set_defaults(run=commands.references)
+
+
+def _add_ci(subparser: argparse.ArgumentParser) -> None:
+    subparser.add_argument("replies", metavar="REPLIES", help="file of JSON lines; -: stdin")
+    subparser.add_argument("--set", metavar="ID", required=True, help="the frozen set to score against")
+    subparser.add_argument("--baseline", metavar="FILE", required=True, help="what to compare with")
+    subparser.add_argument(
+        "--write-baseline", action="store_true", help="make these replies the baseline, and compare nothing"
+    )
+    subparser.add_argument(
+        "--max-drop", type=float, default=0.0, metavar="D", help="how much worse a corpus score may be; 0: not at all"
+    )
+    subparser.add_argument(
+        "--max-p",
+        type=float,
+        metavar="P",
+        help="let a drop pass that chance explains: fail where p (paired randomisation) is below P; needs --draws",
+    )
+    _add_metrics(subparser)
+    subparser.add_argument("--json", action="store_true", help="what was found as one JSON document")
+    subparser.set_defaults(run=commands.ci)
+
+
+def _add_jobs(subparsers: Any, command: Any) -> None:
+    start = command("start", "Queue a job, and print its id.", subparsers)
+    start.add_argument("kind", metavar="KIND", help="what is to be done, such as index-update or ingest")
+    start.add_argument(
+        "order", nargs="*", metavar="NAME=VALUE", help="fields of the order; a value is JSON where it can be, else text"
+    )
+    start.add_argument("--wait", action="store_true", help="wait until it has ended")
+    start.set_defaults(run=commands.start_job)
+    listed = command("list", "Jobs, newest first.", subparsers)
+    listed.add_argument("--state", choices=("queued", "running", "done", "failed", "cancelled"))
+    listed.add_argument("--kind")
+    listed.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many; 50")
+    listed.add_argument("--json", action="store_true", help="a line of JSON for each")
+    listed.set_defaults(run=commands.list_jobs)
+    for name, description, run in (
+        ("get", "A job as JSON.", commands.get_job),
+        ("wait", "Wait until a job has ended, and print it; 1 where it failed.", commands.wait_for_job),
+        ("events", "What happens to a job, a line of JSON each, until it has ended.", commands.follow_job),
+        ("cancel", "Stop a job, and print it.", commands.cancel_job),
+    ):
+        subparser = command(name, description, subparsers)
+        subparser.add_argument("id", metavar="ID")
+        subparser.set_defaults(run=run)
+
+
+# ── running ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Run one command, and return its exit code."""
+    options = parser().parse_args(arguments)
+    try:
+        with _client(options) as refaug:
+            return int(options.run(refaug, options))
+    except errors.RefaugError as error:
+        code = f" [{error.code}]" if isinstance(error, errors.Problem) else ""
+        note(f"error{code}: {error}")
+        return exit_code(error)
+    except OutputClosed:
+        if sys.stdout is not None:  # Python flushes it once more at its end, and would report an error
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        note("stopped")
+        return STOPPED
+    except Exception:  # noqa: BLE001  not 1, which says that replies became worse
+        note(f"{traceback.format_exc()}error: this is a fault of ours: please report it with the lines above")
+        return LATER
+
+
+def exit_code(error: errors.RefaugError) -> int:
+    """Return the exit code of an error."""
+    if isinstance(error, errors.JobFailed):
+        return WORSE_OR_FAILED
+    if isinstance(error, errors.Usage):
+        return MEANINGLESS
+    later = (errors.NoAnswer, errors.BadAnswer, errors.Later, errors.ServerFault)
+    return LATER if isinstance(error, later) else UNUSABLE
+
+
+def _client(options: argparse.Namespace) -> Client:
+    return Client(
+        options.url,
+        uds=options.uds,
+        key=_key(options),
+        timeout_s=options.timeout,
+        retry=Retry(tries=options.tries),
+    )
+
+
+def _key(options: argparse.Namespace) -> Optional[str]:
+    if options.key is not None and options.key_file is not None:
+        raise errors.Usage("--key and --key-file at once", remedy="one of the two")
+    if options.key_file is None:
+        key: Optional[str] = options.key
+        return key
+    try:
+        text = sys.stdin.read() if options.key_file == "-" else Path(options.key_file).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise BadFile(
+            f"{display_name(options.key_file)}: {reason_of(error)}", remedy="a file with a key and nothing else"
+        ) from error
+    if not text.strip():
+        raise BadFile(f"{display_name(options.key_file)}: no key in it", remedy="a file with a key and nothing else")
+    return text.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Sending calls over HTTP: settings, connections for threads and for asyncio, retries."""

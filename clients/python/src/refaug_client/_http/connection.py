@@ -1,0 +1,211 @@
+"""A connection for threads: sends calls, retries them, and ends when it is closed.
+
+A connection can be used from several threads at once. It is never carried into another process: a forked process makes
+new connections, and a pickled connection takes along its settings only.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import socket
+import threading
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Optional, TypeVar
+
+import httpx
+
+from refaug_client._core import errors
+
+from .call import Call, read_answer
+from .exchange import HTTP_ERRORS, Exchange, ServerLimits, closed_error, require_picklable
+from .httpx_options import client_options, transport_options
+from .old_server import require_current
+from .settings import ConnectionSettings
+
+T = TypeVar("T")
+
+_OPENED = ("connect_tcp.complete", "connect_unix_socket.complete", "start_tls.complete")
+
+
+class Connection:
+    """Sends calls from threads."""
+
+    def __init__(self, to: ConnectionSettings, http: Optional[httpx.Client] = None) -> None:
+        self.settings = to
+        self.external_http = http
+        self._http: Optional[httpx.Client] = http
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._limits = ServerLimits()
+        self._trace = self._remember_socket if http is None else None
+        self.closing: threading.Event = threading.Event()
+        _ALIVE.add(self)
+
+    def send(self, call: Call[T], *, timeout_s: Optional[float] = None, within_s: Optional[float] = None) -> T:
+        """Return what the server answers; `timeout_s` limits each try, `within_s` all of them with the pauses."""
+        sending = Exchange(self.settings, self._limits, call, timeout_s, within_s)
+        while True:
+            try:
+                return self._try_once(sending)
+            except errors.RefaugError as error:
+                if self.closing.wait(self._pause_after(sending, error)):
+                    raise
+
+    def _pause_after(self, sending: Exchange[Any], error: errors.RefaugError) -> float:
+        """Return the seconds until the next try; raise the error where there is none, or OldServer."""
+        wait = sending.pause(error)
+        if wait is None:
+            require_current(error, sending.call, self)
+            raise error
+        return wait
+
+    def _try_once(self, sending: Exchange[T]) -> T:
+        request, response = self._send_request(sending)
+        try:
+            chunks = []
+            for chunk in response.iter_bytes():
+                chunks.append(chunk)
+                sending.require_time(request)
+        except HTTP_ERRORS as error:
+            raise sending.error(error, closed=self.closing.is_set()) from error
+        finally:
+            response.close()
+        return read_answer(sending.call, sending.answer(response, b"".join(chunks)))
+
+    def _send_request(self, sending: Exchange[Any]) -> tuple[httpx.Request, httpx.Response]:
+        """Send the next try, and return its request and the answer as far as its headers."""
+        http = self.http
+        request = sending.request(http, self._trace)
+        try:
+            return request, http.send(request, stream=True, follow_redirects=False)
+        except HTTP_ERRORS as error:
+            raise sending.error(error, closed=self.closing.is_set()) from error
+        except RuntimeError as error:  # httpx raises this for a closed client
+            if self.closing.is_set() or http.is_closed:
+                raise closed_error() from error
+            raise
+
+    @contextmanager
+    def stream(
+        self, call: Call[Any], *, timeout_s: Optional[float] = None, within_s: Optional[float] = None
+    ) -> Iterator[httpx.Response]:
+        """Yield an answer as it comes, since it may be too long for memory; retried only until it begins.
+
+        `timeout_s` limits its beginning, and then every pause in it; `within_s` all tries of its beginning.
+        """
+        sending = Exchange(self.settings, self._limits, call, timeout_s, within_s, whole=False)
+        while True:
+            try:
+                response = self._open_stream(sending)
+                break
+            except errors.RefaugError as error:
+                if self.closing.wait(self._pause_after(sending, error)):
+                    raise
+        try:
+            yield response
+        except HTTP_ERRORS as error:
+            raise sending.error(error, closed=self.closing.is_set()) from error
+        finally:
+            response.close()
+
+    def _open_stream(self, sending: Exchange[Any]) -> httpx.Response:
+        _, response = self._send_request(sending)
+        if response.status_code >= 300 and response.status_code not in sending.call.expected:
+            try:
+                content = response.read()
+            except HTTP_ERRORS as error:
+                raise sending.error(error, closed=self.closing.is_set()) from error
+            finally:
+                response.close()
+            read_answer(sending.call, sending.answer(response, content))
+        return response
+
+    @property
+    def http(self) -> httpx.Client:
+        """The httpx client of this process."""
+        client = self._http
+        if client is not None and self._pid == os.getpid():
+            return client
+        with self._lock:
+            if self.closing.is_set():
+                raise closed_error()
+            if self.external_http is not None:
+                raise errors.Usage(
+                    "an httpx client that was handed in cannot be used in a forked process",
+                    remedy="make the client in the worker, or let it make its own connections",
+                )
+            if self._http is None or self._pid != os.getpid():
+                self._http = httpx.Client(
+                    transport=httpx.HTTPTransport(**transport_options(self.settings)) if self.settings.uds else None,
+                    **client_options(self.settings),
+                )
+                self._pid = os.getpid()
+            return self._http
+
+    def _remember_socket(self, event: str, info: Mapping[str, Any]) -> None:
+        """Remember every socket, since a thread that waits for an answer can be woken by its socket only."""
+        if event.endswith(_OPENED):
+            opened = info["return_value"].get_extra_info("socket")
+            if isinstance(opened, socket.socket):
+                self._sockets.add(opened)
+                if self.closing.is_set():
+                    _shut_down(opened)
+
+    def close(self) -> None:
+        """End all connections, requests and pauses between tries; a client that was handed in stays open."""
+        self.closing.set()
+        with self._lock:
+            http, self._http = self._http, None
+        if http is not None and http is not self.external_http and self._pid == os.getpid():
+            for opened_socket in list(self._sockets):
+                _shut_down(opened_socket)
+            http.close()
+
+    def share(self) -> Connection:
+        """Return another handle of the same connections; closing it ends its own tries only."""
+        shared = Connection(self.settings, self.http)
+        shared._limits, shared._trace = self._limits, self._trace
+        return shared
+
+    def forked(self) -> None:
+        """In a forked process: touch nothing of the parent's, least of all a lock that another thread may hold."""
+        closed = self.closing.is_set()
+        self._lock, self.closing = threading.Lock(), threading.Event()
+        if closed:
+            self.closing.set()
+        for inherited in list(self._sockets):  # the child's copies: the parent's connections go on
+            with suppress(OSError):
+                inherited.close()
+        self._sockets = weakref.WeakSet()
+
+    def __reduce__(self) -> Any:
+        return type(self), (require_picklable(self.settings, self.external_http),)
+
+
+def _shut_down(connected: socket.socket) -> None:
+    with suppress(OSError):
+        socket.socket.shutdown(connected, socket.SHUT_RDWR)  # of TLS, too, without its closing handshake
+
+
+_ALIVE: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for connection in list(_ALIVE):
+        connection.forked()
+
+
+def _at_exit() -> None:
+    for connection in list(_ALIVE):
+        connection.close()
+
+
+atexit.register(_at_exit)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,226 @@
+"""One call with all its tries: the request of each try, its time limits, and the error that a failure becomes."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Generic, Optional, TypeVar
+
+import httpx
+
+from refaug_client._core import errors
+from refaug_client._version import VERSION
+
+from .call import Answer, Call
+from .settings import ConnectionSettings, require_seconds
+
+T = TypeVar("T")
+_CONNECT_S = 10.0
+_AGENT = f"refaug-client/{VERSION} python/{platform.python_version()} httpx/{httpx.__version__}"
+_TIMEOUT_FIELD = "header.x-timeout-s"  # the field of a problem when the time limit is too long for the server
+_STAGES = ("connect", "read", "write", "pool")
+_CUT_SHORT = ("server disconnected", "peer closed connection")  # how httpcore and h11 say that nothing more came
+
+
+class _StageTimeouts(Mapping[str, float]):
+    """The time limits of the stages of one try, computed when httpx reads them, so that all have one end."""
+
+    def __init__(self, ends: float, gap_s: Optional[float]) -> None:
+        self._ends, self._gap_s = ends, gap_s
+
+    def __getitem__(self, stage: str) -> float:
+        if stage == "read" and self._gap_s is not None:
+            return self._gap_s
+        remaining_s = max(self._ends - time.monotonic(), 0.001)
+        return min(remaining_s, _CONNECT_S) if stage == "connect" else remaining_s
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_STAGES)
+
+    def __len__(self) -> int:
+        return len(_STAGES)
+
+
+class ServerLimits:
+    """Limits of the server that a connection has learnt from its errors."""
+
+    def __init__(self) -> None:
+        self.longest_s = math.inf  # the longest time limit that the server accepts
+
+    def learn_from(self, error: errors.RefaugError) -> bool:
+        """Whether the error says that the requested time was too long; the limit it names is remembered."""
+        if not isinstance(error, errors.BadInput):
+            return False
+        problems = error.problem.get("errors")
+        for problem in problems if isinstance(problems, list) else []:
+            if isinstance(problem, dict) and problem.get("field") == _TIMEOUT_FIELD:
+                match = re.search(r"at most ([0-9.]+)", str(problem.get("message")))
+                before, self.longest_s = self.longest_s, float(match[1].rstrip(".") or 0) if match else 0.0
+                self.longest_s = self.longest_s if self.longest_s < before else 0.0  # the server refused its own limit
+                return True
+        return False
+
+
+class Exchange(Generic[T]):
+    """One call on its way: what every try sends, how long it may take, what follows when it fails."""
+
+    def __init__(
+        self,
+        to: ConnectionSettings,
+        limits: ServerLimits,
+        call: Call[T],
+        timeout_s: Optional[float] = None,
+        within_s: Optional[float] = None,
+        *,
+        whole: bool = True,
+    ) -> None:
+        self.settings, self.limits, self.call, self.is_whole = to, limits, call, whole
+        self.started = time.monotonic()
+        self.deadline = None if within_s is None else self.started + finite_seconds(within_s)
+        self.timeout_s = to.timeout_s if timeout_s is None else require_seconds("timeout_s", timeout_s)
+        self.try_count = 0
+        self.name = os.urandom(8).hex()
+        self.body = None if call.body is None else call.encode_body()
+        self.key = os.urandom(16).hex() if call.keyed else None
+        self.last_error: Optional[errors.RefaugError] = None
+        self.is_corrected = False
+
+    def request(self, http: Any, trace: Any = None) -> httpx.Request:
+        """Return the request of the next try; TimedOut where no time is left for it."""
+        self.try_count += 1
+        now = time.monotonic()
+        self.try_s = self.timeout_s if self.deadline is None else min(self.timeout_s, self.deadline - now)
+        if self.try_s <= 0:
+            raise errors.TimedOut(
+                "the time for it was over before it was sent", request_id=self.id
+            ) from self.last_error
+        self.try_deadline = now + self.try_s
+        extensions: dict[str, Any] = {
+            "timeout": _StageTimeouts(self.try_deadline, None if self.is_whole else self.timeout_s)
+        }
+        if trace is not None:
+            extensions["trace"] = trace
+        query = {key: value for key, value in self.call.query.items() if value is not None}
+        try:
+            request: httpx.Request = http.build_request(
+                self.call.method,
+                self.settings.url + self.call.path,
+                params=query or None,
+                content=self.body,
+                headers=self._headers(),
+                extensions=extensions,
+            )
+        except UnicodeError as error:
+            raise errors.Usage(
+                f"{self.call.method} {self.call.path}: {error}", remedy="text without surrogates"
+            ) from error
+        except httpx.InvalidURL as error:
+            raise errors.Usage(
+                f"{self.call.method} {self.call.path[:100]}: {error}", remedy="a shorter name or id"
+            ) from error
+        return request
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"user-agent": _AGENT, "accept": "application/json", **self.settings.headers}
+        headers.update({name.lower(): value for name, value in self.call.headers.items()})
+        headers["x-request-id"] = self.id
+        if self.settings.key is not None:
+            headers["authorization"] = f"Bearer {self.settings.key}"
+        if self.body is not None:
+            headers.setdefault("content-type", "application/json")
+        if self.call.timed and self.try_s <= self.limits.longest_s:  # without it, the server's own limit holds
+            headers["x-timeout-s"] = f"{max(self.try_s, 0.001):.3f}"
+        if self.key is not None:
+            headers["idempotency-key"] = self.key
+        return headers
+
+    @property
+    def id(self) -> str:
+        """The name of this try in the server's log."""
+        return self.name if self.try_count <= 1 else f"{self.name}.{self.try_count}"
+
+    def require_time(self, request: httpx.Request) -> None:
+        """Raise ReadTimeout where an answer still comes in after its time, drop by drop."""
+        if time.monotonic() > self.try_deadline:
+            raise httpx.ReadTimeout("the answer came too slowly", request=request)
+
+    def answer(self, response: httpx.Response, content: bytes) -> Answer:
+        """Return the whole answer."""
+        return Answer(response.status_code, response.headers, content, response.headers.get("x-request-id") or self.id)
+
+    def error(self, error: Exception, *, closed: bool = False) -> errors.RefaugError:
+        """Return the error that a failure on the way means."""
+        where = self.settings.uds or self.settings.url
+        reason = str(error) or type(error).__name__
+        if closed:
+            return errors.ConnectionLost("the client was closed before the answer came", request_id=self.id)
+        if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)):
+            return errors.CannotConnect(
+                f"nobody answers at {where}: {reason}", remedy="is refaug serve running there?", request_id=self.id
+            )
+        if isinstance(error, httpx.PoolTimeout):
+            return errors.CannotConnect(
+                f"all {self.settings.connections} connections were busy",
+                remedy="connections=… for more",
+                request_id=self.id,
+            )
+        if isinstance(error, httpx.TimeoutException):
+            return errors.TimedOut(
+                f"no answer from {where} to {self.call.method} {self.call.path} within {self.try_s:.3g} s",
+                remedy="timeout_s=… for more" if self.try_s == self.timeout_s else "",
+                request_id=self.id,
+            )
+        if isinstance(error, httpx.DecodingError):
+            return errors.BadAnswer(f"an answer that cannot be unpacked: {reason}", request_id=self.id)
+        if isinstance(error, httpx.RemoteProtocolError) and not reason.lower().startswith(_CUT_SHORT):
+            return errors.BadAnswer(
+                f"an answer from {where} that is no HTTP: {reason}",
+                remedy="is it refaug's port, and http or https as it should be?",
+                request_id=self.id,
+            )
+        if isinstance(error, (httpx.LocalProtocolError, httpx.UnsupportedProtocol, httpx.InvalidURL)):
+            return errors.Usage(f"{where}: {reason}", request_id=self.id)
+        return errors.ConnectionLost(f"the connection to {where} ended before the answer: {reason}", request_id=self.id)
+
+    def pause(self, error: errors.RefaugError) -> Optional[float]:
+        """Return the seconds until the next try; None where there is none."""
+        retry, now = self.settings.retry, time.monotonic()
+        error.tries, self.last_error = self.try_count, error
+        if self.call.timed and not self.is_corrected and self.limits.learn_from(error):
+            self.is_corrected = True
+            return 0.0
+        if self.deadline is not None:
+            retry = replace(retry, total_s=max(0.0, min(retry.total_s, self.deadline - self.started)))
+        return retry.pause(
+            error, tried=self.try_count, spent_s=now - self.started, repeatable=self.call.may_be_repeated
+        )
+
+
+def finite_seconds(within_s: float) -> float:
+    """Return the seconds that are left, perhaps none."""
+    if isinstance(within_s, (bool, str)) or not hasattr(within_s, "__float__") or math.isnan(within_s):
+        raise errors.Usage(f"within_s={within_s!r} is no number of seconds", remedy="seconds, or None")
+    return min(float(within_s), 1e8)
+
+
+def closed_error() -> errors.Usage:
+    """Return the error of a client that was closed."""
+    return errors.Usage("this client is closed", remedy="a new one")
+
+
+HTTP_ERRORS = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError)
+
+
+def require_picklable(to: ConnectionSettings, http: object) -> ConnectionSettings:
+    """Return the settings for another process; Usage where an httpx client was handed in."""
+    if http is not None:
+        raise errors.Usage(
+            "a client with an httpx client that was handed in cannot be pickled",
+            remedy="make the client in the worker, or let it make its own connections",
+        )
+    return to

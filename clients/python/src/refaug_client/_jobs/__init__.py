@@ -1,0 +1,1 @@
+"""Following a job: its stream of events, and how a lost stream is resumed."""

@@ -1,0 +1,164 @@
+"""The state of following a job: which events were seen, whether it has ended, when to connect again."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from dataclasses import replace
+from typing import Any, NoReturn, Optional
+
+from refaug_client._api.calls.jobs import follow_job
+from refaug_client._api.models.jobs import ENDED_STATES, Job
+from refaug_client._core import errors
+from refaug_client._core.progress import Reporter
+from refaug_client._http.call import Answer, Call
+from refaug_client._http.settings import ConnectionSettings
+
+from .events import Event, Reader
+
+_SILENT_S = 45.0  # that a stream may be silent; the server sends a keep-alive every 15
+_SIGN_S = 15.0
+
+
+_FIRST_LOOK_S, _LONGEST_LOOK_S = 0.2, 5.0
+
+
+class JobFollower:
+    """Follows the events of one job, over as many connections as it takes."""
+
+    def __init__(self, to: ConnectionSettings, id: str, after: int = 0, timeout_s: Optional[float] = None) -> None:  # noqa: A002
+        if isinstance(after, bool) or not isinstance(after, int) or after < 0:
+            raise errors.Usage(f"after={after!r} is no id of an event", remedy="0, or the id of the last one seen")
+        self.id, self.last, self._has_ended = id, after, False
+        self._settings = to
+        if timeout_s is not None and not timeout_s > 0:
+            raise errors.Usage(f"timeout_s={timeout_s!r} is no time to wait", remedy="more than 0, or None: no limit")
+        self._deadline = None if timeout_s in (None, math.inf) else time.monotonic() + timeout_s
+        self._timeout_s = timeout_s
+        self._failures, self._since = 0, time.monotonic()
+        self._reader, self._within_s = Reader(), _SILENT_S
+        self._opened_at: Optional[float] = None
+
+    # ── connecting ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def call(self) -> Call[bytes]:
+        """Return the request for the events after the last one."""
+        self._reader, self._opened_at = Reader(), None
+        call = follow_job(self.id)
+        return replace(call, query={}, headers={**call.headers, "Last-Event-ID": str(self.last)})
+
+    def silence_limit_s(self) -> float:
+        """Return how long the stream may be silent; TimedOut where the time is over."""
+        self._within_s = _SILENT_S if self._deadline is None else min(_SILENT_S, self.remaining_s())
+        return self._within_s
+
+    def remaining_s(self) -> float:
+        """Return the time that is left; TimedOut where it is over."""
+        if self._deadline is None:
+            return math.inf
+        remaining = self._deadline - time.monotonic()
+        if remaining <= 0:
+            self._raise_timeout()
+        return remaining
+
+    def note_opened(self, headers: Any) -> None:
+        """Note that a stream begins; BadAnswer for what is no stream of events, such as a proxy's page."""
+        kind = str(headers.get("content-type", ""))
+        if kind.partition(";")[0].strip().lower() != "text/event-stream":
+            Answer(200, headers, b"").refuse(f"events of type {kind or 'none at all'}: is there a proxy between?")
+        self._opened_at = time.monotonic()
+
+    def pause_after(self, error: errors.RefaugError) -> float:
+        """Return the seconds until the next connection; raise the error after `total_s` without a sign of life.
+
+        Jobs take hours, and a server may restart meanwhile: how often the client connected does not count.
+        """
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            self._raise_timeout()
+        if isinstance(error, errors.TimedOut) and self._opened_at is not None and self._within_s < _SILENT_S:
+            return 0.0  # the silence limit was shortened to the time that is left
+        if isinstance(error, errors.Later) and error.code == "overloaded":
+            raise error  # there are too many streams, and each may last for hours
+        self._failures += 1
+        spent = time.monotonic() - self._since
+        retry = (
+            self._settings.retry
+            if self._settings.retry.tries == 1
+            else replace(self._settings.retry, tries=sys.maxsize)
+        )
+        wait = retry.pause(error, tried=self._failures, spent_s=spent, repeatable=True)
+        if wait is None:
+            error.tries = self._failures
+            raise error
+        return min(wait, self.remaining_s())
+
+    def broken_stream(self) -> errors.ConnectionLost:
+        """Return the error of a stream that ends before its job: the server stops, or a proxy ends it."""
+        return errors.ConnectionLost(f"the stream of job {self.id} ended before the job did")
+
+    # ── events ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def read(self, piece: bytes) -> list[Event]:
+        """Return the new events in a piece of the stream."""
+        events = [event for event in self._reader.feed(piece) if event.id > self.last]
+        if events or self._is_steady():
+            self._failures, self._since = 0, time.monotonic()
+        return events
+
+    def mark_seen(self, event: Event) -> Event:
+        """Mark an event as seen, so that it is not asked for again, and return it."""
+        self.last = event.id
+        self._has_ended = self._has_ended or event.state in ENDED_STATES
+        return event
+
+    def is_over(self) -> bool:
+        """Whether the job's end was among the events that were seen."""
+        return self._has_ended
+
+    def _is_steady(self) -> bool:
+        """Whether the stream has lived for longer than one that breaks off as soon as it opens."""
+        return self._opened_at is not None and time.monotonic() - self._opened_at > _SIGN_S / 2
+
+    def must_reopen(self) -> bool:
+        """Whether the time ends before the silence limit of the stream would."""
+        return self._deadline is not None and self.remaining_s() < min(_SIGN_S, self._within_s - 1.0)
+
+    def _raise_timeout(self) -> NoReturn:
+        raise errors.TimedOut(
+            f"job {self.id} has not ended within {self._timeout_s:g} s",
+            remedy="it goes on: wait() for it again, or cancel() it",
+        )
+
+
+class PollingSchedule:
+    """How often a job is polled where its events cannot be had: often at first, then less."""
+
+    def __init__(self) -> None:
+        self._next_s = _FIRST_LOOK_S
+
+    def pause_s(self, remaining_s: float) -> float:
+        """Return the seconds until the next poll."""
+        wait, self._next_s = self._next_s, min(_LONGEST_LOOK_S, self._next_s * 1.5)
+        return min(wait, remaining_s)
+
+    @staticmethod
+    def show(job: Job, report: Reporter) -> None:
+        """Show the job's progress."""
+        if job.progress is not None:
+            report.event("progress", job.progress)
+
+
+def require_done(job: Job) -> Job:
+    """Return a job that is done; raise JobFailed or JobCancelled with it where it is not."""
+    if job.state == "failed":
+        error = job.error or {}
+        reason = error.get("message") or error.get("detail") or "nobody knows why"
+        raise errors.JobFailed(
+            f"job {job.id} ({job.kind}) failed: {reason}",
+            remedy=str(error.get("remedy") or ""),
+            job=job,
+        )
+    if job.state == "cancelled":
+        raise errors.JobCancelled(f"job {job.id} ({job.kind}) was cancelled", job=job)
+    return job

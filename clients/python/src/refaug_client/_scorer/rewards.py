@@ -1,0 +1,177 @@
+"""Scores as rewards: never against a set for testing, and never invented where the server does not answer."""
+
+from __future__ import annotations
+
+import math
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal, Optional, Protocol
+
+from refaug_client._core import errors
+
+if TYPE_CHECKING:
+    from .scorer import Scorer
+    from .settings import OnUnavailable
+
+
+class ScorerMaker(Protocol):
+    """A client, as far as a reward needs it."""
+
+    def scorer(self, *, reference_set: str, **settings: Any) -> Scorer:
+        """Return a scorer of this client."""
+        ...
+
+
+_ON_UNAVAILABLE: Mapping[str, OnUnavailable] = {"raise": "raise", "mask": "skip"}  # the reward's → the scorer's
+
+
+@dataclass(frozen=True)
+class RewardCounts:
+    """What became of all replies so far; each is in one of scored, unscored, masked, failed."""
+
+    asked: int = 0
+    scored: int = 0
+    unscored: int = 0  # the server has no score for them, or there was no reply
+    masked: int = 0  # the server did not answer in time
+    failed: int = 0  # an error was raised instead of a reward
+
+    def __add__(self, more: RewardCounts) -> RewardCounts:
+        return RewardCounts(**{name: count + getattr(more, name) for name, count in asdict(self).items()})
+
+    def __sub__(self, before: RewardCounts) -> RewardCounts:
+        return RewardCounts(**{name: count - getattr(before, name) for name, count in asdict(self).items()})
+
+    def to_dict(self) -> dict[str, int]:
+        """Return the counts as a dict."""
+        return asdict(self)
+
+
+class Reward:
+    """A reward for each reply: its score against a frozen set of training items.
+
+        reward = client.reward(reference_set=ID, metric="upsilon-bleu")
+        rewards = torch.tensor(reward(replies, items=ids))
+
+    Where there is no score, `on_unavailable="raise"` raises the error (NoScore where the server answers that there is
+    none), and `"mask"` gives NaN, which is counted in `counts` and has to be left out of the loss. An earlier value, or
+    a zero, would be an invented reward; that is why there is no third way.
+
+    A set whose purpose is `test` is refused (WrongPurpose): a model that was optimised on it cannot be tested on it.
+    `override_purpose=True` goes ahead, and the signature says so for ever. A `validation` set gives a warning.
+    Everything else (`cache`, `max_wait_s`, …) is the scorer's. The server is asked for the set's purpose at once, so
+    there is no reward without a server.
+    """
+
+    def __init__(
+        self,
+        client: ScorerMaker,
+        *,
+        reference_set: str,
+        metric: str = "upsilon-bleu",
+        on_unavailable: Literal["raise", "mask"] = "raise",
+        override_purpose: bool = False,
+        **scorer: Any,
+    ) -> None:
+        if on_unavailable not in _ON_UNAVAILABLE:
+            raise errors.Usage(
+                f"on_unavailable={on_unavailable!r} would make a reward up", remedy="'raise', or 'mask' for NaN"
+            )
+        self.metric = metric
+        self.on_unavailable = on_unavailable
+        self.scorer: Scorer = client.scorer(
+            reference_set=reference_set,
+            metric=metric,
+            on_unavailable=_ON_UNAVAILABLE[on_unavailable],
+            on_full="block",
+            **scorer,
+        )
+        try:
+            facts = self.scorer.facts
+            self.reference_set: str = facts.set
+            self.purpose: str = facts.purpose
+            self.overridden: bool = _check_purpose(facts.set, facts.purpose, override_purpose)
+        except BaseException:
+            self.scorer.close()
+            raise
+        self._counts = RewardCounts()
+        self._lock = threading.Lock()
+
+    def __call__(self, replies: Sequence[Optional[str]], items: Sequence[str]) -> list[float]:
+        """Return a reward for each reply, in their order; NaN for what is masked."""
+        outcome = self.scorer.submit(replies, items=items).outcome
+        counts = _count(outcome.sources, outcome.scores)
+        with self._lock:
+            self._counts += counts
+        if outcome.error is not None:
+            raise outcome.error.with_traceback(None)
+        if counts.unscored and self.on_unavailable == "raise":
+            missing = [item for item, score in zip(outcome.items, outcome.scores) if score is None]
+            raise errors.NoScore(
+                f"{counts.unscored} of {counts.asked} replies have no score, the first to item {missing[0]!r}",
+                remedy="leave such items out, or on_unavailable='mask'",
+            )
+        return [math.nan if score is None else score for score in outcome.scores]
+
+    @property
+    def signature(self) -> str:
+        """What a reward is, setting by setting; ends in `|purpose-override:test` where a test set was insisted on."""
+        return f"{self.scorer.signature}|purpose-override:{self.purpose}" if self.overridden else self.scorer.signature
+
+    @property
+    def counts(self) -> RewardCounts:
+        """How many replies were scored, masked and so on, since the reward was made."""
+        with self._lock:
+            return self._counts
+
+    def close(self) -> None:
+        """End the scorer's threads."""
+        self.scorer.close()
+
+    def __enter__(self) -> Reward:  # noqa: PYI034  Self is younger than Python 3.9
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_counts")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._counts, self._lock = RewardCounts(), threading.Lock()
+
+    def __repr__(self) -> str:
+        override = ", override_purpose=True" if self.overridden else ""
+        return (
+            f"<Reward {self.metric} against {self.purpose} set {self.reference_set}, "
+            f"on_unavailable={self.on_unavailable!r}{override}>"
+        )
+
+
+def _check_purpose(name: str, purpose: str, override: bool) -> bool:
+    """Whether the purpose of a set was overridden; WrongPurpose where it has to be, and was not."""
+    if purpose == "test":
+        if not override:
+            raise errors.WrongPurpose(
+                f"reference set {name} is there for testing; as a reward, it could never again test anything",
+                remedy="a set frozen with purpose='train'; override_purpose=True goes into every signature",
+            )
+        return True
+    if override:
+        raise errors.Usage(f"reference set {name} is for {purpose}: there is nothing to override")
+    if purpose == "validation":
+        warnings.warn(
+            f"reference set {name} is there for validation: what is optimised on it cannot be selected by it",
+            stacklevel=4,
+        )
+    return False
+
+
+def _count(sources: Sequence[str], scores: Sequence[Optional[float]]) -> RewardCounts:
+    masked, failed = sources.count("skipped"), sources.count("failed") + sources.count("dropped")
+    scored = sum(score is not None for score in scores)
+    return RewardCounts(
+        asked=len(scores), scored=scored, unscored=len(scores) - scored - masked - failed, masked=masked, failed=failed
+    )

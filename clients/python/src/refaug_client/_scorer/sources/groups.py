@@ -1,0 +1,182 @@
+"""Scores of a group of replies: from the cache where it has them, else from the server, and settled in the ledger."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Optional
+
+from refaug_client._core import errors
+from refaug_client._large.batches import is_too_large
+from refaug_client._scorer.ledger import Ledger, missing_texts
+from refaug_client._scorer.queue import Piece
+from refaug_client._scorer.settings import ScorerSettings
+from refaug_client._scorer.submission import Place, Source, Text
+
+from .answers import Facts, is_unavailable
+from .cache import Cache, LayeredCache, MemoryCache, key_of
+from .set_client import SetClient
+
+_ATTEMPTS = 3  # of a group, when the server was replaced in the middle
+
+Places = dict[Text, list[Place]]
+TextScores = Mapping[Text, Optional[float]]
+
+
+class GroupScorer:
+    """Finds out the scores of a group of replies, and gives every reply its outcome."""
+
+    def __init__(
+        self,
+        settings: ScorerSettings,
+        ledger: Ledger,
+        server: SetClient,
+        cache: Optional[Cache],
+        last_scores: MemoryCache[str],
+    ) -> None:
+        self._settings, self._ledger, self._server = settings, ledger, server
+        self._cache, self._last_scores = cache, last_scores
+
+    def score(self, pieces: Sequence[Piece]) -> None:
+        """Score the replies of some pieces that have no outcome yet."""
+        with self._ledger.lock:
+            texts = missing_texts((piece.submission, range(piece.first, piece.end)) for piece in pieces)
+        texts = self._without_lone_surrogates(texts)
+        deadline = _latest(piece.submission.deadline for piece in pieces)
+        for _ in range(_ATTEMPTS):
+            if not texts or self._attempt(texts, deadline):
+                return
+        with self._ledger.lock:
+            self._ledger.give_up(
+                texts, errors.BadAnswer("the server scores by another signature each time it is asked")
+            )
+
+    def _attempt(self, texts: Places, deadline: Optional[float]) -> bool:
+        """Score them all by one signature; False where the server was replaced meanwhile, and nothing is settled."""
+        facts = self._server.facts
+        try:
+            if facts is None and isinstance(self._cache, LayeredCache):
+                facts = self._server.learn(deadline)
+        except errors.RefaugError as error:
+            self._refuse(texts, error)
+            return True
+        keys = {} if facts is None else self._keys(texts, facts)
+        stored = {} if self._cache is None else self._cache.get(keys.values())
+        cached = {text: stored[key] for text, key in keys.items() if key in stored} if stored else {}
+        missing = {text: places for text, places in texts.items() if text not in cached} if cached else texts
+        answers = self._ask(missing, deadline, facts, keys) if missing else []
+        if answers is None:
+            return False
+        with self._ledger.lock:
+            if facts is not None:
+                self._settle(texts, cached, facts, "cache")
+            for scores, facts in answers:
+                self._settle(texts, scores, facts, "server")
+        return True
+
+    def _keys(self, texts: Iterable[Text], facts: Facts) -> dict[Text, bytes]:
+        """Return the keys of scores in the cache."""
+        return {} if self._cache is None else {text: key_of(facts.namespace, *text) for text in texts}
+
+    def _settle(self, texts: Mapping[Text, Sequence[Place]], scores: TextScores, facts: Facts, source: Source) -> None:
+        outcomes = [(place, score) for text, score in scores.items() for place in texts[text]]
+        for submission in {place[0] for place, _ in outcomes}:
+            if facts.signature not in submission.signatures:
+                submission.signatures.append(facts.signature)
+        self._ledger.settle(outcomes, source)
+        if self._settings.on_unavailable == "last":
+            self._last_scores.put({item_id: score for (item_id, _), score in scores.items() if score is not None})
+
+    def _ask(
+        self, missing: Places, deadline: Optional[float], facts: Optional[Facts], keys: Mapping[Text, bytes]
+    ) -> Optional[list[tuple[TextScores, Facts]]]:
+        """Return the server's scores, and settle what it refuses; None where it scores by another signature now."""
+        waiting = deque([missing])
+        answers: list[tuple[TextScores, Facts]] = []
+        while waiting:
+            sent = waiting.popleft()
+            try:
+                answer = self._server.score(list(sent), deadline)
+            except errors.RefaugError as error:
+                parts, refused = _split_refused(sent, error)
+                waiting.extendleft(reversed(parts))
+                if refused:
+                    self._refuse(refused, error)
+                continue
+            if facts is not None and answer.facts.namespace != facts.namespace:
+                return None
+            facts = answer.facts
+            scores = dict(zip(sent, answer.values))
+            if answer.unknown:
+                self._fail_unknown(sent, scores, answer.unknown)
+            if self._cache is not None:
+                keys = keys or self._keys(missing, facts)
+                self._cache.put({keys[text]: score for text, score in scores.items()})
+            answers.append((scores, facts))
+        return answers
+
+    def _fail_unknown(
+        self, sent: Places, scores: dict[Text, Optional[float]], unknown: Mapping[int, errors.RefaugError]
+    ) -> None:
+        """Let replies to items fail that the set does not have, and no others."""
+        texts = list(sent)
+        with self._ledger.lock:
+            for place, error in unknown.items():
+                scores.pop(texts[place], None)
+                self._ledger.fail(sent[texts[place]], error)
+
+    def _refuse(self, texts: Places, error: errors.RefaugError) -> None:
+        """Settle replies that have no score because of an error; an unavailable server is left alone for a while."""
+        with self._ledger.lock:
+            if not is_unavailable(error):
+                for places in texts.values():
+                    self._ledger.fail(places, error)
+                return
+            if self._settings.on_unavailable != "raise":
+                self._server.rest.begin(time.monotonic())
+            self._ledger.give_up(texts, error)
+
+    def _without_lone_surrogates(self, texts: Places) -> Places:
+        """Return the texts that can be sent, and let the others fail: half a surrogate pair is no character."""
+        if _is_encodable("".join(map("".join, texts))):
+            return texts
+        sound = {text: places for text, places in texts.items() if _is_encodable(text[0]) and _is_encodable(text[1])}
+        error = errors.Usage("half a surrogate pair in a text", remedy="text that can be written as UTF-8")
+        with self._ledger.lock:
+            for text, places in texts.items():
+                if text not in sound:
+                    self._ledger.fail(places, error)
+        return sound
+
+
+def _split_refused(sent: Places, error: errors.RefaugError) -> tuple[list[Places], Places]:
+    """Return the parts of a refused request that are worth sending again, and the replies that are refused for good."""
+    texts = list(sent)
+    if is_too_large(error) and len(texts) > 1:
+        half = len(texts) // 2
+        return [{text: sent[text] for text in part} for part in (texts[:half], texts[half:])], {}
+    if not isinstance(error, errors.BadInput) or len(texts) == 1:
+        return [], sent
+    bad_places = {problem.get("place") for problem in error.errors}
+    if bad_places and all(type(place) is int and 0 <= place < len(texts) for place in bad_places):
+        good = {text: sent[text] for place, text in enumerate(texts) if place not in bad_places}
+        return [good] if good else [], {text: sent[text] for text in texts if text not in good}
+    by_submission: dict[int, Places] = {}
+    for text in texts:
+        by_submission.setdefault(sent[text][0][0].number, {})[text] = sent[text]
+    return (list(by_submission.values()), {}) if len(by_submission) > 1 else ([], sent)
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _latest(deadlines: Iterable[Optional[float]]) -> Optional[float]:
+    """Return the last deadline; None where one of them is no limit."""
+    listed = list(deadlines)
+    return None if None in listed else max(deadline for deadline in listed if deadline is not None)

@@ -1,0 +1,170 @@
+"""A scorer's requests to the server: scores against its set, and what these scores depend on."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Callable, Optional, TypeVar
+
+import httpx
+
+from refaug_client._api.calls import SYSTEM
+from refaug_client._core import errors
+from refaug_client._http.call import Answer, Call, path
+from refaug_client._http.connection import Connection
+from refaug_client._http.exchange import Exchange
+from refaug_client._http.settings import ConnectionSettings
+from refaug_client._scorer.ledger import Ledger
+from refaug_client._scorer.settings import ScorerSettings, retry_until
+from refaug_client._scorer.submission import Text
+
+from .answers import Facts, ReplyValues
+from .cache import MemoryCache
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+_FIRST_REST_S, _LONGEST_REST_S = 0.5, 10.0
+
+
+class ScorerConnection(Connection):
+    """The connection of one scorer, closed with it; calls `count_retry` before every retry."""
+
+    def __init__(
+        self, to: ConnectionSettings, count_retry: Callable[[], None], http: Optional[httpx.Client] = None
+    ) -> None:
+        super().__init__(to, http)
+        self._count_retry = count_retry
+
+    def _try_once(self, exchange: Exchange[T]) -> T:
+        if exchange.try_count:
+            self._count_retry()
+        return super()._try_once(exchange)
+
+
+class Rest:
+    """A pause in which no request is sent, after the server did not answer; twice as long each time, up to a limit."""
+
+    def __init__(self) -> None:
+        self._length_s = self.until = 0.0
+
+    def begin(self, now: float) -> None:
+        """Begin a pause, unless one is on."""
+        if now >= self.until:
+            self._length_s = min(max(2 * self._length_s, _FIRST_REST_S), _LONGEST_REST_S)
+            self.until = now + self._length_s
+
+    def end(self) -> None:
+        """End it, since the server has answered."""
+        self._length_s = self.until = 0.0
+
+
+class SetClient:
+    """Sends a scorer's requests, and remembers by which signature the server scores."""
+
+    def __init__(
+        self,
+        to: ConnectionSettings,
+        settings: ScorerSettings,
+        ledger: Ledger,
+        http: Optional[httpx.Client],
+        caches_of_last: Sequence[MemoryCache[Any]],
+    ) -> None:
+        self._to, self._settings, self._ledger, self._http = to, settings, ledger, http
+        self._caches_of_last = caches_of_last
+        self.facts: Optional[Facts] = None
+        self.signatures: list[str] = []
+        self.rest = Rest()
+        self.connection = self._new_connection()
+
+    def _new_connection(self) -> ScorerConnection:
+        to = retry_until(self._to, self._settings.max_wait_s)
+        return ScorerConnection(to, partial(self._ledger.count, "retries"), self._http)
+
+    def begin_again(self) -> None:
+        """In a forked process: connect anew; an httpx client that was handed in refuses its use here by itself."""
+        self.rest.end()
+        if self._http is None:
+            self.connection = self._new_connection()
+
+    def close(self) -> None:
+        """End all requests and connections."""
+        self.connection.close()
+
+    # ── requests ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def path(self) -> str:
+        """The route of scores against the set."""
+        set_id = self._settings.reference_set if self.facts is None else self.facts.set
+        return path("v1", "reference-sets", set_id, "scores")
+
+    def score(self, texts: Sequence[Text], deadline: Optional[float]) -> ReplyValues:
+        """Send one request for the scores of some replies; TimedOut while the server is left alone."""
+        now = time.monotonic()
+        with self._ledger.lock:
+            if now < self.rest.until:
+                raise errors.TimedOut("not asked for, since the server did not answer just before")
+            self._ledger.tally["requests"] += 1
+            self._ledger.tally["sent"] += len(texts)
+        body = {
+            **self._settings.query,
+            "items": [item_id for item_id, _ in texts],
+            "replies": {SYSTEM: [text for _, text in texts]},
+        }
+        call = self._call(body, len(texts))
+        answer = self.connection.send(call, within_s=None if deadline is None else deadline - now)
+        self.note(answer.facts)
+        return answer
+
+    def learn(self, deadline: Optional[float] = None) -> Facts:
+        """Ask what scores depend on, without any reply."""
+        body = {**self._settings.query, "items": [""], "replies": {SYSTEM: [None]}}
+        within_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+        facts = self.connection.send(self._call(body, 1), within_s=within_s).facts
+        self.note(facts)
+        return facts
+
+    def _call(self, body: dict[str, Any], count: int) -> Call[ReplyValues]:
+        def read(answer: Answer) -> ReplyValues:
+            return ReplyValues.of(answer, self._settings.query, count)
+
+        return Call("POST", self.path, read, body=body, timed=True)
+
+    def send(self, call: Call[T], deadline: Optional[float]) -> T:
+        """Send another request, and count it."""
+        self._ledger.count("requests")
+        return self.connection.send(call, within_s=None if deadline is None else deadline - time.monotonic())
+
+    # ── facts ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def note(self, facts: Facts) -> None:
+        """Remember what scores depend on; WrongPurpose where the set is for something else."""
+        self._require_purpose(facts)  # at first: scores are taken out of the cache by what is remembered
+        with self._ledger.lock:
+            before, self.facts = self.facts, facts
+            self.rest.end()
+            if facts.signature not in self.signatures:
+                self.signatures.append(facts.signature)
+            has_changed = before is not None and before.namespace != facts.namespace
+            if has_changed:  # the last scores were made by another signature
+                for cache in self._caches_of_last:
+                    cache.clear()
+            self._ledger.tally["signature_changes"] += has_changed
+        if before is not None and has_changed:
+            logger.warning("scores change their meaning: %s now, %s before", facts.full, before.full)
+
+    def _require_purpose(self, facts: Facts) -> None:
+        purpose = self._settings.purpose
+        if purpose is not None and facts.purpose != purpose:
+            raise errors.WrongPurpose(
+                f"the set {facts.set} is for {facts.purpose}, not {purpose}",
+                remedy="another set, or another purpose=…",
+            )
+        if self._settings.on_unavailable == "last" and facts.purpose == "train":
+            raise errors.WrongPurpose(
+                f"the set {facts.set} is for training, and values of earlier replies would be trained on",
+                remedy='on_unavailable="skip", or a set for validation',
+            )

@@ -1,0 +1,1 @@
+"""The client for threads, generated from `_async` by unasync.py."""

@@ -1,0 +1,16 @@
+"""The kinds of artefacts that have versions, and their folders."""
+
+from __future__ import annotations
+
+from refaug.core.artefacts.versions import Versions
+from refaug.core.home import Settings
+
+
+def artefact_stores(settings: Settings) -> dict[str, Versions]:
+    """Return the versions of every kind, by the name that manifests and commands use."""
+    return {
+        "index": Versions(settings.indexes, "index"),
+        "rater": Versions(settings.raters, "rater"),
+        "ruber": Versions(settings.rubers, "ruber"),
+        "vectors": Versions(settings.vectors, "vectors"),
+    }

@@ -1,0 +1,65 @@
+"""Settings of every command, from the environment; those of a server are in `serve_settings`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings from the environment and from options before the command."""
+
+    home: Path = Path("refaug-data")
+    quiet: bool = False
+
+    @classmethod
+    def from_env(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """Read REFAUG_HOME; an unset variable keeps its default."""
+        values = os.environ if environment is None else environment
+        return cls(home=Path(values["REFAUG_HOME"])) if values.get("REFAUG_HOME") else cls()
+
+    @property
+    def logs(self) -> Path:
+        """The folder of the logs."""
+        return self.home / "logs"
+
+    @property
+    def vectors(self) -> Path:
+        """The folder of the word vectors."""
+        return self.home / "vectors"
+
+    @property
+    def indexes(self) -> Path:
+        """The folder of the indexes."""
+        return self.home / "indexes"
+
+    @property
+    def raters(self) -> Path:
+        """The folder of the raters."""
+        return self.home / "raters"
+
+    @property
+    def rubers(self) -> Path:
+        """The folder of the networks of RUBER's unreferenced part."""
+        return self.home / "rubers"
+
+    @property
+    def reference_sets(self) -> Path:
+        """The folder of the frozen reference sets."""
+        return self.home / "reference-sets"
+
+    @property
+    def cache(self) -> Path:
+        """The folder of files that can be made again."""
+        return self.home / "cache"
+
+
+# Name → its effect; docs/reference/settings.md is generated from this and from the fields of ServeSettings.
+VARIABLES: Mapping[str, str] = {
+    "REFAUG_HOME": "the folder that holds everything refaug owns, on a local disk; made when it is not there; "
+    "a relative one counts from the folder where the command is run"
+}

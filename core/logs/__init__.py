@@ -1,1 +1,0 @@
-"""Reading dialogue logs: finding and opening sources, recognising their format, and turning rows into turns."""

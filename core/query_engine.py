@@ -1,0 +1,168 @@
+"""The log engine: DuckDB with a memory limit, spilling to a scratch folder; the only importer of duckdb."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import duckdb
+import pyarrow as pa
+
+from refaug.core.errors import Conflict, RefaugError, StorageFull
+from refaug.core.files import is_locked, lock_file, make_folder, remove_tree, unique_suffix
+
+# Memory of the process besides DuckDB's limit: Python, Arrow, and what the limit does not count (measured).
+_BESIDE: Final = 192 << 20
+_LEAST: Final = 128 << 20
+IN_USE: Final = "in-use"  # locked while an engine works here, which tells scratch folders in use from leftovers
+_A_THREAD: Final = 256 << 20  # a sort of wide rows needs this much for each; with less it fails instead of spilling
+_FULL_SIGNS: Final = ("No space left", "File too large", "Disk quota", "max_temp_directory_size")
+_GONE_SIGNS: Final = ("No files found", "No such file")
+
+Answer = TypeVar("Answer")
+
+
+class LogEngine:
+    """One connection with a scratch database, which is deleted on closing."""
+
+    def __init__(self, scratch: Path, *, memory: int, threads: int | None = None) -> None:
+        remove_tree(scratch)
+        make_folder(scratch)
+        self._scratch = scratch
+        self._lock = lock_file(scratch / IN_USE)
+        limit = max(_LEAST, (memory - _BESIDE) * 3 // 4)
+        if threads is None:
+            threads = max(1, min(len(os.sched_getaffinity(0)), limit // _A_THREAD))
+        settings: dict[str, Any] = {
+            "memory_limit": f"{limit >> 20}MiB",
+            "threads": threads,
+            "temp_directory": str(scratch / "spill"),
+            "preserve_insertion_order": False,  # every query that has an order says so
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+        try:
+            with _translate_errors(scratch):
+                self._connection = duckdb.connect(str(scratch / "scratch.duckdb"), config=settings)
+                self._connection.execute("SET GLOBAL TimeZone = 'UTC'")  # times must not depend on the reader
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        self._connection.close()
+        self._lock.close()
+        remove_tree(self._scratch)
+
+    def run(self, sql: str, values: Sequence[object] = ()) -> None:
+        """Run a statement without an answer."""
+        self._run_in_thread(self._connection, lambda: self._connection.execute(sql, list(values) or None))
+
+    def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return a small answer."""
+        return self._run_in_thread(
+            self._connection, lambda: self._connection.execute(sql, list(values) or None).fetchall()
+        )
+
+    def number(self, sql: str, values: Sequence[object] = ()) -> int:
+        """Return an answer of one whole number."""
+        return int(self.rows(sql, values)[0][0])
+
+    def batches(self, sql: str, values: Sequence[object] = (), *, size: int = 20_000) -> Iterator[pa.RecordBatch]:
+        """Yield a large answer in pieces; it has a separate cursor, so that other queries may run in between."""
+        with self._connection.cursor() as cursor:
+            reader = self._run_in_thread(
+                cursor, lambda: cursor.sql(sql, params=list(values) or None).to_arrow_reader(size)
+            )
+            while (batch := self._run_in_thread(cursor, partial(next, reader, None))) is not None:
+                yield batch
+
+    def _run_in_thread(self, connection: duckdb.DuckDBPyConnection, work: Callable[[], Answer]) -> Answer:
+        """Run a query in another thread, since Ctrl-C cannot interrupt this thread during a query.
+
+        The threads share two lists and no lock: Ctrl-C may come at any point, and a lock left behind would
+        never be released.
+        """
+        begun, ended = list[bool](), list[tuple[Answer | None, BaseException | None]]()
+
+        def run() -> None:
+            begun.append(True)
+            try:
+                ended.append((work(), None))
+            except BaseException as error:  # noqa: BLE001  raised where the answer is awaited
+                ended.append((None, error))
+
+        with _translate_errors(self._scratch):
+            try:
+                _thread.start_new_thread(run, ())
+                pause = 0.0002
+                while not ended:
+                    time.sleep(pause)
+                    pause = min(2 * pause, 0.05)
+            except KeyboardInterrupt:
+                for _ in range(100):
+                    if not begun:
+                        time.sleep(0.002)
+                while begun and not ended:
+                    connection.interrupt()  # repeated, since an interrupt before the query has begun is lost
+                    time.sleep(0.02)
+                raise
+            answer, error = ended[0]
+            if error is not None:
+                raise error
+            return answer  # type: ignore[return-value]
+
+
+def scratch_in(cache: Path) -> Path:
+    """Return a folder for an engine, and remove those of processes that have ended."""
+    for leftover in cache.glob("engine-*"):
+        if (leftover / IN_USE).exists() and not is_locked(leftover / IN_USE):
+            remove_tree(leftover)
+    return cache / f"engine-{unique_suffix()}"
+
+
+@contextmanager
+def _translate_errors(scratch: Path) -> Iterator[None]:
+    """Turn DuckDB's errors into ours: a full disk is StorageFull, too little memory says what to change."""
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        text, message = str(error), f"{scratch}: {_first_line(error)}"
+        if any(sign in text for sign in _FULL_SIGNS):
+            raise StorageFull(message, remedy="free some room and run the same command again") from error
+        if isinstance(error, duckdb.OutOfMemoryException):
+            raise RefaugError(
+                f"the work does not fit: {_first_line(error)}", remedy="give more with --memory"
+            ) from error
+        if any(sign in text for sign in _GONE_SIGNS):
+            raise Conflict(
+                f"a file was replaced while it was read: {_first_line(error)}", remedy="run it again"
+            ) from error
+        raise RefaugError(f"the log engine failed: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
+
+
+def quote_path(path: Path) -> str:
+    """Return a path as an SQL string; a home folder's name may contain a quote."""
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def parquet(paths: Sequence[Path]) -> str:
+    """Return a table function over Parquet files in order; its `file_index` and `file_row_number` count from 0."""
+    # DuckDB would read a folder named `dialogue=prod` as a column.
+    return f"read_parquet([{', '.join(map(quote_path, paths))}], hive_partitioning = false)"

@@ -1,0 +1,90 @@
+"""Normalisation, which decides what texts are equal."""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+
+from refaug.core.text.characters import INVISIBLE, MARKS, PUNCTUATION, character_class
+
+
+def normalise(text: str) -> str:
+    """Return the form in which texts are compared: for duplicates, exclusions and the rater's positives.
+
+    The text is folded (NFKC and casefold, to a fixed point), and every run of white space (`str.isspace`), control
+    and format characters (Cc, Cf), punctuation (P*) and modifier symbols (Sk, such as ^ and `) becomes one space,
+    with the ends stripped. Marks after nothing are removed as well: NFKC makes a space and a mark of ´ (it´s), ¨ or
+    ‗. Other symbols stay, so `<url>`, `$` and emoji count. A text of punctuation alone keeps it ("?" is not "...");
+    there, only white space, control and format characters become a space. Only a text without visible characters
+    becomes "". Normalising twice changes nothing.
+    """
+    if text.isascii():
+        return " ".join(text.translate(_ASCII_COMPARABLE).split()) or _drop_invisible(text.lower())
+    return _normalise_any(text)
+
+
+def _normalise_any(text: str) -> str:
+    """Normalise text in any script; the ASCII path is the same function, faster."""
+    folded = stream_safe(_fold(stream_safe(text)))
+    blanked = _marks_after_space().sub(" ", f" {folded.translate(_COMPARABLE)}")
+    return " ".join(blanked.split()) or _drop_invisible(folded)
+
+
+def _fold(text: str) -> str:
+    """Apply NFKC and casefold until neither changes anything.
+
+    No text is known that needs a second round (every code point and millions of sequences with marks were tried),
+    but Unicode promises that only for its own casefolding, and making it certain costs little.
+    """
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    while (again := unicodedata.normalize("NFKC", folded.casefold())) != folded:
+        folded = again
+    return folded
+
+
+def stream_safe(text: str) -> str:
+    """Cut runs of more than thirty combining marks in long texts, since normalising takes the square of a run's length.
+
+    Thirty is the limit of Unicode's stream-safe format (UAX #15); no language comes near it.
+    """
+    return text if len(text) <= _NEVER_SLOW or text.isascii() else _mark_run().sub(r"\1", text)
+
+
+_NEVER_SLOW = 2_000
+
+
+@functools.cache
+def _mark_run() -> re.Pattern[str]:
+    marks = character_class(MARKS)
+    return re.compile(f"([{marks}]{{30}})[{marks}]+")
+
+
+def _drop_invisible(folded: str) -> str:
+    """Collapse invisible characters, the only ones to remove from a text of punctuation alone."""
+    return " ".join(folded.translate(_SEEN).split())
+
+
+@functools.cache
+def _marks_after_space() -> re.Pattern[str]:
+    return re.compile(f" [{character_class(MARKS)}]+")
+
+
+class _Blanking(dict[int, str]):
+    """A table for `str.translate` that fills itself: characters of the given categories become a space."""
+
+    def __init__(self, categories: frozenset[str]) -> None:
+        super().__init__()
+        self._categories = categories
+
+    def __missing__(self, code_point: int) -> str:
+        character = chr(code_point)
+        blank = character.isspace() or unicodedata.category(character) in self._categories
+        self[code_point] = " " if blank else character
+        return self[code_point]
+
+
+_SEEN = _Blanking(INVISIBLE)
+_COMPARABLE = _Blanking(INVISIBLE | PUNCTUATION | {"Sk"})
+# str.translate is fastest with a string of the first 128 characters.
+_ASCII_COMPARABLE = "".join(_COMPARABLE[code_point] for code_point in range(128)).lower()

@@ -1,0 +1,402 @@
+"""The interface for encoders that a user brings: texts to token vectors and sentence vectors, with ONNX Runtime.
+
+An encoder is a folder as Hugging Face and Optimum export it: `model.onnx` (or `onnx/model.onnx`) with `tokenizer.json`,
+and optionally the small files with settings. Nothing is downloaded. The libraries are imported when an encoder is
+opened.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, Protocol, Self, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refaug.core.errors import BadInput, MissingPart, Usage
+from refaug.core.vectors.encoder_files import (
+    EncoderFiles,
+    Pooling,
+    PoolingPlan,
+    hash_strings,
+    longest_text,
+    padding_id,
+    stated_pooling,
+    weights_sha256,
+)
+from refaug.core.vectors.encoder_model import LEAST, EncodedText, EncoderTokenizer, Floats, OnnxModel
+
+# The interface
+
+
+@dataclass(frozen=True, eq=False)
+class TokenVectors:
+    """The tokens of one text, and the encoder's vector for each of them in its context.
+
+    Special are the tokens that the tokenizer puts around every text ([CLS], [SEP], <s>, </s> …).
+    """
+
+    tokens: tuple[str, ...]
+    ids: NDArray[np.int64]  # (tokens,)
+    special: NDArray[np.bool_]  # (tokens,)
+    vectors: Floats  # (tokens, dimensions), as the model returns them: not of unit length
+    truncated: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """The approximate memory it takes."""
+        strings = sum(_STRING_BYTES + len(token) for token in self.tokens)
+        return self.vectors.nbytes + self.ids.nbytes + self.special.nbytes + strings
+
+
+class Encoder(Protocol):
+    """Texts to vectors, under a name that stands for exactly these vectors."""
+
+    @property
+    def name(self) -> str:
+        """The name in manifests and signatures; ASCII."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """The files, settings and libraries that determine its vectors."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """The length of a token's vector, or of a sentence's if the model has no token vectors."""
+        ...
+
+    @property
+    def truncated(self) -> int:
+        """How many of the texts so far were too long and lost their end; a repeated text counts again."""
+        ...
+
+    def token_vectors(self, texts: Sequence[str]) -> list[TokenVectors]:
+        """Return the tokens of each text with their vectors, in order."""
+        ...
+
+    def sentence_vectors(self, texts: Sequence[str]) -> Floats:
+        """Return a unit vector for each text, (texts, dimensions).
+
+        NaN for a text without tokens except special ones.
+        """
+        ...
+
+
+PoolingChoice = Literal["auto", "mean", "cls"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """How an encoder is used.
+
+    `pooling` makes one vector of a sentence's token vectors: `mean` over all its tokens, `cls` takes the first;
+    `auto` is the model's output `sentence_embedding` if it has one, then the pooling of `1_Pooling/config.json`,
+    then `mean`. `max_length` counts tokens, including special ones; None is the smallest limit that the encoder's
+    files state, or 512. A batch has at most `batch_tokens` tokens with its padding, and at least one text.
+    `cache_bytes` bounds the cache of vectors; 0 switches it off.
+    """
+
+    pooling: PoolingChoice = "auto"
+    max_length: int | None = None
+    threads: int = 1
+    batch_tokens: int = 1024
+    cache_bytes: int = 256 * 2**20
+
+    def __post_init__(self) -> None:
+        if self.pooling not in get_args(PoolingChoice):
+            raise Usage(
+                f"no pooling is called {self.pooling!r}", remedy=f"one of: {', '.join(get_args(PoolingChoice))}"
+            )
+        limits = {"max_length": 1, "threads": 1, "batch_tokens": 1, "cache_bytes": 0}
+        for name, least in limits.items():
+            setting = getattr(self, name)
+            if setting is not None and setting < least:
+                raise Usage(f"{name}={setting!r} makes no sense for an encoder", remedy=f"give at least {least}")
+
+
+def open_encoder(path: Path, config: EncoderConfig | None = None) -> OnnxEncoder:
+    """Open the encoder in a folder, or of a .onnx file with a tokenizer.json beside it."""
+    return OnnxEncoder.open(path, config or EncoderConfig())
+
+
+# Sentence vectors
+
+
+@dataclass(frozen=True, eq=False)
+class _SentenceVector:
+    vector: Floats
+    truncated: bool
+
+    @property
+    def nbytes(self) -> int:
+        return self.vector.nbytes
+
+
+def _unit(vector: NDArray[np.floating[Any]]) -> Floats:
+    exact = vector.astype(np.float64)
+    length = np.sqrt(exact @ exact)
+    return (exact / length if length > 0 else np.full_like(exact, np.nan)).astype(np.float32)
+
+
+# The cache
+
+_STRING_BYTES = 64
+_ENTRY_BYTES = 512  # the objects around the arrays
+_Vectors = TypeVar("_Vectors", TokenVectors, _SentenceVector)
+
+
+class _Cache:
+    """The most recent vectors of texts, up to a number of bytes."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._entries: OrderedDict[tuple[type, str], TokenVectors | _SentenceVector] = OrderedDict()
+        self._lock = threading.Lock()
+        self.nbytes = 0
+
+    def get(self, kind: type[_Vectors], text: str) -> _Vectors | None:
+        with self._lock:
+            vectors = self._entries.get((kind, text))
+            if not isinstance(vectors, kind):
+                return None
+            self._entries.move_to_end((kind, text))
+            return vectors
+
+    def put(self, text: str, vectors: TokenVectors | _SentenceVector) -> None:
+        """Cache the vectors of a text and remove the least recent ones.
+
+        Vectors larger than the cache are not stored.
+        """
+        key = (type(vectors), text)
+        with self._lock:
+            if key in self._entries or _entry_bytes(text, vectors) > self._capacity:
+                return
+            self._entries[key] = vectors
+            self.nbytes += _entry_bytes(text, vectors)
+            while self.nbytes > self._capacity:
+                (_, oldest_text), oldest = self._entries.popitem(last=False)
+                self.nbytes -= _entry_bytes(oldest_text, oldest)
+
+
+def _entry_bytes(text: str, vectors: TokenVectors | _SentenceVector) -> int:
+    return vectors.nbytes + sys.getsizeof(text) + _ENTRY_BYTES
+
+
+# The encoder
+
+_SAME = 1e-5  # the tolerance between batches, relative to a vector's length
+_PROBES = ("yes", "Where did you go last summer, and what was it like there? We have not heard from you since.")
+
+
+class OnnxEncoder:
+    """A model in ONNX's format with its tokenizer, run on the CPU.
+
+    A text has the same vectors, within 1e-5 of their length, whatever else is in its batch. Most models have this
+    property; one that does not (quantised with scales taken from the batch, or without a mask for the padding) is
+    detected by a trial on opening, and gets its texts one by one. The name contains the hash of the model, its
+    weights, its tokenizer, the pooling and the longest text, so the same name means the same vectors.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        version: str,
+        model: OnnxModel,
+        tokenizer: EncoderTokenizer,
+        pooling: PoolingPlan,
+        config: EncoderConfig,
+    ) -> None:
+        self.name = name
+        self.version = version
+        self.config = config
+        self.truncated = 0
+        self._model = model
+        self._tokenizer = tokenizer
+        self._pooling = pooling
+        self._cache = _Cache(config.cache_bytes)
+        self._counting = threading.Lock()
+        self._widths: dict[str, int] = {}  # of the outputs
+        self.one_by_one = not self._is_steady_in_batches()
+
+    @classmethod
+    def open(cls, path: Path, config: EncoderConfig) -> Self:
+        """Open the files, resolve the settings they leave open, and try the model on two texts."""
+        libraries = _import_library("onnxruntime"), _import_library("tokenizers")
+        files = EncoderFiles.find(path)
+        weights = weights_sha256(files.model)
+        tokenizer = EncoderTokenizer(files.tokenizer, libraries[1])
+        model = OnnxModel(files.model, libraries[0], threads=config.threads)
+        if model.token_output is None and model.sentence_output is None:
+            raise BadInput(
+                f"{files.model} gives vectors neither for tokens nor for sentences; its outputs are {model.outputs}",
+                remedy="export the model for feature extraction, with the output last_hidden_state",
+            )
+        model.pad_id = padding_id(files, of_tokenizer=tokenizer.stated_pad_id, id_of=tokenizer.id_of)
+        max_length = longest_text(
+            files, config.max_length, of_model=model.fixed_length, of_tokenizer=tokenizer.stated_max_length
+        )
+        tokenizer.truncate_at(max_length)
+        pooling = _plan_pooling(files, model, config.pooling)
+        settings = f"pooling {pooling.way or 'none'}, at most {max_length} tokens"
+        return cls(
+            name=f"{files.stem}#{hash_strings([weights, tokenizer.sha256, settings])[:12]}",
+            version=f"model {weights[:12]}, tokenizer {tokenizer.sha256[:12]}, {settings}, "
+            + ", ".join(f"{library.__name__} {library.__version__}" for library in libraries),
+            model=model,
+            tokenizer=tokenizer,
+            pooling=pooling,
+            config=config,
+        )
+
+    @property
+    def dimensions(self) -> int:
+        """The length of a token's vector, or of a sentence's if the model has no token vectors."""
+        return next(iter(self._widths.values()))
+
+    def token_vectors(self, texts: Sequence[str]) -> list[TokenVectors]:
+        """Return the tokens of each text with their vectors, in order; the arrays are read-only."""
+        output = self._model.token_output
+        if output is None:
+            raise BadInput(
+                f"encoder {self.name} gives no token vectors; its outputs are {self._model.outputs}",
+                remedy="export the model with the output last_hidden_state",
+            )
+        return self._encode(texts, TokenVectors, output, _token_vectors)
+
+    def sentence_vectors(self, texts: Sequence[str]) -> Floats:
+        """Return a unit vector for each text, (texts, dimensions).
+
+        NaN for a text without tokens except special ones.
+        """
+        way = self._pooling.way
+        output = self._model.sentence_output if way == "output" else self._model.token_output
+        if way is None or output is None:
+            raise BadInput(
+                f"encoder {self.name} gives no sentence vectors: {self._pooling.trouble}",
+                remedy="export the model with the output sentence_embedding, or choose the pooling mean or cls",
+            )
+        pooled = self._encode(texts, _SentenceVector, output, _POOLERS[way])
+        vectors = np.empty((len(texts), self._widths[output]), np.float32)
+        for row, sentence in enumerate(pooled):
+            vectors[row] = sentence.vector
+        return vectors
+
+    def _encode(
+        self, texts: Sequence[str], kind: type[_Vectors], output: str, make: Callable[[EncodedText, Floats], _Vectors]
+    ) -> list[_Vectors]:
+        """Take vectors from the cache, and run each of the other texts once, however often it occurs."""
+        vectors = {text: cached for text in dict.fromkeys(texts) if (cached := self._cache.get(kind, text)) is not None}
+        tokens = {text: self._tokenizer.tokens_of(text) for text in dict.fromkeys(texts) if text not in vectors}
+        for batch in self._batches(tokens):
+            rows = self._rows([tokens[text] for text in batch], output)
+            for text, row in zip(batch, rows, strict=True):
+                vectors[text] = make(tokens[text], row)
+                self._cache.put(text, vectors[text])
+        with self._counting:
+            self.truncated += sum(vectors[text].truncated for text in texts)
+        return [vectors[text] for text in texts]
+
+    def _batches(self, tokens: Mapping[str, EncodedText]) -> Iterator[list[str]]:
+        """Yield batches of texts of similar length, the longest first, as many as their padded size allows."""
+        batch: list[str] = []
+        for text in sorted(tokens, key=lambda text: -len(tokens[text])):
+            if batch and (
+                self.one_by_one or self._padded_size(tokens[batch[0]], len(batch) + 1) > self.config.batch_tokens
+            ):
+                yield batch
+                batch = []
+            batch.append(text)
+        if batch:
+            yield batch
+
+    def _padded_size(self, longest: EncodedText, rows: int) -> int:
+        return rows * (self._model.fixed_length or len(longest))
+
+    def _rows(self, batch: Sequence[EncodedText], output: str) -> Sequence[Floats]:
+        """Run one batch; texts without any token, which sort last, are not run."""
+        running = [text for text in batch if len(text)]
+        rows = list(self._model.run(running, output)) if running else []
+        return rows + [np.empty((0, self._widths[output]), np.float32)] * (len(batch) - len(running))
+
+    def _is_steady_in_batches(self) -> bool:
+        """Run two texts of different length alone and together; this also sets the widths of the outputs."""
+        probes = [text for text in map(self._tokenizer.tokens_of, _PROBES) if len(text)] or [LEAST]
+        steady = not self._model.one_row_only
+        for output in self._model.outputs_in_use:
+            alone = [self._model.run([probe], output)[0] for probe in probes]
+            self._widths[output] = alone[0].shape[-1]
+            if steady:
+                together = self._model.run(probes, output)
+                steady = all(
+                    _is_same(by_itself, in_batch, len(probe))
+                    for by_itself, in_batch, probe in zip(alone, together, probes, strict=True)
+                )
+        return steady
+
+
+def _import_library(package: str) -> ModuleType:
+    """Import a library that only encoders need; MissingPart says how to install it."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise MissingPart(
+            f"encoders need the package {package}, which cannot be imported: {error}", remedy=f"pip install {package}"
+        ) from error
+
+
+def _plan_pooling(files: EncoderFiles, model: OnnxModel, choice: PoolingChoice) -> PoolingPlan:
+    """Return the requested pooling if the model supports it; `auto` prefers the model's sentence vectors."""
+    if choice == "auto" and model.sentence_output is not None:
+        return PoolingPlan("output")
+    if model.token_output is None:
+        return PoolingPlan(None, f"it gives no token vectors to pool; its outputs are {model.outputs}")
+    return stated_pooling(files) if choice == "auto" else PoolingPlan(choice)
+
+
+def _is_same(alone: Floats, together: Floats, tokens: int) -> bool:
+    """Return whether a text's vectors differ by less than the tolerance; padding does not count."""
+    ours, theirs = (np.atleast_2d(vectors)[:tokens].astype(np.float64) for vectors in (alone, together))
+    allowed = _SAME * np.linalg.norm(ours, axis=1)
+    return bool((np.linalg.norm(ours - theirs, axis=1) <= allowed).all())
+
+
+def _token_vectors(text: EncodedText, row: Floats) -> TokenVectors:
+    vectors = row[: len(text)].copy()  # a view would keep the whole batch in memory
+    for array in (vectors, text.ids, text.special):
+        array.flags.writeable = False
+    return TokenVectors(text.tokens, text.ids, text.special, vectors, text.truncated)
+
+
+def _sentence_vector(text: EncodedText, vector: NDArray[np.floating[Any]]) -> _SentenceVector:
+    """Return a sentence's vector; NaN for special tokens alone, whose vector would say nothing about the text."""
+    return _SentenceVector(_unit(vector if text.has_content else np.zeros_like(vector)), text.truncated)
+
+
+def _from_output(text: EncodedText, row: Floats) -> _SentenceVector:
+    return _sentence_vector(text, row if len(text) else np.zeros(row.shape[-1]))
+
+
+def _from_mean(text: EncodedText, row: Floats) -> _SentenceVector:
+    """Average over all tokens, including special ones, as sentence-transformers does."""
+    return _sentence_vector(text, row[: len(text)].sum(axis=0, dtype=np.float64))
+
+
+def _from_first(text: EncodedText, row: Floats) -> _SentenceVector:
+    return _sentence_vector(text, row[:1].sum(axis=0))
+
+
+_POOLERS: Mapping[Pooling, Callable[[EncodedText, Floats], _SentenceVector]] = {
+    "output": _from_output,
+    "mean": _from_mean,
+    "cls": _from_first,
+}

@@ -1,0 +1,1 @@
+"""What is done with metrics: scoring, agreement with people, reproduction of claims, reports."""

@@ -1,0 +1,1 @@
+"""Agreement of metrics with people: `refaug meta` and its probe."""

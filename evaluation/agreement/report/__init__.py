@@ -1,0 +1,1 @@
+"""The report of `refaug meta`: CSV, LaTeX, an HTML page and plots."""

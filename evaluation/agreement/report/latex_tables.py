@@ -1,0 +1,216 @@
+"""Write the result of `refaug meta` as LaTeX tables for a paper, which need only booktabs."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Final
+
+from refaug.core.text.characters import make_printable
+from refaug.evaluation.agreement.records import AgreementRow, MeanRow, MetaResult, RowKind, SetResult
+from refaug.evaluation.agreement.report.wording import INDEPENDENT, ROWS_IN_WORDS, TURNED, all_signatures, fixed, slug
+from refaug.metrics.statistics.resampling import Estimate
+
+_LATEX_SIGNS: Final = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': "{''}",
+    "'": "{'}",  # in braces: signs that LaTeX would join with their neighbour
+    "`": "{`}",
+    "-": "{-}",
+}
+_OGONEK: Final = "\u0328"  # the only accent that the default encoding lacks
+_BREAK_AFTER: Final = frozenset(",=|/;")
+_WIDE_NAME: Final = 26  # characters; a column of longer names gets a fixed width, and lines break
+
+
+def as_latex(meta_result: MetaResult) -> str:
+    """Return tables for a paper: one per set, one for the mean over sets, and one of signatures.
+
+    The best metric is bold where its agreement is significantly better than the baseline's by Holm's p; nothing is bold
+    where the baseline is best. Letters with accents stay; other signs that a plain pdfLaTeX cannot set are written as
+    their code points, `[U+6771]`.
+    """
+    tables = [
+        _latex_table(
+            set_result.rows, _latex_caption(set_result, meta_result), f"{number}-{slug(set_result.name)}", meta_result
+        )
+        for number, set_result in enumerate(meta_result.sets, start=1)
+    ]
+    if meta_result.mean is not None:
+        caption = _latex_mean_caption(meta_result.mean.sets, meta_result)
+        tables.append(_latex_table(meta_result.mean.rows, caption, "mean", meta_result))
+    return "\n".join([r"% needs \usepackage{booktabs}", *tables, _latex_signatures(meta_result)])
+
+
+def _latex(text: str, *, breaks: bool = False) -> str:
+    """Escape text for LaTeX; with `breaks`, lines may end after separators."""
+    parts = []
+    for character in make_printable(text):
+        sign = _LATEX_SIGNS.get(character) or (character if _latex_knows(character) else f"[U+{ord(character):04X}]")
+        parts.append(sign + (r"\allowbreak{}" if breaks and character in _BREAK_AFTER else ""))
+    return "".join(parts)
+
+
+def _latex_knows(character: str) -> bool:
+    """Whether a character is ASCII, or an ASCII letter with an accent in Latin-1 or Latin Extended-A."""
+    if character.isascii():
+        return True
+    parts = unicodedata.normalize("NFD", character)
+    return "À" <= character <= "ſ" and parts[0].isascii() and _OGONEK not in parts
+
+
+def _latex_table(rows: Sequence[AgreementRow | MeanRow], caption: str, label: str, meta_result: MetaResult) -> str:
+    best, wide = _best(rows, meta_result), any(len(row.name) > _WIDE_NAME for row in rows)
+    with_williams = any(isinstance(row, AgreementRow) for row in rows)
+    columns = r"p{0.17\linewidth}" if wide else "l"
+    span = f"{meta_result.settings.confidence * 100:g}\\,\\%"
+    head = [
+        "Metric",
+        rf"$\rho$ [{span}]",
+        rf"$\Delta\rho$ [{span}]",
+        r"$p_{\mathrm{Holm}}$",
+        *([r"$p_{\mathrm{W}}$"] if with_williams else []),
+        "$r$",
+        r"$\tau$",
+        r"$\rho_{\mathrm{length}}$",
+    ]
+    lines = [
+        r"\begin{table}",
+        r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
+        rf"\caption{{{caption}}}\medskip",
+        rf"\label{{tab:meta-{label}}}",
+        rf"\begin{{tabular}}{{@{{}}{columns}lr{'r' * (len(head) - 3)}@{{}}}}",
+        r"\toprule",
+        " & ".join(head) + r" \tabularnewline",
+    ]
+    previous = None
+    for row in rows:
+        if row.kind is not previous:
+            lines.append(r"\midrule")
+        previous = row.kind
+        cells = _latex_cells(row, bold=row is best, williams=with_williams)
+        lines.append(" & ".join([_latex_name(row, wide=wide), *cells]) + r" \tabularnewline")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+
+
+def _best(rows: Sequence[AgreementRow | MeanRow], meta_result: MetaResult) -> AgreementRow | MeanRow | None:
+    """Return the metric of highest Spearman, if it beats the baseline after Holm's correction."""
+    candidates = [row for row in rows if row.kind is RowKind.METRIC and row.spearman.value is not None]
+    best = max(candidates, key=lambda row: row.spearman.value or 0.0, default=None)
+    if best is None:
+        return None
+    p, difference = best.holm.get("spearman"), best.differences.get("spearman")
+    is_better = difference is not None and difference.value is not None and difference.value > 0
+    return best if is_better and p is not None and p < _alpha(meta_result) else None
+
+
+def _alpha(meta_result: MetaResult) -> float:
+    """Return the significance level of the intervals, without rounding error: 0.05, not 0.05000000000000004."""
+    return round(1 - meta_result.settings.confidence, 10)
+
+
+def _latex_name(row: AgreementRow | MeanRow, *, wide: bool) -> str:
+    name = _latex(row.name, breaks=wide) + (r" (turned)" if row.turned else "")
+    return rf"\raggedright {name}" if wide else name
+
+
+def _latex_cells(row: AgreementRow | MeanRow, *, bold: bool, williams: bool) -> list[str]:
+    difference = row.differences.get("spearman")
+    test = row.williams.get("spearman") if isinstance(row, AgreementRow) else None
+    return [
+        _latex_estimate(row.spearman, bold=bold),
+        "" if difference is None else _latex_estimate(difference),
+        _latex_p(row.holm.get("spearman")),
+        *([_latex_p(None if test is None else test.p)] if williams else []),
+        *(_latex_number(figure.value) for figure in (row.pearson, row.kendall, row.partial_spearman)),
+    ]
+
+
+def _latex_estimate(estimate: Estimate, *, bold: bool = False) -> str:
+    number = _latex_number(estimate.value, bold=bold)
+    if estimate.low is None or estimate.high is None:
+        return number
+    return rf"{number} ${{\scriptstyle[{fixed(estimate.low, 2)}, {fixed(estimate.high, 2)}]}}$"
+
+
+def _latex_number(figure: float | None, *, bold: bool = False) -> str:
+    if figure is None:
+        return "--"
+    return rf"$\mathbf{{{fixed(figure)}}}$" if bold else f"${fixed(figure)}$"
+
+
+def _latex_p(p: float | None) -> str:
+    if p is None:
+        return ""
+    return "$<0.001$" if p < 0.001 else f"${p:.3f}$"
+
+
+def _latex_caption(set_result: SetResult, meta_result: MetaResult) -> str:
+    counts = set_result.counts
+    rows = f"{counts.used:,} rows of {counts.contexts:,} contexts and {counts.systems:,} systems"
+    human = [row for row in set_result.rows if row.kind is RowKind.HUMAN]
+    people = f" Human: split-half reliability, stepped up, over {human[0].n:,} rows." if human else ""
+    return (
+        f"Agreement with the mean rating on {_latex(set_result.name)}: {rows} ({_latex_rows(meta_result)}). "
+        f"{_latex_how(meta_result)} $p_{{\\mathrm{{W}}}}$: {INDEPENDENT}.{people}"
+    )
+
+
+def _latex_mean_caption(sets: Sequence[str], meta_result: MetaResult) -> str:
+    names = ", ".join(_latex(name) for name in sets)
+    return (
+        f"Agreement with the mean rating, mean over {names}, each of which counts the same "
+        f"({_latex_rows(meta_result)}). {_latex_how(meta_result)}"
+    )
+
+
+def _latex_rows(meta_result: MetaResult) -> str:
+    return _latex(ROWS_IN_WORDS[meta_result.settings.rows])
+
+
+def _latex_how(meta_result: MetaResult) -> str:
+    settings = meta_result.settings
+    turned = f" {TURNED.capitalize()}." if any(metric.turned for metric in meta_result.metrics) else ""
+    return (
+        rf"$\rho$: Spearman, $r$: Pearson, $\tau$: Kendall, $\rho_{{\mathrm{{length}}}}$: Spearman with reply length "
+        rf"held fixed. $\Delta\rho$: less {_latex(meta_result.baseline)}, the baseline. Intervals and $p$: "
+        f"bootstrap over contexts, {settings.draws:,} draws, seed {settings.seed}. Bold: the best metric, where it is "
+        f"better than the baseline at $p_{{\\mathrm{{Holm}}}} < {_alpha(meta_result):g}$.{turned}"
+    )
+
+
+def _latex_signatures(meta_result: MetaResult) -> str:
+    rows = [
+        rf"\raggedright {_latex(name, breaks=True)} & \raggedright {_latex(signature.short, breaks=True)} "
+        r"\tabularnewline"
+        for name, signature in all_signatures(meta_result)
+    ]
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering\footnotesize",
+            r"\caption{Signatures of the metrics.}\medskip",
+            r"\label{tab:meta-signatures}",
+            r"\begin{tabular}{@{}p{0.24\linewidth}p{0.7\linewidth}@{}}",
+            r"\toprule",
+            r"Metric & Signature \tabularnewline",
+            r"\midrule",
+            *rows,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )

@@ -1,0 +1,1 @@
+"""Indexes, raters and rubers of a home, opened by name."""

@@ -1,0 +1,229 @@
+"""Build the metrics that a command or a request asks for, give them the baseline of an index, and tell what they need.
+
+Messages about missing things differ between commands (options) and HTTP (fields): `MetricNeeds` only tells what a
+metric needs, and the caller refuses.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Final, Self
+
+from refaug.core.artefacts.versions import Versions
+from refaug.core.progress import Progress
+from refaug.core.records import Item, Origin
+from refaug.core.text.tokenizers import default_tokenizer
+from refaug.evaluation.scoring.items import BadItem
+from refaug.metrics.base import Metric
+from refaug.metrics.catalogue import METRICS
+from refaug.metrics.metric_info import Uses
+from refaug.metrics.ranges import AUTO
+from refaug.metrics.signature import Signature
+from refaug.metrics.specification import Specification, build
+from refaug.metrics.upsilon import Upsilon, open_without_b
+
+if TYPE_CHECKING:
+    from refaug.evaluation.metric_setup.baseline import IndexBaseline
+
+_CACHE_SIZE: Final = 1_000  # entries, of a number and three words each
+
+_FILES: Final = frozenset({"vectors", "encoder", "wordnet"})  # parameters that name a file or folder
+_NO_FILES: Final = frozenset({"none", "/usr/share/wordnet"})  # values that name no file of a user: none, and WordNet
+MODEL: Final = "sentencepiece:"
+
+SetBaseline = Callable[[Metric], Metric]
+
+
+def default_metric(items: Sequence[Item | BadItem]) -> str:
+    """Return the metric that the references of the items are meant for."""
+    sources = {one.source for item in items if isinstance(item, Item) for one in item.pair.references}
+    if sources & {Origin.RETRIEVED, Origin.PARROT}:
+        return "upsilon-bleu"
+    return "delta-bleu" if Origin.SUPPLIED in sources else "multi-bleu"
+
+
+def metrics_of(
+    specifications: Sequence[str],
+    language: str | None,
+    by_default: Mapping[str, str] | None = None,
+    set_baseline: SetBaseline | None = None,
+) -> list[Metric]:
+    """Build the metrics of the specifications, each only once.
+
+    `by_default` are parameters that other options or fields set. `set_baseline` gives a b to a weighted form that was
+    requested without one; without `set_baseline` that b is 0.
+    """
+    defaults = {**(by_default or {}), **({"tok": default_tokenizer(language)} if language else {})}
+    parsed = [Specification.parse(text) for text in specifications]
+    metrics = [open_without_b(build(specification, defaults), specification) for specification in parsed]
+    if set_baseline is not None:
+        metrics = [set_baseline(metric) for metric in metrics]
+    by_signature = {Signature.of(metric).full: metric for metric in metrics}
+    return list(by_signature.values())
+
+
+# ── files that metrics name ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def resolve_files(specifications: Sequence[str], resolve: Callable[[str], Path]) -> tuple[str, ...]:
+    """Return the specifications with every file that they name replaced by the path that `resolve` returns.
+
+    `resolve` raises where a file may not be read: it decides which files metrics from another machine may name.
+    """
+
+    def value_of(key: str, setting: str) -> str:
+        if setting.startswith(MODEL):
+            return f"{MODEL}{resolve(setting.removeprefix(MODEL))}"
+        return setting if key not in _FILES or setting in _NO_FILES else str(resolve(setting))
+
+    return tuple(str(_with_values(Specification.parse(text), value_of)) for text in specifications)
+
+
+def _with_values(specification: Specification, change: Callable[[str, str], str]) -> Specification:
+    """Return the specification with every value changed.
+
+    The values of the parts of `ruber` are changed, too: they stand behind the part's name, after `;`.
+    """
+
+    def changed_setting(key: str, setting: str) -> str:
+        first, *parameters = (part.strip() for part in setting.split(";"))
+        inner = [[side.strip() for side in parameter.partition("=")] for parameter in parameters]
+        return ";".join([change(key, first), *(f"{name}{equals}{change(name, text)}" for name, equals, text in inner)])
+
+    settings = tuple((key, changed_setting(key, setting)) for key, setting in specification.parameters)
+    return Specification(specification.name, settings)
+
+
+# ── baselines ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def baseline_setter(indexes: Versions, index: str, progress: Progress) -> SetBaseline:
+    """Return a function that gives metrics the b of an index; `index` is named as signatures name it."""
+    from refaug.evaluation.metric_setup.baseline import with_index_baseline  # noqa: PLC0415  only where an index is used
+
+    return lambda metric: with_index_baseline(metric, indexes, index.partition("#")[0], progress)
+
+
+class BaselineCache:
+    """A cache of the b of weighted forms in indexes, since a server needs the same ones for every request."""
+
+    def __init__(self, indexes: Versions) -> None:
+        self._indexes = indexes
+        self._baselines: OrderedDict[tuple[str, str], IndexBaseline] = OrderedDict()
+        self._requests: OrderedDict[tuple[str, str, str | None], None] = OrderedDict()
+        self._lock = Lock()
+
+    def has_measured(self, index: str, specifications: Sequence[str], language: str | None) -> bool:
+        """Whether all of these got their b of this index before, so that it takes hardly any time."""
+        with self._lock:
+            return all((index, specification, language) in self._requests for specification in specifications)
+
+    def note_measured(self, index: str, specifications: Sequence[str], language: str | None) -> None:
+        """Remember that these got their b of this index."""
+        with self._lock:
+            for specification in specifications:
+                self._requests[index, specification, language] = None
+                self._requests.move_to_end((index, specification, language))
+            while len(self._requests) > _CACHE_SIZE:
+                self._requests.popitem(last=False)
+
+    def of(self, index: str) -> SetBaseline:
+        """Return a function that gives metrics the b of an index.
+
+        The index is named as signatures name it, by its content, which never changes.
+        """
+
+        def set_baseline(metric: Metric) -> Metric:
+            if not isinstance(metric, Upsilon) or not metric.b_is_open:
+                return metric
+            base = self._base(metric, index)
+            return metric.with_b(base.written, base.measured)
+
+        return set_baseline
+
+    def _base(self, metric: Upsilon, index: str) -> IndexBaseline:
+        from refaug.evaluation.metric_setup.baseline import index_baseline  # noqa: PLC0415  only where an index is used
+
+        key = (index, Signature.of(metric).full)
+        with self._lock:
+            if key in self._baselines:
+                self._baselines.move_to_end(key)
+                return self._baselines[key]
+        base = index_baseline(metric, self._indexes, index.partition("#")[0])
+        with self._lock:
+            self._baselines[key] = base
+            if len(self._baselines) > _CACHE_SIZE:
+                self._baselines.popitem(last=False)
+        return base
+
+
+def baseline_advice(
+    metrics: Sequence[Metric], items: Sequence[Item | BadItem], remedy: str | None = None
+) -> str | None:
+    """Return advice where a weighted form counts from 0 and could count from the b of the references' index.
+
+    `remedy` replaces the command that measures b where there are no commands.
+    """
+    names = [metric.name for metric in metrics if isinstance(metric, Upsilon) and metric.b_is_open]
+    if not names:
+        return None
+    references = (reference for item in items if isinstance(item, Item) for reference in item.pair.references)
+    indexes = {reference.more.get("index") for reference in references if reference.source is Origin.RETRIEVED}
+    specs = sorted(spec for spec in indexes if isinstance(spec, str))
+    if not specs:
+        return None
+    remedy = remedy or f"refaug metrics baseline {names[0]} --index {specs[0]} measures b"
+    return f"{', '.join(names)} without b counts from 0, though the references are those of an index: {remedy}"
+
+
+# ── what metrics need ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricNeeds:
+    """What a metric needs, as far as its specification tells; mistakes in it are found when the metric is built."""
+
+    name: str
+    rater: bool = False
+    ruber: bool = False
+    sample: bool = False
+    weigher: bool = False  # a rater that weights the references of the sample
+    weighted: bool = False  # references with weights
+    base: bool = False  # the b of an index
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Read the needs from a specification."""
+        name, _, rest = text.strip().partition(":")
+        info = METRICS.get(name)
+        if name != "ruber" or info is None:
+            weighted = info is not None and info.uses is Uses.WEIGHTED
+            has_b = info is not None and any(parameter.name == "b" for parameter in info.parameters)
+            base = has_b and "b" not in _parameters_of(rest)
+            return cls(name=name, rater=info is not None and info.needs_rater, weighted=weighted, base=base)
+        parameters = _parameters_of(rest)
+        asks_rater = _part_name(parameters.get("unreferenced", "ruber")) == "rater"
+        sample = parameters.get("norm", "log") == "log" and parameters.get("range-ref", AUTO) == AUTO
+        compared = METRICS.get(_part_name(parameters.get("referenced", "")))
+        weighted = compared is not None and compared.uses is Uses.WEIGHTED
+        return cls(
+            name=name,
+            rater=asks_rater,
+            ruber=not asks_rater,
+            sample=sample,
+            weigher=sample and weighted,
+            weighted=weighted,
+        )
+
+
+def _parameters_of(parameters: str) -> dict[str, str]:
+    return {key.strip(): text.strip() for key, _, text in (part.partition("=") for part in parameters.split(","))}
+
+
+def _part_name(part: str) -> str:
+    """Return the name of a part, which its parameters follow."""
+    return part.partition(";")[0].strip()

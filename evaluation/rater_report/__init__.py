@@ -1,0 +1,1 @@
+"""The report on a rater: figures, plots and an HTML page."""

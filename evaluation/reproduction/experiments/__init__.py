@@ -1,0 +1,1 @@
+"""The experiments of `refaug reproduce`, one a file."""

@@ -1,0 +1,500 @@
+"""`reproduce multi-reference`: what further references are worth: by people or retrieved, one or many.
+
+A set with several references by people for every item allows the ladder that was published with one of the sets: one
+reference, all of them, one and retrieved ones, and both. Every rung has its control: equally many replies drawn from
+the log, as long as the retrieved ones. A second curve shows what each further reference adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from refaug.core.errors import BadInput, NotFound
+from refaug.core.progress import Progress
+from refaug.core.text.messages import HiddenFolders
+from refaug.evaluation.reports.html_page import Table
+from refaug.evaluation.reports.plotting import Plot
+from refaug.evaluation.reproduction.material.chain import Chain
+from refaug.evaluation.reproduction.material.metric_candidates import GREEDY, VECTORS
+from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
+from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet, read_sets
+from refaug.evaluation.reproduction.material.reference_kinds import (
+    MATCHED,
+    ONE,
+    RATED,
+    SHUFFLED,
+    ReplySample,
+    scores_of,
+)
+from refaug.evaluation.reproduction.material.reference_ladder import (
+    BOTH,
+    HUMAN,
+    KINDS,
+    PENALTIES,
+    SEEDS_TO_CHOOSE,
+    SINGLE,
+    SIZES,
+    SMOOTHINGS,
+    Curve,
+    K,
+    Ladder,
+    RungCorrelations,
+    correlate_rungs,
+    correlate_rungs_at_best,
+    curve_by_size,
+    curve_by_subsets,
+    drawn_name,
+    own_name,
+    rung_name,
+    with_references,
+)
+from refaug.evaluation.reproduction.report.plots import curves
+from refaug.evaluation.reproduction.report.report import Report, Section, agreement_table, cell, verdict
+from refaug.metrics.base import Metric
+from refaug.metrics.specification import build
+from refaug.metrics.statistics.correlation import PARTIAL
+
+SCARCE: Final = "smooth=epsilon[1e-15]"  # of the published ladder
+PUBLISHED: Final = {  # set → rung → Spearman of BLEU-2 and BLEU-4 on all rows (Gangal et al. 2021, SCARCE)
+    "dailydialog_gupta": {
+        SINGLE: (0.040, 0.093),
+        HUMAN: (0.203, 0.281),
+        "automatic": (0.275, 0.302),
+        "both": (0.327, 0.357),
+    }
+}
+FEWEST_CONTEXTS: Final = 30  # with several references; an interval over fewer says little
+AT_SIZE: Final = "dstc7_reddit"  # very many references an item, and no utterance
+_ORDERS: Final = (2, 4)
+_CURVES: Final = {
+    "BLEU-2": "multi-bleu",
+    "BLEU-2, no penalty": "multi-bleu:bp=none",
+    "greedy": f"greedy:multi=best,{GREEDY}",
+}
+
+CLAIMS: Final = {  # claim → the rung that has to be above, and the rung that it has to beat
+    "all references by people beat one": (HUMAN, SINGLE),
+    "retrieved ones beside one by people beat that one alone": (rung_name(SINGLE, ONE), SINGLE),
+    "retrieved ones beside one by people beat drawn ones of the same lengths": (
+        rung_name(SINGLE, ONE),
+        rung_name(SINGLE, MATCHED),
+    ),
+    "rated ones beside one by people beat the same weights dealt out anew": (
+        rung_name(SINGLE, RATED),
+        rung_name(SINGLE, SHUFFLED),
+    ),
+    "retrieved ones beside one by people beat all by people": (rung_name(SINGLE, ONE), HUMAN),
+    "retrieved ones beside all by people beat these alone": (rung_name(HUMAN, ONE), HUMAN),
+    "retrieved ones beside all by people beat drawn ones of the same lengths": (
+        rung_name(HUMAN, ONE),
+        rung_name(HUMAN, MATCHED),
+    ),
+    "rated ones beside all by people beat the same weights dealt out anew": (
+        rung_name(HUMAN, RATED),
+        rung_name(HUMAN, SHUFFLED),
+    ),
+}
+
+
+def multi_reference(chain: Chain, sets: Sequence[ProofSet]) -> Report:
+    """Report on the ladder and the curves, for the sets that allow them; what is not available becomes a gap."""
+    several, gaps = sets_with_several_references(sets)
+    index, rater = (chain.main_index(), chain.rater()) if several else ("", None)
+    ladders = [
+        Ladder(
+            rated_set=rated_set,
+            single=rated_set.with_first_gold(),
+            beside_one=chain.pool(rated_set.with_first_gold(), index, rater),
+            beside_all=chain.pool(rated_set, index, rater),
+        )
+        for rated_set in several
+        if rater is not None
+    ]
+    big, missing = _read_largest_set(chain.settings.data)
+    vectors = chain.vectors_folder(chain.vectors())
+    return multi_report(ladders, big, (*gaps, *missing), vectors, chain.settings, chain.progress)
+
+
+def sets_with_several_references(sets: Sequence[ProofSet]) -> tuple[list[ProofSet], list[str]]:
+    """Return the sets in which enough items have several references, reduced to these items; and the gaps."""
+    usable_sets, gaps = list[ProofSet](), list[str]()
+    for rated_set in sets:
+        counts = np.array([len(test_item.pair.references) for test_item in rated_set.items])
+        several = np.flatnonzero(counts > 1)
+        if len(several) >= FEWEST_CONTEXTS:
+            usable_sets.append(_with_items(rated_set, counts > 1, int(counts[several].min())))
+        else:
+            gaps.append(
+                f"{rated_set.name}: {len(several)} of {len(counts)} items have several references, too few to say "
+                f"anything about their number (at least {FEWEST_CONTEXTS})"
+            )
+    return usable_sets, gaps
+
+
+def _with_items(rated_set: ProofSet, chosen: Mask, most: int) -> ProofSet:
+    """Return the set with the chosen items alone, each with at most that many references."""
+    number = np.cumsum(chosen) - 1
+    remaining = rated_set.restricted_to(chosen[rated_set.item])
+    items = (test_item for test_item, is_chosen in zip(rated_set.items, chosen, strict=True) if is_chosen)
+    return replace(
+        remaining,
+        items=tuple(with_references(test_item, test_item.pair.references[:most]) for test_item in items),
+        item=number[remaining.item],
+    )
+
+
+def _read_largest_set(folder: Path) -> tuple[ProofSet | None, tuple[str, ...]]:
+    try:
+        [rated_set] = read_sets(folder, [AT_SIZE])
+    except (NotFound, BadInput) as error:
+        return None, (f"no figures for very many references: {HiddenFolders.left_out(folder).hide(error.message)}",)
+    return rated_set, ()
+
+
+# ── the report ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LadderResults:
+    """All that was measured on one set."""
+
+    rated_set: ProofSet
+    at_scarce: tuple[RungCorrelations, ...]
+    all_rows: tuple[RungCorrelations, ...]
+    at_best: tuple[RungCorrelations, ...]
+    curves: tuple[Curve, ...]
+
+
+def multi_report(
+    ladders: Sequence[Ladder],
+    big: ProofSet | None,
+    gaps: Sequence[str],
+    vectors: Path,
+    settings: ProofSettings,
+    progress: Progress,
+) -> Report:
+    """Measure the ladders and curves, and report on them."""
+    if not ladders and big is None:
+        raise BadInput("; ".join(gaps), remedy="name a set with several references for each item")
+    built = {name: build(text.replace(VECTORS, str(vectors))) for name, text in _CURVES.items()}
+    ladder_results = [_measure_ladder(ladder, built, str(vectors), settings, progress) for ladder in ladders]
+    size = None if big is None else _measure_size(big, built, settings, progress)
+    return Report(
+        name="multi-reference",
+        title="What further references are worth: by people, retrieved, and drawn",
+        summary=[*_summary(ladder_results, size)],
+        sections=[section for results in ladder_results for section in _sections(results)]
+        + ([] if size is None else [_size_section(size)]),
+        notes=gaps,
+        data={
+            "ladders": {results.rated_set.name: _as_json(results) for results in ladder_results},
+            "at_size": None if size is None else _size_json(size),
+        },
+    )
+
+
+def _measure_ladder(
+    ladder: Ladder, built: Mapping[str, Metric], vectors: str, settings: ProofSettings, progress: Progress
+) -> _LadderResults:
+    rated_set = ladder.rated_set
+    everything = np.ones(len(rated_set.replies), dtype=np.bool_)
+    progress.stage(f"the ladder of {rated_set.name}", len(_ORDERS) * len(ladder.rungs()), "rungs")
+    at_scarce = [correlate_rungs(ladder, f"upsilon-bleu:n={order},{SCARCE}", settings) for order in _ORDERS]
+    greedy = correlate_rungs(ladder, f"upsilon-greedy:agg=best,{GREEDY.replace(VECTORS, vectors)}", settings)
+    sample = ladder.beside_one.sample
+    return _LadderResults(
+        rated_set=rated_set,
+        at_scarce=(*at_scarce, replace(greedy, metric="υ-greedy, the best of all")),
+        all_rows=tuple(
+            correlate_rungs(ladder, f"upsilon-bleu:n={order},{SCARCE}", settings, rows=everything) for order in _ORDERS
+        ),
+        at_best=tuple(correlate_rungs_at_best(ladder, order, settings, progress) for order in _ORDERS),
+        curves=tuple(curve_by_subsets(rated_set, name, metric, settings, sample) for name, metric in built.items()),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SizeResults:
+    """Very many references: the curves, and how far two formulas for the same number differ."""
+
+    rated_set: ProofSet
+    curves: tuple[Curve, ...]
+    apart: float  # the largest difference between multi-bleu and upsilon-bleu with every weight 1
+
+
+def _measure_size(
+    big: ProofSet, built: Mapping[str, Metric], settings: ProofSettings, progress: Progress
+) -> _SizeResults:
+    progress.stage(f"very many references: {big.name}", len(built), "metrics")
+    sample = ReplySample.of([reference.text for test_item in big.items for reference in test_item.pair.references])
+    size_curves = list[Curve]()
+    for name, metric in built.items():
+        size_curves.append(curve_by_size(big, name, metric, settings, sample))
+        progress.advance(1)
+    apart = np.abs(scores_of(big, build("multi-bleu")) - scores_of(big, build("upsilon-bleu")))
+    return _SizeResults(rated_set=big, curves=tuple(size_curves), apart=float(np.nanmax(apart)))
+
+
+def _sections(results: _LadderResults) -> Iterator[Section]:
+    name, people = results.rated_set.name, len(results.rated_set.items[0].pair.references)
+    yield Section(
+        title=f"{name}: the ladder at the smoothing of the published one",
+        text=(
+            f"Fair rows. {people} references by people for every item; {K} further ones, without the utterance itself. "
+            "Drawn ones are as many and as long, token by token.",
+        ),
+        tables=[
+            *(agreement_table(rungs.correlations, _title(rungs), baseline=SINGLE) for rungs in results.at_scarce),
+            _claims_table(results.at_scarce, "Claims"),
+        ],
+    )
+    if name in PUBLISHED:
+        yield Section(
+            title=f"{name}: all rows, beside the published ladder",
+            text=(
+                "Rows that rate one of the references are in, as in what was published. Tokens, the treatment of "
+                "short replies and what was retrieved differ, so that rungs are to be compared, not digits.",
+            ),
+            tables=(
+                _published_table(name, results.all_rows),
+                *(
+                    agreement_table(rungs.correlations, f"{_title(rungs)}, all rows", kinds=BOTH)
+                    for rungs in results.all_rows
+                ),
+            ),
+        )
+    yield Section(
+        title=f"{name}: each rung at its own best setting",
+        text=(
+            f"The best of {len(SMOOTHINGS) * len(PENALTIES)} settings of smoothing and penalty by Spearman on these "
+            "very rows: an upper bound that nobody gets who has to choose beforehand. The intervals do not know that "
+            "it was chosen.",
+        ),
+        tables=[
+            *(agreement_table(rungs.correlations, _title(rungs), baseline=SINGLE) for rungs in results.at_best),
+            _settings_table(results.at_best),
+            _claims_table(results.at_best, "Claims, each rung at its best"),
+        ],
+    )
+    yield Section(
+        title=f"{name}: one reference by people after the other",
+        text=(
+            "The mean over all subsets of the references by people. Beside it one of them, with drawn replies as long "
+            "as the others: what a number of references does by itself.",
+        ),
+        tables=[_curve_table(curve) for curve in results.curves],
+        plots=[_plot(f"references-{name}-{number}.png", curve) for number, curve in enumerate(results.curves)],
+    )
+
+
+def _title(rungs: RungCorrelations) -> str:
+    order = rungs.metric.partition("n=")[2][:1]
+    return f"BLEU-{order}, {SCARCE.partition('=')[2]}" if SCARCE in rungs.metric else rungs.metric
+
+
+def _claims_table(rungs_by_metric: Sequence[RungCorrelations], title: str) -> Table:
+    rows = []
+    for rungs in rungs_by_metric:
+        for claim, (above, below) in CLAIMS.items():
+            differences = [rungs.correlations.difference(above, below, kind) for kind in KINDS]
+            rows.append([f"{_title(rungs)}: {claim}", *map(cell, differences), verdict(differences)])
+    return Table(
+        title=title,
+        columns=("claim", "difference of Spearman", "of partial Spearman", "verdict"),
+        rows=rows,
+        notes=("on the same draws of contexts; not shown: an interval holds 0",),
+    )
+
+
+def _published_table(name: str, rungs_by_metric: Sequence[RungCorrelations]) -> Table:
+    """Set our rungs beside the corresponding published ones."""
+    published = PUBLISHED[name]
+    beside = {
+        SINGLE: (SINGLE,),
+        HUMAN: (HUMAN,),
+        "automatic": tuple(rung_name(SINGLE, kind) for kind in (ONE, RATED, MATCHED)),
+        "both": tuple(rung_name(HUMAN, kind) for kind in (ONE, RATED, MATCHED)),
+    }
+    rows = [
+        [
+            ours,
+            theirs,
+            *(
+                text
+                for place, rungs in enumerate(rungs_by_metric)
+                for text in (f"{published[theirs][place]:.3f}"[1:], cell(rungs.correlations.estimate(ours, "spearman")))
+            ),
+        ]
+        for theirs, names in beside.items()
+        for ours in names
+    ]
+    columns = ["", "published rung", *(text for order in _ORDERS for text in (f"BLEU-{order}, published", "ours"))]
+    return Table(
+        title="Spearman on all rows",
+        columns=columns,
+        rows=rows,
+        notes=("published: Gangal et al. 2021 (SCARCE), smoothing 1e-15; drawn replies stand beside as the control",),
+    )
+
+
+def _settings_table(rungs_by_metric: Sequence[RungCorrelations]) -> Table:
+    names = rungs_by_metric[0].correlations.names
+    return Table(
+        title="The setting of each rung",
+        columns=("", *(rungs.metric for rungs in rungs_by_metric)),
+        rows=[[name, *(f"smooth={rungs.settings[name]}" for rungs in rungs_by_metric)] for name in names],
+        notes=(f"of rungs with chance in them, by the mean of at most {SEEDS_TO_CHOOSE} seeds",),
+        text=True,
+    )
+
+
+def _curve_table(curve: Curve) -> Table:
+    [scope] = curve.correlations.sets
+    last, first = curve.numbers[-1], curve.numbers[0]
+    rows = []
+    for kind in KINDS:
+        for label, name_of in (("of the set", own_name), ("one, and drawn ones", drawn_name)):
+            numbers = [number for number in curve.numbers if name_of(number) in curve.correlations.names]
+            rows.append(
+                [
+                    f"{_KIND_WORDS[kind]}: {label}",
+                    *(
+                        cell(curve.correlations.estimate(name_of(number), kind)) if number in numbers else "–"
+                        for number in curve.numbers
+                    ),
+                ]
+            )
+        rows.append(
+            [
+                f"{_KIND_WORDS[kind]}: the former less the latter",
+                *(_less_drawn(curve, number, kind) for number in curve.numbers),
+            ]
+        )
+        rows.append(
+            [
+                f"{_KIND_WORDS[kind]}: less {first}",
+                "",
+                *(
+                    cell(curve.correlations.difference(own_name(number), own_name(first), kind))
+                    for number in curve.numbers[1:]
+                ),
+            ]
+        )
+    left_out = curve.correlations.left_out[scope]
+    notes = [f"{curve.correlations.rows[scope]:,} rows of {curve.correlations.contexts[scope]:,} contexts"]
+    notes += [f"{left_out:,} rows left out, without a score"] if left_out else []
+    notes += ["no replies are drawn beside all references"] if last == "all" else []
+    return Table(
+        title=f"{curve.metric}: {first} to {last} references", columns=("", *curve.numbers), rows=rows, notes=notes
+    )
+
+
+_KIND_WORDS: Final = {"spearman": "Spearman", PARTIAL: "partial Spearman"}
+
+
+def _less_drawn(curve: Curve, number: str, kind: str) -> str:
+    if number == curve.numbers[0]:
+        return ""
+    if drawn_name(number) not in curve.correlations.names:
+        return "–"
+    return cell(curve.correlations.difference(own_name(number), drawn_name(number), kind))
+
+
+def _plot(file: str, curve: Curve, x: Sequence[float] | None = None, *, log_x: bool = False) -> Plot:
+    numbers = [number for number in curve.numbers if number != "all"]
+    return curves(
+        file,
+        f"{curve.metric} on {curve.correlations.sets[0]}: Spearman on fair rows by the number of references",
+        x or [float(number) for number in numbers],
+        {
+            "of the set": [curve.own(number) for number in numbers],
+            "one, and drawn ones": [curve.drawn(number) for number in numbers],
+        },
+        "references",
+        log_x,
+        title=curve.metric,
+    )
+
+
+def _size_section(size: _SizeResults) -> Section:
+    counts = np.array([len(test_item.pair.references) for test_item in size.rated_set.items])
+    return Section(
+        title=f"{size.rated_set.name}: very many references",
+        text=(
+            f"{len(counts):,} items with {counts.min()} to {counts.max()} references, {counts.mean():.0f} on average; "
+            "an item with fewer than asked for has all it has. It has no utterances, so that nothing can be retrieved "
+            "and no rater asked: a gap. It says how the formulas behave at this size, and decides nothing.",
+            f"Multi-reference BLEU and υBLEU with every weight 1 differ by at most {size.apart:.1e} over "
+            f"{len(size.rated_set.replies):,} replies.",
+        ),
+        tables=[_curve_table(curve) for curve in size.curves],
+        plots=[_plot(f"at-size-{number}.png", curve, log_x=True) for number, curve in enumerate(size.curves)],
+    )
+
+
+# ── words and figures ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _summary(ladder_results: Sequence[_LadderResults], size: _SizeResults | None) -> Iterator[str]:
+    for results in ladder_results:
+        name = results.rated_set.name
+        for claim, pair in CLAIMS.items():
+            verdicts = "; ".join(_claim_in_words(rungs, *pair) for rungs in results.at_scarce)
+            best_verdicts = "; ".join(_claim_in_words(rungs, *pair) for rungs in results.at_best)
+            yield f"{name}: that {claim}: {verdicts}. Each rung at its own best setting: {best_verdicts}."
+        for curve in results.curves:
+            yield _curve_in_words(name, curve, curve.numbers[-1])
+    if size is not None:
+        for curve in size.curves:
+            yield _curve_in_words(size.rated_set.name, curve, str(SIZES[-1]))
+
+
+def _claim_in_words(rungs: RungCorrelations, above: str, below: str) -> str:
+    differences = [rungs.correlations.difference(above, below, kind) for kind in KINDS]
+    return f"{_title(rungs)} {cell(differences[0])} ({verdict(differences)})"
+
+
+def _curve_in_words(name: str, curve: Curve, number: str) -> str:
+    first = curve.numbers[0]
+    gained = curve.correlations.difference(own_name(number), own_name(first), "spearman")
+    over = [curve.correlations.difference(own_name(number), drawn_name(number), kind) for kind in KINDS]
+    return (
+        f"{name}, {curve.metric}: Spearman {cell(curve.own(first))} with {first} reference and "
+        f"{cell(curve.own(number))} with {number}, {cell(gained)} more; over drawn ones of the same lengths "
+        f"{cell(over[0])}: {verdict(over)}."
+    )
+
+
+def _as_json(results: _LadderResults) -> dict[str, Any]:
+    return {
+        "at_scarce": {_title(rungs): _rungs_json(rungs) for rungs in results.at_scarce},
+        "all_rows": {_title(rungs): rungs.correlations.as_json(BOTH) for rungs in results.all_rows},
+        "published": {rung_: list(figures) for rung_, figures in PUBLISHED.get(results.rated_set.name, {}).items()},
+        "at_best": {rungs.metric: _rungs_json(rungs) for rungs in results.at_best},
+        "curves": {curve.metric: curve.correlations.as_json(KINDS) for curve in results.curves},
+    }
+
+
+def _rungs_json(rungs: RungCorrelations) -> dict[str, Any]:
+    return {
+        **rungs.correlations.as_json(KINDS),
+        "claims": {
+            claim: {kind: rungs.correlations.difference(*pair, kind).as_json() for kind in KINDS}
+            for claim, pair in CLAIMS.items()
+        },
+        **({"settings": dict(rungs.settings)} if rungs.settings else {}),
+    }
+
+
+def _size_json(size: _SizeResults) -> dict[str, Any]:
+    return {
+        "set": size.rated_set.name,
+        "data": size.rated_set.data,
+        "formulas_apart": size.apart,
+        "curves": {curve.metric: curve.correlations.as_json(KINDS) for curve in size.curves},
+    }

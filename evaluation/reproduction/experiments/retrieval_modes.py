@@ -1,0 +1,376 @@
+"""`reproduce retrieval-modes`: which way of retrieval serves metrics best, each beside its own controls.
+
+The ways are the four modes that the υBLEU paper compares, and for vectors how words become a sentence. All ways have
+equally many references. The random replies of a way are as long as the replies that it retrieves, so that a way that
+prefers short replies has short controls.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from refaug.evaluation.reports.plotting import Plot
+from refaug.evaluation.reproduction.experiments.conditions import (
+    ALL,
+    GOLD_ALONE,
+    KIND_LABELS,
+    KINDS,
+    NUMBERS,
+    Differences,
+    K,
+    build_metrics,
+    differences_between,
+    differences_json,
+    differences_table,
+    is_sure,
+    line_name,
+    lines_on,
+    main_scope,
+    main_scope_in_words,
+    pools_of,
+)
+from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate, Line, correlate
+from refaug.evaluation.reproduction.figures.retrieval_quality import (
+    lacking_references,
+    profile_retrieval,
+    profiles_section,
+    time_searches,
+)
+from refaug.evaluation.reproduction.material.chain import Chain, IndexRecipe
+from refaug.evaluation.reproduction.material.rated_sets import ProofSet
+from refaug.evaluation.reproduction.material.reference_coverage import sets_with_references
+from refaug.evaluation.reproduction.material.reference_kinds import MATCHED, ONE, RATED, SHUFFLED, line_of
+from refaug.evaluation.reproduction.report.plots import bars
+from refaug.evaluation.reproduction.report.report import (
+    IN_WORDS,
+    Report,
+    Section,
+    about_table,
+    agreement_table,
+    cell,
+    verdict,
+)
+from refaug.indexer.search.search_settings import Mode
+from refaug.metrics.statistics.correlation import PARTIAL
+
+_CLAIMS: Final = {  # name of the difference → minuend and subtrahend
+    "rated less gold alone": (RATED, GOLD_ALONE),
+    "one less gold alone": (ONE, GOLD_ALONE),
+    "rated less matched random": (RATED, MATCHED),
+    "one less matched random": (ONE, MATCHED),
+    "rated less shuffled": (RATED, SHUFFLED),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """A mode of retrieval, and for vectors how word vectors become the vector of a sentence."""
+
+    name: str
+    mode: Mode
+    weighting: str = "sif"
+    norm_words: bool = True
+
+    @property
+    def about(self) -> str:
+        """Describe the way in words."""
+        if self.mode.startswith("bm25"):
+            return f"{K} references by {self.mode}"
+        scaled = "scaled to one length" if self.norm_words else "as long as they are"
+        return f"{K} references by {self.mode}; a sentence is the {self.weighting} of word vectors {scaled}"
+
+    def index(self, chain: Chain) -> str:
+        """Build the index of the everyday logs that the way needs."""
+        if self.weighting == "sif" and self.norm_words:
+            return chain.main_index()
+        name = f"proof-{self.weighting}{'' if self.norm_words else '-raw'}"
+        recipe = IndexRecipe(name=name, selections=chain.everyday, weighting=self.weighting, norm_words=self.norm_words)
+        return chain.index(recipe)
+
+
+MODES: Final = (
+    Way(name="embedding-utterance", mode="embedding-utterance"),
+    Way(name="embedding-dialog", mode="embedding-dialog"),
+    Way(name="bm25-utterance", mode="bm25-utterance"),
+    Way(name="bm25-dialog", mode="bm25-dialog"),
+)
+DEFAULT: Final = MODES[0]
+WAYS: Final = (
+    *MODES,
+    Way(name="embedding-utterance, plain mean", mode="embedding-utterance", weighting="mean"),
+    Way(name="embedding-dialog, plain mean", mode="embedding-dialog", weighting="mean"),
+    Way(name="embedding-utterance, sif, words not scaled", mode="embedding-utterance", norm_words=False),
+    Way(
+        name="embedding-utterance, plain mean, words not scaled",
+        mode="embedding-utterance",
+        weighting="mean",
+        norm_words=False,
+    ),
+)
+
+
+def retrieval_modes(chain: Chain, sets: Sequence[ProofSet], ways: Sequence[Way] = WAYS) -> Report:
+    """Report on all ways, the default among them, with all metrics: what each finds, and what it costs."""
+    usable_sets, gaps = sets_with_references(chain, sets)
+    single, settings, rater = [rated_set.with_first_gold() for rated_set in usable_sets], chain.settings, chain.rater()
+    indexes = {way.name: way.index(chain) for way in ways}
+    pools = {way.name: pools_of(chain, single, indexes[way.name], rater, way.mode) for way in ways}
+    by_metric, lines = dict[str, Correlations](), list[Line]()
+    for name, metric in build_metrics(chain).items():
+        chain.progress.stage(f"scoring with {name}", None, "scorings")
+        lines = [line_of(GOLD_ALONE, single, metric, about="the first gold of each item, and nothing else")]
+        for way in ways:
+            lines += lines_on(chain, way.name, single, pools[way.name], metric, about=way.about)
+        by_metric[name] = correlate(single, lines, kinds=KINDS, draws=settings.draws, seed=settings.seed)
+    profiles = {
+        rated_set.name: {
+            way.name: profile_retrieval(
+                chain,
+                rated_set,
+                pools[way.name][rated_set.name],
+                pools[DEFAULT.name][rated_set.name],
+                rater,
+                time_searches(chain, indexes[way.name], way.mode, rated_set.items),
+            )
+            for way in ways
+        }
+        for rated_set in single
+    }
+    return Report(
+        name="retrieval-modes",
+        title="Ways to look for references",
+        summary=[
+            best_mode_overall(by_metric),
+            best_mode_overall(by_metric, ONE),
+            *_claims_over_all(by_metric, ways),
+            *_vectors_in_words(by_metric, ways),
+        ],
+        sections=[
+            *(_section(name, correlations, ways) for name, correlations in by_metric.items()),
+            profiles_section(profiles),
+            Section(
+                title="What was scored",
+                text=["The dialog modes look at the gold as well: they find replies like it to utterances like that."],
+                tables=[about_table(lines)],
+            ),
+        ],
+        notes=[
+            *gaps,
+            *(f"{rated_set.name}: {note}" for rated_set in usable_sets for note in rated_set.notes),
+            *lacking_references(profiles),
+        ],
+        data={
+            "k": K,
+            "ways": [asdict(way) for way in ways],
+            "agreement": {name: correlations.as_json(KINDS) for name, correlations in by_metric.items()},
+            "differences": {
+                name: differences_json(_differences(correlations, ways)) for name, correlations in by_metric.items()
+            },
+            "best": {
+                weights: {
+                    name: {kind: best_mode(correlations, kind, weights).as_json() for kind in KINDS}
+                    for name, correlations in by_metric.items()
+                }
+                for weights in (RATED, ONE)
+            },
+            "found": {
+                name: {way: profile.as_json() for way, profile in by_way.items()} for name, by_way in profiles.items()
+            },
+        },
+    )
+
+
+# ── which is best ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class BestMode:
+    """The mode with the highest correlation, the next one, their difference, and how often each mode leads."""
+
+    mode: str
+    following: str
+    figure: IntervalEstimate
+    ahead: IntervalEstimate
+    over_default: IntervalEstimate
+    leads: Mapping[str, float]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures as JSON."""
+        return {
+            "mode": self.mode,
+            "next": self.following,
+            "figure": self.figure.as_json(),
+            "ahead_of_next": self.ahead.as_json(),
+            "ahead_of_default": self.over_default.as_json(),
+            "leads_in_draws": {name: round(share, 4) for name, share in self.leads.items()},
+        }
+
+
+def best_mode(correlations: Correlations, kind: str, weights: str = RATED) -> BestMode:
+    """Return the best of the four modes, with references that are rated or that have weight 1."""
+    names, scope = (
+        [way.name for way in MODES if line_name(way.name, weights) in correlations.names],
+        main_scope(correlations),
+    )
+    estimates = {name: correlations.estimate(line_name(name, weights), kind, scope) for name in names}
+    ranked = sorted(names, key=lambda name: -_or_lowest(estimates[name].value))
+    best, following = ranked[0], ranked[min(1, len(ranked) - 1)]
+    places = [correlations.names.index(line_name(name, weights)) for name in names]
+    drawn = np.nan_to_num(correlations.drawn[kind, scope][places], nan=-1.0)
+    leads = np.bincount(drawn.argmax(axis=0), minlength=len(names)) / drawn.shape[1]
+    return BestMode(
+        mode=best,
+        following=following,
+        figure=estimates[best],
+        ahead=correlations.difference(line_name(best, weights), line_name(following, weights), kind, scope),
+        over_default=correlations.difference(line_name(best, weights), line_name(DEFAULT.name, weights), kind, scope),
+        leads=dict(zip(names, leads.tolist(), strict=True)),
+    )
+
+
+def _or_lowest(correlation: float | None) -> float:
+    return -1.0 if correlation is None else correlation
+
+
+def best_mode_overall(by_metric: Mapping[str, Correlations], weights: str = RATED) -> str:
+    """Say which mode wins most often over metrics and correlations, and how often surely."""
+    bests = [best_mode(correlations, kind, weights) for correlations in by_metric.values() for kind in KINDS]
+    wins = Counter(best.mode for best in bests)
+    [(mode, count)] = wins.most_common(1)
+    won = [best for best in bests if best.mode == mode]
+    ahead = sum(1 for best in won if is_sure(best.ahead))
+    text = (
+        f"Of the modes, references {KIND_LABELS[weights]}, {mode} has the most in {count} of {len(bests)} comparisons "
+        f"(metrics and correlations), and is surely ahead of the next one in {ahead} of them"
+    )
+    if mode != DEFAULT.name:
+        text += f", surely better than the default in {sum(1 for best in won if is_sure(best.over_default))}"
+    return f"{text}. The best of several looks better on the sets that it was chosen on than it is."
+
+
+def _best_in_words(name: str, correlations: Correlations) -> Iterator[str]:
+    for kind in KINDS:
+        best = best_mode(correlations, kind)
+        surely = "surely" if is_sure(best.ahead) else "not surely"
+        yield (
+            f"{name}, {IN_WORDS[kind]}, {main_scope_in_words(correlations)}: with rated references {best.mode} has "
+            f"the most of the modes, {cell(best.figure)}, {surely} ahead of {best.following} ({cell(best.ahead)}); "
+            f"it leads in {100 * best.leads[best.mode]:.0f} % of the draws. {_beside_default(best)}"
+        )
+
+
+def _beside_default(best: BestMode) -> str:
+    if best.mode == DEFAULT.name:
+        return "It is the default."
+    shown = "is better than" if is_sure(best.over_default) else "is not shown to be better than"
+    return f"It {shown} the default, {DEFAULT.name} ({cell(best.over_default)})."
+
+
+def _vectors_in_words(by_metric: Mapping[str, Correlations], ways: Sequence[Way]) -> Iterator[str]:
+    """Compare how words become a sentence, where everything else is equal."""
+    ways_by_mode = {way.mode: way for way in ways if way in MODES}
+    for other in ways:
+        if other in MODES or other.mode not in ways_by_mode:
+            continue
+        same = ways_by_mode[other.mode]
+        estimates = {
+            name: correlations.difference(
+                line_name(other.name, RATED), line_name(same.name, RATED), PARTIAL, main_scope(correlations)
+            )
+            for name, correlations in by_metric.items()
+        }
+        texts = [
+            f"{name} {cell(estimate)}, {'sure' if is_sure(estimate) else 'not sure'}"
+            for name, estimate in estimates.items()
+        ]
+        yield f"{other.name} less {same.name}, partial Spearman with rated references: {'; '.join(texts)}."
+
+
+# ── tables and plots ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _section(name: str, correlations: Correlations, ways: Sequence[Way]) -> Section:
+    differences = _differences(correlations, ways)
+    return Section(
+        title=name,
+        text=[*_best_in_words(name, correlations), *_claims_in_words(correlations, differences)],
+        tables=[
+            agreement_table(correlations, f"{name}: agreement with people", baseline=GOLD_ALONE),
+            differences_table(
+                f"{name}: what each way has over its controls and over the default", correlations, differences
+            ),
+        ],
+        plots=[_plot(name, correlations, ways, kind) for kind in KINDS],
+    )
+
+
+def _differences(correlations: Correlations, ways: Sequence[Way]) -> Differences:
+    """Return the difference of each way to its controls, to the gold alone, and to the default way."""
+    return {
+        way.name: {
+            **{
+                label: differences_between(
+                    correlations,
+                    line_name(way.name, kind),
+                    other if other == GOLD_ALONE else line_name(way.name, other),
+                )
+                for label, (kind, other) in _CLAIMS.items()
+            },
+            **{
+                f"{kind} less the default way": differences_between(
+                    correlations, line_name(way.name, kind), line_name(DEFAULT.name, kind)
+                )
+                for kind in (RATED, ONE)
+            },
+        }
+        for way in ways
+    }
+
+
+def _claims_in_words(correlations: Correlations, differences: Differences) -> Iterator[str]:
+    """Yield for how many ways each claim holds."""
+    for label in _CLAIMS:
+        for kind in KINDS:
+            verdicts = {way: verdict([own[label][kind][main_scope(correlations)]]) for way, own in differences.items()}
+            shown = [way for way, outcome in verdicts.items() if outcome == "shown"]
+            refuted = [way for way, outcome in verdicts.items() if outcome == "refuted"]
+            text = f"{label}, {IN_WORDS[kind]}: shown for {len(shown)} of {len(differences)} ways"
+            text += f" ({'; '.join(shown)})" if shown and len(shown) < len(differences) else ""
+            yield text + (f"; refuted for {'; '.join(refuted)}." if refuted else ".")
+
+
+def _claims_over_all(by_metric: Mapping[str, Correlations], ways: Sequence[Way]) -> Iterator[str]:
+    """Yield in how many of all comparisons each claim holds."""
+    tables = {name: _differences(correlations, ways) for name, correlations in by_metric.items()}
+    for label in _CLAIMS:
+        for kind in KINDS:
+            verdicts = [
+                verdict([own[label][kind][main_scope(by_metric[name])]])
+                for name, by in tables.items()
+                for own in by.values()
+            ]
+            yield (
+                f"{label}, {IN_WORDS[kind]}, {len(ways)} ways with {len(by_metric)} metrics: shown in "
+                f"{verdicts.count('shown')} of {len(verdicts)}, refuted in {verdicts.count('refuted')}."
+            )
+
+
+def _plot(name: str, correlations: Correlations, ways: Sequence[Way], kind: str) -> Plot:
+    shown, scope = [(way.name, reference_kind) for way in ways for reference_kind in ALL], main_scope(correlations)
+    return bars(
+        f"modes-{NUMBERS[name]}-{kind}.png",
+        f"{name}: {IN_WORDS[kind]} with the mean rating {main_scope_in_words(correlations)}, 95 % intervals; "
+        "the broken line: gold alone",
+        [way for way, _ in shown],
+        [correlations.estimate(line_name(way, reference_kind), kind, scope) for way, reference_kind in shown],
+        groups=[KIND_LABELS[reference_kind] for _, reference_kind in shown],
+        title=f"{name}, {main_scope_in_words(correlations)}",
+        x_label=IN_WORDS[kind],
+        baseline=correlations.estimate(GOLD_ALONE, kind, scope),
+        baseline_name=GOLD_ALONE,
+    )

@@ -1,0 +1,1 @@
+"""The figures of the experiments: correlations, non-inferiority, selection, length controls."""

@@ -1,0 +1,116 @@
+"""Controls of `reproduce metrics`: every metric on every kind of references, and the claims that these could refute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from refaug.evaluation.reports.html_page import Table
+from refaug.evaluation.reports.plotting import Plot
+from refaug.evaluation.reproduction.figures.correlations import Correlations, correlate
+from refaug.evaluation.reproduction.material.metric_candidates import (
+    GREEDY,
+    MetricCandidate,
+    Trial,
+)
+from refaug.evaluation.reproduction.material.reference_kinds import (
+    GOLD,
+    KINDS,
+    MATCHED,
+    ONE,
+    RATED,
+    SHUFFLED,
+)
+from refaug.evaluation.reproduction.report.plots import bars
+from refaug.evaluation.reproduction.report.report import IN_WORDS, cell, verdict
+from refaug.metrics.statistics.correlation import PARTIAL
+
+CONTROL_METRICS: Final = (  # the metrics that every kind of references is tried with
+    MetricCandidate(name="υBLEU, closest", why="", family="bleu", metric="upsilon-bleu"),
+    MetricCandidate(name="υBLEU, no penalty", why="", family="bleu", metric="upsilon-bleu:bp=none"),
+    MetricCandidate(name="υ-greedy, best", why="", family="greedy", metric=f"upsilon-greedy:agg=best,{GREEDY}"),
+    MetricCandidate(name="υ-greedy, weighted", why="", family="greedy", metric=f"upsilon-greedy:{GREEDY}"),
+)
+CONTROL_CLAIMS: Final = {  # claim → the line that has to be above, and the line that it has to beat
+    "retrieval beats replies of the same lengths": (ONE, MATCHED),
+    "the rater's weights beat the same ones dealt out anew": (RATED, SHUFFLED),
+    "the rater's weights beat weights of one": (RATED, ONE),
+    "rated references beat the gold alone": (RATED, GOLD),
+    "drawn replies of the same lengths beat the gold alone": (MATCHED, GOLD),
+}
+
+
+def correlate_kinds(trial: Trial, metric: MetricCandidate) -> Correlations:
+    """Correlate one metric on every kind of references: equally many of each kind, at the same penalty.
+
+    The parrot is among the references of every kind but the gold.
+    """
+    settings = trial.chain.settings
+    lines = [
+        replace(trial.line(replace(metric, name=f"{metric.name}, {kind}", kind=kind, parrot=True), {}), name=kind)
+        for kind in KINDS
+    ]
+    return correlate(trial.sets, lines, kinds=("spearman", PARTIAL), draws=settings.draws, seed=settings.seed)
+
+
+def control_claims(correlations: Correlations) -> dict[str, Any]:
+    """Return the figures of every claim, for programs."""
+    return {
+        claim: {
+            kind: {scope: correlations.difference(above, below, kind, scope).as_json() for scope in correlations.scopes}
+            for kind in ("spearman", PARTIAL)
+        }
+        for claim, (above, below) in CONTROL_CLAIMS.items()
+    }
+
+
+def control_claims_table(controls: Mapping[str, Correlations]) -> Table:
+    """Return the table of every claim on every metric."""
+    rows = [
+        [
+            f"{name}: {claim}",
+            *(cell(control.difference(above, below, kind)) for kind in ("spearman", PARTIAL)),
+            verdict([control.difference(above, below, kind) for kind in ("spearman", PARTIAL)]),
+        ]
+        for name, control in controls.items()
+        for claim, (above, below) in CONTROL_CLAIMS.items()
+    ]
+    columns = ("claim", "difference of Spearman, mean", "of partial Spearman, mean", "verdict")
+    return Table(title="Claims", columns=columns, rows=rows, notes=("not shown: the interval holds 0",))
+
+
+def controls_in_words(controls: Mapping[str, Correlations]) -> Iterator[str]:
+    """Yield the sentences above the tables of controls."""
+    yield (
+        "Every line has as many further references as the retrieved ones are, and the utterance among them, but for "
+        "the gold alone; those with chance in them are the mean over seeds."
+    )
+    for name, control in controls.items():
+        retrieval_gain, rating_gain = (
+            control.difference(ONE, MATCHED, PARTIAL),
+            control.difference(RATED, SHUFFLED, PARTIAL),
+        )
+        yield (
+            f"{name}: retrieved less drawn of the same lengths {cell(retrieval_gain)}, rated less shuffled "
+            f"{cell(rating_gain)} (partial Spearman, mean of the sets)."
+        )
+
+
+def plot_control(name: str, correlations: Correlations) -> Plot:
+    """Plot one metric on every kind of references."""
+    file = f"metrics-{''.join(letter for letter in name.lower() if letter.isascii() and letter.isalnum())}.png"
+    return plot_both_kinds(file, f"{name} on kinds of references, {correlations.scopes[-1]}", correlations)
+
+
+def plot_both_kinds(file: str, caption: str, correlations: Correlations) -> Plot:
+    """Plot Spearman and partial Spearman of every line beside each other."""
+    bars_of = [(name, kind) for name in correlations.names for kind in ("spearman", PARTIAL)]
+    return bars(
+        file,
+        caption,
+        [name for name, _ in bars_of],
+        [correlations.estimate(name, kind, correlations.scopes[-1]) for name, kind in bars_of],
+        groups=[IN_WORDS[kind] for _, kind in bars_of],
+        x_label="correlation",
+    )

@@ -1,0 +1,180 @@
+"""Candidates on sets whose rows are resampled so that length and rating correlate at a target.
+
+Several sets are drawn, one a seed, and every figure is the mean over them. The contexts that intervals draw are the
+same in all of them: the uncertainty lies in which contexts were rated, not in which rows a seed drew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from refaug.core.errors import BadInput
+from refaug.evaluation.reports.html_page import Table
+from refaug.evaluation.reproduction.figures.correlations import Correlations, Line, correlate
+from refaug.evaluation.reproduction.figures.length_reweighting import Tilt, draw_rows, take_rows, tilt
+from refaug.evaluation.reproduction.figures.noninferiority import KINDS, CandidateList, Situation
+from refaug.evaluation.reproduction.material.chain import Chain
+from refaug.evaluation.reproduction.material.metric_candidates import MetricCandidate, Trial
+from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet
+from refaug.evaluation.reproduction.material.reference_coverage import require_references
+from refaug.evaluation.reproduction.material.reference_kinds import sum_of_ranks
+from refaug.evaluation.reproduction.report.report import short
+from refaug.metrics.base import Indexes
+from refaug.metrics.statistics.correlation import spearman
+
+LENGTH: Final = "length of the reply"
+
+
+def resampled_situation(chain: Chain, candidate_list: CandidateList, trial: Trial, target: float) -> Situation:
+    """Try all candidates on sets in which the Spearman of length and rating is the target."""
+    settings = chain.settings
+    name = f"length and rating at {_signed(target)}"
+    about = (
+        f"Rows drawn anew within each context, with replacement, so that the Spearman correlation of length and rating "
+        f"is {_signed(target)}; the mean over {settings.seeds:,} such drawings."
+    )
+    candidates = candidate_list.with_controls(candidate_list.candidates)
+    try:
+        for rated_set in trial.sets:
+            require_references(rated_set, trial.pool(rated_set))
+        lines = {
+            candidate.name: trial.line(candidate, candidate_list.by_name)
+            for candidate in _with_summands(candidates, candidate_list.by_name)
+        }
+        sources = [_RowSource.of(rated_set, list(lines.values()), target) for rated_set in trial.sets]
+    except BadInput as error:
+        return Situation(name=name, about=about, gap=chain.public_message(error))
+    chain.progress.stage(f"drawing rows: {name}", settings.seeds, "sets")
+    drawings, reached = list[Correlations](), {source.set.name: list[float]() for source in sources}
+    for seed in range(settings.seeds):
+        rows = {source.set.name: source.draw([settings.seed, seed]) for source in sources}
+        drawn = [take_rows(source.set, rows[source.set.name]) for source in sources]
+        for rated_set in drawn:
+            reached[rated_set.name].append(spearman(rated_set.lengths, rated_set.ratings).value or 0.0)
+        length = Line(name=LENGTH, scores={rated_set.name: rated_set.lengths[None] for rated_set in drawn})
+        candidate_lines = [
+            _line_on_rows(candidate, rows, seed, lines, candidate_list.by_name) for candidate in candidates
+        ]
+        drawings.append(
+            correlate(drawn, [*candidate_lines, length], kinds=KINDS, draws=settings.draws, seed=settings.seed)
+        )
+        chain.progress.advance(1)
+    whole = replace(mean_correlations(drawings), left_out={source.set.name: source.left_out for source in sources})
+    facts_by_set = {source.set.name: source.as_json(float(np.mean(reached[source.set.name]))) for source in sources}
+    return Situation(
+        name=name,
+        about=about,
+        correlations=whole,
+        lines=[lines[candidate.name] for candidate in candidates],
+        verdicts=candidate_list.verdicts(whole, candidate_list.candidates),
+        tables=[_drawing_table(facts_by_set)],
+        data={"target": target, "drawn": facts_by_set},
+    )
+
+
+def _signed(target: float) -> str:
+    return f"{target:+.2f}".replace("0.", ".", 1) if target else "0"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _RowSource:
+    """A set, the rows that are drawn from, and their probabilities."""
+
+    set: ProofSet
+    rows: Indexes
+    tilt: Tilt
+
+    @classmethod
+    def of(cls, rated_set: ProofSet, lines: Sequence[Line], target: float) -> _RowSource:
+        """Use the fair rows that every line has a score for, so that every drawing covers all their contexts."""
+        is_scored: Mask = rated_set.fair.copy()
+        for line in lines:
+            is_scored &= np.isfinite(line.scores[rated_set.name]).all(axis=0)
+        rows = np.flatnonzero(is_scored)
+        outcome = tilt(rated_set.lengths[rows], rated_set.ratings[rows], rated_set.item[rows], target)
+        if isinstance(outcome, str):
+            raise BadInput(f"{rated_set.name}: {outcome}")
+        return cls(set=rated_set, rows=rows, tilt=outcome)
+
+    @property
+    def left_out(self) -> int:
+        """Return the number of fair rows that are not drawn from."""
+        return int(self.set.fair.sum()) - len(self.rows)
+
+    def draw(self, seed: Sequence[int]) -> Indexes:
+        """Draw rows of the set."""
+        return self.rows[draw_rows(self.tilt.shares, self.set.item[self.rows], np.random.default_rng(list(seed)))]
+
+    def as_json(self, reached: float) -> dict[str, float]:
+        """Return how strong the tilt is, and the mean correlation that it reaches."""
+        was = spearman(self.set.lengths[self.rows], self.set.ratings[self.rows]).value
+        return {
+            "was": round(was or 0.0, 4),
+            "expected": round(self.tilt.expected, 4),
+            "reached": round(reached, 4),
+            "strength": round(self.tilt.strength, 4),
+            "rows": len(self.rows),
+            "effective_rows": round(self.tilt.effective, 1),
+        }
+
+
+def _with_summands(
+    candidates: Sequence[MetricCandidate], by_name: Mapping[str, MetricCandidate]
+) -> Iterator[MetricCandidate]:
+    """Yield the candidates and, recursively, the summands of sums."""
+    for candidate in candidates:
+        yield from _with_summands([by_name[name] for name in candidate.sum_of], by_name)
+        yield candidate
+
+
+def _line_on_rows(
+    candidate: MetricCandidate,
+    rows: Mapping[str, Indexes],
+    seed: int,
+    lines: Mapping[str, Line],
+    by_name: Mapping[str, MetricCandidate],
+) -> Line:
+    """Return a candidate's scores of drawn rows.
+
+    Ranks are computed among these rows; of scores with several seeds one seed is used.
+    """
+    if candidate.sum_of:
+        parts = [_line_on_rows(by_name[name], rows, seed, lines, by_name) for name in candidate.sum_of]
+        return sum_of_ranks(parts, candidate.name)
+    scores = lines[candidate.name].scores
+    return Line(
+        name=candidate.name,
+        scores={set_name: scores[set_name][seed % len(scores[set_name])][at][None] for set_name, at in rows.items()},
+    )
+
+
+def mean_correlations(drawings: Sequence[Correlations]) -> Correlations:
+    """Return the mean correlations over several drawings, on all rows and draw by draw."""
+    return replace(
+        drawings[0],
+        points={key: np.mean([drawing.points[key] for drawing in drawings], axis=0) for key in drawings[0].points},
+        drawn={key: np.mean([drawing.drawn[key] for drawing in drawings], axis=0) for key in drawings[0].drawn},
+    )
+
+
+def _drawing_table(facts_by_set: Mapping[str, Mapping[str, float]]) -> Table:
+    return Table(
+        title="How rows were drawn",
+        columns=("", "length and rating were at", "are at, on average", "λ", "rows", "worth as many as"),
+        rows=[
+            [
+                set_name,
+                short(facts["was"]),
+                short(facts["reached"]),
+                f"{facts['strength']:.2f}",
+                f"{facts['rows']:,}",
+                f"{facts['effective_rows']:,.0f}",
+            ]
+            for set_name, facts in facts_by_set.items()
+        ],
+        notes=("rows that are drawn more often than others tell less: together as much as so many that are not",),
+    )

@@ -1,0 +1,370 @@
+"""The chain from the files of logs to what the reports need: logs, vectors, indexes, raters, and retrieved references.
+
+Each is an artefact of the home under a name that begins with `proof`. An artefact that was made of exactly the same
+inputs is reused, and an interrupted one is resumed, so that the same command continues an interrupted run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import ClassVar, Final
+
+import orjson
+
+from refaug.core.artefacts.build_stages import hash_of_inputs
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.errors import Corrupt, RefaugError
+from refaug.core.files import make_folder, write_aside
+from refaug.core.home import Settings
+from refaug.core.progress import Progress
+from refaug.core.query_engine import LogEngine, scratch_in
+from refaug.core.records import Item
+from refaug.core.text.messages import HiddenFolders
+from refaug.core.text.normalisation import normalise
+from refaug.evaluation.home.indexes import open_index, places_of
+from refaug.evaluation.home.piece_vectors import learn_piece_vectors
+from refaug.evaluation.home.raters import open_rater, rater_places, with_rater
+from refaug.evaluation.home.rubers import open_ruber, ruber_places
+from refaug.evaluation.metric_setup.model_metrics import ModelNames, ReplyRelevance, with_parts
+from refaug.evaluation.reproduction.material.proof_logs import EVERYDAY, LogSelection, ProofLogs, ProofSettings
+from refaug.evaluation.reproduction.material.rated_sets import NEAR, Mask, ProofSet, token_jaccard, word_sets
+from refaug.evaluation.reproduction.material.reference_kinds import Pool, ReplySample
+from refaug.evaluation.reproduction.material.step_times import StepTimes
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.augmentation import Augmented, augment
+from refaug.evaluation.scoring.items import item_json, read_items
+from refaug.indexer.building.build import build_index
+from refaug.indexer.building.order import IndexOrder
+from refaug.indexer.manifest import IndexManifest
+from refaug.indexer.search.search_settings import Mode, SearchSettings
+from refaug.indexer.vectors.glove import GloveSettings
+from refaug.indexer.vectors.sentence_vectors import SentenceSettings
+from refaug.indexer.vectors.training import VectorsOrder, train_vectors
+from refaug.logs.store import StoredLog
+from refaug.metrics.base import Metric
+from refaug.metrics.models.model_scores import RelevantReplies
+from refaug.rater.nn.build import PRESETS, RaterOrder, RaterPreset, train_rater
+from refaug.rater.nn.model import RaterConfig
+from refaug.rater.nn.rate import Rater
+from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.nn.train import TrainConfig
+from refaug.rater.ruber.build import PRESETS as RUBER_PRESETS
+from refaug.rater.ruber.build import RuberOrder, RuberPreset, train_ruber
+from refaug.rater.ruber.examples import PairSettings
+from refaug.rater.ruber.model import RuberConfig
+from refaug.rater.training.examples import ExampleSettings
+
+DEEP: Final = 100  # references that are retrieved; conditions take the first of them
+_DRAWN: Final = 50_000  # replies that controls are drawn from
+_WIDTH: Final = 200  # of the word vectors
+_EPOCHS: Final = 15  # of the word vectors
+_PAIRS: Final = 80_000  # of an epoch of a ruber, drawn anew for each
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexRecipe:
+    """What an index is made of: the logs, their vectors, and how words are weighted."""
+
+    name: str
+    selections: tuple[LogSelection, ...]
+    weighting: str = "sif"
+    norm_words: bool = True  # each word's vector scaled to unit length first
+
+
+class Chain:
+    """The logs, artefacts and references that the reports are made with, each built at its first use."""
+
+    logs_class: ClassVar[type[ProofLogs]] = ProofLogs
+
+    def __init__(self, home: Settings, settings: ProofSettings, progress: Progress) -> None:
+        self.home, self.settings, self.progress = home, settings, progress
+        self._times = StepTimes(home.cache / "reproduce" / "seconds.json")
+        self._logs = self.logs_class(home, settings, progress, self._times)
+        self._raters = dict[str, Rater]()
+        self._samples = dict[Sequence[LogSelection], ReplySample]()
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """The seconds of every step: of artefacts when they were made, of other steps in this run."""
+        return self._times.seconds
+
+    @property
+    def artefacts(self) -> Mapping[str, str]:
+        """The artefacts in use, as signatures name them."""
+        return self._times.artefacts
+
+    # ── logs ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def select(self, log: str, share: float = 1.0, sources: tuple[str, ...] = ()) -> LogSelection:
+        """Select a share of a log, within the fraction that the whole run uses."""
+        return LogSelection(log=log, share=share * self.settings.fraction, sources=sources)
+
+    @property
+    def everyday(self) -> tuple[LogSelection, ...]:
+        """Return the logs of the domain of the rated sets."""
+        return tuple(map(self.select, EVERYDAY))
+
+    def log(self, selection: LogSelection) -> str:
+        """Ingest a selection unless it is ingested already, and return the name of the log."""
+        return self._logs.ingest(selection)
+
+    def logs(self, selections: Sequence[LogSelection]) -> tuple[str, ...]:
+        """Return the names of several logs."""
+        return tuple(map(self.log, selections))
+
+    # ── artefacts ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _artefact_name(self, name: str) -> str:
+        """Return the name of an artefact: a quick run must not replace artefacts of whole logs, which took long."""
+        fraction = self.settings.fraction
+        return name if fraction == 1 else f"{name}-{fraction:g}"
+
+    def vectors(self, selections: Sequence[LogSelection] = (), *, name: str = "proof", width: int = _WIDTH) -> str:
+        """Train word vectors on some logs, by default the everyday ones; return name@version."""
+        logs = self.logs(selections or self.everyday)
+        order = VectorsOrder(
+            name=self._artefact_name(name),
+            logs=logs,
+            glove=GloveSettings(
+                dimensions=width, epochs=_EPOCHS, seed=self.settings.seed, threads=self.settings.threads
+            ),
+        )
+        began = perf_counter()
+        trained_version = train_vectors(places_of(self.home), order, self.progress)
+        self._times.note_artefact(
+            f"vectors {name}",
+            f"{trained_version.name}@{trained_version.version}#{trained_version.sha256[:12]}",
+            began,
+            is_new=trained_version.is_new,
+        )
+        return f"{trained_version.name}@{trained_version.version}"
+
+    def vectors_folder(self, spec: str) -> Path:
+        """Return the folder of word vectors, for metrics that need a path."""
+        name, _, version = spec.partition("@")
+        return artefact_stores(self.home)["vectors"].folder(name, version)
+
+    def index(self, recipe: IndexRecipe, vectors: str | None = None) -> str:
+        """Build an index of some logs; return name@version."""
+        logs = self.logs(recipe.selections)
+        order = IndexOrder(
+            name=self._artefact_name(recipe.name),
+            logs=logs,
+            vectors=vectors or self.vectors(),
+            sentence=SentenceSettings(weighting=recipe.weighting, norm_words=recipe.norm_words),  # type: ignore[arg-type]
+            threads=self.settings.threads,
+            memory=self.settings.memory,
+            seed=self.settings.seed,
+        )
+        began = perf_counter()
+        index_version = build_index(places_of(self.home), order, self.progress)
+        folder = artefact_stores(self.home)["index"].folder(index_version.name, index_version.version)
+        spec = f"{index_version.name}@{index_version.version}#{IndexManifest.read(folder).id[:12]}"
+        self._times.note_artefact(f"index {recipe.name}", spec, began, is_new=index_version.is_new)
+        return f"{index_version.name}@{index_version.version}"
+
+    def main_index(self) -> str:
+        """Build the index of the everyday logs; return name@version."""
+        return self.index(IndexRecipe(name="proof", selections=self.everyday))
+
+    def rater(
+        self,
+        selections: Sequence[LogSelection] = (),
+        *,
+        name: str = "proof",
+        preset: str | None = None,
+        more_texts: Sequence[LogSelection] | None = None,
+        negatives: str = "random",
+        seed: int | None = None,
+        positives: int | None = None,
+    ) -> Rater:
+        """Train and open a rater of some logs, by default the everyday ones; its vocabulary also covers the large log.
+
+        `positives` is the number of positive examples of an epoch, drawn anew for each; None: all.
+        """
+        if name in self._raters:
+            return self._raters[name]
+        preset_name = preset or self.settings.preset
+        sizes, seed = PRESETS[preset_name], self.settings.seed if seed is None else seed
+        more = (self.select("medium"),) if more_texts is None else tuple(more_texts)
+        order = RaterOrder(
+            name=self._artefact_name(name if preset is not None or preset_name == "base" else f"{name}-{preset_name}"),
+            logs=self.logs(selections or self.everyday),
+            more_texts=self.logs(more),
+            model=RaterConfig(
+                embedding=sizes.embedding, hidden=sizes.hidden, width=sizes.width, features=sizes.features
+            ),
+            examples=ExampleSettings(
+                batch=sizes.batch,
+                seed=seed,
+                limit=positives,
+                negatives=negatives,  # type: ignore[arg-type]
+            ),
+            training=self._training(sizes, seed),
+            pieces=sizes.pieces,
+            start=sizes.start,
+            memory=self.settings.memory,
+        )
+        began = perf_counter()
+        trained_version = train_rater(rater_places(self.home), order, self.progress, learn_vectors=learn_piece_vectors)
+        rater = open_rater(
+            self.home, f"{trained_version.name}@{trained_version.version}", threads=self.settings.threads
+        )
+        self._times.note_artefact(f"rater {name}", rater.spec, began, is_new=trained_version.is_new)
+        self._raters[name] = rater
+        return rater
+
+    def _training(self, sizes: RaterPreset | RuberPreset, seed: int) -> TrainConfig:
+        return TrainConfig(
+            epochs=self.settings.epochs or sizes.epochs,
+            decay=sizes.decay,
+            dropout=sizes.dropout,
+            seed=seed,
+            threads=self.settings.threads,
+        )
+
+    def ruber(self, selections: Sequence[LogSelection] = (), *, name: str = "proof") -> str:
+        """Train a ruber on some logs, by default the everyday ones; its vocabulary also covers the large log."""
+        preset, seed = self.settings.preset, self.settings.seed
+        sizes = RUBER_PRESETS[preset]
+        order = RuberOrder(
+            name=self._artefact_name(name if preset == "base" else f"{name}-{preset}"),
+            logs=self.logs(selections or self.everyday),
+            more_texts=self.logs((self.select("medium"),)),
+            model=RuberConfig(embedding=sizes.embedding, hidden=sizes.hidden, width=sizes.width, layers=sizes.layers),
+            pairs=PairSettings(batch=sizes.batch, seed=seed, limit=_PAIRS),
+            training=self._training(sizes, seed),
+            pieces=sizes.pieces,
+            start=sizes.start,
+            memory=self.settings.memory,
+        )
+        began = perf_counter()
+        trained_version = train_ruber(ruber_places(self.home), order, self.progress, learn_vectors=learn_piece_vectors)
+        self._times.note_artefact(
+            f"ruber {name}",
+            f"{trained_version.name}@{trained_version.version}#{trained_version.id[:12]}",
+            began,
+            is_new=trained_version.is_new,
+        )
+        return f"{trained_version.name}@{trained_version.version}"
+
+    def bind_blend(self, metric: Metric, index: str, rater: Rater, augmenting: AugmentSettings | None = None) -> Metric:
+        """Bind the metric `ruber` to its models.
+
+        Its ranges come from the log of an index, with references retrieved in the same way.
+        """
+        needs_ruber = metric.info.needs_ruber
+        models = ModelNames(
+            rater=rater.spec.partition("#")[0],
+            ruber=self.ruber() if needs_ruber else None,
+            sample=index,
+            threads=self.settings.threads,
+        )
+        with self._times.measure("ranges of blends"):
+            return with_parts([metric], self.home, models, augmenting, self.progress)[0]
+
+    def relevance(self) -> Metric:
+        """Return RUBER's unreferenced part as a metric."""
+        return RelevantReplies().with_judge(ReplyRelevance(open_ruber(self.home, self.ruber())))
+
+    def bind_rater(self, metric: Metric, rater: Rater | None = None) -> Metric:
+        """Return the metric, bound to the rater where it needs one."""
+        return with_rater([metric], rater or self.rater())[0]
+
+    # ── references ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def pool(
+        self,
+        rated_set: ProofSet,
+        index: str,
+        rater: Rater,
+        *,
+        mode: Mode = "embedding-utterance",
+        deep: int = DEEP,
+        sample: ReplySample | None = None,
+        combine: str = "first",
+    ) -> Pool:
+        """Return the rated references that an index has for a set; they are cached, so that each search runs once."""
+        settings = AugmentSettings(
+            search=SearchSettings(k=deep, mode=mode),
+            rating=RatingSettings(combine=combine),  # type: ignore[arg-type]
+        )
+        golds = [[reference.text for reference in test_item.pair.references] for test_item in rated_set.items]
+        with open_index(self.home, index, threads=self.settings.threads) as opened:
+            inputs = {
+                "set": rated_set.data,
+                "turns": [
+                    list(test_item.pair.turns) for test_item in rated_set.items
+                ],  # not part of the hash of the set
+                "golds": golds,
+                "index": opened.spec,
+                "rater": rater.spec,
+                "settings": asdict(settings),
+            }
+            digest = hash_of_inputs(inputs)[:16]
+            path = self.home.cache / "reproduce" / "pools" / f"{digest}.jsonl"
+            if not path.exists():
+                make_folder(path.parent)
+                with self._times.measure(f"references for {rated_set.name}"), write_aside(path) as file:
+                    for augmented in augment(rated_set.items, opened, rater, settings, self.progress):
+                        test_item = augmented.item if isinstance(augmented, Augmented) else augmented
+                        if isinstance(test_item, Item):
+                            file.write(orjson.dumps(item_json(test_item), option=orjson.OPT_APPEND_NEWLINE))
+        augmented_items = list(read_items(path))
+        if [test_item.id if isinstance(test_item, Item) else None for test_item in augmented_items] != [
+            test_item.id for test_item in rated_set.items
+        ]:
+            raise Corrupt(
+                f"{path} does not hold the items of {rated_set.name}", remedy="remove this file: it is made again"
+            )
+        return Pool.of(augmented_items, sample or self.reply_sample())
+
+    def reply_sample(self, selection: LogSelection | None = None) -> ReplySample:
+        """Return the replies that controls are drawn from: of the everyday logs, or of one selection."""
+        selections = (selection,) if selection is not None else self.everyday
+        return self._draw_sample(selections)
+
+    def _draw_sample(self, selections: Sequence[LogSelection]) -> ReplySample:
+        if selections not in self._samples:
+            with LogEngine(scratch_in(self.home.cache), memory=self.settings.memory, threads=1) as engine:
+                texts = [
+                    pair.response
+                    for name in self.logs(selections)
+                    for pair in StoredLog.open(self.home.logs, name).sample(_DRAWN, self.settings.seed, engine)
+                ]
+            self._samples[selections] = ReplySample.of(texts)
+        return self._samples[selections]
+
+    # ── texts that the logs hold ──────────────────────────────────────────────────────────────────────────────────────
+
+    def rows_in_logs(self, rated_set: ProofSet, selections: Sequence[LogSelection] | None = None) -> Mask:
+        """Mark the rows whose replies, normalised, are turns of the logs."""
+        replies = {normalise(reply) for reply in rated_set.replies}
+        replies_in_logs = set[str]()
+        for name in self.logs(self.everyday if selections is None else selections):
+            for turns in StoredLog.open(self.home.logs, name).turns():
+                replies_in_logs |= replies & {normalise(turn or "") for turn in turns.to_pylist()}
+        return rated_set.rows_where(lambda row: normalise(rated_set.replies[row]) in replies_in_logs)
+
+    def near_contexts(self, rated_set: ProofSet, pools: Sequence[Pool]) -> Mask:
+        """Mark the rows whose contexts share four fifths of all words with an utterance of the logs.
+
+        Only the utterances that were retrieved, by words and by vectors, are compared.
+        """
+        is_near = dict[int, bool]()
+        for number, test_item in enumerate(rated_set.items):
+            [words] = word_sets([test_item.pair.utterance or ""], rated_set.tokenizer)
+            utterances = {
+                str(reference.more.get("utterance", "")) for pool in pools for reference in pool.retrieved[number]
+            }
+            is_near[number] = any(
+                token_jaccard(words, other) >= NEAR for other in word_sets(sorted(utterances), rated_set.tokenizer)
+            )
+        return rated_set.rows_where(lambda row: is_near[int(rated_set.item[row])])
+
+    def public_message(self, error: RefaugError) -> str:
+        """Return the message of an error without the folders of this machine, which must not appear in results."""
+        return HiddenFolders.left_out(self.home.home, self.settings.data).hide(error.message)

@@ -1,0 +1,287 @@
+"""The ladder of references: rungs with ever more references, and the metric as a curve of their number.
+
+Every rung and every number has its control: equally many replies drawn from a log, of the same lengths in tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from typing import Final
+
+import numpy as np
+
+from refaug.core.progress import Progress
+from refaug.core.records import Item, Reference
+from refaug.core.text.tokenizers import get_tokenizer
+from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate, Line, correlate
+from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
+from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet
+from refaug.evaluation.reproduction.material.reference_kinds import (
+    BY_CHANCE,
+    MATCHED,
+    ONE,
+    RATED,
+    SHUFFLED,
+    Pool,
+    ReplySample,
+    scores_of,
+)
+from refaug.metrics.base import Floats, Metric
+from refaug.metrics.specification import build
+from refaug.metrics.statistics.correlation import PARTIAL, spearman
+
+SINGLE, HUMAN = "1 by people", "all by people"
+SIZES: Final = (1, 2, 5, 10, 20)
+K: Final = 15
+SMOOTHINGS: Final = ("none", "floor", "add-k", "exp", "epsilon")
+PENALTIES: Final = ("closest", "closest-positive", "average", "gold", "none")
+SEEDS_TO_CHOOSE: Final = 3  # of a control, when its setting is chosen; its figure uses all seeds
+_SEEDS_AT_SIZE: Final = 3
+_DRAWS_AT_SIZE: Final = 300  # of a thousand contexts: two digits suffice
+KINDS: Final = ("spearman", PARTIAL)
+BOTH: Final = ("spearman", "pearson")
+_IN_WORDS: Final = {
+    MATCHED: "drawn, as long",
+    ONE: "retrieved, each worth 1",
+    SHUFFLED: "retrieved, weights shuffled",
+    RATED: "retrieved and rated",
+}
+
+
+# ── the ladder ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ladder:
+    """A set with several references for every item, and what is retrieved beside the first or beside all of them."""
+
+    rated_set: ProofSet
+    single: ProofSet
+    beside_one: Pool
+    beside_all: Pool
+
+    def rungs(self) -> tuple[str, ...]:
+        """Return the names of the rungs in the order of the tables: one reference, all, and each with further ones."""
+        return (SINGLE, HUMAN, *(rung_name(own, kind) for own in (SINGLE, HUMAN) for kind in _IN_WORDS))
+
+    def scores(self, name: str, metric: Metric, seeds: int) -> Floats:
+        """Return the scores on a rung (seeds, rows)."""
+        own, kind = _split_rung_name(name)
+        rated_set, pool = (self.single, self.beside_one) if own == SINGLE else (self.rated_set, self.beside_all)
+        if kind is None:
+            return scores_of(rated_set, metric)[None]
+        return np.stack(
+            [
+                scores_of(rated_set, metric, pool.extras(kind, k=K, parrot=False, seed=seed))
+                for seed in range(seeds if kind in BY_CHANCE else 1)
+            ]
+        )
+
+
+def rung_name(own: str, kind: str) -> str:
+    """Return the name of the rung with people's references and further ones of a kind."""
+    return f"{own} + {K} {_IN_WORDS[kind]}"
+
+
+def _split_rung_name(name: str) -> tuple[str, str | None]:
+    own, plus, words = name.partition(f" + {K} ")
+    return own, next(kind for kind, label in _IN_WORDS.items() if label == words) if plus else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RungCorrelations:
+    """The correlations of the rungs of one set with one metric.
+
+    `settings` names the setting of each rung where rungs have different ones.
+    """
+
+    metric: str
+    correlations: Correlations
+    settings: Mapping[str, str]
+
+
+def correlate_rungs(
+    ladder: Ladder, metric: str, settings: ProofSettings, *, rows: Mask | None = None
+) -> RungCorrelations:
+    """Correlate all rungs with the same metric."""
+    built = build(metric)
+    lines = [_line(ladder, name, ladder.scores(name, built, settings.seeds)) for name in ladder.rungs()]
+    return RungCorrelations(metric=metric, correlations=_correlate_lines(ladder, lines, settings, rows), settings={})
+
+
+def correlate_rungs_at_best(
+    ladder: Ladder, order: int, settings: ProofSettings, progress: Progress
+) -> RungCorrelations:
+    """Correlate every rung at the smoothing and penalty that are best for it on these very rows: an upper bound."""
+    grid = [f"upsilon-bleu:n={order},smooth={smooth},bp={bp}" for smooth, bp in product(SMOOTHINGS, PENALTIES)]
+    lines, chosen = list[Line](), dict[str, str]()
+    for name in ladder.rungs():
+        seeds = min(settings.seeds, SEEDS_TO_CHOOSE)
+        best = max(grid, key=lambda metric: _fair_spearman(ladder, ladder.scores(name, build(metric), seeds)))
+        lines.append(_line(ladder, name, ladder.scores(name, build(best), settings.seeds)))
+        chosen[name] = best.partition("smooth=")[2]
+        progress.advance(1)
+    return RungCorrelations(
+        metric=f"BLEU-{order}", correlations=_correlate_lines(ladder, lines, settings, None), settings=chosen
+    )
+
+
+def _fair_spearman(ladder: Ladder, scores: Floats) -> float:
+    """Return the mean Spearman over seeds on the fair rows; an undefined correlation counts as the worst."""
+    rated_set = ladder.rated_set
+    values = [spearman(seed_scores[rated_set.fair], rated_set.ratings[rated_set.fair]).value for seed_scores in scores]
+    return float(np.mean([-1.0 if value is None else value for value in values]))
+
+
+def _line(ladder: Ladder, name: str, scores: Floats) -> Line:
+    return Line(name=name, scores={ladder.rated_set.name: scores})
+
+
+def _correlate_lines(ladder: Ladder, lines: Sequence[Line], settings: ProofSettings, rows: Mask | None) -> Correlations:
+    rated_set = ladder.rated_set
+    return correlate(
+        [rated_set],
+        lines,
+        rows=None if rows is None else {rated_set.name: rows},
+        kinds=KINDS if rows is None else BOTH,
+        draws=settings.draws,
+        seed=settings.seed,
+    )
+
+
+# ── curves by number of references ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A metric by the number of references: those of the set, and one of them with drawn replies for the rest."""
+
+    metric: str
+    numbers: tuple[str, ...]
+    correlations: Correlations
+
+    def own(self, number: str) -> IntervalEstimate:
+        """Return the figure with that many references of the set."""
+        return self.correlations.estimate(own_name(number), "spearman", self.correlations.sets[0])
+
+    def drawn(self, number: str) -> IntervalEstimate:
+        """Return the figure with one reference of the set and drawn replies for the rest."""
+        return self.correlations.estimate(drawn_name(number), "spearman", self.correlations.sets[0])
+
+
+def own_name(number: str) -> str:
+    """Return the name of the line with that many references of the set."""
+    return f"{number} of the set"
+
+
+def drawn_name(number: str) -> str:
+    """Return the name of the control of that line."""
+    return "1 of the set" if number == "1" else f"1 of the set, drawn ones up to {number}"
+
+
+def curve_by_subsets(
+    rated_set: ProofSet, name: str, metric: Metric, settings: ProofSettings, sample: ReplySample
+) -> Curve:
+    """Return the curve over 1, 2, … references by people: each point is the mean over all subsets of that size."""
+    most = min(len(test_item.pair.references) for test_item in rated_set.items)
+    lines = list[Line]()
+    for number in range(1, most + 1):
+        subsets = list(combinations(range(most), number))
+        lines.append(
+            _line_over_sets(
+                rated_set,
+                own_name(str(number)),
+                metric,
+                [_with_reference_subset(rated_set, places) for places in subsets],
+            )
+        )
+        if number > 1:
+            control = [
+                with_drawn_references(rated_set, number, seed, sample, first=seed % most)
+                for seed in range(settings.seeds)
+            ]
+            lines.append(_line_over_sets(rated_set, drawn_name(str(number)), metric, control))
+    correlations = correlate([rated_set], lines, kinds=KINDS, draws=settings.draws, seed=settings.seed)
+    return Curve(metric=name, numbers=tuple(str(number) for number in range(1, most + 1)), correlations=correlations)
+
+
+def curve_by_size(
+    rated_set: ProofSet, name: str, metric: Metric, settings: ProofSettings, sample: ReplySample
+) -> Curve:
+    """Return the curve over 1, 2, 5, … of very many references, the gold first and the others in a drawn order.
+
+    An item that has fewer references has all of them.
+    """
+    numbers = [*map(str, SIZES), "all"]
+    lines = list[Line]()
+    seeds = min(settings.seeds, _SEEDS_AT_SIZE)
+    for number in numbers:
+        count = None if number == "all" else int(number)
+        by_chance = range(1 if number in ("1", "all") else seeds)
+        lines.append(
+            _line_over_sets(
+                rated_set,
+                own_name(number),
+                metric,
+                [_with_first_references(rated_set, count, seed) for seed in by_chance],
+            )
+        )
+        if number not in ("1", "all"):
+            control = [with_drawn_references(rated_set, int(number), seed, sample) for seed in range(seeds)]
+            lines.append(_line_over_sets(rated_set, drawn_name(number), metric, control))
+    draws = min(settings.draws, _DRAWS_AT_SIZE)
+    correlations = correlate([rated_set], lines, kinds=KINDS, draws=draws, seed=settings.seed)
+    return Curve(metric=name, numbers=tuple(numbers), correlations=correlations)
+
+
+def _line_over_sets(rated_set: ProofSet, name: str, metric: Metric, sets: Sequence[ProofSet]) -> Line:
+    return Line(name=name, scores={rated_set.name: np.stack([scores_of(variant, metric) for variant in sets])})
+
+
+def with_references(test_item: Item, references: Sequence[Reference]) -> Item:
+    """Return the item with other references."""
+    return replace(test_item, pair=replace(test_item.pair, references=tuple(references)))
+
+
+def _with_reference_subset(rated_set: ProofSet, places: Sequence[int]) -> ProofSet:
+    return replace(
+        rated_set,
+        items=tuple(
+            with_references(test_item, [test_item.pair.references[at] for at in places])
+            for test_item in rated_set.items
+        ),
+    )
+
+
+def _with_first_references(rated_set: ProofSet, count: int | None, seed: int) -> ProofSet:
+    """Keep that many references of each item: the first, and others in a drawn order."""
+    return replace(
+        rated_set,
+        items=tuple(
+            with_references(test_item, _in_drawn_order(test_item.pair.references, seed, number)[:count])
+            for number, test_item in enumerate(rated_set.items)
+        ),
+    )
+
+
+def _in_drawn_order(references: Sequence[Reference], seed: int, item_number: int) -> list[Reference]:
+    order = np.random.default_rng([seed, item_number]).permutation(max(0, len(references) - 1))
+    return [*references[:1], *(references[1 + at] for at in order)]
+
+
+def with_drawn_references(
+    rated_set: ProofSet, count: int, seed: int, sample: ReplySample, *, first: int = 0
+) -> ProofSet:
+    """Keep one reference of each item, and add drawn replies as long as its other references, up to a number."""
+    tokenizer = get_tokenizer(sample.tokenizer)
+    items = list[Item]()
+    for number, test_item in enumerate(rated_set.items):
+        own = test_item.pair.references[first]
+        further = [reference for at, reference in enumerate(test_item.pair.references) if at != first]
+        further = [further[at] for at in np.random.default_rng([seed, number]).permutation(len(further))][: count - 1]
+        lengths = [len(words) for words in tokenizer.tokenize_batch([reference.text for reference in further])]
+        texts = sample.draw_as_long_as(lengths, np.random.default_rng([seed, number, 1]))
+        items.append(with_references(test_item, [own, *(Reference(text=text) for text in texts)]))
+    return replace(rated_set, items=tuple(items))

@@ -1,0 +1,49 @@
+"""The reports by name: what `refaug reproduce NAME` runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from refaug.core.errors import Usage
+
+if TYPE_CHECKING:
+    from refaug.evaluation.reproduction.material.chain import Chain
+    from refaug.evaluation.reproduction.material.rated_sets import ProofSet
+    from refaug.evaluation.reproduction.report.report import Report
+
+    Run = Callable[[Chain, Sequence[ProofSet]], Report]
+
+ALL: Final = "all"
+
+
+class PartFunction(NamedTuple):
+    """Where the function of a part lies; its module is imported late, for it needs torch, FAISS and matplotlib."""
+
+    module: str
+    function: str
+
+    def load(self) -> Run:
+        """Import the function."""
+        run: Run = getattr(import_module(self.module), self.function)
+        return run
+
+
+PARTS: Final[Mapping[str, PartFunction]] = {
+    "metrics": PartFunction("refaug.evaluation.reproduction.experiments.metrics", "metrics"),
+    "retrieval-modes": PartFunction("refaug.evaluation.reproduction.experiments.retrieval_modes", "retrieval_modes"),
+    "multi-reference": PartFunction("refaug.evaluation.reproduction.experiments.multi_reference", "multi_reference"),
+    "weights": PartFunction("refaug.evaluation.reproduction.experiments.weights", "weights"),
+    "growth": PartFunction("refaug.evaluation.reproduction.experiments.growth", "growth"),
+    "stress": PartFunction("refaug.evaluation.reproduction.experiments.stress", "stress"),
+}
+
+
+def parts_named(name: str) -> tuple[str, ...]:
+    """Return the parts that a name stands for."""
+    if name == ALL:
+        return tuple(PARTS)
+    if name not in PARTS:
+        raise Usage(f"there is no {name!r} to be reproduced", remedy=f"one of: {', '.join((*PARTS, ALL))}")
+    return (name,)

@@ -1,0 +1,221 @@
+"""Reports as three files of one name: an HTML page, tables in Markdown, and JSON with every figure.
+
+Beside the figures stands their provenance: the command, versions of artefacts and libraries, data, and time.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from refaug.core.errors import Usage
+from refaug.core.files import make_folder, write_json
+from refaug.core.version import VERSION
+from refaug.evaluation.reports.html_page import Table, render_page, write_file
+from refaug.evaluation.reports.plotting import Plot
+from refaug.evaluation.reproduction.figures.correlations import MEAN, Correlations, IntervalEstimate, Line
+from refaug.evaluation.reproduction.material.chain import Chain
+from refaug.evaluation.reproduction.material.rated_sets import ProofSet
+from refaug.metrics.statistics.correlation import PARTIAL
+
+_LIBRARIES: Final = ("numpy", "scipy", "torch", "faiss-cpu", "numba")
+IN_WORDS: Final = {"spearman": "Spearman", PARTIAL: "partial Spearman", "pearson": "Pearson"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A heading with text, tables and plots; the sentences hold figures of the same run."""
+
+    title: str
+    text: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    plots: Sequence[Plot] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """One part of the reproduction."""
+
+    name: str
+    title: str
+    summary: Sequence[str]  # the main findings: what is shown and what is not
+    sections: Sequence[Section]
+    data: Mapping[str, Any]  # every figure, for programs
+    notes: Sequence[str] = field(default=())  # gaps: what could not be measured, and why
+
+
+def write_report(report: Report, chain: Chain, sets: Sequence[ProofSet], command: str, folder: Path) -> list[Path]:
+    """Write the three files and return their paths, the page first."""
+    make_folder(folder)
+    provenance = provenance_of(chain, sets, command)
+    page = write_file(folder / f"{report.name}.html", _page(report, provenance).encode())
+    text = write_file(folder / f"{report.name}.md", _markdown(report, provenance).encode())
+    written = folder / f"{report.name}.json"
+    head = {"name": report.name, **provenance, "notes": list(report.notes)}
+    if both := head.keys() & report.data.keys():
+        raise Usage(f"{report.name}: {', '.join(sorted(both))} would be written over by figures of that name")
+    write_json(written, {**head, **report.data})
+    return [page, text, written]
+
+
+def provenance_of(chain: Chain, sets: Sequence[ProofSet], command: str) -> dict[str, Any]:
+    """Return everything that is needed to compute the same figures again."""
+    settings = chain.settings
+    return {
+        "command": command,
+        "fraction": settings.fraction,
+        "draws": settings.draws,
+        "seeds": settings.seeds,
+        "seed": settings.seed,
+        "preset": settings.preset,
+        "epochs": settings.epochs or "of the preset",
+        "threads": settings.threads,
+        "made_of": dict(chain.artefacts),
+        "sets": {
+            rated_set.name: {"data": rated_set.data, "replies": len(rated_set.replies), "notes": list(rated_set.notes)}
+            for rated_set in sets
+        },
+        "seconds": dict(chain.seconds),
+        "software": {
+            "refaug": VERSION,
+            "python": platform.python_version(),
+            **{name: version(name) for name in _LIBRARIES},
+        },
+    }
+
+
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def cell(estimate: IntervalEstimate) -> str:
+    """Return a figure with its interval as a table shows it: .312 [.22, .40]."""
+    if estimate.value is None:
+        return f"– ({estimate.why})" if estimate.why else "–"
+    number = short(estimate.value)
+    if estimate.low is None or estimate.high is None:
+        return number
+    return f"{number} [{short(estimate.low, 2)}, {short(estimate.high, 2)}]"
+
+
+def verdict(differences: Sequence[IntervalEstimate]) -> str:
+    """Say what differences that are claimed to be above 0 show, one difference for each kind of correlation."""
+    sure = [difference.low is not None and difference.low > 0 for difference in differences]
+    if any(difference.high is not None and difference.high < 0 for difference in differences):
+        return "refuted" if not any(sure) else "shown for one kind, refuted for another"
+    if all(sure):
+        return "shown"
+    return "shown for one kind" if any(sure) else "not shown"
+
+
+def short(number: float, digits: int = 3) -> str:
+    """Return a correlation without its leading zero."""
+    text = f"{number:.{digits}f}"
+    if float(text) == 0:
+        text = f"{0:.{digits}f}"
+    return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
+
+
+def agreement_table(
+    correlations: Correlations,
+    title: str,
+    *,
+    kinds: Sequence[str] = ("spearman", PARTIAL),
+    baseline: str | Mapping[str, str] | None = None,
+    lines: Sequence[str] | None = None,
+    notes: Sequence[str] = (),
+) -> Table:
+    """Return a table with a row for each line: each correlation on each scope, and the difference to the baseline.
+
+    The difference is that on the mean. The baseline may differ between kinds of correlation.
+    """
+    scopes, names = correlations.scopes, list(lines or correlations.names)
+    columns = ["", *(f"{IN_WORDS[kind]}, {scope}" for kind in kinds for scope in scopes)]
+    baselines = {kind: baseline if isinstance(baseline, str) else baseline[kind] for kind in kinds} if baseline else {}
+    columns += [f"{IN_WORDS[kind]} less {other}, {_main_scope(correlations)}" for kind, other in baselines.items()]
+    rows = []
+    for name in names:
+        row = [name, *(cell(correlations.estimate(name, kind, scope)) for kind in kinds for scope in scopes)]
+        row += [
+            "" if name == other else cell(correlations.difference(name, other, kind, scopes[-1]))
+            for kind, other in baselines.items()
+        ]
+        rows.append(row)
+    row_counts = "; ".join(_row_counts(correlations, set_name) for set_name in correlations.sets)
+    return Table(title=title, columns=columns, rows=rows, notes=(row_counts, *notes))
+
+
+def _row_counts(correlations: Correlations, scope: str) -> str:
+    text = f"{scope}: {correlations.rows[scope]:,} rows of {correlations.contexts[scope]:,} contexts"
+    left_out = correlations.left_out[scope]
+    return text + (f", {left_out:,} left out, for which one of the lines has no score" if left_out else "")
+
+
+def _main_scope(correlations: Correlations) -> str:
+    return MEAN if MEAN in correlations.scopes else correlations.sets[0]
+
+
+def about_table(lines: Sequence[Line]) -> Table:
+    """Return a table that says how each line is made."""
+    rows = [[line.name, line.about] for line in lines if line.about]
+    return Table(title="What each line is", columns=("line", "how it is made"), rows=rows, text=True)
+
+
+# ── pages ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _page(report: Report, provenance: Mapping[str, Any]) -> str:
+    return render_page(
+        "reproduction/report/page.html.j2",
+        title=report.title,
+        report=report,
+        provenance_table=_provenance_table(provenance),
+    )
+
+
+def _provenance_table(provenance: Mapping[str, Any]) -> Table:
+    return Table(
+        title="Settings, versions and time", columns=("what", "value"), rows=list(_facts(provenance)), text=True
+    )
+
+
+def _facts(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
+    facts = list[tuple[str, str]]()
+    for key, setting in provenance.items():
+        if isinstance(setting, Mapping):
+            facts += [(f"{key}: {inner}", _setting_in_words(part)) for inner, part in setting.items()]
+        else:
+            facts.append((key, _setting_in_words(setting)))
+    return facts
+
+
+def _setting_in_words(setting: Any) -> str:
+    if isinstance(setting, Mapping):
+        return ", ".join(f"{key} {_setting_in_words(part)}" for key, part in setting.items() if part not in ([], ""))
+    if isinstance(setting, list):
+        return "; ".join(map(str, setting))
+    return f"{setting:,}" if isinstance(setting, int) else str(setting)
+
+
+def _markdown(report: Report, provenance: Mapping[str, Any]) -> str:
+    lines = [f"# {report.title}", "", f"    {provenance['command']}", ""]
+    for sentence in report.summary:
+        lines += [sentence, ""]
+    lines += [f"- {note}" for note in report.notes] + ([""] if report.notes else [])
+    for section in report.sections:
+        lines += [f"## {section.title}", ""]
+        for sentence in section.text:
+            lines += [sentence, ""]
+        for table in section.tables:
+            lines += [f"### {table.title}", "", *_table_lines(table), ""]
+    lines += ["## How it was made", "", *_table_lines(_provenance_table(provenance)), ""]
+    return "\n".join(lines)
+
+
+def _table_lines(table: Table) -> list[str]:
+    rows = [table.columns, ["---"] * len(table.columns), *table.rows]
+    lines = ["| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows]
+    return [*lines, *(["", *(f"- {note}" for note in table.notes)] if table.notes else [])]

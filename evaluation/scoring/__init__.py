@@ -1,0 +1,1 @@
+"""From test items to scores: items, augmentation with references, evaluation, sums of batches."""

@@ -1,0 +1,60 @@
+"""The settings of finding and weighting references: the defaults of commands, jobs and routes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+from refaug.core.errors import Usage
+from refaug.indexer.search.search_settings import SearchSettings
+from refaug.rater.nn.rating_settings import Combine, RatingSettings
+
+WeightSource = Literal["one", "rated"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugmentSettings:
+    """How references are retrieved, rated and weighted; all of it goes into signatures."""
+
+    search: SearchSettings = field(default_factory=SearchSettings)
+    rating: RatingSettings = field(default_factory=RatingSettings)
+    gold: WeightSource = "one"  # weight 1, or the rater's rating
+    parrot: float | Literal["rated", "off"] = "rated"  # the utterance itself as a reference
+    weights: WeightSource = "rated"  # of retrieved references; "one" needs no rater
+
+    def __post_init__(self) -> None:
+        if self.gold not in ("one", "rated"):
+            raise Usage(f"gold={self.gold!r} is not known", remedy="one or rated")
+        if self.weights not in ("one", "rated"):
+            raise Usage(f"weights={self.weights!r} is not known", remedy="one or rated")
+        if isinstance(self.parrot, str) and self.parrot not in ("rated", "off"):
+            raise Usage(f"parrot={self.parrot!r} is not known", remedy="rated, off, or a number from -1 to 1")
+        if not isinstance(self.parrot, str) and not -1 <= self.parrot <= 1:
+            raise Usage(f"a parrot of weight {self.parrot} is out of range", remedy="from -1 to 1")
+
+    @classmethod
+    def from_options(
+        cls,
+        *,
+        gold: WeightSource = "one",
+        parrot: float | Literal["rated", "off"] = "rated",
+        weights: WeightSource = "rated",
+        combine: Combine = "first",
+        calibrated: bool = False,
+        exclude_logs: Sequence[str] = (),
+        **search: Any,
+    ) -> Self:
+        """Return the settings for options as commands, jobs and requests name them; `search`: the rest of a search."""
+        return cls(
+            search=SearchSettings(exclude_logs=tuple(exclude_logs), **search),
+            rating=RatingSettings(combine=combine, calibration="cal" if calibrated else "raw"),
+            gold=gold,
+            parrot=parrot,
+            weights=weights,
+        )
+
+    @property
+    def needs_rater(self) -> bool:
+        """Whether any reference is rated."""
+        return "rated" in (self.gold, self.parrot, self.weights)

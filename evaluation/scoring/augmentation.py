@@ -1,0 +1,218 @@
+"""Retrieve, rate and weight references: test pairs in, the same pairs with weighted references out.
+
+The module does no HTTP and prints nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from refaug.core.errors import Usage
+from refaug.core.progress import Progress, Silent
+from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.items import BadItem
+from refaug.indexer.search.index import ReferenceIndex
+from refaug.indexer.search.search import RetrievalResult
+from refaug.rater.language_coverage import Coverage
+from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
+
+_BATCH_SIZE: Final = 200  # test pairs that are held in memory at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class Augmented:
+    """A test item with its weighted references, the numbers of excluded pairs, and why nothing was found."""
+
+    item: Item
+    excluded: Mapping[str, int]
+    note: str = ""
+
+
+def augment(
+    items: Iterable[Item | BadItem],
+    index: ReferenceIndex,
+    rater: Rater | None,
+    settings: AugmentSettings,
+    progress: Progress | None = None,
+) -> Iterator[Augmented | BadItem]:
+    """Yield every item with further references, in the order given; retrieved and parrot references are replaced.
+
+    An item without an utterance, or without a gold where one is needed, keeps the references that it came with. At the
+    end a warning tells of test pairs in a language that the rater does not know.
+    """
+    if settings.needs_rater and rater is None:
+        raise Usage("something is to be rated, and there is no rater", remedy="give one, or weights of one")
+    progress = progress or Silent()
+    progress.stage("references", None, "items")
+    coverage = Coverage()
+    for batch in _batches(items):
+        usable = [item for item in batch if isinstance(item, Item)]
+        if rater is not None and settings.needs_rater:
+            coverage += rater.coverage([text for item in usable for text in own_texts(item)])
+        augmented = iter(_rate_all(retrieve(usable, index, settings), rater, settings))
+        for test_item in batch:
+            yield next(augmented) if isinstance(test_item, Item) else test_item
+        progress.advance(len(batch))
+    if rater is not None and (warning := rater.unfamiliar(coverage)) is not None:
+        progress.warn(warning)
+
+
+def own_texts(test_item: Item) -> list[str]:
+    """Return the texts of the test pair itself that the rater reads: the utterance and the golds."""
+    golds = [reference.text for reference in test_item.pair.references if reference.source is Origin.GOLD]
+    return [test_item.pair.utterance or "", *golds]
+
+
+def _batches(items: Iterable[Item | BadItem]) -> Iterator[list[Item | BadItem]]:
+    batch = list[Item | BadItem]()
+    for test_item in items:
+        batch.append(test_item)
+        if len(batch) == _BATCH_SIZE:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnratedItem:
+    """A test item with its retrieved references, and those of them that are still to be rated."""
+
+    item: Item
+    pair: TestPair
+    retrieved: RetrievalResult
+    rated_places: tuple[int, ...] = ()  # of the references to be rated, among those of `pair`
+    to_rate: RatingRequest | None = None  # None where nothing is to be rated or there is no gold to rate against
+
+    def with_ratings(self, ratings: Sequence[float] = ()) -> Augmented:
+        """Return the item with the ratings of its candidates, given in the order of `to_rate`.
+
+        References that could not be rated are dropped: a reference without a weight would spoil the item.
+        """
+        references = list(self.pair.references)
+        if self.to_rate is not None:
+            for place, rating in zip(self.rated_places, ratings, strict=True):
+                references[place] = _weighted(references[place], rating, rating)
+        usable = tuple(reference for reference in references if reference.is_own or reference.weight is not None)
+        note = self.retrieved.note or ("no_gold" if len(usable) < len(references) else "")
+        pair = replace(self.pair, references=usable)
+        return Augmented(item=replace(self.item, pair=pair), excluded=self.retrieved.excluded, note=note)
+
+
+def retrieve(items: Sequence[Item], index: ReferenceIndex, settings: AugmentSettings) -> list[UnratedItem]:
+    """Search the index for references of all items at once."""
+    retrieved = index.search([item.pair for item in items], settings.search)
+    return [_unrated_item(item, references, settings) for item, references in zip(items, retrieved, strict=True)]
+
+
+def _unrated_item(test_item: Item, retrieved: RetrievalResult, settings: AugmentSettings) -> UnratedItem:
+    pair = _with_references(test_item.pair, retrieved, settings)
+    references = pair.references
+    golds = tuple(gold.text for gold in references if gold.source is Origin.GOLD and gold.text.strip())
+    rated_places = tuple(place for place, reference in enumerate(references) if _is_rated(reference, settings))
+    if not rated_places or not golds or not (pair.utterance or "").strip():
+        return UnratedItem(item=test_item, pair=pair, retrieved=retrieved)
+    candidates = tuple(_candidate(references[place]) for place in rated_places)
+    to_rate = RatingRequest(utterance=pair.utterance or "", golds=golds, candidates=candidates)
+    return UnratedItem(item=test_item, pair=pair, retrieved=retrieved, rated_places=rated_places, to_rate=to_rate)
+
+
+def _rate_all(unrated: Sequence[UnratedItem], rater: Rater | None, settings: AugmentSettings) -> Iterator[Augmented]:
+    """Rate the candidates of all items in one call."""
+    to_rate = [item.to_rate for item in unrated if item.to_rate is not None]
+    ratings = iter(rater.rate(to_rate, settings.rating) if rater is not None else ())
+    return (item.with_ratings(next(ratings) if item.to_rate is not None else ()) for item in unrated)
+
+
+def _with_references(pair: TestPair, retrieved: RetrievalResult, settings: AugmentSettings) -> TestPair:
+    """Return the pair with its golds and supplied references, then the parrot, then the retrieved references.
+
+    The retrieved references already have their weights where no rater is needed for them.
+    """
+    own = tuple(_without_rating(reference) for reference in pair.references if reference.is_own)
+    parrot = list[Reference]()
+    if settings.parrot != "off" and pair.utterance is not None and pair.utterance.strip():
+        weight = None if settings.parrot == "rated" else float(settings.parrot)
+        parrot.append(Reference(text=pair.utterance, source=Origin.PARROT, weight=weight))
+    weight = 1.0 if settings.weights == "one" else None
+    references: Sequence[Reference] = retrieved.references
+    if weight is not None:
+        references = tuple(_weighted(reference, weight, None) for reference in references)
+    return replace(pair, references=(*own, *parrot, *references))
+
+
+def _weighted(reference: Reference, weight: float | None, rating: float | None) -> Reference:
+    """Return the reference with this weight and rating; `replace` is several times slower, and there are many."""
+    return Reference(
+        text=reference.text,
+        source=reference.source,
+        weight=weight,
+        similarity=reference.similarity,
+        rating=rating,
+        more=reference.more,
+    )
+
+
+def _without_rating(reference: Reference) -> Reference:
+    """Return a gold without the rating of an earlier run; a supplied reference stays as it is."""
+    return replace(reference, weight=None, rating=None) if reference.source is Origin.GOLD else reference
+
+
+def _is_rated(reference: Reference, settings: AugmentSettings) -> bool:
+    if reference.source is Origin.GOLD:
+        return settings.gold == "rated"
+    if reference.source is Origin.PARROT:
+        return settings.parrot == "rated"
+    return reference.source is Origin.RETRIEVED and settings.weights == "rated"
+
+
+def _candidate(reference: Reference) -> Candidate:
+    """Return the candidate with the utterance that it answered in the log; a gold answers the test utterance."""
+    utterance = reference.more.get("utterance") if reference.source is Origin.RETRIEVED else None
+    return Candidate(text=reference.text, utterance=utterance if isinstance(utterance, str) else None)
+
+
+def provenance(index: ReferenceIndex, rater: Rater | None, settings: AugmentSettings) -> dict[str, str]:
+    """Return what both forms of a signature say of retrieval and rating."""
+    fields = {
+        "k": str(settings.search.k),
+        "mode": settings.search.mode,
+        "gold": settings.gold,
+        "parrot": settings.parrot if isinstance(settings.parrot, str) else _shortest_digits(settings.parrot),
+        "weights": settings.weights,
+    }
+    if rater is not None and settings.needs_rater:
+        fields |= {"combine": settings.rating.combine, "cal": settings.rating.calibration}
+    fields["index"] = index.spec
+    if rater is not None and settings.needs_rater:
+        fields["rater"] = rater.spec
+    return fields
+
+
+def _shortest_digits(number: float) -> str:
+    """Write a number with just enough digits to tell it from every other number."""
+    return repr(float(number)).removesuffix(".0")
+
+
+def provenance_details(index: ReferenceIndex, settings: AugmentSettings) -> dict[str, str]:
+    """Return the settings of retrieval that only the full form of a signature has."""
+    manifest, search = index.manifest, settings.search
+    fields: dict[str, Any] = {
+        "vectors": f"{manifest.vectors.name}#{manifest.vectors.sha256[:12]}",
+        "norm-words": "yes" if manifest.sentence.norm_words else "no",
+        "oov": manifest.sentence.oov,
+        "weighting": manifest.sentence.weighting,
+        "index-tok": manifest.tokenizer,
+        "depth": search.depth or "auto",
+        "near": _shortest_digits(search.near),
+        "near-tokens": search.near_tokens,
+        "after": search.after.isoformat() if search.after else "",
+        "before": search.before.isoformat() if search.before else "",
+        "exclude-logs": ",".join(search.exclude_logs),
+    }
+    if search.is_dialog:
+        fields |= {"alpha": _shortest_digits(search.alpha), "epsilon": _shortest_digits(search.epsilon)}
+    return {key: str(setting) for key, setting in fields.items() if setting != ""}

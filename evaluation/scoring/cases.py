@@ -1,0 +1,316 @@
+"""Cases, which are replies with the references that a metric looks at, and the scoring of any number of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import orjson
+
+from refaug.core.errors import BadInput
+from refaug.core.progress import Progress
+from refaug.core.records import Item, Origin, Reference
+from refaug.evaluation.scoring.items import BadItem
+from refaug.metrics.base import NO_GOLD, NO_UTTERANCE, Floats, Indexes, Level, Metric, Prepared, Problem, References
+from refaug.metrics.metric_info import Uses
+
+_BATCH: Final = 2_000  # replies between two reports of progress, at each of which the work can be cancelled
+ENOUGH: Final = 3  # references of positive weight beside the golds; fewer are thin evidence
+NO_REPLY: Final = Problem("no_reply", "the system has no reply to this item")
+NO_WEIGHT: Final = Problem("no_weight", "one of its references has neither a weight nor a rating")
+
+
+# ── items ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def split(items: Iterable[Item | BadItem]) -> tuple[list[Item], list[BadItem]]:
+    """Separate items that can be scored from those that cannot; BadInput where there are none of the first kind."""
+    usable, bad = list[Item](), list[BadItem]()
+    for test_item in items:
+        if isinstance(test_item, BadItem):
+            bad.append(test_item)
+        else:
+            usable.append(test_item)
+    if not usable:
+        raise BadInput(f"no item can be used, of {len(bad):,}: {bad[0]}" if bad else "there are no items in it")
+    return usable, bad
+
+
+def systems_of(items: Sequence[Item]) -> list[str]:
+    """Return all systems, in the order in which they first occur."""
+    systems = list(dict.fromkeys(system for item in items for system in item.replies))
+    if not systems:
+        raise BadInput("no item has a reply", remedy='give every item "replies": {"system": "its reply"}')
+    return systems
+
+
+# ── which references a metric looks at ────────────────────────────────────────────────────────────────────────────
+
+
+def references_of(references: Sequence[Reference], uses: Uses, utterance: str | None = None) -> References | Problem:
+    """Return the references that a metric looks at, with their weights, or the reason why there are none.
+
+    Empty references are left out: in test files they stand for references that do not exist. Only metrics that look at
+    the utterance get it, so that the scores of others cannot depend on it.
+    """
+    if uses is Uses.UTTERANCE:
+        return References((), (), -1, utterance) if (utterance or "").strip() else NO_UTTERANCE
+    references = [reference for reference in references if reference.text.strip()]
+    if uses is Uses.GOLDS:
+        return _golds_of(references, utterance)
+    gold = _first_gold(references)
+    if uses is Uses.GOLD:
+        return References((references[gold].text,), (1.0,)) if gold >= 0 else NO_GOLD
+    if uses is not Uses.WEIGHTED:
+        references = [reference for reference in references if reference.is_own]
+    weights = [_weight(reference, uses) for reference in references]
+    if None in weights:
+        return NO_WEIGHT
+    texts = tuple(reference.text for reference in references)
+    return References(texts, tuple(weight for weight in weights if weight is not None), _first_gold(references))
+
+
+def _first_gold(references: Sequence[Reference]) -> int:
+    """Return the place of the first gold, or -1."""
+    return next((place for place, reference in enumerate(references) if reference.source is Origin.GOLD), -1)
+
+
+def references_for(metric: Metric, references: Sequence[Reference], turns: Sequence[str] = ()) -> References | Problem:
+    """Return what a metric looks at, also for its second part, which may use other references than the first.
+
+    `turns` are the dialogue up to the reply; the last one is the utterance, unless the metric looks at more of them.
+    """
+    utterance = " ".join(turns[-metric.turns :]) if turns else None
+    chosen = references_of(references, metric.info.uses, utterance)
+    if isinstance(chosen, Problem) or metric.info.beside is None:
+        return chosen
+    beside = references_of(references, metric.info.beside, utterance)
+    return beside if isinstance(beside, Problem) else replace(chosen, beside=beside)
+
+
+def _golds_of(references: Sequence[Reference], utterance: str | None) -> References | Problem:
+    golds = tuple(reference.text for reference in references if reference.source is Origin.GOLD)
+    if not golds:
+        return NO_GOLD
+    if utterance is None or not utterance.strip():
+        return NO_UTTERANCE
+    return References(golds, (1.0,) * len(golds), utterance=utterance)
+
+
+def _weight(reference: Reference, uses: Uses) -> float | None:
+    """Return a reference's weight: 1 for golds without a rating, and for all references where only texts matter."""
+    if uses is Uses.OWN or (reference.source is Origin.GOLD and (uses is Uses.RATED or reference.weight is None)):
+        return 1.0
+    return reference.weight
+
+
+def require_references(items: Sequence[Item], metric: Metric) -> None:
+    """Refuse a weighted score where no reference has a weight: it would be another metric's score."""
+    require_sources(Counter(reference.source for item in items for reference in item.pair.references), metric)
+
+
+def require_sources(counts: Mapping[Origin, int], metric: Metric) -> None:
+    """Refuse a weighted score where these numbers of references by source have no weights."""
+    if metric.info.uses is Uses.RATED and not counts.get(Origin.SUPPLIED):
+        raise BadInput(
+            f"no item has a reference weighted by people, so {metric.name} would be multi-bleu",
+            remedy='write references as {"text": …, "weight": …} or with "ratings", or ask for multi-bleu',
+        )
+    if metric.info.uses is Uses.WEIGHTED and not sum(counts.values()) - counts.get(Origin.GOLD, 0):
+        raise BadInput(
+            f"no item has other references than golds, so {metric.name} has nothing to weigh",
+            remedy="give items whose references carry weights or ratings, or ask for the metric without upsilon-",
+        )
+
+
+def evidence_of(test_item: Item) -> dict[str, Any]:
+    """Return the references that a weighted score of this item rests on."""
+    references = test_item.pair.references
+    further = [reference for reference in references if reference.source is not Origin.GOLD]
+    return {
+        "references": len(references),
+        "sources": dict(sorted(Counter(reference.source.value for reference in references).items())),
+        "similarities": [reference.similarity for reference in further],
+        "weights": [reference.weight for reference in further],
+        "above_zero": _count_positive(test_item),
+        "thin": is_thin(test_item),
+    }
+
+
+def is_thin(test_item: Item) -> bool:
+    """Whether few references beside the golds have a positive weight."""
+    return _count_positive(test_item) < ENOUGH
+
+
+def _count_positive(test_item: Item) -> int:
+    """Count the references beside the golds that have a positive weight."""
+    further = (reference for reference in test_item.pair.references if reference.source is not Origin.GOLD)
+    return sum((reference.weight or 0) > 0 for reference in further)
+
+
+def references_hash(items: Sequence[Item], chosen: Sequence[References | Problem]) -> str:
+    """Return a hash of the references that a metric looked at, with their weights; `data_hash` covers the golds alone.
+
+    The utterance is included where the metric looked at it.
+    """
+    digest = ReferencesDigest()
+    for test_item, references in zip(items, chosen, strict=True):
+        digest.add(test_item.id, references)
+    return digest.name
+
+
+class _Digest:
+    """A hash of many rows that are added one after the other."""
+
+    def __init__(self) -> None:
+        self._sha256 = hashlib.sha256()
+
+    @property
+    def name(self) -> str:
+        """The first digits of the hash of all rows so far."""
+        return self._sha256.hexdigest()[:12]
+
+    def _add(self, row: list[Any]) -> None:
+        self._sha256.update(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+
+
+class ReferencesDigest(_Digest):
+    """`references_hash` for items that are not all in memory at once."""
+
+    def add(self, name: str, chosen: References | Problem) -> None:
+        """Add the next item's id and what the metric looks at."""
+        self._add([name, *_references_row(chosen)])
+
+
+class DataDigest(_Digest):
+    """`data_hash` for items that are not all in memory at once."""
+
+    def add(self, test_item: Item) -> None:
+        """Add the next item."""
+        references = test_item.pair.references
+        golds = [reference.text for reference in references if reference.source is Origin.GOLD]
+        self._add([test_item.id, golds or [reference.text for reference in references if reference.is_own]])
+
+
+def _references_row(references: References | Problem) -> list[Any]:
+    if isinstance(references, Problem):
+        return [references.code]
+    utterance = [] if references.utterance is None else [references.utterance]
+    beside = [] if references.beside is None else [_references_row(references.beside)]
+    return [references.texts, references.weights, references.gold, *utterance, *beside]
+
+
+def data_hash(items: Iterable[Item]) -> str:
+    """Return a hash of ids and golds in order: it tells what was scored, as the signature tells how."""
+    digest = DataDigest()
+    for test_item in items:
+        digest.add(test_item)
+    return digest.name
+
+
+# ── scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A reply and the references that it is scored against; cases with the same references should share the object."""
+
+    reply: str
+    references: References
+
+
+@dataclass(frozen=True)
+class ScoredCases:
+    """The statistics of cases, row by row; NaN where there is no score, with the reason."""
+
+    statistics: Floats
+    problems: Mapping[int, Problem]
+
+    def values(self, metric: Metric) -> Floats:
+        """Return the score of every case, NaN where there is none."""
+        return metric.values(self.statistics, Level.REPLY)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ScorableCases:
+    """The cases that can be scored, in the columns that metrics take; shared references occur only once."""
+
+    rows: Sequence[int]  # the place of each among all cases
+    replies: Sequence[str]
+    references: Sequence[References]
+    items: Indexes  # the place of each reply's references in `references`
+
+    @classmethod
+    def of(cls, cases: Sequence[Case | Problem]) -> _ScorableCases:
+        """Split the cases into columns, in their order."""
+        number_of = dict[int, int]()
+        references, rows, replies, items = list[References](), list[int](), list[str](), list[int]()
+        for row, case in enumerate(cases):
+            if isinstance(case, Problem):
+                continue
+            if id(case.references) not in number_of:
+                number_of[id(case.references)] = len(references)
+                references.append(case.references)
+            rows.append(row)
+            replies.append(case.reply)
+            items.append(number_of[id(case.references)])
+        return cls(rows=rows, replies=replies, references=references, items=np.array(items, dtype=np.int64))
+
+
+def bind_metric(metric: Metric, chosen: Sequence[References | Problem], cases: Sequence[Case | Problem]) -> Metric:
+    """Return the metric for a set with these references and for exactly these replies, where scores depend on them."""
+    metric = metric.for_set([one for one in chosen if isinstance(one, References)])
+    scorable = _ScorableCases.of(cases)
+    return metric.for_replies(scorable.replies, scorable.references, scorable.items)
+
+
+def score_cases(metric: Metric, cases: Sequence[Case | Problem], progress: Progress | None = None) -> ScoredCases:
+    """Score each case and keep each problem as it is; references that cases share are prepared once."""
+    scorable = _ScorableCases.of(cases)
+    problems = {row: case for row, case in enumerate(cases) if isinstance(case, Problem)}
+    scored = score_prepared(metric, metric.prepare(scorable.references), scorable.replies, scorable.items, progress)
+    statistics = np.full((len(cases), len(metric.columns)), np.nan)
+    statistics[scorable.rows] = scored.statistics
+    problems |= {scorable.rows[place]: why for place, why in scored.problems.items()}
+    return ScoredCases(statistics, dict(sorted(problems.items())))
+
+
+def score_prepared(
+    metric: Metric, prepared: Prepared, replies: Sequence[str], items: Indexes, progress: Progress | None = None
+) -> ScoredCases:
+    """Score replies against prepared references, the i-th reply against the item `items[i]`."""
+    statistics = np.empty((len(replies), len(metric.columns)))
+    for first in range(0, len(replies), _BATCH):
+        texts = replies[first : first + _BATCH]
+        batch = slice(first, first + len(texts))
+        statistics[batch] = metric.statistics(texts, prepared, np.arange(len(texts)), items[batch])
+        if progress is not None:
+            progress.advance(len(texts))
+    without = np.flatnonzero(np.isnan(statistics).any(axis=1)).tolist()
+    statistics[without] = np.nan
+    return ScoredCases(statistics, {place: _why(metric, prepared, int(items[place])) for place in without})
+
+
+def _why(metric: Metric, prepared: Prepared, item_number: int) -> Problem:
+    return prepared.problems.get(item_number) or metric.undefined()
+
+
+def leave_one_out(metric: Metric, cases: Sequence[Case | Problem]) -> dict[int, list[float | None]]:
+    """Return the scores of every case with each reference left out in turn; None where no reference remains."""
+    fewer, owners = list[Case | Problem](), list[int]()
+    for row, case in enumerate(cases):
+        if isinstance(case, Case):
+            places = range(len(case.references.texts))
+            for place in places:
+                remaining = [other for other in places if other != place]
+                fewer.append(Case(case.reply, case.references.select(remaining)))
+            owners += [row] * len(places)
+    values = score_cases(metric, fewer).values(metric)
+    by_row: dict[int, list[float | None]] = {row: [] for row, case in enumerate(cases) if isinstance(case, Case)}
+    for row, score in zip(owners, values, strict=True):
+        by_row[row].append(None if np.isnan(score) else float(score))
+    return by_row

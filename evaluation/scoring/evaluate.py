@@ -1,0 +1,406 @@
+"""Score replies against their references, independently of how commands print scores and the server answers.
+
+Every reply is scored once; systems, levels, intervals and comparisons are all computed from the same statistics.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from refaug.core.errors import BadInput, Usage
+from refaug.core.progress import Progress, Silent
+from refaug.core.records import Item, Origin
+from refaug.evaluation.scoring.cases import (
+    ENOUGH,
+    NO_REPLY,
+    Case,
+    ScoredCases,
+    bind_metric,
+    data_hash,
+    evidence_of,
+    leave_one_out,
+    references_for,
+    references_hash,
+    require_references,
+    score_cases,
+    split,
+    systems_of,
+)
+from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.evaluation.scoring.scores import Evaluation, MetricScores, ReplyScore, SystemComparison, SystemScore
+from refaug.metrics.base import Floats, Indexes, Level, Metric, Problem, References
+from refaug.metrics.metric_info import Uses
+from refaug.metrics.models.model_scores import RatedReplies
+from refaug.metrics.signature import Signature
+from refaug.metrics.statistics.resampling import Estimate, approximate_randomisation, bootstrap, paired_bootstrap
+
+_LISTED: Final = 4  # systems that a warning names
+
+
+def evaluate(
+    items: Iterable[Item | BadItem],
+    metrics: Sequence[Metric],
+    settings: ScoreSettings | None = None,
+    *,
+    provenance: Mapping[str, str] | None = None,
+    details: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+    is_part: bool = False,
+) -> Evaluation:
+    """Score every system of a test file under every metric.
+
+    `provenance` and `details` describe retrieval and rating; they go unchanged into the signatures of metrics that look
+    at weighted references. In a part of a test file (`is_part`) it is no error if no reply has a score.
+    """
+    settings, progress = settings or ScoreSettings(), progress or Silent()
+    usable, bad = split(items)
+    systems = systems_of(usable)
+    require_baseline(settings.baseline, systems)
+    scores, unscored = list[MetricScores](), list[str]()
+    for metric in metrics:
+        require_references(usable, metric)
+        progress.stage(f"score {metric.name}", sum(len(item.replies) for item in usable), "replies")
+        scored = _ScoredSystems.of(metric, usable, systems, progress)
+        unscored += [reason] if (reason := scored.table.unscored_reason()) else []
+        scores.append(scored.scores(settings, signature_of(scored.metric, provenance, details)))
+    if len(unscored) == len(metrics) and not is_part:
+        raise BadInput(unscored[0])
+    weighted = any(metric.info.uses is Uses.WEIGHTED for metric in metrics)
+    evidence = {item.id: evidence_of(item) for item in usable} if weighted else {}
+    return Evaluation(
+        scores=tuple(scores),
+        data=data_hash(usable),
+        items=len(usable),
+        evidence=evidence,
+        bad_items=tuple(bad),
+        warnings=(
+            *unscored,
+            *_reference_warnings(usable, systems, metrics),
+            *_ignored_weight_warning(usable, metrics),
+            *_thin_warning(evidence),
+            *dict.fromkeys(remark for metric_scores in scores for remark in metric_scores.metric.remarks()),
+        ),
+        settings=settings,
+    )
+
+
+def signature_of(
+    metric: Metric, provenance: Mapping[str, str] | None = None, details: Mapping[str, str] | None = None
+) -> Signature:
+    """Return the signature of a bound metric, with provenance and details if it looks at weighted references."""
+    return Signature.of(metric, *((provenance, details) if metric.info.uses is Uses.WEIGHTED else ()))
+
+
+def require_baseline(baseline: str | None, systems: Sequence[str]) -> None:
+    """Refuse a baseline that is none of the systems, or the only one."""
+    if baseline is not None and baseline not in systems:
+        raise Usage(f"no system is called {baseline!r}", remedy=f"one of: {', '.join(systems)}")
+    if baseline is not None and len(systems) == 1:
+        raise Usage(f"{baseline} is the only system", remedy="a comparison needs a second one")
+
+
+def _reference_warnings(items: Sequence[Item], systems: Sequence[str], metrics: Sequence[Metric]) -> Iterator[str]:
+    """Warn of missing and empty replies and of empty references, which change what a score means."""
+    yield from reply_warnings({system: [item.replies.get(system) for item in items] for system in systems}, metrics)
+    yield from blank_warning(
+        sum(1 for item in items for reference in item.pair.references if not reference.text.strip())
+    )
+
+
+def reply_warnings(replies: Mapping[str, Sequence[str | None]], metrics: Sequence[Metric]) -> Iterator[str]:
+    """Warn of the missing and the empty replies of each system."""
+    count = max(map(len, replies.values()), default=0)
+    missing = {system: listed.count(None) for system, listed in replies.items()}
+    if lacking := [f"{system} ({count:,})" for system, count in missing.items() if count]:
+        yield f"replies are missing (of {count:,}): {_list_systems(lacking)}; the scores are over those there are"
+    empty = {
+        system: sum(1 for text in listed if text is not None and not text.strip()) for system, listed in replies.items()
+    }
+    if silent := [f"{system} ({count:,})" for system, count in empty.items() if count]:
+        least = "0, by a rater -1," if any(isinstance(metric, RatedReplies) for metric in metrics) else "0"
+        yield f"empty replies, which score {least} or nothing at all: {_list_systems(silent)}"
+
+
+def blank_warning(count: int) -> Iterator[str]:
+    """Warn of empty references."""
+    if count:
+        yield f"empty references, which are left out: {count:,}"
+
+
+def _ignored_weight_warning(items: Sequence[Item], metrics: Sequence[Metric]) -> Iterator[str]:
+    """Warn where golds with another weight count as 1, because a metric takes only the weights of people."""
+    yield from ignored_warning(sum(other_golds(item) for item in items), metrics)
+
+
+def other_golds(test_item: Item) -> int:
+    """Count the golds with another weight than 1."""
+    golds = (reference for reference in test_item.pair.references if reference.source is Origin.GOLD)
+    return sum(gold.weight not in (None, 1.0) for gold in golds)
+
+
+def ignored_warning(other: int, metrics: Sequence[Metric]) -> Iterator[str]:
+    """Warn that some metrics do not look at the weights of so many golds."""
+    rated = [metric.name for metric in metrics if metric.info.uses is Uses.RATED]
+    if rated and other:
+        yield f"{', '.join(rated)} takes every gold at weight 1; {other:,} have another weight, which upsilon- uses"
+
+
+def _thin_warning(evidence: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Warn of weighted scores that rest on few references."""
+    yield from thin_warning(sum(1 for evidence_of_item in evidence.values() if evidence_of_item["thin"]), len(evidence))
+
+
+def thin_warning(thin: int, items: int) -> Iterator[str]:
+    """Warn that so many of the items have few references of positive weight."""
+    if thin:
+        what = f"fewer than {ENOUGH} references of positive weight beside the gold"
+        yield f"weighted scores stand on thin evidence for {thin:,} of {items:,} items: {what}"
+
+
+def _list_systems(names: Sequence[str]) -> str:
+    """Name the first systems and count the rest."""
+    rest = f" and {len(names) - _LISTED:,} more systems" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + rest
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _ScoredSystems:
+    """All replies of all systems under one metric, system by system, each with a row for every item."""
+
+    metric: Metric
+    cases: Sequence[Case | Problem]
+    table: ScoredTable
+    references: str  # a hash of the references and weights that the metric looked at
+
+    @classmethod
+    def of(cls, metric: Metric, items: Sequence[Item], systems: Sequence[str], progress: Progress) -> _ScoredSystems:
+        """Score the replies; a missing reply is a row without a score."""
+        chosen = [references_for(metric, item.pair.references, item.pair.turns) for item in items]
+        cases = [
+            _case(test_item.replies.get(system), references)
+            for system in systems
+            for test_item, references in zip(items, chosen, strict=True)
+        ]
+        metric = bind_metric(metric, chosen, cases)
+        scored = score_cases(metric, cases, progress)
+        table = ScoredTable.of(metric, systems, [item.id for item in items], scored)
+        return cls(metric=metric, cases=cases, table=table, references=references_hash(items, chosen))
+
+    def scores(self, settings: ScoreSettings, signature: Signature) -> MetricScores:
+        """Return the scores, with explanations if the settings say so."""
+        explained = explanations(self.metric, self.cases, self.table) if settings.explain else {}
+        return self.table.scores(settings, signature, self.references, explained)
+
+
+def _case(reply: str | None, references: References | Problem) -> Case | Problem:
+    if reply is None:
+        return NO_REPLY
+    return references if isinstance(references, Problem) else Case(reply, references)
+
+
+# ── from rows to systems ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScoredTable:
+    """The scored replies of all systems under one metric, system by system, each with the same rows.
+
+    Row i of every system is a reply to the item `ids[i]`. An item may have several rows: then `places` says where it
+    stands among all items. Sums are taken in that order, whatever the order of the rows. Resampling draws items, not
+    rows, since replies to one item are not independent.
+    """
+
+    metric: Metric
+    systems: Sequence[str]
+    ids: Sequence[str]
+    statistics: Floats  # (systems, rows, columns); NaN where there is no score
+    values: Floats  # (systems, rows)
+    problems: Mapping[int, Problem]  # by system · rows + row
+    places: Indexes | None = None  # (rows,); −1: of no item. None: every row is another item, in order
+
+    @classmethod
+    def of(
+        cls,
+        metric: Metric,
+        systems: Sequence[str],
+        ids: Sequence[str],
+        scored: ScoredCases,
+        places: Indexes | None = None,
+    ) -> ScoredTable:
+        """Build the table from cases that were scored system by system."""
+        in_order = places is None or bool(np.all(places[:1] >= 0) and np.all(np.diff(places) > 0))
+        return cls(
+            metric=metric,
+            systems=systems,
+            ids=ids,
+            statistics=scored.statistics.reshape(len(systems), len(ids), len(metric.columns)),
+            values=scored.values(metric).reshape(len(systems), len(ids)),
+            problems=scored.problems,
+            places=None if in_order else places,
+        )
+
+    def unscored_reason(self) -> str | None:
+        """Return the reasons where no reply at all has a score, else None."""
+        if not np.isnan(self.values).all():
+            return None
+        reasons = Counter(problem.message for problem in self.problems.values())
+        listed = "; ".join(f"{count:,} times {message}" for message, count in reasons.most_common(3))
+        return f"no reply has a score by {self.metric.name}: {listed}"
+
+    def scores(
+        self,
+        settings: ScoreSettings,
+        signature: Signature,
+        references: str,
+        explained: Mapping[int, Mapping[str, Any]] | None = None,
+    ) -> MetricScores:
+        """Return systems with their replies, intervals and comparisons; explanations are by row, as problems are."""
+        resampling = self._resampling_rows() if settings.draws else None
+        intervals = self._intervals(resampling, settings) if resampling is not None else {}
+        systems = {
+            name: self._system_score(
+                number, settings, intervals.get(name, (_NO_INTERVAL, _NO_INTERVAL)), explained or {}
+            )
+            for number, name in enumerate(self.systems)
+        }
+        return MetricScores(
+            metric=self.metric,
+            signature=signature,
+            references=references,
+            systems=systems,
+            comparisons=self._comparisons(resampling, settings) if resampling is not None else {},
+        )
+
+    def _system_score(
+        self,
+        number: int,
+        settings: ScoreSettings,
+        intervals: tuple[Estimate, Estimate],
+        explained: Mapping[int, Mapping[str, Any]],
+    ) -> SystemScore:
+        statistics, values = self.statistics[number], self.values[number]
+        first = number * len(self.ids)
+        replies = tuple(
+            self._reply_score(name, first + row, statistics[row], score, settings, explained)
+            for row, (name, score) in enumerate(zip(self.ids, values.tolist(), strict=True))
+        )
+        order = self._order(statistics)
+        in_order, scores = (statistics, values) if order is None else (statistics[order], values[order])
+        has_score = ~np.isnan(in_order).any(axis=1)
+        sums, any_score = in_order[has_score].sum(axis=0), bool(has_score.any())
+        return SystemScore(
+            corpus=float(self.metric.values(sums, Level.CORPUS)) if any_score else None,
+            interval=intervals[0],
+            mean=float(np.mean(scores[has_score])) if any_score else None,
+            mean_interval=intervals[1],
+            unscored=dict(Counter(reply.problem.code for reply in replies if reply.problem is not None)),
+            replies=replies,
+            parts=self.metric.parts(sums, Level.CORPUS) if any_score else None,
+            statistics=statistics,
+        )
+
+    def _reply_score(
+        self,
+        name: str,
+        row: int,
+        statistics: Floats,
+        score: float,
+        settings: ScoreSettings,
+        explained: Mapping[int, Mapping[str, Any]],
+    ) -> ReplyScore:
+        if row in self.problems:
+            return ReplyScore(id=name, score=None, problem=self.problems[row])
+        parts = self.metric.parts(statistics, Level.REPLY) if settings.parts else None
+        return ReplyScore(id=name, score=score, parts=parts, explanation=explained.get(row))
+
+    def _order(self, statistics: Floats) -> Indexes | None:
+        """Return the rows by item, and within an item by content: the last bit of a sum depends on its order."""
+        if self.places is None:
+            return None
+        return np.lexsort((*statistics.T[::-1], self.places))
+
+    def _resampling_rows(self) -> _ResamplingRows:
+        """Return the rows that resampling draws from: those of items, system beside system."""
+        statistics, values, clusters = self.statistics, self.values, None
+        if (order := self._order(np.hstack(list(statistics)))) is not None and self.places is not None:
+            order = order[self.places[order] >= 0]
+            statistics, values, clusters = statistics[:, order], values[:, order], self.places[order]
+        counted = np.stack([values, np.where(np.isnan(values), np.nan, 1.0)], axis=-1)
+        return _ResamplingRows(
+            statistics=dict(zip(self.systems, statistics, strict=True)),
+            means=dict(zip(self.systems, counted, strict=True)),
+            clusters=clusters,
+        )
+
+    def _intervals(self, resampling: _ResamplingRows, settings: ScoreSettings) -> dict[str, tuple[Estimate, Estimate]]:
+        """Return the intervals of corpus score and mean for each system."""
+        if not self.ids or (resampling.clusters is not None and not len(resampling.clusters)):
+            return {}
+        draws, seed, level, clusters = settings.draws, settings.seed, settings.confidence, resampling.clusters
+        of_corpus = bootstrap(
+            resampling.statistics, self.metric.value_of_sums, draws=draws, seed=seed, level=level, clusters=clusters
+        )
+        of_mean = bootstrap(resampling.means, _mean_of_sums, draws=draws, seed=seed, level=level, clusters=clusters)
+        return {name: (of_corpus[name].score, of_mean[name].score) for name in self.systems}
+
+    def _comparisons(self, resampling: _ResamplingRows, settings: ScoreSettings) -> dict[str, SystemComparison]:
+        if settings.baseline is None:
+            return {}
+        rows, value_of, draws, seed = resampling.statistics, self.metric.value_of_sums, settings.draws, settings.seed
+        baseline, level, clusters = settings.baseline, settings.confidence, resampling.clusters
+        differences = paired_bootstrap(rows, value_of, baseline, draws=draws, seed=seed, level=level, clusters=clusters)
+        permuted = approximate_randomisation(rows, value_of, baseline, trials=draws, seed=seed, clusters=clusters)
+        return {
+            name: SystemComparison(bootstrap=differences[name], randomisation=permuted[name]) for name in differences
+        }
+
+
+_NO_INTERVAL: Final = Estimate(why="no interval was asked for")
+
+
+class _ResamplingRows(NamedTuple):
+    """The rows that resampling draws from, by system; with clusters, the item of each row."""
+
+    statistics: Mapping[str, Floats]
+    means: Mapping[str, Floats]  # the score of a row and 1, so that sums give the mean
+    clusters: Indexes | None
+
+
+def _mean_of_sums(sums: Floats) -> Floats:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(sums[..., 0] / sums[..., 1])
+
+
+# ── explanations ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def explanations(metric: Metric, cases: Sequence[Case | Problem], table: ScoredTable) -> dict[int, dict[str, Any]]:
+    """Explain each row: the worth of each reference to the reply, and the n-grams credited to each reference."""
+    fewer, values = leave_one_out(metric, cases), table.values.reshape(-1)
+    explained = {}
+    for row, case in enumerate(cases):
+        if isinstance(case, Case):
+            credit = metric.credits(case.reply, case.references)
+            explained[row] = {
+                **({} if credit is None else {"credited": credit}),
+                "without_reference": _without(case, fewer[row], values[row]),
+            }
+    return explained
+
+
+def _without(case: Case, scores: Sequence[float | None], score: float) -> list[dict[str, Any]]:
+    references = zip(case.references.texts, case.references.weights, scores, strict=True)
+    return [
+        {"reference": place, "text": text, "weight": weight, "score": without, "change": _change(without, score)}
+        for place, (text, weight, without) in enumerate(references)
+    ]
+
+
+def _change(without: float | None, score: float) -> float | None:
+    return None if without is None or np.isnan(score) else float(without - score)

@@ -1,0 +1,440 @@
+"""Test files: JSONL items, tables or line-aligned texts become the same records, and faults are located precisely.
+
+A bad item does not affect the others: readers yield a BadItem in its place, with file, line, item and field.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final
+
+from refaug.core.errors import BadInput
+from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.evaluation.scoring.item_tables import TABLE_SUFFIX, table_rows
+from refaug.logs.reading.containers import json_rows
+from refaug.logs.reading.sources import BadRow, LineReader, Source, require_readable
+
+FIELDS: Final = (
+    "id",
+    "utterance",
+    "turns",
+    "references",
+    "replies",
+    "ratings",
+    "scale",
+    "dialogue",
+    "time",
+    "exclude",
+    "excluded",  # this and the note are added by `refaug refs`
+    "note",
+)
+_REFERENCE_NUMBERS: Final = {"weight": (-1.0, 1.0), "rating": (-1.0, 1.0), "similarity": (-math.inf, math.inf)}
+_READ: Final = frozenset({"text", "source", "weight", "similarity", "rating", "ratings", "scale"})
+_LONGEST_NAME: Final = 200
+_ADVICE_FOR_LOGS: Final = ": if the file is in Latin-1, say --encoding latin-1"
+_LIKERT: Final = (1.0, 5.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadItem:
+    """An item that could not be read."""
+
+    file: str
+    line: int
+    item: str | None
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}, line {self.line}" + (f", item {self.item}" if self.item is not None else "")
+        return f"{where}{f', {self.field}' if self.field else ''}: {self.message}"
+
+
+class _InvalidField(Exception):
+    """A field with a message that says what is wrong."""
+
+    def __init__(self, at: str, message: str) -> None:
+        super().__init__(message)
+        self.at, self.message = at, message
+
+
+def read_items(
+    path: Path, *, shown_name: str | None = None, on_unknown_field: Callable[[str], None] | None = None
+) -> Iterator[Item | BadItem]:
+    """Yield the items of a JSONL file, or of a table (.tsv), compressed or not; `shown_name` stands in messages.
+
+    `on_unknown_field` is called once with each field that items do not have.
+    """
+    require_readable(path)
+    source = Source.of(path)
+    name_in_messages = shown_name or source.name
+    seen, reported = dict[str, int](), set[str]()
+    is_table = TABLE_SUFFIX in path.suffixes
+    for row in table_rows(LineReader(source)) if is_table else _json_lines(source):
+        if not isinstance(row, tuple):
+            message = row.message.replace(_ADVICE_FOR_LOGS, "; test files are in UTF-8")
+            yield BadItem(file=name_in_messages, line=row.line, item=None, field="", message=message)
+            continue
+        line, values = row
+        try:
+            test_item = _require_new(item_of(values, fallback_id=f"line-{line}"), seen)
+        except _InvalidField as invalid:
+            name = values.get("id")
+            yield BadItem(
+                file=name_in_messages,
+                line=line,
+                item=name if isinstance(name, str) else None,
+                field=invalid.at,
+                message=invalid.message,
+            )
+            continue
+        seen[test_item.id] = line
+        for name in [name for name in values if name not in FIELDS and name not in reported]:
+            reported.add(name)
+            if on_unknown_field is not None:
+                on_unknown_field(name)
+        yield test_item
+
+
+def _json_lines(source: Source) -> Iterator[tuple[int, Mapping[str, Any]] | BadRow]:
+    """Yield the objects of a JSONL file with their lines."""
+    for block in LineReader(source):
+        yield from json_rows(block) if block.bad is None else (block.bad,)
+
+
+def _require_new(test_item: Item, seen: Mapping[str, int]) -> Item:
+    if test_item.id in seen:
+        raise _InvalidField(
+            "id", f"{test_item.id!r} was used in line {seen[test_item.id]}: every item has an id of its own"
+        )
+    return test_item
+
+
+def parse_item(values: Mapping[str, Any], *, where: str, line: int, fallback_id: str) -> Item | BadItem:
+    """Return an item from JSON that does not come from a file."""
+    try:
+        return item_of(values, fallback_id=fallback_id)
+    except _InvalidField as invalid:
+        name = values.get("id")
+        return BadItem(
+            file=where,
+            line=line,
+            item=name if isinstance(name, str) else None,
+            field=invalid.at,
+            message=invalid.message,
+        )
+
+
+def item_of(values: Mapping[str, Any], *, fallback_id: str) -> Item:
+    """Check every field; raise for the first wrong field."""
+    name = values.get("id", fallback_id)
+    if isinstance(name, int) and not isinstance(name, bool):
+        name = str(name)
+    pair = TestPair(
+        id=_text(name, "id", empty=False),
+        turns=_turns(values),
+        references=tuple(_references(_null_as_empty(values.get("references")))),
+        dialogue=None if values.get("dialogue") is None else _text(values["dialogue"], "dialogue"),
+        time=_time(values.get("time")),
+        exclude=tuple(_texts(_null_as_empty(values.get("exclude")), "exclude")),
+    )
+    replies = {_system(name, "replies"): _reply(text, name) for name, text in _object(values, "replies").items()}
+    scale = (-math.inf, math.inf) if values.get("scale") is None else _scale(values["scale"], "scale")
+    ratings = {
+        _system(name, "ratings"): _ratings(numbers, name, scale) for name, numbers in _object(values, "ratings").items()
+    }
+    if nameless := [name for name in ratings if name not in replies]:
+        raise _InvalidField(f"ratings.{nameless[0]}", f"ratings of {nameless[0]!r}, which has no reply here")
+    return Item(pair=pair, replies=replies, ratings=ratings)
+
+
+# ── fields ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _describe(content: object) -> str:
+    """Return a JSON value as messages show it: its kind, and its beginning."""
+    kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+    kind = kinds.get(type(content), "a number")
+    if content is None:
+        return "null"
+    shown = repr(content)
+    return f"{kind}, {shown if len(shown) <= 60 else shown[:57] + '…'}"
+
+
+def _text(content: object, at: str, *, empty: bool = True) -> str:
+    if not isinstance(content, str):
+        raise _InvalidField(at, f"a text was expected, {_describe(content)} was found")
+    if not empty and not content.strip():
+        raise _InvalidField(at, "it is empty")
+    return content
+
+
+def _texts(content: object, at: str) -> Iterator[str]:
+    if not isinstance(content, list | tuple):
+        raise _InvalidField(at, f"a list of texts was expected, {_describe(content)} was found")
+    for number, text in enumerate(content):
+        yield _text(text, f"{at}[{number}]")
+
+
+def _null_as_empty(content: object) -> object:
+    """Return an empty tuple for `null`, which means the same as a missing field."""
+    return () if content is None else content
+
+
+def _object(values: Mapping[str, Any], at: str) -> Mapping[str, Any]:
+    content = values.get(at)
+    if content is None:
+        return {}
+    if not isinstance(content, Mapping):
+        raise _InvalidField(
+            at, f"an object with a system's name as each key was expected, {_describe(content)} was found"
+        )
+    return content
+
+
+def system_name(name: str) -> str:
+    """Return a system's name from another source than an item; raise BadInput for a bad one."""
+    try:
+        return _system(name, "system")
+    except _InvalidField as invalid:
+        raise BadInput(invalid.message) from None
+
+
+def _system(name: str, at: str) -> str:
+    if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise _InvalidField(at, f"{name[:60]!r} is no name for a system: printable, at most {_LONGEST_NAME} characters")
+    return name
+
+
+def _reply(content: object, system: str) -> str:
+    if isinstance(content, list):
+        raise _InvalidField(f"replies.{system}", "a list was found; a system has one reply an item: repeat the item")
+    return _text(content, f"replies.{system}")
+
+
+def _turns(values: Mapping[str, Any]) -> tuple[str, ...]:
+    turns = tuple(_texts(values["turns"], "turns")) if values.get("turns") is not None else ()
+    if values.get("utterance") is None:
+        return turns
+    utterance = _text(values["utterance"], "utterance")
+    if turns and turns[-1] != utterance:
+        raise _InvalidField("utterance", "it is not the last of the turns: give one of the two")
+    return turns or (utterance,)
+
+
+def _time(content: object) -> datetime | None:
+    if content is None:
+        return None
+    try:
+        return datetime.fromisoformat(_text(content, "time"))
+    except ValueError:
+        raise _InvalidField("time", f"{content!r} is no ISO 8601 time such as 2027-06-01T09:00:00+00:00") from None
+
+
+def _number(content: object, at: str, least: float = -math.inf, most: float = math.inf) -> float:
+    if isinstance(content, bool) or not isinstance(content, int | float):
+        raise _InvalidField(at, f"a number was expected, {_describe(content)} was found")
+    try:
+        number = float(content)
+    except OverflowError:  # a whole number of hundreds of digits
+        number = math.inf
+    if not math.isfinite(number) or not least <= number <= most:
+        bounds = f"from {least:g} to {most:g}" if math.isfinite(least) else "finite"
+        raise _InvalidField(at, f"{number:g} is out of range: it must be {bounds}")
+    return number
+
+
+def _ratings(content: object, system: str, scale: tuple[float, float]) -> tuple[float | None, ...]:
+    at = f"ratings.{system}"
+    if not isinstance(content, list):
+        raise _InvalidField(at, f"a list with one number an annotator was expected, {_describe(content)} was found")
+    return tuple(
+        None if rating is None else _number(rating, f"{at}[{place}]", *scale) for place, rating in enumerate(content)
+    )
+
+
+def _references(content: object) -> Iterator[Reference]:
+    if not isinstance(content, list | tuple):
+        raise _InvalidField("references", f"a list was expected, gold first; {_describe(content)} was found")
+    for number, reference in enumerate(content):
+        at = f"references[{number}]"
+        if isinstance(reference, str):
+            yield Reference(text=reference)
+        elif isinstance(reference, Mapping):
+            yield _reference(reference, at)
+        else:
+            raise _InvalidField(at, f"a text, or an object with a text, was expected, {_describe(reference)} was found")
+
+
+def _reference(values: Mapping[str, Any], at: str) -> Reference:
+    if "text" not in values:
+        raise _InvalidField(at, f"it has no text, only {', '.join(map(str, values)) or 'nothing'}")
+    numbers = {
+        name: _number(values[name], f"{at}.{name}", *bounds)
+        for name, bounds in _REFERENCE_NUMBERS.items()
+        if values.get(name) is not None
+    }
+    if values.get("ratings") is not None:
+        if "weight" in numbers:
+            raise _InvalidField(at, "it has a weight and ratings: one of them decides, so give one")
+        numbers["weight"] = _weight_of_ratings(values, at)
+    return Reference(
+        text=_text(values["text"], f"{at}.text"),
+        source=_origin(values, at, rated=bool(numbers.keys() & {"weight", "rating"})),
+        more={name: extra for name, extra in values.items() if name not in _READ},
+        **{"weight": numbers.get("rating"), **numbers},
+    )
+
+
+def _origin(values: Mapping[str, Any], at: str, *, rated: bool) -> Origin:
+    source = values.get("source")
+    if source is None:
+        return Origin.SUPPLIED if rated else Origin.GOLD
+    if source not in list(Origin):
+        raise _InvalidField(f"{at}.source", f"{source!r} is none of {', '.join(Origin)}")
+    return Origin(source)
+
+
+def _weight_of_ratings(values: Mapping[str, Any], at: str) -> float:
+    """Map people's ratings linearly from their scale to −1 … 1 and return their mean."""
+    low, high = _scale(values.get("scale"), f"{at}.scale")
+    ratings = values["ratings"]
+    if not isinstance(ratings, list) or not ratings:
+        raise _InvalidField(
+            f"{at}.ratings", f"a list of at least one number was expected, {_describe(ratings)} was found"
+        )
+    rated = [_number(rating, f"{at}.ratings[{place}]", low, high) for place, rating in enumerate(ratings)]
+    # Halving both keeps the widest scale from overflowing.
+    return math.fsum(2 * ((rating / 2 - low / 2) / (high / 2 - low / 2)) - 1 for rating in rated) / len(rated)
+
+
+def _scale(content: object, at: str) -> tuple[float, float]:
+    if content is None:
+        return _LIKERT
+    if not isinstance(content, list) or len(content) != 2:
+        raise _InvalidField(
+            at, f"the lowest and the highest rating were expected, such as [1, 5], {_describe(content)} was found"
+        )
+    low, high = _number(content[0], f"{at}[0]"), _number(content[1], f"{at}[1]")
+    if low >= high:
+        raise _InvalidField(at, f"its lowest rating, {low:g}, is not below its highest, {high:g}")
+    return low, high
+
+
+# ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def item_json(test_item: Item) -> dict[str, Any]:
+    """Return an item as a line of a test file, with everything known about its references."""
+    pair = test_item.pair
+    return {
+        "id": pair.id,
+        **({"turns": list(pair.turns)} if len(pair.turns) > 1 else {"utterance": pair.utterance} if pair.turns else {}),
+        "references": [reference_json(reference) for reference in pair.references],
+        **({"replies": dict(test_item.replies)} if test_item.replies else {}),
+        **(
+            {"ratings": {name: list(numbers) for name, numbers in test_item.ratings.items()}}
+            if test_item.ratings
+            else {}
+        ),
+        **({"dialogue": pair.dialogue} if pair.dialogue is not None else {}),
+        **({"time": pair.time.isoformat()} if pair.time is not None else {}),
+        **({"exclude": list(pair.exclude)} if pair.exclude else {}),
+    }
+
+
+def reference_json(reference: Reference) -> dict[str, Any]:
+    """Return a reference as it stands in such a line."""
+    numbers = {"weight": reference.weight, "similarity": reference.similarity, "rating": reference.rating}
+    return {
+        "text": reference.text,
+        "source": reference.source.value,
+        **{name: number for name, number in numbers.items() if number is not None},
+        **reference.more,
+    }
+
+
+# ── line-aligned files ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_aligned(
+    replies: Mapping[str, Path], references: Sequence[Path], weights: Sequence[Path] = ()
+) -> Iterator[Item | BadItem]:
+    """Yield items from files with one text a line: a file a system, and one or more files of references.
+
+    The first file of references holds the golds; an empty line in a further one means that the item has one
+    reference fewer. With files of weights, one number a line for each file of references, every reference is a
+    supplied one.
+    """
+    if weights and len(weights) != len(references):
+        raise BadInput(
+            f"{len(references)} files of references and {len(weights)} of weights",
+            remedy="give a file of weights for each file of references, in the same order",
+        )
+    files = [*replies.values(), *references, *weights]
+    readers = [_lines(path) for path in files]
+    names = [str(path) for path in files]
+    for number, row in enumerate(zip_longest(*readers), start=1):
+        if missing := [name for name, text in zip(names, row, strict=True) if text is None]:
+            _refuse_uneven(files, names, missing)
+        texts = [text for text in row if text is not None]
+        yield _aligned_item(number, texts, list(replies), len(references), names)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    require_readable(path)
+    source = Source.of(path)
+    for block in LineReader(source):
+        if block.bad is not None:
+            raise BadInput(f"{source.name}, line {block.first_line}: {block.bad.message}")
+        for number, line in enumerate(block.data.split(b"\n"), start=block.first_line):
+            try:
+                yield line.removesuffix(b"\r").decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise BadInput(f"{source.name}, line {number}: not UTF-8: {error.reason}") from error
+
+
+def _refuse_uneven(files: Sequence[Path], names: Sequence[str], missing: Sequence[str]) -> None:
+    counts = {name: sum(1 for _ in _lines(path)) for name, path in zip(names, files, strict=True)}
+    listed = ", ".join(f"{name} has {count:,}" for name, count in counts.items())
+    raise BadInput(f"the files have different numbers of lines: {listed}", remedy=f"{missing[0]} ends first")
+
+
+def _aligned_item(
+    number: int, texts: Sequence[str], systems: Sequence[str], references: int, names: Sequence[str]
+) -> Item | BadItem:
+    replies, rest = texts[: len(systems)], texts[len(systems) :]
+    golds, weights = rest[:references], rest[references:]
+    try:
+        references_read = [
+            Reference(text=text, weight=weight, source=Origin.GOLD if weight is None else Origin.SUPPLIED)
+            for text, weight in zip_longest(golds, _weights(weights, golds))
+            if text.strip()
+        ]
+    except _InvalidField as invalid:
+        at = len(systems) + references + int(invalid.at)
+        return BadItem(file=names[at], line=number, item=str(number), field="weight", message=invalid.message)
+    return Item(
+        pair=TestPair(id=str(number), references=tuple(references_read)),
+        replies=dict(zip(systems, replies, strict=True)),
+    )
+
+
+def _weights(lines: Iterable[str], references: Sequence[str]) -> Iterator[float | None]:
+    """Yield the weights of one line; an empty reference needs none."""
+    for number, (line, reference) in enumerate(zip(lines, references, strict=False)):
+        if not line.strip() and not reference.strip():
+            yield None
+            continue
+        try:
+            weight = float(line)
+        except ValueError:
+            raise _InvalidField(str(number), f"{line!r} is no number from -1 to 1") from None
+        if not -1 <= weight <= 1:  # refuses NaN too
+            raise _InvalidField(str(number), f"{line.strip()} is not from -1 to 1")
+        yield weight

@@ -1,0 +1,1 @@
+"""Frozen reference sets, and the drift of scores between index versions."""

@@ -1,0 +1,110 @@
+"""Derivation: the items of a set with other weights, from the ratings that the set stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from refaug.core.errors import Usage
+from refaug.core.progress import Progress
+from refaug.core.records import Item, Origin, Reference
+from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
+from refaug.evaluation.scoring.reference_sets.set_manifest import SetManifest
+
+StoredWeight = Literal["one", "rated"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Derivation:
+    """The settings that differ from the parent set; None leaves a setting as it is there."""
+
+    weights: StoredWeight | None = None  # of retrieved references
+    parrot: float | Literal["rated", "off"] | None = None
+    gold: StoredWeight | None = None
+    k: int | None = None  # the number of retrieved references that stay, from the first
+
+    def __post_init__(self) -> None:
+        for name, setting in (("weights", self.weights), ("gold", self.gold)):
+            if setting not in (None, "one", "rated"):
+                raise Usage(f"{name}={setting!r} is not known", remedy="one or rated")
+        if isinstance(self.parrot, str) and self.parrot not in ("rated", "off"):
+            raise Usage(f"parrot={self.parrot!r} is not known", remedy="rated, off, or a number from -1 to 1")
+        if isinstance(self.parrot, int | float) and not -1 <= self.parrot <= 1:
+            raise Usage(f"a parrot of weight {self.parrot} is out of range", remedy="from -1 to 1")
+        if self.k is not None and self.k < 1:
+            raise Usage(f"k={self.k} is out of range", remedy="1 or more")
+        if not self.signature_fields():
+            raise Usage("nothing is to be changed", remedy="give at least one of weights, parrot, gold and k")
+
+    def signature_fields(self) -> dict[str, str]:
+        """Return what signatures say of the settings, by the same keys as for retrieval."""
+        parrot = self.parrot
+        fields = {
+            "k": str(self.k) if self.k is not None else None,
+            "gold": self.gold,
+            "parrot": repr(float(parrot)).removesuffix(".0") if isinstance(parrot, int | float) else parrot,
+            "weights": self.weights,
+        }
+        return {name: str(setting) for name, setting in fields.items() if setting is not None}
+
+    def require_possible(self, parent: SetManifest) -> None:
+        """Refuse more references than the parent retrieved, and ratings that it does not have."""
+        parent_k = parent.provenance.get("k", "")
+        if self.k is not None and parent_k.isdecimal() and self.k >= int(parent_k):
+            message = f"k={self.k} is not fewer than the {parent_k} of {parent.id}"
+            raise Usage(message, remedy="freeze a new set for more")
+        if self.parrot == "rated" and parent.provenance.get("parrot") == "off":
+            raise Usage(f"{parent.id} has no parrots that were rated", remedy="freeze a new set, or give them a weight")
+
+    def of(self, test_item: Item) -> Item:
+        """Return the item with other weights; Usage where a rating that it needs was never stored."""
+        references, retrieved, has_parrot = list[Reference](), 0, False
+        for place, reference in enumerate(test_item.pair.references):
+            if reference.source is Origin.RETRIEVED:
+                retrieved += 1
+                if self.k is None or retrieved <= self.k:
+                    references.append(_weighted(reference, self.weights, test_item.id, place))
+            elif reference.source is Origin.GOLD:
+                references.append(_weighted(reference, self.gold, test_item.id, place))
+            elif reference.source is Origin.SUPPLIED:
+                references.append(reference)
+            elif self.parrot != "off":
+                has_parrot = True
+                references.append(_weighted(reference, self.parrot, test_item.id, place))
+        if isinstance(self.parrot, int | float) and not has_parrot and (test_item.pair.utterance or "").strip():
+            own_count = sum(reference.is_own for reference in references)
+            parrot = Reference(text=test_item.pair.utterance or "", source=Origin.PARROT, weight=float(self.parrot))
+            references.insert(own_count, parrot)
+        return replace(test_item, pair=replace(test_item.pair, references=tuple(references)))
+
+
+def _weighted(
+    reference: Reference, weight: float | Literal["one", "rated", "off"] | None, item_id: str, place: int
+) -> Reference:
+    if weight is None:
+        return reference
+    if weight == "rated":
+        if reference.rating is None:
+            raise Usage(
+                f"references[{place}] of item {item_id}, a {reference.source.value} one, was never rated",
+                remedy="freeze a new set with a rater",
+            )
+        return replace(reference, weight=reference.rating)
+    if weight == "one":
+        is_one = reference.source is Origin.GOLD and reference.weight is None  # golds without a weight have weight 1
+        return reference if is_one else replace(reference, weight=1.0)
+    return replace(reference, weight=float(weight))
+
+
+def derived_items(parent: ReferenceSet, change: Derivation, progress: Progress) -> Iterator[Item]:
+    """Yield the items of the new set; refuse if none differs, since that would be the old set under a new id."""
+    differs = False
+    for test_item in parent.items():
+        changed = change.of(test_item)
+        differs = differs or changed != test_item
+        progress.advance(1)
+        yield changed
+    if not differs:
+        settings = ", ".join(f"{name} {value}" for name, value in change.signature_fields().items())
+        raise Usage(f"nothing in {parent.id} would change by {settings}", remedy=f"use {parent.id}")

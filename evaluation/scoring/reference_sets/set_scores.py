@@ -1,0 +1,117 @@
+"""Scores against a frozen reference set, and the weights and sources that they rest on."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from refaug.core.errors import BadInput, Usage
+from refaug.core.progress import Progress
+from refaug.core.records import Item
+from refaug.evaluation.scoring.cases import evidence_of
+from refaug.evaluation.scoring.evaluate import evaluate
+from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.reference_sets.frozen_items import NO_LINE, describe_bad
+from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
+from refaug.evaluation.scoring.reference_sets.set_manifest import SetManifest
+from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.evaluation.scoring.scores import Evaluation
+from refaug.metrics.base import Metric
+from refaug.metrics.upsilon import Upsilon
+
+BIN_EDGES: Final = tuple(edge / 5 for edge in range(-4, 5))  # ten bins from -1 to 1, each with its lower edge
+
+
+def join(frozen_set: ReferenceSet, replies: Iterable[Item | BadItem], called: str = "replies") -> list[Item | BadItem]:
+    """Return the bad items, then all items of the set in its order, with the replies to them.
+
+    Only ids and replies of `replies` are used. Items without any reply stay, so that every file of replies is scored on
+    the same items.
+    """
+    bad, replies_of = list[BadItem](), dict[str, Mapping[str, str]]()
+    for with_replies in replies:
+        if isinstance(with_replies, Item) and with_replies.id not in replies_of:
+            replies_of[with_replies.id] = with_replies.replies
+        elif isinstance(with_replies, Item):
+            message = f"{with_replies.id!r} was used before: every item has an id of its own"
+            bad.append(BadItem(file=called, line=NO_LINE, item=with_replies.id, field="id", message=message))
+        else:
+            bad.append(with_replies)
+    items = list[Item]()
+    for frozen_item in frozen_set.items():
+        items.append(replace(frozen_item, replies=replies_of.pop(frozen_item.id, {})))
+    message = f"the set {frozen_set.id} has no item of this id"
+    bad += [BadItem(file=called, line=NO_LINE, item=name, field="id", message=message) for name in replies_of]
+    if not any(item.replies for item in items):
+        first = f": {describe_bad(bad[0])}" if bad else ""
+        raise BadInput(
+            f"no reply is to an item of the set {frozen_set.id}{first}",
+            remedy='every item needs the id that it has in the set, and "replies": {"system": "its reply"}',
+        )
+    return [*bad, *items]
+
+
+def score(
+    frozen_set: ReferenceSet,
+    joined: Iterable[Item | BadItem],
+    metrics: Sequence[Metric],
+    settings: ScoreSettings | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Score the items that `join` returned; signatures name the set and how its references were made.
+
+    A metric that needs a rater or a ruber is refused, even with a judge: scores against a set must not depend on
+    models. So is a weighted form without b, where the index of the set's references would have a b.
+    """
+    require_answerable(frozen_set.manifest, metrics)
+    manifest = frozen_set.manifest
+    return evaluate(
+        joined, metrics, settings, provenance=manifest.signature_fields(), details=manifest.details, progress=progress
+    )
+
+
+def require_answerable(manifest: SetManifest, metrics: Sequence[Metric]) -> None:
+    """Refuse metrics that cannot be scored against a frozen set; `score` says which."""
+    if asking := next((metric for metric in metrics if metric.info.needs_rater or metric.info.needs_ruber), None):
+        whom = "rater" if asking.info.needs_rater else "ruber"
+        raise Usage(
+            f"{asking.name} asks a {whom}, and scores against a frozen set ask nobody",
+            remedy=f"score the items that were frozen, with a {whom} named: by refaug score, or by POST /v1/scores",
+        )
+    if (index := manifest.provenance.get("index")) is not None:
+        _require_b(metrics, index.partition("#")[0])
+
+
+def _require_b(metrics: Sequence[Metric], index: str) -> None:
+    """Refuse a weighted form without b: references of an index need its b, and a b of 0 would give another score."""
+    if lacking := next((metric.name for metric in metrics if isinstance(metric, Upsilon) and metric.b_is_open), None):
+        raise Usage(
+            f"{lacking} has no b, and scores against a frozen set ask no index for it",
+            remedy=f"{lacking}:b=…, the number that signatures of scores with references of that index have, and that "
+            f"is printed by: refaug metrics baseline {lacking} --index {index}; or {lacking}:b=0",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetEvidence:
+    """The weights and sources that scores against a set rest on, without golds."""
+
+    weights: tuple[int, ...]  # in ten bins from -1 to 1
+    thin: int  # items with few references of positive weight
+    sources: Mapping[str, int]
+
+
+def evidence(frozen_set: ReferenceSet) -> SetEvidence:
+    """Collect the evidence from all items of a set."""
+    bins, sources, thin = [0] * (len(BIN_EDGES) + 1), Counter[str](), 0
+    for frozen_item in frozen_set.items():
+        item_evidence = evidence_of(frozen_item)
+        thin += item_evidence["thin"]
+        sources.update(item_evidence["sources"])
+        for weight in item_evidence["weights"]:
+            if weight is not None:
+                bins[bisect_right(BIN_EDGES, weight)] += 1
+    return SetEvidence(weights=tuple(bins), thin=thin, sources=dict(sorted(sources.items())))

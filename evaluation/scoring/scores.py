@@ -1,0 +1,278 @@
+"""Scores by reply, by system and by metric, and the JSON that both commands and the server return."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from refaug.core.errors import Usage
+from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.metrics.base import Floats, Metric, Problem
+from refaug.metrics.signature import Signature
+from refaug.metrics.statistics.resampling import Estimate, Paired
+
+
+class ReplyForm(StrEnum):
+    """The form in which the scores of single replies are returned."""
+
+    REPLIES = "replies"  # an object each: id, score, parts and explanation
+    VALUES = "values"  # a number or null each, in order: what a training loop needs
+    NONE = "none"  # not at all, where they do not exist
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplyScore:
+    """The score of one reply to one item; where there is none, the problem says why."""
+
+    id: str
+    score: float | None
+    problem: Problem | None = None
+    parts: Mapping[str, Any] | None = None
+    explanation: Mapping[str, Any] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields that are set."""
+        problem = self.problem and {"problem": self.problem.code, "message": self.problem.message}
+        parts = {"parts": self.parts} if self.parts is not None else {}
+        return {"id": self.id, "score": self.score, **parts, **(self.explanation or {}), **(problem or {})}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemScore:
+    """The scores of one system under one metric."""
+
+    corpus: float | None
+    interval: Estimate  # of the corpus score
+    mean: float | None
+    mean_interval: Estimate
+    unscored: Mapping[str, int]  # how many replies have no score, by problem
+    replies: tuple[ReplyScore, ...]
+    parts: Mapping[str, Any] | None
+    statistics: Floats = field(repr=False)  # (items, columns); NaN where a reply has no score
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many replies have a score, and how many have none."""
+        unscored = sum(self.unscored.values())
+        return len(self.replies) - unscored, unscored
+
+    def as_intervals(self) -> tuple[list[float] | None, list[float] | None]:
+        """Return the intervals of corpus score and mean."""
+        return bounds(self.interval), bounds(self.mean_interval)
+
+    def as_json(self, form: ReplyForm = ReplyForm.REPLIES) -> dict[str, Any]:
+        """Return the scores as the command prints and the server returns them."""
+        scored, unscored = self.counts()
+        return {
+            "corpus": self.corpus,
+            "interval": bounds(self.interval),
+            "mean": self.mean,
+            "mean_interval": bounds(self.mean_interval),
+            **({"interval_note": self.interval.why} if self.interval.why else {}),
+            "scored": scored,
+            "unscored": unscored,
+            "unscored_by_reason": dict(self.unscored),
+            **({"parts": self.parts} if self.parts is not None else {}),
+            **self._replies(form),
+        }
+
+    def _replies(self, form: ReplyForm) -> dict[str, Any]:
+        if form is ReplyForm.REPLIES:
+            return {"replies": [reply.as_json() for reply in self.replies]}
+        return {"values": [reply.score for reply in self.replies]} if form is ReplyForm.VALUES else {}
+
+    def as_statistics(self) -> dict[str, Any]:
+        """Return the sums and the score of every reply for `combine`, or null and a problem."""
+        problems = [
+            {"row": row, "problem": reply.problem.code, "message": reply.problem.message}
+            for row, reply in enumerate(self.replies)
+            if reply.problem is not None
+        ]
+        rows = [
+            None if reply.problem is not None else row
+            for reply, row in zip(self.replies, self.statistics.tolist(), strict=True)
+        ]
+        return {
+            "items": [reply.id for reply in self.replies],
+            "rows": rows,
+            "scores": [reply.score for reply in self.replies],
+            "problems": problems,
+        }
+
+
+def bounds(estimate: Estimate) -> list[float] | None:
+    """Return an interval as JSON."""
+    return None if estimate.low is None or estimate.high is None else [estimate.low, estimate.high]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemComparison:
+    """A system against the baseline on the items that both have a score for, by two tests of the same question."""
+
+    bootstrap: Paired
+    randomisation: Paired
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the difference, its interval and both p values, or the reason why there are none."""
+        difference = self.bootstrap.difference
+        return {
+            "difference": difference.value,
+            "interval": bounds(difference),
+            "p_bootstrap": difference.p,
+            "p_randomisation": self.randomisation.difference.p,
+            "replies": self.bootstrap.replies,
+            "left_out": self.bootstrap.left_out,
+            **({"note": difference.why} if difference.why else {}),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricScores:
+    """The scores of all systems under one metric."""
+
+    metric: Metric
+    signature: Signature
+    references: str  # a hash of the references and weights that the metric looked at
+    systems: Mapping[str, SystemScore]
+    comparisons: Mapping[str, SystemComparison]
+    scale: float = 1.0
+
+    def as_json(self, form: ReplyForm = ReplyForm.REPLIES) -> dict[str, Any]:
+        """Return the scores as the command prints and the server returns them."""
+        return {
+            **self._header(),
+            "scale": self.scale,
+            "systems": {name: system.as_json(form) for name, system in self.systems.items()},
+            **({"comparisons": {k: v.as_json() for k, v in self.comparisons.items()}} if self.comparisons else {}),
+        }
+
+    def as_statistics(self) -> dict[str, Any]:
+        """Return the sums instead of scores, and the names of their columns."""
+        return {
+            **self._header(),
+            "columns": list(self.metric.columns),
+            "systems": {name: system.as_statistics() for name, system in self.systems.items()},
+        }
+
+    def _header(self) -> dict[str, Any]:
+        return {
+            "metric": self.metric.name,
+            "signature": self.signature.short,
+            "signature_full": self.signature.full,
+            "references": self.references,
+            "corpus_from": self.metric.info.corpus.value,
+            "higher_is_better": self.metric.info.higher_is_better,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """The scores of a test file."""
+
+    scores: tuple[MetricScores, ...]
+    data: str
+    items: int
+    evidence: Mapping[str, Mapping[str, Any]]
+    bad_items: tuple[BadItem, ...]
+    warnings: tuple[str, ...]
+    settings: ScoreSettings
+
+    def as_json(self, form: ReplyForm = ReplyForm.REPLIES) -> dict[str, Any]:
+        """Return the evaluation as one document, the same for the command and the server."""
+        return {
+            "scores": [metric_scores.as_json(form) for metric_scores in self.scores],
+            "data": self.data,
+            "items": self.items,
+            "resampling": self.settings.resampling(),
+            **({"evidence": dict(self.evidence)} if self.evidence else {}),
+            **self._remarks(),
+        }
+
+    def as_statistics(self) -> dict[str, Any]:
+        """Return sums instead of scores, of which `combine` makes one evaluation out of several."""
+        return {
+            "stats": [metric_scores.as_statistics() for metric_scores in self.scores],
+            "data": self.data,
+            "items": self.items,
+            **self._remarks(),
+        }
+
+    def _remarks(self) -> dict[str, Any]:
+        return {
+            "problems": [
+                {"file": bad.file, "line": bad.line, "id": bad.item, "field": bad.field, "message": bad.message}
+                for bad in self.bad_items
+            ],
+            "warnings": list(self.warnings),
+        }
+
+
+def percent(evaluation: Evaluation) -> Evaluation:
+    """Return the scores in per cent; only metrics in [0, 1] have scores in per cent."""
+    for metric_scores in evaluation.scores:
+        require_share(metric_scores.metric)
+    return replace(evaluation, scores=tuple(_scale(scores, 100.0) for scores in evaluation.scores))
+
+
+def require_share(metric: Metric) -> None:
+    """Raise Usage for a metric whose scores cannot be given in per cent."""
+    if not metric.info.is_share:
+        raise Usage(
+            f"{metric.name} is from {metric.info.range}, which cannot be given in per cent",
+            remedy="ask for it without per cent",
+        )
+
+
+def _scale(scores: MetricScores, factor: float) -> MetricScores:
+    systems = {name: _scale_system(system, factor) for name, system in scores.systems.items()}
+    comparisons = {
+        name: replace(comparison, bootstrap=_scale_pair(comparison.bootstrap, factor))
+        for name, comparison in scores.comparisons.items()
+    }
+    return replace(scores, systems=systems, comparisons=comparisons, scale=factor)
+
+
+def _scale_system(system: SystemScore, factor: float) -> SystemScore:
+    return replace(
+        system,
+        corpus=_product(system.corpus, factor),
+        mean=_product(system.mean, factor),
+        interval=_scale_estimate(system.interval, factor),
+        mean_interval=_scale_estimate(system.mean_interval, factor),
+        replies=tuple(_scale_reply(reply, factor) for reply in system.replies),
+    )
+
+
+def _scale_reply(reply: ReplyScore, factor: float) -> ReplyScore:
+    explanation = dict(reply.explanation) if reply.explanation is not None else None
+    if explanation is not None:
+        explanation["without_reference"] = [
+            {**without, "score": _product(without["score"], factor), "change": _product(without["change"], factor)}
+            for without in explanation["without_reference"]
+        ]
+    return replace(reply, score=_product(reply.score, factor), explanation=explanation)
+
+
+def _scale_pair(paired: Paired, factor: float) -> Paired:
+    return replace(
+        paired,
+        value=_product(paired.value, factor),
+        baseline=_product(paired.baseline, factor),
+        difference=_scale_estimate(paired.difference, factor),
+    )
+
+
+def _scale_estimate(estimate: Estimate, factor: float) -> Estimate:
+    return replace(
+        estimate,
+        value=_product(estimate.value, factor),
+        mean=_product(estimate.mean, factor),
+        low=_product(estimate.low, factor),
+        high=_product(estimate.high, factor),
+    )
+
+
+def _product(number: float | None, factor: float) -> float | None:
+    return None if number is None else number * factor

@@ -1,0 +1,62 @@
+"""The order of an index: what to build, as the command line or a job specifies it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from refaug.core.errors import Usage
+from refaug.core.files import require_name
+from refaug.indexer.bm25.index import Bm25Settings
+from refaug.indexer.building.plan import Limits
+from refaug.indexer.building.recall import QUERIES
+from refaug.indexer.vectors.sentence_vectors import SentenceSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexOrder:
+    """An index by name: its logs, the source of its vectors, and its limits."""
+
+    name: str
+    logs: tuple[str, ...]
+    vectors: str | None = None  # name or name@version of word vectors …
+    encoder: Path | None = None  # … or an encoder's folder
+    tokenizer: str | None = None  # None: the one the vectors were trained with, else the default of the logs' language
+    sentence: SentenceSettings = field(default_factory=SentenceSettings)
+    bm25: Bm25Settings | None = field(default_factory=Bm25Settings)
+    limits: Limits = field(default_factory=Limits)
+    check_queries: int = QUERIES
+    least_coverage: float = 0.3  # of the tokens; with less, the vectors are hardly of the log's language
+    seed: int = 1
+    threads: int = 1
+    memory: int = 2 << 30  # of the stages that sort; the plan covers the memory of vectors
+    publish: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse names that cannot be folders and settings without meaning."""
+        require_name("index", self.name)
+        if not self.logs:
+            raise Usage("an index needs a log", remedy="name one or more: refaug log list")
+        if len(set(self.logs)) < len(self.logs):
+            raise Usage("a log is named twice", remedy="name each once")
+        if (self.vectors is None) == (self.encoder is None):
+            raise Usage(
+                "an index has its vectors from word vectors or from an encoder, not from both",
+                remedy="--vectors NAME, or --encoder FOLDER",
+            )
+        if self.threads < 1:
+            raise Usage(f"{self.threads} threads cannot work", remedy="give one or more")
+        if not 0 <= self.check_queries <= 100_000:
+            raise Usage(f"recall cannot be measured on {self.check_queries} utterances", remedy="0 to 100,000")
+
+    def settings(self) -> Mapping[str, Any]:
+        """Return the settings that determine the content, as JSON."""
+        return {
+            "sentence": asdict(self.sentence),
+            "bm25": None if self.bm25 is None else asdict(self.bm25),
+            "limits": asdict(self.limits),
+            "check_queries": self.check_queries,
+            "seed": self.seed,
+        }

@@ -1,0 +1,217 @@
+"""The stages of one segment, from its table to its measured recall; for the main segment and for updates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+import numpy as np
+
+from refaug.core.artefacts.build_stages import Stages
+from refaug.core.errors import BadInput
+from refaug.core.progress import Progress
+from refaug.core.query_engine import LogEngine
+from refaug.indexer.bm25.index import Bm25Settings
+from refaug.indexer.building.material import Material
+from refaug.indexer.building.plan import Demand, Limits, choose, options
+from refaug.indexer.building.recall import AT, ExactSearch, GroundTruth, MeasuredRecall, measure
+from refaug.indexer.building.segment_files import TRAINED, add, add_bm25, code_texts, encode, measure_lengths, train
+from refaug.indexer.columns import NpyWriter, map_array
+from refaug.indexer.manifest import RecallCheck, SegmentInfo
+from refaug.indexer.pair_table import ErasedKeySets, build_table
+from refaug.indexer.pair_table_sql import Keys
+from refaug.indexer.search.ranking import Rows
+from refaug.indexer.search.segments import EXTRA_WORDS, QUICK, UTTERANCE_TOKENS, Segment, open_segment
+from refaug.indexer.search.similarity import COARSE
+from refaug.indexer.tokens.vocabulary import Vocabulary
+
+CHECK_QUERIES: Final = "check_queries.npy"  # of the main segment: rows whose neighbours are stored
+CHECK_ROWS: Final = "check_rows.npy"  # of every segment: the exact neighbours of these rows
+_HALVINGS: Final = 2  # between the last effort that was too low and the first that was not
+_UNLIKELY: Final = 4  # rows drawn for each query, since some have no vector
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SegmentWork:
+    """The inputs and settings of a segment."""
+
+    stages: Stages
+    folder: str  # in the version
+    material: Material
+    vocabulary: Vocabulary
+    limits: Limits
+    erased: ErasedKeySets
+    bm25: Bm25Settings | None
+    least_coverage: float
+    check_queries: int
+    seed: int
+    progress: Progress
+    keys: Keys | None = None  # of an update: the utterances that have changed
+    queries: np.ndarray[Any, np.dtype[np.float32]] | None = None  # of an update: the main segment's check
+
+    @property
+    def path(self) -> Path:
+        """The folder of the segment in the stages."""
+        return self.stages.folder / self.folder
+
+
+def make_segment(work: SegmentWork, engine: LogEngine) -> SegmentInfo:
+    """Build table, words, vectors, FAISS and BM25; finished stages are not repeated."""
+    stages, material, progress = work.stages, work.material, work.progress
+    table = stages.run("table", lambda: _table(work, engine))
+    rows, pairs = table["utterances"], table["pairs"]
+    words = stages.run("words", lambda: _words(work, rows + pairs))
+    work.vocabulary.extend(map_array(work.path / EXTRA_WORDS, np.uint64))  # of a stage that an earlier run finished
+    if material.encoder is not None:
+        encoder = material.encoder
+        stages.run("encode", lambda: encode(work.path, encoder, progress))
+    vectors = material.blocks(work.path)
+    plan = stages.run("plan", lambda: _plan(work, table, words))
+    stages.run(
+        "train",
+        lambda: train(
+            work.path, vectors, rows, plan["factory"], seed=work.seed, threads=material.threads, progress=progress
+        ),
+    )
+    added = stages.run("vectors", lambda: _vectors(work, rows))
+    (work.path / TRAINED).unlink(missing_ok=True)
+    weights = material.weights
+    if weights is not None and plan["depth"] > COARSE and not (work.path / QUICK).exists():
+        stages.run("lengths", lambda: measure_lengths(work.path, weights))
+    if work.bm25 is not None:
+        settings = work.bm25
+        stages.run("bm25", lambda: add_bm25(work.path, len(work.vocabulary), settings, progress))
+    return SegmentInfo(
+        folder=work.folder,
+        factory=plan["factory"],
+        effort=plan["effort"],
+        depth=plan["depth"],
+        utterances=rows,
+        with_vector=added["with_vector"],
+        pairs=pairs,
+        occurrences=table["occurrences"],
+        extra_words=words["extra_words"],
+    )
+
+
+def _table(work: SegmentWork, engine: LogEngine) -> Mapping[str, Any]:
+    counts = build_table(
+        engine, work.material.logs, work.path, keys=work.keys, erased=work.erased, progress=work.progress
+    )
+    return asdict(counts)
+
+
+def _words(work: SegmentWork, texts: int) -> Mapping[str, Any]:
+    """Code the texts, and refuse vectors that do not know enough of their words."""
+    work.progress.stage("reading words", texts, "texts")
+    facts = dict(code_texts(work.path, work.vocabulary, work.progress))
+    codes = map_array(work.path / UTTERANCE_TOKENS, np.int32)
+    known_tokens = int(np.count_nonzero(codes < work.vocabulary.with_vector))
+    facts["known_tokens"] = known_tokens
+    if work.material.encoder is None and len(codes) and known_tokens < work.least_coverage * len(codes):
+        raise BadInput(
+            f"only {100 * known_tokens / len(codes):.1f} % of the words of the log have a vector in "
+            f"{work.material.source.name}; at least {100 * work.least_coverage:.0f} % are wanted",
+            remedy="use vectors of the log's language and tokenizer (refaug vectors train), or lower --least-coverage",
+        )
+    return facts
+
+
+def _plan(work: SegmentWork, table: Mapping[str, Any], words: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Choose how the vectors are stored and searched."""
+    demand = Demand(
+        rows=table["utterances"],
+        dimensions=work.material.source.dimensions,
+        words=len(work.material.words),
+        extra_words=len(work.vocabulary) - len(work.material.words),
+        pairs=table["pairs"],
+        occurrences=table["occurrences"],
+        text_bytes=table["utterance_bytes"] + table["response_bytes"],
+        tokens=words["utterance_tokens"] + words["response_tokens"],
+        keeps_vectors=work.material.encoder is not None,
+    )
+    work.progress.stage("planning")
+    return asdict(choose(options(demand, work.limits, threads=work.material.threads), work.limits))
+
+
+def _vectors(work: SegmentWork, rows: int) -> Mapping[str, Any]:
+    """Add all vectors; the check's exact neighbours come out of the same pass."""
+    vectors, exact = work.material.blocks(work.path), None
+    if work.queries is not None:
+        exact = ExactSearch(work.queries)
+    elif work.check_queries:
+        drawn = np.random.default_rng(work.seed).permutation(rows)[: _UNLIKELY * work.check_queries].astype(np.int64)
+        vectors_drawn, has_vector = vectors.rows(drawn)
+        queries = np.flatnonzero(has_vector)[: work.check_queries]
+        with NpyWriter(work.stages.folder / CHECK_QUERIES, np.int64) as writer:
+            writer.append(drawn[queries])
+        exact = ExactSearch(np.ascontiguousarray(vectors_drawn[queries]))
+    work.progress.stage("adding vectors", rows, "utterances")
+    facts = add(work.path, vectors, exact, threads=work.material.threads, progress=work.progress)
+    if exact is not None:
+        with NpyWriter(work.path / CHECK_ROWS, np.int32, width=exact.rows.shape[1]) as nearest:
+            nearest.append(exact.rows.astype(np.int32))
+    return facts
+
+
+# Recall
+
+
+def measure_recall(
+    stages: Stages, infos: Sequence[SegmentInfo], work: SegmentWork
+) -> tuple[list[int], RecallCheck | None]:
+    """Choose how deep each segment is searched so that the recall suffices, and measure it."""
+    if not (stages.folder / CHECK_QUERIES).exists():
+        return [info.effort for info in infos], None
+    facts = stages.run("check", lambda: _check(stages, infos, work))
+    return facts["efforts"], RecallCheck(**facts["check"])
+
+
+def _check(stages: Stages, infos: Sequence[SegmentInfo], work: SegmentWork) -> Mapping[str, Any]:
+    work.progress.stage("measuring recall")
+    began, folder = perf_counter(), stages.folder
+    segments = [open_segment(folder, number, info) for number, info in enumerate(infos)]
+    queries: Rows = map_array(folder / CHECK_QUERIES, np.int64)
+    nearest = [map_array(folder / info.folder / CHECK_ROWS, np.int32).astype(np.int64) for info in infos]
+    truth = GroundTruth(queries, nearest)
+    likeness = work.material.likeness(segments[0], queries)
+
+    def measure_at(efforts: list[int]) -> MeasuredRecall:
+        return measure(segments, efforts, likeness, truth)
+
+    efforts, recall = _least_efforts(measure_at, segments, [info.effort for info in infos], work.limits.recall)
+    check = _check_of(recall, work.limits.recall, infos[0].depth, round(perf_counter() - began, 3))
+    return {"efforts": efforts, "check": asdict(check)}
+
+
+def _least_efforts(
+    measure_at: Callable[[list[int]], MeasuredRecall], segments: Sequence[Segment], efforts: list[int], target: float
+) -> tuple[list[int], MeasuredRecall]:
+    """Find the least effort that reaches the target, roughly; the greatest, if none does."""
+    recall, too_low = measure_at(efforts), None
+    while recall.recall < target:
+        higher = [_next_effort(segment, effort) for segment, effort in zip(segments, efforts, strict=True)]
+        if higher == efforts:
+            return efforts, recall
+        too_low, efforts = efforts, higher
+        recall = measure_at(efforts)
+    for _ in range(_HALVINGS if too_low is not None else 0):
+        middle = [(low + high) // 2 for low, high in zip(too_low or (), efforts, strict=True)]
+        if (between := measure_at(middle)).recall >= target:
+            efforts, recall = middle, between
+        else:
+            too_low = middle
+    return efforts, recall
+
+
+def _check_of(recall: MeasuredRecall, target: float, depth: int, seconds: float) -> RecallCheck:
+    return RecallCheck(at=AT, **asdict(recall), target=target, depth=depth, seconds=seconds)
+
+
+def _next_effort(segment: Segment, effort: int) -> int:
+    """Return the next step of effort, or the same at the end."""
+    ladder = segment.ann.efforts() if segment.ann is not None else ()
+    return next((step for step in ladder if step > effort), effort)

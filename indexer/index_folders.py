@@ -1,0 +1,71 @@
+"""The folders of a home that building and searching need, and finding the vectors of an index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from refaug.core.artefacts.manifests import require_files, require_format
+from refaug.core.artefacts.version_locks import HeldVersion
+from refaug.core.artefacts.versions import Versions
+from refaug.core.errors import Conflict, NotFound
+from refaug.core.files import read_json
+from refaug.core.vectors.word_vectors import FORMAT_VERSION, MANIFEST, WordVectors, open_word_vectors
+from refaug.indexer.manifest import VectorSource
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """The folders of a home that building and searching need."""
+
+    logs: Path
+    vectors: Versions
+    indexes: Versions
+    cache: Path
+
+    @classmethod
+    def under(cls, home: Path) -> Places:
+        """Return the folders of a home folder."""
+        return cls(
+            logs=home / "logs",
+            vectors=Versions(home / "vectors", "vectors"),
+            indexes=Versions(home / "indexes", "index"),
+            cache=home / "cache",
+        )
+
+
+def open_vectors_version(held: HeldVersion) -> WordVectors:
+    """Open the word vectors of a version after checking the length of every file against its manifest."""
+    manifest = read_json(held.folder / MANIFEST)
+    require_format(held.folder / MANIFEST, {"kind": "vectors", **manifest}, "vectors", FORMAT_VERSION)
+    require_files(held.folder, manifest)
+    return open_word_vectors(held.folder)
+
+
+def hold_vectors(vectors: Versions, source: VectorSource) -> tuple[HeldVersion, WordVectors]:
+    """Open and hold the vectors with the hash that an index names, under that name or any other.
+
+    The vectors may have been imported under another name.
+    """
+    specs = [source.name, *(f"{name}@{version}" for name in vectors.names() for version in vectors.versions(name))]
+    mismatch = ""
+    for spec in dict.fromkeys(specs):
+        try:
+            held = vectors.open(spec)
+        except NotFound:
+            continue
+        try:
+            opened = open_vectors_version(held)
+        except BaseException:
+            held.close()
+            raise
+        if opened.sha256 == source.sha256:
+            return held, opened
+        mismatch = mismatch or f"{spec} has the hash {opened.sha256[:12]} and {opened.dimensions} dimensions"
+        held.close()
+    what = f"word vectors {source.name} with the hash {source.sha256[:12]} and {source.dimensions} dimensions"
+    if mismatch:
+        raise Conflict(
+            f"the index needs {what}; {mismatch}", remedy="import the vectors it was built with, or build it again"
+        )
+    raise NotFound(f"the index needs {what}, which are not here", remedy="refaug import them beside it")

@@ -1,0 +1,8 @@
+"""Nearest neighbours among vectors: FAISS and the projection in front of it.
+
+The main names:
+
+- `faiss_index.AnnIndex`: searches
+- `index_builder.AnnBuilder`: trains and fills an index
+- `index_kinds.AnnKind`: a kind of index by FAISS's name.
+"""

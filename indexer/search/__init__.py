@@ -1,0 +1,8 @@
+"""Searching an opened index: queries, candidates, exact similarities, ranking and exclusion.
+
+The main names:
+
+- `index.ReferenceIndex`: an opened index
+- `search.find`: the best pairs for queries
+- `ranking.Rules`: which references are excluded, and why.
+"""

@@ -1,0 +1,114 @@
+"""Similarity by words: BM25 with the statistics of the main segment, exactly, in every segment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refaug.core.errors import Usage
+from refaug.core.kernels import compiled
+from refaug.indexer.bm25.index import Bm25Queries, bm25_row_score, brute_force, select_queries, self_scores
+from refaug.indexer.search.queries import Queries
+from refaug.indexer.search.ranking import MILLION, NO_LEVEL, Rows
+from refaug.indexer.search.segments import Segment
+from refaug.indexer.search.similarity import Levels
+
+Scores = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Bm25Likeness:
+    """BM25 of the stored text for the test pair's; in the dialog mode divided by the test text's own score."""
+
+    words: Bm25Queries  # of the test utterances
+    scale: Scores  # the divisor of each score
+    gold_words: Bm25Queries
+    gold_scale: Scores
+    able: NDArray[np.bool_]
+    threads: int
+    margin: int = 100  # float32 sums, of scores up to some dozens; more for long queries
+
+    @classmethod
+    def of(cls, main: Segment, queries: Queries, *, dialog: bool, threads: int) -> Bm25Likeness:
+        """Weigh the words of the test pairs by the main segment's statistics."""
+        index = main.bm25
+        if index is None:
+            raise Usage("the index was built without BM25", remedy="build it again with BM25, or use another mode")
+        words = index.queries(queries.utterances.codes, queries.utterances.offsets)
+        golds = index.response_queries(queries.golds.codes, queries.golds.offsets)
+        able, scale, gold_scale = np.diff(words.start) > 0, np.ones(len(queries)), np.ones(len(queries))
+        if dialog:
+            able = able & (np.diff(golds.start) > 0)
+            scale, gold_scale = self_scores(words), self_scores(golds)
+        return cls(
+            words=words,
+            scale=scale,
+            gold_words=golds,
+            gold_scale=gold_scale,
+            able=able,
+            threads=threads,
+            margin=max(100, 3 * int(np.diff(words.start).max(initial=0))),
+        )
+
+    def candidates(self, segment: Segment, query_numbers: Rows, depth: int, _effort: int) -> Rows:
+        """Return candidates from the postings; in a segment without postings, score all texts."""
+        words = select_queries(self.words, query_numbers)
+        if segment.bm25 is not None:
+            return segment.bm25.search(words, depth, self.threads)[0]
+        return _best_of_all(words, *segment.words(responses=False), depth)
+
+    def utterance_levels(self, segment: Segment, query_numbers: Rows, rows: Rows) -> Levels:
+        """Compute each score again, in double precision."""
+        return _levels(self.words, self.scale, query_numbers, *segment.words(responses=False), rows)
+
+    def list_levels(self, segment: Segment, query_numbers: Rows, start: Rows, rows: Rows, *, golds: bool) -> Levels:
+        """Return scores for a list of utterances, or of responses with the statistics of responses."""
+        words, scale = (self.gold_words, self.gold_scale) if golds else (self.words, self.scale)
+        return _listed_levels(words, scale, query_numbers, *segment.words(responses=golds), start, rows)
+
+
+@compiled
+def _best_of_all(words: Bm25Queries, tokens: NDArray[np.int32], token_start: Rows, depth: int) -> Rows:
+    """Return the rows with the highest scores above 0, best first, then by row."""
+    best = np.full((len(words.start) - 1, depth), -1, np.int64)
+    for query in range(len(best)):
+        scores = brute_force(words, query, tokens, token_start)
+        rows = np.flatnonzero(scores > 0)
+        order = np.argsort(-scores[rows], kind="mergesort")[:depth]
+        best[query, : len(order)] = rows[order]
+    return best
+
+
+@compiled
+def _levels(
+    words: Bm25Queries, scale: Scores, query_numbers: Rows, tokens: NDArray[np.int32], token_start: Rows, rows: Rows
+) -> Levels:
+    levels = np.full(rows.shape, NO_LEVEL)
+    for at in range(rows.shape[0]):
+        for place in range(rows.shape[1]):
+            row = rows[at, place]
+            if row >= 0:
+                score = bm25_row_score(words, query_numbers[at], tokens, token_start[row], token_start[row + 1])
+                levels[at, place] = np.int64(np.rint(score / scale[query_numbers[at]] * MILLION))
+    return levels
+
+
+@compiled
+def _listed_levels(
+    words: Bm25Queries,
+    scale: Scores,
+    query_numbers: Rows,
+    tokens: NDArray[np.int32],
+    token_start: Rows,
+    start: Rows,
+    rows: Rows,
+) -> Levels:
+    levels = np.empty(len(rows), np.int64)
+    for at in range(len(start) - 1):
+        for place in range(start[at], start[at + 1]):
+            begin, end = token_start[rows[place]], token_start[rows[place] + 1]
+            score = bm25_row_score(words, query_numbers[at], tokens, begin, end)
+            levels[place] = np.int64(np.rint(score / scale[query_numbers[at]] * MILLION))
+    return levels

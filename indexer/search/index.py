@@ -1,0 +1,253 @@
+"""An opened index version: its files, the vectors it needs, and searching it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import numpy as np
+
+from refaug.core.artefacts.manifests import require_files
+from refaug.core.artefacts.version_locks import HeldVersion
+from refaug.core.errors import Conflict, Corrupt
+from refaug.core.files import read_json
+from refaug.core.records import Reference, TestPair
+from refaug.core.text.tokenizer_base import Tokenizer
+from refaug.core.vectors.encoders import Encoder, EncoderConfig, open_encoder
+from refaug.indexer.columns import map_array
+from refaug.indexer.index_folders import Places, hold_vectors
+from refaug.indexer.manifest import MANIFEST, IndexManifest
+from refaug.indexer.search.bm25_similarity import Bm25Likeness
+from refaug.indexer.search.queries import Queries, prepare
+from refaug.indexer.search.search import RetrievalResult, exclusion_counts, find, references_of
+from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
+from refaug.indexer.search.segments import EXTRA_WORDS, Segment, open_segment
+from refaug.indexer.search.similarity import EncoderLikeness, Likeness, WordVectorLikeness
+from refaug.indexer.tokens.tokenizer_choice import load_tokenizer
+from refaug.indexer.tokens.vocabulary import Vocabulary
+from refaug.indexer.vectors.sentence_vectors import WordWeights
+
+_LEAST_AT_ONCE: Final = 32  # test pairs that justify a thread
+_LEAST_TO_SPLIT: Final = 128  # test pairs; with fewer, threads cost twice the CPU time and save no time
+_MOST_AT_ONCE: Final = 250  # so that one part's texts are read while another part is searched
+
+
+def _split_points(pairs: int, threads: int) -> list[int]:
+    """Return where parts of test pairs begin, and the end.
+
+    The first parts differ in length, so that not all threads reach the work under Python's lock at the same time.
+    """
+    size = max(_LEAST_AT_ONCE, min(_MOST_AT_ONCE, -(-pairs // threads)))
+    borders = [0]
+    while borders[-1] < pairs:
+        started = len(borders) if pairs > threads * size else threads
+        borders.append(min(pairs, borders[-1] + max(_LEAST_AT_ONCE, size * min(started, threads) // threads)))
+    return borders
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sources:
+    """The source of texts' vectors: word vectors or an encoder."""
+
+    weights: WordWeights | None
+    encoder: Encoder | None
+    held: HeldVersion | None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReferenceIndex:
+    """One version of an index, held against removal until it is closed; several threads may search it."""
+
+    name: str
+    version: str
+    manifest: IndexManifest
+    segments: tuple[Segment, ...]
+    vocabulary: Vocabulary
+    sources: Sources
+    held: HeldVersion | None
+    threads: int = 1
+
+    @classmethod
+    def open(cls, places: Places, spec: str, *, threads: int = 1) -> Self:
+        """Open `name` or `name@version`; file sizes are checked, hashes only on demand."""
+        held = places.indexes.open(spec)
+        try:
+            require_files(held.folder, read_json(held.folder / MANIFEST))
+            opened = cls.of_folder(places, held.folder, held.name, held.version, threads=threads)
+        except BaseException:
+            held.close()
+            raise
+        return replace(opened, held=held)
+
+    @classmethod
+    def of_folder(cls, places: Places, folder: Path, name: str, version: str, *, threads: int = 1) -> Self:
+        """Open an index in a folder, which need not be a version yet."""
+        manifest = IndexManifest.read(folder)
+        tokenizer = tokenizer_of(manifest, folder)
+        sources, words = open_sources(places, manifest, threads)
+        try:
+            return cls._of_sources(folder, manifest, tokenizer, sources, words, name, version, threads)
+        except BaseException:
+            if sources.held is not None:
+                sources.held.close()
+            raise
+
+    @classmethod
+    def _of_sources(
+        cls,
+        folder: Path,
+        manifest: IndexManifest,
+        tokenizer: Tokenizer,
+        sources: Sources,
+        words: Sequence[str],
+        name: str,
+        version: str,
+        threads: int,
+    ) -> Self:
+        vocabulary = Vocabulary(words, tokenizer)
+        for info in manifest.segments:
+            vocabulary.extend(map_array(folder / info.folder / EXTRA_WORDS, np.uint64))
+        segments = tuple(open_segment(folder, number, info) for number, info in enumerate(manifest.segments))
+        _require_dimensions(folder, segments, manifest)
+        return cls(
+            name=name,
+            version=version,
+            manifest=manifest,
+            segments=segments,
+            vocabulary=vocabulary,
+            sources=sources,
+            held=None,
+            threads=threads,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the version and its vectors."""
+        for held in (self.held, self.sources.held):
+            if held is not None:
+                held.close()
+
+    @property
+    def spec(self) -> str:
+        """The name of this index in signatures."""
+        return f"{self.name}@{self.version}#{self.manifest.id[:12]}"
+
+    @property
+    def logs(self) -> list[str]:
+        """The names of its logs."""
+        return [log.name for log in self.manifest.logs]
+
+    def search(self, pairs: Sequence[TestPair], settings: SearchSettings | None = None) -> list[RetrievalResult]:
+        """Return the references of each test pair, in the order given; equal test pairs get equal ones in any batch."""
+        settings = settings or SearchSettings()
+        if self.threads == 1 or len(pairs) < _LEAST_TO_SPLIT or self.sources.encoder is not None:
+            return self._search_part(pairs, settings, self.threads)  # an encoder starts threads itself
+        borders = _split_points(len(pairs), self.threads)
+        with ThreadPoolExecutor(self.threads) as pool:
+            parts = pool.map(lambda part: self._search_part(pairs[slice(*part)], settings, 1), pairwise(borders))
+            return list(chain.from_iterable(parts))
+
+    def _search_part(self, pairs: Sequence[TestPair], settings: SearchSettings, threads: int) -> list[RetrievalResult]:
+        """Search for some test pairs; only FAISS and BM25 use several threads here."""
+        if not pairs:
+            return []
+        queries = prepare(pairs, self.vocabulary)
+        likeness = self.likeness(pairs, queries, settings, threads)
+        ranked = find(self.segments, likeness, queries, settings, self.logs)
+        references = references_of(self.segments, ranked, self.logs, f"{self.name}@{self.version}")
+        return [
+            RetrievalResult(
+                references=references[query],
+                excluded=exclusion_counts(ranked, query) if able else {},
+                note="" if able else _reason_for_none(queries, query, settings),
+            )
+            for query, able in enumerate(likeness.able.tolist())
+        ]
+
+    def neighbours(self, text: str, settings: SearchSettings | None = None) -> Iterator[Reference]:
+        """Yield the responses of less and less similar utterances until there are no more, at most MAX_REFERENCES."""
+        settings = settings or SearchSettings()
+        yielded, limit = 0, max(16, settings.k)
+        pair = TestPair(id="neighbours", turns=(text,))
+        while yielded < limit:
+            depth = None if settings.depth is None else max(settings.depth, limit)
+            references = self.search([pair], replace(settings, k=limit, depth=depth))[0].references
+            yield from references[yielded:]
+            if len(references) < limit:
+                return
+            yielded, limit = len(references), min(MAX_REFERENCES, 4 * limit)
+
+    def likeness(
+        self, pairs: Sequence[TestPair], queries: Queries, settings: SearchSettings, threads: int = 1
+    ) -> Likeness:
+        """Return the way of comparing that a mode stands for, for these test pairs."""
+        if settings.is_bm25:
+            return Bm25Likeness.of(self.segments[0], queries, dialog=settings.is_dialog, threads=threads)
+        if self.sources.weights is not None:
+            return WordVectorLikeness.of(self.sources.weights, queries, dialog=settings.is_dialog, threads=threads)
+        assert self.sources.encoder is not None
+        return EncoderLikeness.of(self.sources.encoder, [pair.utterance or "" for pair in pairs], threads)
+
+
+def _reason_for_none(queries: Queries, query: int, settings: SearchSettings) -> str:
+    """Return why a test pair could not be searched for."""
+    if not queries.has_utterance[query]:
+        return "no_utterance"
+    if settings.is_dialog and not queries.has_gold[query]:
+        return "no_gold"
+    return "no_known_word"
+
+
+def tokenizer_of(manifest: IndexManifest, folder: Path) -> Tokenizer:
+    """Return the index's tokenizer if it is the version that the index was built with."""
+    tokenizer = load_tokenizer(manifest.tokenizer, folder)
+    if tokenizer.version != manifest.tokenizer_version:
+        raise Conflict(
+            f"the index was built with the tokenizer {manifest.tokenizer} of {manifest.tokenizer_version}; "
+            f"here it is that of {tokenizer.version}",
+            remedy="install the versions of the lock, or build the index again",
+        )
+    return tokenizer
+
+
+def open_sources(places: Places, manifest: IndexManifest, threads: int) -> tuple[Sources, Sequence[str]]:
+    """Open the vectors that an index names; return them with the words that have one."""
+    source = manifest.vectors
+    if source.kind == "encoder":
+        encoder = open_encoder(Path(source.path), EncoderConfig(threads=threads))
+        if encoder.name != source.name:
+            raise Conflict(
+                f"the index was built with the encoder {source.name}; {source.path} holds {encoder.name}",
+                remedy="put that encoder back, or build the index again",
+            )
+        return Sources(weights=None, encoder=encoder, held=None), []
+    held, vectors = hold_vectors(places.vectors, source)
+    return Sources(weights=WordWeights.of(vectors, manifest.sentence), encoder=None, held=held), vectors.words
+
+
+def _require_dimensions(folder: Path, segments: Sequence[Segment], manifest: IndexManifest) -> None:
+    for segment in segments:
+        ann, dimensions = segment.ann, manifest.vectors.dimensions
+        if ann is not None and not dimensions <= ann.dimensions < dimensions + 8:  # stored in multiples of eight
+            raise Corrupt(
+                f"{folder / segment.info.folder}: vectors of {ann.dimensions} dimensions, "
+                f"the manifest says {dimensions}",
+                remedy="restore it from a backup, or build the index again",
+            )
+        if ann is not None and ann.size != len(segment.vector_rows):
+            raise Corrupt(
+                f"{folder / segment.info.folder}: {ann.size} vectors of {len(segment.vector_rows)} utterances",
+                remedy="restore it from a backup, or build the index again",
+            )

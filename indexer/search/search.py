@@ -1,0 +1,289 @@
+"""Searching an opened index: test pairs in, references with similarity and provenance out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refaug.core.records import Origin, Reference
+from refaug.indexer.search.queries import Queries, rules_of
+from refaug.indexer.search.ranking import (
+    MILLION,
+    NO_LEVEL,
+    Events,
+    Reason,
+    Rows,
+    Rules,
+    events_of_pairs,
+    events_of_utterances,
+    first_k,
+    pairs_of,
+)
+from refaug.indexer.search.search_settings import SearchSettings
+from refaug.indexer.search.segments import Segment
+from refaug.indexer.search.similarity import CANDIDATES, Likeness
+
+_REFERENCES: Final = 15  # that CANDIDATES is meant for
+_GROWTH: Final = 4  # each round compares so many times the candidates of the one before
+_DEEPEST: Final = 4_096  # of an approximate index, whose next candidates are a matter of chance anyway
+_DIALOG_DEPTH: Final = 1_000
+_SPARE: Final = 16  # utterances beyond an eighth more, to include those equal to the last one
+_AT_ONCE: Final = 1_000  # queries; more need more memory and are not quicker
+_EVENT_COLUMNS: Final = tuple(name for name in Events._fields if name != "start")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrievalResult:
+    """The references of one test pair, the exclusions before the last of them, and why there may be none."""
+
+    references: tuple[Reference, ...]
+    excluded: Mapping[str, int]
+    note: str = ""
+
+
+class RankedPairs(NamedTuple):
+    """The references of some queries (queries, k) as places in the events of all segments, and exclusion counts."""
+
+    chosen: Rows
+    excluded: Rows  # (queries, reasons)
+    segment: NDArray[np.int64]
+    events: Events
+
+
+def first_depth(settings: SearchSettings) -> int:
+    """Return how many candidate utterances of a segment are compared exactly at first."""
+    if settings.depth is not None:
+        return settings.depth
+    if settings.is_dialog:
+        return _DIALOG_DEPTH
+    return max(CANDIDATES, -(-CANDIDATES * settings.k // _REFERENCES))
+
+
+def find(
+    segments: Sequence[Segment],
+    likeness: Likeness,
+    queries: Queries,
+    settings: SearchSettings,
+    logs: Sequence[str],
+) -> RankedPairs:
+    """Return the best k pairs for each query over all segments."""
+    search = _Search(likeness, queries, settings, rules_of(settings, logs))
+    query_numbers = np.flatnonzero(likeness.able)
+    if settings.is_dialog:
+        return merge(search.events_by_pairs(segments, query_numbers), len(queries), settings.k)
+    return merge([search.events(segment, query_numbers) for segment in segments], len(queries), settings.k)
+
+
+class _Search:
+    """One search: computes the events of one segment after the other."""
+
+    def __init__(self, likeness: Likeness, queries: Queries, settings: SearchSettings, rules: Rules) -> None:
+        self._likeness, self._queries, self._settings = likeness, queries, settings
+        self._rules = rules
+
+    def events(self, segment: Segment, query_numbers: Rows) -> list[tuple[Rows, Events]]:
+        """Return parts, each with events of some queries; every query is in one part."""
+        parts = list[tuple[Rows, Events]]()
+        for first in range(0, len(query_numbers), _AT_ONCE):
+            parts += self._events_by_utterances(segment, query_numbers[first : first + _AT_ONCE])
+        return parts
+
+    def _events_by_utterances(self, segment: Segment, query_numbers: Rows) -> list[tuple[Rows, Events]]:
+        """Search deeper until the k-th reference of every query is certain, or there is nothing more to find."""
+        ann, parts = segment.ann, list[tuple[Rows, Events]]()
+        complete = self._settings.is_bm25 or ann is None or ann.is_exact
+        most_effort = segment.info.effort if complete or ann is None else max(ann.efforts(), default=1)
+        limit = segment.utterance_count if complete else min(_DEEPEST, segment.utterance_count)
+        depth, effort = first_depth(self._settings), segment.info.effort
+        while len(query_numbers):
+            depth = max(1, min(depth, limit))
+            rows = self._likeness.candidates(segment, query_numbers, depth, effort)
+            events, settled = self._rank(segment, query_numbers, rows)
+            ran_out = rows[:, -1] < 0
+            done = settled | np.where(ran_out, complete or effort >= most_effort, depth >= limit)
+            parts.append((query_numbers[done], _select_rows(events, done)))
+            query_numbers, lacking = query_numbers[~done], ran_out[~done]
+            if lacking.any():
+                effort = min(effort * _GROWTH, most_effort)
+            depth *= _GROWTH
+        return parts
+
+    def _rank(self, segment: Segment, query_numbers: Rows, rows: Rows) -> tuple[Events, NDArray[np.bool_]]:
+        levels = self._likeness.utterance_levels(segment, query_numbers, rows)
+        tables = (segment.tables, self._queries.tables, self._rules)
+        return events_of_utterances(*tables, query_numbers, rows, levels, self._likeness.margin, self._settings.k)
+
+    def events_by_pairs(self, segments: Sequence[Segment], query_numbers: Rows) -> list[list[tuple[Rows, Events]]]:
+        """Compare all responses of the candidates with the gold: sim(u) · (α · sim(r) + (1 − α) · ε)."""
+        parts = list[list[tuple[Rows, Events]]]([] for _ in segments)
+        for first in range(0, len(query_numbers), _AT_ONCE):
+            batch = query_numbers[first : first + _AT_ONCE]
+            tables = [self._utterances_in(segment, batch) for segment in segments]
+            least = _least_of_the_best(tables, first_depth(self._settings))
+            for number, (segment, (rows, levels)) in enumerate(zip(segments, tables, strict=True)):
+                better = np.where(levels >= least, levels, NO_LEVEL)
+                parts[number].append((batch, self._pair_events(segment, batch, rows, better)))
+        return parts
+
+    def _utterances_in(self, segment: Segment, query_numbers: Rows) -> tuple[Rows, Rows]:
+        """Return the candidates of one segment and their levels: somewhat more than all segments together need."""
+        first = first_depth(self._settings)
+        depth = first + first // 8 + _SPARE
+        while True:
+            depth = max(1, min(depth, segment.utterance_count))
+            rows = self._likeness.candidates(segment, query_numbers, depth, segment.info.effort)
+            levels = self._likeness.utterance_levels(segment, query_numbers, rows)
+            if len(segment.tables.superseded):
+                levels[segment.tables.superseded[np.maximum(rows, 0)]] = NO_LEVEL
+            crowded_out = (rows[:, -1] >= 0) & ((levels != NO_LEVEL).sum(axis=1) < first)
+            if depth == segment.utterance_count or not crowded_out.any():
+                return rows, levels
+            depth *= _GROWTH
+
+    def _pair_events(self, segment: Segment, query_numbers: Rows, rows: Rows, levels: Rows) -> Events:
+        start, utterances, pairs, of_utterance = pairs_of(segment.tables, rows, levels)
+        of_response = self._likeness.list_levels(segment, query_numbers, start, pairs, golds=True)
+        both = pair_levels(of_utterance, of_response, self._settings)
+        tables = (segment.tables, self._queries.tables, self._rules, query_numbers)
+        return events_of_pairs(*tables, start, utterances, pairs, both, self._settings.k)
+
+
+def _least_of_the_best(tables: Sequence[tuple[Rows, Rows]], depth: int) -> Rows:
+    """Return the level (queries, 1) of the last utterance compared, the `depth`-th of all segments."""
+    levels = np.concatenate([levels for _, levels in tables], axis=1)
+    if levels.shape[1] <= depth:
+        return np.full((len(levels), 1), NO_LEVEL)
+    return -np.partition(-levels, depth - 1, axis=1)[:, depth - 1 : depth]
+
+
+def pair_levels(of_utterance: Rows, of_response: Rows, settings: SearchSettings) -> Rows:
+    """Compute sim(utterances) · (α · sim(responses) + (1 − α) · ε), the two clipped at 0 first."""
+    rest = (1 - settings.alpha) * settings.epsilon
+    inner = settings.alpha * (np.maximum(of_response, 0) / MILLION) + rest
+    return np.rint(np.maximum(of_utterance, 0) * inner).astype(np.int64)
+
+
+def _concatenate(parts: Sequence[Events]) -> Events:
+    """Concatenate the events of the queries of all parts."""
+    if len(parts) == 1:
+        return parts[0]
+    ends = np.cumsum([part.start[-1] for part in parts])
+    start = np.concatenate(
+        [parts[0].start, *(part.start[1:] + end for part, end in zip(parts[1:], ends[:-1], strict=True))]
+    )
+    columns = {
+        name: np.concatenate([getattr(part, name)[: part.start[-1]] for part in parts]) for name in _EVENT_COLUMNS
+    }
+    return Events(start=start, **columns)
+
+
+def _select_rows(events: Events, rows: NDArray[np.bool_]) -> Events:
+    """Return the events of some queries."""
+    if rows.all():
+        return events
+    lengths = np.diff(events.start)
+    is_selected = np.repeat(rows, lengths)
+    start = np.concatenate([[0], np.cumsum(lengths[rows])]).astype(np.int64)
+    return Events(
+        start=start, **{name: getattr(events, name)[: events.start[-1]][is_selected] for name in _EVENT_COLUMNS}
+    )
+
+
+def merge(segments: Sequence[Sequence[tuple[Rows, Events]]], queries: int, k: int) -> RankedPairs:
+    """Merge the events of all segments and take the first k references of each query."""
+    parts = [(number, which, events) for number, of_segment in enumerate(segments) for which, events in of_segment]
+    if not parts:
+        nothing = np.empty(0, np.int64)
+        parts = [(0, nothing, _EMPTY)]
+    events = _concatenate([part for _, _, part in parts])
+    if len(parts) == 1 and len(parts[0][1]) == queries:
+        places = np.arange(events.start[-1])
+        chosen, excluded = first_k(events.start, events.response_key, events.reason, places, k, len(Reason))
+        return RankedPairs(chosen, excluded, np.full(len(places), parts[0][0]), events)
+    query = np.repeat(np.concatenate([which for _, which, _ in parts]), np.diff(events.start))
+    segment = np.repeat([number for number, _, _ in parts], [part.start[-1] for _, _, part in parts]).astype(np.int64)
+    if len(parts) == 1:
+        order = np.arange(len(query))
+    else:
+        order = np.lexsort((events.utterance_sha, events.response_sha, -events.level, query))
+    start = np.searchsorted(query[order], np.arange(queries + 1)).astype(np.int64)
+    chosen, excluded = first_k(start, events.response_key, events.reason, order, k, len(Reason))
+    return RankedPairs(chosen, excluded, segment, events)
+
+
+_NAMES: Final = [reason.name.lower() for reason in Reason]
+_NONE: Final = np.empty(0, np.int64)
+_NO_KEYS: Final = np.empty(0, np.uint64)
+_EMPTY: Final = Events(
+    np.zeros(1, np.int64), _NONE, _NO_KEYS, _NO_KEYS, _NO_KEYS, _NONE, _NONE, _NONE, np.empty(0, np.int8)
+)
+
+
+# Records
+
+
+def references_of(
+    segments: Sequence[Segment], ranked: RankedPairs, logs: Sequence[str], index: str
+) -> list[tuple[Reference, ...]]:
+    """Return the references of each query as records, with their origin."""
+    queries, k = ranked.chosen.shape
+    flat = ranked.chosen.ravel()
+    places = np.flatnonzero(flat >= 0)
+    records: list[Reference | None] = [None] * len(flat)
+    for number, segment in enumerate(segments):
+        of_segment = places[ranked.segment[flat[places]] == number]
+        for place, reference in zip(
+            of_segment.tolist(),
+            _records(segment, ranked.events, flat[of_segment], of_segment % k, logs, index),
+            strict=True,
+        ):
+            records[place] = reference
+    return [
+        tuple(reference for reference in records[query * k : (query + 1) * k] if reference is not None)
+        for query in range(queries)
+    ]
+
+
+def _records(
+    segment: Segment, events: Events, chosen: Rows, ranks: Rows, logs: Sequence[str], index: str
+) -> list[Reference]:
+    pair, occurrence = events.pair[chosen], events.occurrence[chosen]
+    tables = segment.tables
+    counts = tables.occurrence_start[pair + 1] - tables.occurrence_start[pair]
+    columns: list[Sequence[Any]] = [
+        segment.responses.take(pair),
+        segment.utterances.take(events.utterance[chosen]),
+        segment.dialogues.take(occurrence),
+        segment.positions.take(occurrence),
+        tables.occurrence_log[occurrence].tolist(),
+        counts.tolist(),
+        (events.level[chosen] / MILLION).tolist(),
+        (ranks + 1).tolist(),
+    ]
+    return [
+        Reference(
+            text=text,
+            source=Origin.RETRIEVED,
+            similarity=similarity,
+            more={
+                "rank": rank,
+                "log": logs[log],
+                "index": index,
+                "pair": f"{logs[log]}/{dialogue}#{position}",
+                "dialogue": dialogue,
+                "utterance": utterance,
+                "count": count,
+            },
+        )
+        for text, utterance, dialogue, position, log, count, similarity, rank in zip(*columns, strict=True)
+    ]
+
+
+def exclusion_counts(ranked: RankedPairs, query: int) -> Mapping[str, int]:
+    """Count the pairs excluded before the last reference, by reason."""
+    counts = ranked.excluded[query].tolist()
+    return {_NAMES[reason]: count for reason, count in enumerate(counts) if count}

@@ -1,0 +1,312 @@
+"""Similarity of a test pair and a stored pair in each mode: candidates quickly, their similarity exactly.
+
+The candidates come from FAISS or from BM25's postings. Where FAISS's codes are coarse, it returns more of them, and a
+quick comparison chooses the best. The similarity of the candidates is then computed in double precision from the stored
+texts, in a fixed order of summation, and rounded to a millionth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refaug.core.errors import Usage
+from refaug.core.kernels import compiled, compiled_with, fetch_ahead
+from refaug.core.vectors.encoders import Encoder
+from refaug.indexer.search.queries import Queries
+from refaug.indexer.search.ranking import MILLION, NO_LEVEL, Rows
+from refaug.indexer.search.segments import Segment
+from refaug.indexer.vectors.encoder_vectors import stored_similarity
+from refaug.indexer.vectors.sentence_vectors import WordWeights, query_vectors, row_similarity
+
+Levels = NDArray[np.int64]
+
+CANDIDATES: Final = 32  # for 15 references; choosing them from 512 loses nothing
+_ROWS_A_CANDIDATE: Final = 2  # compared for each candidate if codes are coarse; at least the segment's depth
+_ROWS_AHEAD: Final = 12
+_LINE: Final = 64  # bytes that memory delivers at once
+COARSE: Final = 64  # a depth above this means that codes are coarse
+
+
+class Likeness(Protocol):
+    """One way to compare, for the queries of one search."""
+
+    @property
+    def margin(self) -> int:
+        """By how many millionths a candidate's first similarity may be off."""
+        ...
+
+    @property
+    def able(self) -> NDArray[np.bool_]:
+        """Which queries have something to compare."""
+        ...
+
+    def candidates(self, segment: Segment, query_numbers: Rows, count: int, effort: int) -> Rows:
+        """Return utterances (queries, count or more) that may be the most similar; −1 fills the rest."""
+        ...
+
+    def utterance_levels(self, segment: Segment, query_numbers: Rows, rows: Rows) -> Levels:
+        """Return the similarity of utterances (queries, depth) to the queries' own."""
+        ...
+
+    def list_levels(self, segment: Segment, query_numbers: Rows, start: Rows, rows: Rows, *, golds: bool) -> Levels:
+        """Return similarities for a list of utterances, or of responses to golds; query i's begin at `start[i]`."""
+        ...
+
+
+# Vectors
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WordVectorLikeness:
+    """The cosine of mean word vectors."""
+
+    weights: WordWeights
+    vectors: NDArray[np.float64]  # (queries, dimensions), of unit length
+    gold_vectors: NDArray[np.float64]
+    able: NDArray[np.bool_]
+    threads: int
+    margin: int = 20  # single precision in FAISS and in the quick comparison
+
+    @classmethod
+    def of(cls, weights: WordWeights, queries: Queries, *, dialog: bool, threads: int) -> WordVectorLikeness:
+        """Compute the vectors of the test utterances, and of the golds if the mode uses them."""
+        vectors, able = query_vectors(weights, queries.utterances.codes, queries.utterances.offsets)
+        golds = vectors[:0]
+        if dialog:
+            golds, gold_able = query_vectors(weights, queries.golds.codes, queries.golds.offsets)
+            able = able & gold_able
+        return cls(weights=weights, vectors=vectors, gold_vectors=golds, able=able, threads=threads)
+
+    def candidates(self, segment: Segment, query_numbers: Rows, count: int, effort: int) -> Rows:
+        """Return FAISS's candidates; where its codes are coarse, the best of them by bytes or by words."""
+        vectors = self.vectors[query_numbers].astype(np.float32)
+        if segment.quick is not None or segment.lengths is None:
+            return _faiss_candidates(segment, vectors, count, effort, self.threads)
+        rows, _ = _search_faiss(segment, vectors, count, effort, self.threads)
+        words = (self.weights, *segment.words(responses=False), segment.lengths)
+        return _best_of(rows, _by_words(*words, vectors, rows), count)
+
+    def utterance_levels(self, segment: Segment, query_numbers: Rows, rows: Rows) -> Levels:
+        """Return similarities with vectors computed again from the stored words."""
+        return _vector_levels(self.weights, *segment.words(responses=False), self.vectors[query_numbers], rows)
+
+    def list_levels(self, segment: Segment, query_numbers: Rows, start: Rows, rows: Rows, *, golds: bool) -> Levels:
+        """Return similarities for a list of utterances or responses."""
+        vectors = (self.gold_vectors if golds else self.vectors)[query_numbers]
+        return _listed_vector_levels(self.weights, *segment.words(responses=golds), vectors, start, rows)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EncoderLikeness:
+    """The cosine of an encoder's sentence vectors."""
+
+    vectors: NDArray[np.float64]
+    able: NDArray[np.bool_]
+    threads: int
+    margin: int = 2
+
+    @classmethod
+    def of(cls, encoder: Encoder, texts: Sequence[str], threads: int) -> EncoderLikeness:
+        """Compute the vectors of the test utterances."""
+        vectors = encoder.sentence_vectors(texts).astype(np.float64)
+        able = np.asarray(np.isfinite(vectors).all(axis=1))
+        return cls(vectors=np.where(able[:, None], vectors, 0.0), able=able, threads=threads)
+
+    def candidates(self, segment: Segment, query_numbers: Rows, count: int, effort: int) -> Rows:
+        """Return FAISS's candidates; where its codes are coarse, the best of them by bytes."""
+        return _faiss_candidates(segment, self.vectors[query_numbers].astype(np.float32), count, effort, self.threads)
+
+    def utterance_levels(self, segment: Segment, query_numbers: Rows, rows: Rows) -> Levels:
+        """Return similarities with the stored vectors."""
+        exact = segment.exact
+        if exact is None:
+            return np.full(rows.shape, NO_LEVEL)
+        return _stored_levels(exact, self.vectors[query_numbers], rows)
+
+    def list_levels(self, segment: Segment, query_numbers: Rows, start: Rows, rows: Rows, *, golds: bool) -> Levels:
+        """Return similarities for a list of utterances; an index stores no vectors of responses."""
+        if golds:
+            raise Usage(
+                "an index with an encoder keeps no vectors of responses",
+                remedy="use the mode embedding-utterance, or bm25-dialog",
+            )
+        lengths = np.diff(start)
+        table = np.full((len(query_numbers), int(lengths.max(initial=0))), -1, np.int64)
+        places = (
+            np.repeat(np.arange(len(query_numbers)), lengths),
+            np.arange(len(rows)) - np.repeat(start[:-1], lengths),
+        )
+        table[places] = rows
+        return self.utterance_levels(segment, query_numbers, table)[places]
+
+
+def _search_faiss(
+    segment: Segment, vectors: NDArray[np.float32], count: int, effort: int, threads: int
+) -> tuple[Rows, NDArray[np.float32]]:
+    """Return as many utterances as FAISS must name to include the best `count`, and the projected queries."""
+    depth = max(segment.info.depth, count * (_ROWS_A_CANDIDATE if segment.info.depth > COARSE else 1))
+    depth = min(depth, max(count, segment.utterance_count))
+    if segment.ann is None:
+        return np.full((len(vectors), depth), -1, np.int64), vectors
+    projected = segment.ann.project(vectors)
+    ids, _ = segment.ann.search_projected(projected, depth, effort, threads=threads)
+    rows: Rows = np.where(ids >= 0, segment.vector_rows[np.maximum(ids, 0)], -1).astype(np.int64)
+    return rows, projected
+
+
+def _faiss_candidates(segment: Segment, vectors: NDArray[np.float32], count: int, effort: int, threads: int) -> Rows:
+    (rows, projected), quick = _search_faiss(segment, vectors, count, effort, threads), segment.quick
+    if quick is None:
+        return rows
+    scaled = projected * quick.steps
+    return _best_of(rows, _by_bytes(quick.rows, quick.bases, scaled, rows), count)
+
+
+@compiled
+def _best_of(rows: Rows, similarities: NDArray[np.float32], count: int) -> Rows:
+    """Return the `count` most similar of each query's rows, missing ones last; of equals, the first."""
+    if rows.shape[1] <= count:
+        return rows
+    best = np.full((rows.shape[0], count), -1, np.int64)
+    for query in range(rows.shape[0]):
+        least = -np.partition(-similarities[query], count - 1)[count - 1]
+        above = 0
+        for place in range(rows.shape[1]):
+            above += similarities[query, place] > least
+        equals, used = count - above, 0
+        for place in range(rows.shape[1]):
+            if rows[query, place] < 0 or similarities[query, place] < least:
+                continue
+            if similarities[query, place] == least:
+                if equals == 0:
+                    continue
+                equals -= 1
+            best[query, used] = rows[query, place]
+            used += 1
+    return best
+
+
+@compiled_with(fastmath={"reassoc", "contract"})
+def _by_bytes(
+    stored: NDArray[np.int8], bases: NDArray[np.float32], scaled: NDArray[np.float32], rows: Rows
+) -> NDArray[np.float32]:
+    """Return products with vectors of a byte a component; `scaled` already includes the size of a byte's step."""
+    similarities = np.full(rows.shape, np.float32(-np.inf))
+    flat, width = stored.reshape(-1), stored.shape[1]
+    for query in range(rows.shape[0]):
+        for place in range(rows.shape[1]):
+            row, ahead = rows[query, place], min(place + _ROWS_AHEAD, rows.shape[1] - 1)
+            fetch_ahead(bases, rows[query, ahead])
+            for component in range(0, width, _LINE):
+                fetch_ahead(flat, rows[query, ahead] * width + component)
+            if row >= 0:
+                total = np.float32(0.0)
+                for component in range(width):
+                    total += np.float32(stored[row, component]) * scaled[query, component]
+                similarities[query, place] = bases[row] + total
+    return similarities
+
+
+@compiled
+def _vector_levels(
+    weights: WordWeights,
+    tokens: NDArray[np.int32],
+    token_start: Rows,
+    vectors: NDArray[np.float64],
+    rows: Rows,
+) -> Levels:
+    levels = np.full(rows.shape, NO_LEVEL)
+    scratch = np.empty(vectors.shape[1], np.float64)
+    matrix, width = weights.matrix.reshape(-1), weights.matrix.shape[1]
+    for query in range(rows.shape[0]):
+        for place in range(rows.shape[1]):
+            fetch_ahead(token_start, rows[query, place])
+        for place in range(rows.shape[1]):
+            fetch_ahead(tokens, token_start[max(0, rows[query, place])])
+        for place in range(rows.shape[1]):
+            row = rows[query, place]
+            if row >= 0:
+                ahead = max(0, rows[query, min(place + 1, rows.shape[1] - 1)])
+                for at in range(token_start[ahead], token_start[ahead + 1]):
+                    if tokens[at] < weights.scale.size:
+                        for component in range(0, width, _LINE // 4):
+                            fetch_ahead(matrix, tokens[at] * width + component)
+                begin, end = token_start[row], token_start[row + 1]
+                similarity = row_similarity(weights, tokens, begin, end, vectors[query], scratch)
+                levels[query, place] = np.int64(np.rint(similarity * MILLION))
+    return levels
+
+
+@compiled_with(fastmath={"reassoc", "contract"})
+def _by_words(
+    weights: WordWeights,
+    tokens: NDArray[np.int32],
+    token_start: Rows,
+    lengths: NDArray[np.float32],
+    vectors: NDArray[np.float32],
+    rows: Rows,
+) -> NDArray[np.float32]:
+    """Return the cosine as a sum over words: each word is multiplied with a query once, however many rows have it.
+
+    It is off by a few millionths at most, so a row that it ranks below others by more than that is below them.
+    """
+    similarities = np.full(rows.shape, np.float32(-np.inf))
+    last_query, product = np.zeros(weights.scale.size, np.int32), np.empty(weights.scale.size, np.float32)
+    for query in range(rows.shape[0]):
+        unknown = np.float32(0.0)
+        for at in range(weights.unknown.size):
+            unknown += np.float32(weights.unknown[at]) * vectors[query, at]
+        for place in range(rows.shape[1]):
+            row = rows[query, place]
+            if row < 0 or lengths[row] == 0:
+                continue
+            total = np.float32(0.0)
+            for at in range(token_start[row], token_start[row + 1]):
+                code = tokens[at]
+                if code >= weights.scale.size:
+                    total += unknown
+                    continue
+                if last_query[code] != query + 1:
+                    last_query[code] = query + 1
+                    dot_product = np.float32(0.0)
+                    for component in range(vectors.shape[1]):
+                        dot_product += weights.matrix[code, component] * vectors[query, component]
+                    product[code] = dot_product * np.float32(weights.scale[code])
+                total += product[code]
+            similarities[query, place] = total / lengths[row]
+    return similarities
+
+
+@compiled
+def _listed_vector_levels(
+    weights: WordWeights,
+    tokens: NDArray[np.int32],
+    token_start: Rows,
+    vectors: NDArray[np.float64],
+    start: Rows,
+    rows: Rows,
+) -> Levels:
+    levels = np.empty(len(rows), np.int64)
+    scratch = np.empty(vectors.shape[1], np.float64)
+    for query in range(len(start) - 1):
+        for at in range(start[query], start[query + 1]):
+            begin, end = token_start[rows[at]], token_start[rows[at] + 1]
+            similarity = row_similarity(weights, tokens, begin, end, vectors[query], scratch)
+            levels[at] = np.int64(np.rint(similarity * MILLION))
+    return levels
+
+
+@compiled
+def _stored_levels(matrix: NDArray[np.float32], vectors: NDArray[np.float64], rows: Rows) -> Levels:
+    levels = np.full(rows.shape, NO_LEVEL)
+    for query in range(rows.shape[0]):
+        for place in range(rows.shape[1]):
+            if rows[query, place] >= 0:
+                similarity = stored_similarity(matrix, rows[query, place], vectors[query])
+                levels[query, place] = np.int64(np.rint(similarity * MILLION))
+    return levels

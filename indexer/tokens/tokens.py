@@ -1,0 +1,273 @@
+"""Texts to tokens as arrays: the position of each token's bytes, its 64-bit hash, and a table from hash to code.
+
+A billion tokens are too many for a Python object each, so a token is a hash here, and its spelling is decoded only on
+request. ASCII texts of the tokenizer `word` never become Python objects.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from refaug.core.errors import BadInput, Usage
+from refaug.core.kernels import frozen
+from refaug.core.text.tokenizer_base import Tokenizer
+from refaug.core.text.words import WordTokenizer
+from refaug.indexer.tokens.token_kernels import (
+    Bytes,
+    Codes,
+    Hashes,
+    Places,
+    PythonTokens,
+    copy_all,
+    count_codes,
+    cut,
+    enter_all,
+    hash_all,
+    look_up,
+    look_up_or_enter,
+    survey,
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Tokens:
+    """The tokens of texts, one text after the other."""
+
+    hashes: Hashes  # (tokens,) of the token's bytes in UTF-8; never changes
+    offsets: Places  # (texts + 1,) the tokens of text i are offsets[i] to offsets[i + 1]
+    content: Bytes
+    starts: Places  # (tokens,) where the token's bytes begin in content, in any order
+    ends: Places  # (tokens,)
+
+    def __len__(self) -> int:
+        """The number of texts."""
+        return self.offsets.size - 1
+
+    def as_strings(self) -> list[list[str]]:
+        """Return the tokens as strings."""
+        content = self.content.tobytes()
+        bounds = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
+        words = [content[start:end].decode() for start, end in bounds]
+        return [words[start:end] for start, end in itertools.pairwise(self.offsets.tolist())]
+
+
+class Splitter:
+    """A tokenizer for many texts at a time: its exact tokens, as arrays.
+
+    For `word`, a compiled loop splits texts in ASCII; other texts, and all texts of other tokenizers, go through
+    `tokenize_batch`. A splitter has no state between calls, so several threads may share one.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    def split(self, texts: pa.StringArray | pa.LargeStringArray | Sequence[str]) -> Tokens:
+        """Return the tokens of texts in order; a null is refused, a lone surrogate counts as U+FFFD."""
+        if len(texts) <= _FEW and not isinstance(texts, pa.Array) and None not in texts:
+            column, (raw, bounds) = texts, _encode(texts)
+        else:
+            column = _column(texts)
+            raw, bounds = _content(column)
+        plain = np.zeros(len(column), np.bool_)
+        lowered = np.empty(raw.size if isinstance(self.tokenizer, WordTokenizer) else 0, np.uint8)
+        room = survey(raw, bounds, lowered, plain) if lowered.size else 0
+        content, python_tokens = self._tokenize_in_python(column, plain, lowered)
+        room += python_tokens.bounds.size - 1
+        starts, ends = np.empty(room, np.int64), np.empty(room, np.int64)
+        offsets = np.zeros(len(column) + 1, np.int64)
+        count = cut(content, bounds, plain, python_tokens, starts, ends, offsets)
+        starts, ends = starts[:count], ends[:count]
+        return Tokens(
+            hashes=_hash_tokens(content, starts, ends), offsets=offsets, content=content, starts=starts, ends=ends
+        )
+
+    def _tokenize_in_python(self, column: Any, plain: NDArray[np.bool_], lowered: Bytes) -> tuple[Bytes, PythonTokens]:
+        """Tokenize the texts that are not plain, and append the bytes of their tokens to those of the others."""
+        if plain.all():
+            return lowered, PythonTokens(np.zeros(0, np.int64), np.zeros(1, np.int64))
+        lists = self.tokenizer.tokenize_batch(_column(column).filter(pa.array(~plain)).to_pylist())
+        content, bounds = _content(pa.array(itertools.chain.from_iterable(lists), pa.large_string()))
+        counts = np.fromiter(map(len, lists), np.int64, len(lists))
+        return np.concatenate([lowered, content]), PythonTokens(counts, bounds + lowered.size)
+
+
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+
+
+def _column(texts: pa.StringArray | pa.LargeStringArray | Sequence[str]) -> Any:
+    """Return texts as an Arrow array without nulls."""
+    try:
+        column = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
+    except UnicodeEncodeError:
+        column = pa.array([_SURROGATES.sub("\ufffd", text) for text in texts], pa.large_string())
+    if not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type):
+        raise BadInput(f"texts are expected, an array of {column.type} was given", remedy="cast it to string")
+    if column.null_count:
+        place = column.is_null().index(True).as_py()
+        raise BadInput(f"text {place} of {len(column)} is null", remedy='leave it out, or give ""')
+    return column
+
+
+_FEW: Final = 8  # texts that are encoded faster without Arrow
+
+
+def _encode(texts: Sequence[str]) -> tuple[Bytes, Places]:
+    """Return what `_content` returns for so many texts as an Arrow array."""
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    if any(b"\xed" in encoded_text for encoded_text in encoded):  # surrogates begin with this byte
+        return _content(_column(texts))
+    bounds = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum(list(map(len, encoded)), out=bounds[1:])
+    content = np.frombuffer(b"".join(encoded), np.uint8)
+    content.flags.writeable = False
+    return content, bounds
+
+
+def _content(column: Any) -> tuple[Bytes, Places]:
+    """Return the bytes of an Arrow array of strings, without copying, and the bounds of each string, (strings + 1,).
+
+    The bytes are read-only, so that loops are compiled for one kind of array.
+    """
+    _, bounds, buffer = column.buffers()
+    wide = np.int64 if pa.types.is_large_string(column.type) else np.int32
+    places = np.zeros(1, np.int64)
+    if len(column):
+        places = np.frombuffer(bounds, wide, len(column) + 1, column.offset * wide().itemsize).astype(np.int64)
+    start, end = int(places[0]), int(places[-1])
+    content = np.frombuffer(buffer, np.uint8, end - start, start) if end > start else np.zeros(0, np.uint8)
+    content.flags.writeable = False
+    return content, places - start
+
+
+def _hash_tokens(content: Bytes, starts: Places, ends: Places) -> Hashes:
+    hashes = np.empty(starts.size, np.uint64)
+    hash_all(frozen(content), frozen(starts), frozen(ends), hashes)
+    return hashes
+
+
+def hash_words(words: Sequence[str]) -> Hashes:
+    """Hash words as tokens are hashed."""
+    content, bounds = _content(_column(words))
+    return _hash_tokens(content, bounds[:-1], bounds[1:])
+
+
+# Hashes to codes
+
+
+class WordTable:
+    """Numbers words by their hashes; words with the same hash (one pair in 2⁶⁴) count as one.
+
+    Several threads may read a table that does not grow.
+    """
+
+    def __init__(self) -> None:
+        self._slots = np.full(_FEWEST_SLOTS, -1, np.int32)
+        self._by_code = np.empty(_FEWEST_SLOTS // 2, np.uint64)  # its size bounds the codes: half of the slots
+        self._count = 0
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> Self:
+        """Number these words 0, 1, …; a repeated word keeps its first code, and its second code stays unused."""
+        return cls.of_hashes(hash_words(words))
+
+    @classmethod
+    def of_hashes(cls, hashes: Hashes) -> Self:
+        """Number words 0, 1, … by their hashes alone, as `hashes_in_order` returns them."""
+        table = cls()
+        size = _FEWEST_SLOTS
+        while size < 2 * hashes.size:
+            size *= 2
+        table._count = hashes.size
+        table._resize(hashes, size)
+        return table
+
+    def __len__(self) -> int:
+        """The number of codes: the next new word gets this one."""
+        return self._count
+
+    def codes(self, hashes: Hashes, *, grow: bool = False) -> Codes:
+        """Return the code of each hash; with `grow` a new hash gets the next code, else -1."""
+        hashes = frozen(np.asarray(hashes, np.uint64))
+        codes = np.empty(hashes.size, np.int32)
+        if not grow:
+            look_up(hashes, self._slots, self._by_code, codes)
+            return codes
+        done = 0
+        while done < hashes.size:
+            done, self._count = look_up_or_enter(hashes, done, self._slots, self._by_code, self._count, codes)
+            if done < hashes.size:
+                self._resize(self._by_code, 2 * self._slots.size)
+        return codes
+
+    def hashes_in_order(self) -> Hashes:
+        """Return a copy of the hashes, in the order of their codes."""
+        return self._by_code[: self._count].copy()
+
+    def _resize(self, by_code: Hashes, size: int) -> None:
+        self._slots = np.full(size, -1, np.int32)
+        self._by_code = np.empty(size // 2, np.uint64)
+        self._by_code[: self._count] = by_code[: self._count]
+        enter_all(self._by_code, self._count, self._slots)
+
+
+_FEWEST_SLOTS: Final = 1024
+
+
+# The words of a log and how often they occur
+
+
+class WordCounts:
+    """Counts the words of texts, batch after batch; memory grows only with the number of distinct words."""
+
+    def __init__(self) -> None:
+        self.total = 0  # words counted so far, including repetitions
+        self._table = WordTable()
+        self._counts = np.zeros(_FEWEST_SLOTS, np.int64)
+        self._spellings = bytearray()  # of the words in the order of their codes, one after the other
+        self._lengths = array("q")
+
+    def __len__(self) -> int:
+        """The number of distinct words."""
+        return len(self._table)
+
+    def add(self, tokens: Tokens) -> None:
+        """Add these tokens to the counts."""
+        known_count = len(self._table)
+        codes = self._table.codes(tokens.hashes, grow=True)
+        if len(self._table) > self._counts.size:
+            self._counts = np.concatenate([self._counts, np.zeros(len(self._table), np.int64)])
+        firsts = np.empty(len(self._table) - known_count, np.int64)
+        count_codes(codes, self._counts, known_count, firsts)
+        starts, ends = tokens.starts[firsts], tokens.ends[firsts]
+        spellings = np.empty(int((ends - starts).sum()), np.uint8)
+        copy_all(tokens.content, starts, ends, spellings)
+        self._spellings += spellings.tobytes()
+        self._lengths.frombytes((ends - starts).tobytes())
+        self.total += codes.size
+
+    def most_common(self, *, min_count: int = 1, max_words: int | None = None) -> tuple[list[str], Places]:
+        """Return the words and their counts: by descending frequency, then by code points."""
+        if max_words is not None and max_words < 1:
+            raise Usage(f"a vocabulary of {max_words} words is none", remedy="ask for one word or more")
+        counts = self._counts[: len(self)]
+        if max_words is not None and max_words < counts.size:
+            min_count = max(min_count, int(np.partition(counts, -max_words)[-max_words]))
+        rows = np.flatnonzero(counts >= min_count)
+        words = self._words().take(pa.array(rows))
+        table = pa.table({"count": counts[rows], "word": words})
+        order = pc.sort_indices(table, [("count", "descending"), ("word", "ascending")])[:max_words]
+        return words.take(order).to_pylist(), counts[rows][order.to_numpy()]
+
+    def _words(self) -> Any:
+        bounds = np.concatenate([[0], np.cumsum(np.frombuffer(self._lengths, np.int64))]).astype(np.int64)
+        return pa.LargeStringArray.from_buffers(len(self), pa.py_buffer(bounds), pa.py_buffer(bytes(self._spellings)))

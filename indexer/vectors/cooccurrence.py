@@ -1,0 +1,266 @@
+"""Co-occurrence counts of a log's words, exact within a memory budget.
+
+Two words of one text, d apart and d at most the window, add 1/d to the sum of their pair (Pennington et al. 2014). The
+matrix of these sums is symmetric, so only the half with row ≤ column is counted. A row is summed from the places where
+its word occurs, not pair by pair: the sums of one row fit into a cache, those of all rows would not, and rows come out
+in order without sorting. Texts are processed in chunks that fit the budget together with their places. When there are
+several chunks, each writes a run of sorted rows to disk, and the runs are added up row by row at the end.
+
+Sums are integers, in units of 2^-32, so neither budget nor batches change the result by a bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from refaug.core.errors import BadInput, Corrupt, NotFound, Usage
+from refaug.core.files import make_folder, read_json, remove_tree, write_json
+from refaug.core.progress import Progress
+from refaug.indexer.columns import NpyWriter, map_array
+from refaug.indexer.vectors import cooccurrence_kernels as kernels
+
+UNIT: Final = 2.0**-32  # of the integer sums
+_MANIFEST: Final = "cooccurrences.json"
+_FILES: Final = {"rows": np.int32, "columns": np.int32, "values": np.float32}
+_BYTES_A_PLACE: Final = 4 + 2 + 8  # packed, its reach, its place in the list of its word
+_FEWEST_PLACES: Final = 64  # a chunk holds at least so many, however small the budget
+_PLACES_A_CALL: Final = 1 << 22  # about 0.2 s between two checks for Ctrl-C
+_ENTRIES_A_CALL: Final = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class CooccurrenceSettings:
+    """How far apart words may be, and how much memory counting may take."""
+
+    window: int = 15  # words to each side, as in the original
+    # For texts and their places; on top of it, counting takes some 50 bytes for each word of the vocabulary.
+    memory_bytes: int = 1 << 30
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.window <= 255:
+            raise Usage(f"a window of {self.window} words", remedy="give a number from 1 to 255")
+        if self.memory_bytes < 1:
+            raise Usage(f"a memory budget of {self.memory_bytes} bytes", remedy="give at least 1")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cooccurrences:
+    """The nonzero sums of pairs with row ≤ column, in order of (row, column); mapped from disk."""
+
+    words: int
+    fingerprint: str  # the hash of the three arrays
+    rows: NDArray[np.int32]
+    columns: NDArray[np.int32]
+    values: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Open what `count_cooccurrences` wrote into a folder."""
+        if not (folder / _MANIFEST).exists():
+            raise NotFound(f"{folder} holds no finished count of co-occurrences", remedy="count them")
+        manifest = read_json(folder / _MANIFEST)
+        arrays = {name: map_array(folder / f"{name}.npy", dtype) for name, dtype in _FILES.items()}
+        words, entries = manifest.get("words"), manifest.get("entries")
+        if not isinstance(words, int) or any(len(array) != entries for array in arrays.values()):
+            raise Corrupt(f"{folder}: its files do not hold the {entries} entries of {_MANIFEST}")
+        return cls(words=words, fingerprint=str(manifest.get("fingerprint")), **arrays)
+
+
+class _Entries(NamedTuple):
+    """Some of the matrix's entries, in order."""
+
+    rows: NDArray[np.int32]
+    columns: NDArray[np.int32]
+    sums: NDArray[np.uint64]  # in units
+
+
+Batch = tuple[NDArray[np.int32], NDArray[np.int64]]  # codes of many texts, and where each text begins
+
+
+def count_cooccurrences(
+    batches: Iterable[Batch], words: int, settings: CooccurrenceSettings, folder: Path, progress: Progress
+) -> Cooccurrences:
+    """Count the words 0 … words − 1 in texts of codes; unknown words, which have negative codes, are removed first."""
+    if words < 2:
+        raise BadInput(f"a vocabulary of {words} words has no pairs", remedy="lower the count that a word must reach")
+    make_folder(folder)
+    (folder / _MANIFEST).unlink(missing_ok=True)
+    with ExitStack() as files:
+        pieces = _matrix(batches, words, settings, _Runs(folder / "runs", words, files), progress)
+        _write(pieces, words, settings, folder, files)
+    remove_tree(folder / "runs")
+    return Cooccurrences.open(folder)
+
+
+def _matrix(
+    batches: Iterable[Batch], words: int, settings: CooccurrenceSettings, runs: _Runs, progress: Progress
+) -> Iterator[_Entries]:
+    """Yield all entries in order, in pieces that are valid until the next one."""
+    progress.stage("co-occurrences", unit="words")
+    chunk = _Chunk(words, settings)
+    for codes, offsets in batches:
+        assert codes.max(initial=-1) < words, "codes must be those of the vocabulary"
+        text = 0
+        while (text := chunk.add(codes, offsets, text)) + 1 < len(offsets):
+            runs.add(chunk.entries(progress))
+            chunk.clear()
+    if not runs.count:
+        yield from chunk.entries(progress)
+        return
+    runs.add(chunk.entries(progress))
+    del chunk  # frees the memory of the budget
+    progress.stage("adding up co-occurrences", runs.entries, "entries")
+    yield from runs.merge(progress)
+
+
+def _write(
+    pieces: Iterable[_Entries], words: int, settings: CooccurrenceSettings, folder: Path, files: ExitStack
+) -> None:
+    """Write the matrix, and its manifest last."""
+    hashes = {name: hashlib.sha256() for name in _FILES}
+    writers = {name: files.enter_context(NpyWriter(folder / f"{name}.npy", dtype)) for name, dtype in _FILES.items()}
+    for piece in pieces:
+        values = (piece.sums * UNIT).astype(np.float32)
+        for name, array in (("rows", piece.rows), ("columns", piece.columns), ("values", values)):
+            writers[name].append(array)
+            hashes[name].update(array.data)
+    entries = {writer.close() for writer in writers.values()}.pop()
+    if not entries:
+        raise BadInput("no two known words stand in one text", remedy="give more texts, or a larger vocabulary")
+    whole = hashlib.sha256("".join([str(words), *(digest.hexdigest() for digest in hashes.values())]).encode())
+    facts = {"words": words, "window": settings.window, "entries": entries, "fingerprint": whole.hexdigest()}
+    write_json(folder / _MANIFEST, facts)
+
+
+class _MatrixRow:
+    """The sums of the row being computed, all zero between two rows, and a buffer for finished rows."""
+
+    def __init__(self, words: int) -> None:
+        size = -(-words // kernels.COLUMNS_A_STEP) * kernels.COLUMNS_A_STEP
+        room = max(_ENTRIES_A_CALL, size)
+        self.sums = np.zeros(size, np.uint64)
+        self.marks = np.zeros(size // kernels.COLUMNS_A_MARK, np.uint8)
+        self.out = _Entries(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.uint64))
+
+    def written_entries(self, count: int) -> _Entries:
+        """Return the entries that a kernel wrote; valid until the next call."""
+        return _Entries(self.out.rows[:count], self.out.columns[:count], self.out.sums[:count])
+
+
+class _Chunk:
+    """Texts that fit into the budget, and their matrix."""
+
+    def __init__(self, words: int, settings: CooccurrenceSettings) -> None:
+        weights = [round(1 / (distance * UNIT)) for distance in range(1, settings.window + 1)]
+        self._weights = np.array([*reversed(weights), 0, *weights], np.uint64)
+        self._row = _MatrixRow(words)
+        self._counts = np.zeros(words, np.int64)
+        self._allocate(max(_FEWEST_PLACES, settings.memory_bytes // _BYTES_A_PLACE))
+
+    def _allocate(self, places: int) -> None:
+        """Allocate empty arrays: memory that is never written to is never used."""
+        self._packed, self._reaches = np.empty(places, np.uint32), np.empty(places, np.uint16)
+        self._used = 0
+
+    def add(self, codes: NDArray[np.int32], offsets: NDArray[np.int64], text: int) -> int:
+        """Append texts from the given one on while there is room; return the first text that does not fit."""
+        if self._used == 0 and text + 1 < len(offsets) and offsets[text + 1] - offsets[text] > len(self._packed):
+            self._allocate(int(offsets[text + 1] - offsets[text]))  # the caller holds this text in memory as well
+        window = len(self._weights) // 2
+        text, self._used = kernels.pack_texts(
+            codes, offsets, text, window, self._packed, self._used, self._reaches, self._counts
+        )
+        return text
+
+    def clear(self) -> None:
+        """Remove all texts."""
+        self._used = 0
+        self._counts[:] = 0
+
+    def entries(self, progress: Progress) -> Iterator[_Entries]:
+        """Yield the matrix of the texts, in pieces that are valid until the next one."""
+        starts = np.concatenate(([0], np.cumsum(self._counts)))
+        places, at = self._list_places(starts), np.zeros(2, np.int64)
+        while at[0] + 1 < len(starts):
+            before = int(at[1])
+            written = kernels.sum_rows(
+                self._packed,
+                places,
+                starts,
+                self._weights,
+                _PLACES_A_CALL,
+                at,
+                self._row.sums,
+                self._row.marks,
+                *self._row.out,
+            )
+            progress.advance(int(at[1]) - before)
+            yield self._row.written_entries(written)
+
+    def _list_places(self, starts: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Return the places of each word, word after word."""
+        places, ends = np.empty(starts[-1], np.uint64), starts[:-1].copy()
+        for first in range(0, self._used, _PLACES_A_CALL):
+            last = min(first + _PLACES_A_CALL, self._used)
+            kernels.list_places(self._packed, self._reaches, first, last, ends, places)
+        return places
+
+
+class _Runs:
+    """The matrices of earlier chunks, one after the other in the same files."""
+
+    def __init__(self, folder: Path, words: int, files: ExitStack) -> None:
+        self._folder, self._words, self._files = folder, words, files
+        self.count, self.entries = 0, 0
+
+    def add(self, pieces: Iterable[_Entries]) -> None:
+        """Append a matrix on disk."""
+        if self.count == 0:
+            self._start()
+        lengths = np.zeros(self._words, np.int64)
+        for piece in pieces:
+            self._columns.append(piece.columns)
+            self._sums.append(piece.sums)
+            lengths += np.bincount(piece.rows, minlength=self._words)
+        starts = self.entries + np.concatenate(([0], np.cumsum(lengths)))
+        self._starts.append(starts[None])
+        self.entries = int(starts[-1])
+        self.count += 1
+
+    def _start(self) -> None:
+        remove_tree(self._folder)  # of an interrupted run
+        make_folder(self._folder)
+        self._columns = self._writer("columns", np.int32)
+        self._sums = self._writer("sums", np.uint64)
+        self._starts = self._writer("starts", np.int64, width=self._words + 1)
+
+    def _writer(self, name: str, dtype: DTypeLike, *, width: int | None = None) -> NpyWriter:
+        return self._files.enter_context(NpyWriter(self._folder / f"{name}.npy", dtype, width=width))
+
+    def merge(self, progress: Progress) -> Iterator[_Entries]:
+        """Yield the sum of all matrices, in pieces that are valid until the next one."""
+        columns, sums, starts = (_close_and_map(writer) for writer in (self._columns, self._sums, self._starts))
+        merged_row, row = _MatrixRow(self._words), 0
+        while row < self._words:
+            row, written, read = kernels.merge_rows(
+                columns, sums, starts, _ENTRIES_A_CALL, row, merged_row.sums, merged_row.marks, *merged_row.out
+            )
+            progress.advance(read)
+            yield merged_row.written_entries(written)
+
+
+def _close_and_map(writer: NpyWriter) -> NDArray[Any]:
+    """Close a writer and map what it wrote."""
+    writer.close()
+    return map_array(writer.path, writer.dtype)

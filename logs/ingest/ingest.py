@@ -1,0 +1,124 @@
+"""`refaug ingest`: sources → a log. The steps are in `ingest`, in order.
+
+Everything is staged beside the log, under a key made of the sources' contents and the settings. An interrupted run
+continues from the last finished part; a run with any change starts afresh. The log itself changes by one rename at the
+end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from refaug.core.errors import NoSource, Usage
+from refaug.core.files import exclusive
+from refaug.core.progress import Progress
+from refaug.logs.ingest.distinct_pairs import drop_known_pairs
+from refaug.logs.ingest.order import IngestOrder, IngestReport, pair_up, units_of
+from refaug.logs.ingest.publishing import publish
+from refaug.logs.ingest.source_reading import SourceReader
+from refaug.logs.ingest.stage import Stage
+from refaug.logs.ingest.tree_joining import join_trees
+from refaug.logs.manifest import MANIFEST, LogManifest, require_same_settings
+from refaug.logs.reading.sources import LineReader, Source, find_files
+from refaug.logs.store import remove_leftovers
+
+__all__ = ["IngestOrder", "IngestReport", "ingest"]
+
+_SMALL_BYTES = 1_000  # smaller files may be empty
+
+
+def ingest(order: IngestOrder, logs: Path, progress: Progress) -> IngestReport:
+    """Read the sources, clean and pair them, and add the result to the log as new parts."""
+    files, context = find_files(order.sources), find_files(order.context)
+    _require_place_for_rejects(order.rejects, [*files, *context])
+    folder = logs / order.log
+    with exclusive(folder, f"ingesting into log {order.log}"):
+        manifest = LogManifest.read(folder) if (folder / MANIFEST).exists() else LogManifest.new(order.log)
+        remove_leftovers(folder, manifest, stages=False)
+        fingerprinted = _fingerprints([*files, *context], progress)
+        sources = _drop_empty(fingerprinted[: len(files)], order, progress)
+        context_sources = _drop_empty(fingerprinted[len(files) :], order, progress)
+        new, known_names = _new_sources(manifest, sources, order)
+        if not new:
+            return _unchanged_report(order, manifest, known_names)
+        hashes = {source.sha256 for source in new}
+        context_sources = [source for source in context_sources if source.sha256 not in hashes]
+        units = [*units_of(order, new, context=False), *units_of(order, context_sources, context=True)]
+        stage = Stage(folder, order, units, manifest)
+        SourceReader(stage, progress).read()
+        join_trees(stage, progress)
+        drop_known_pairs(stage, progress)
+        for unit in units:
+            unit.require_unchanged()
+        return publish(stage, known_names, progress)
+
+
+def _require_place_for_rejects(rejects: Path | None, files: Iterable[Path]) -> None:
+    """Refuse a bad path for rejects before the work, not after it."""
+    if rejects is None:
+        return
+    if not rejects.parent.is_dir() or rejects.is_dir():
+        raise Usage(f"--rejects {rejects}: no file can be written there", remedy="name a file in a folder that exists")
+    if rejects.exists() and not rejects.is_file():
+        raise Usage(f"--rejects {rejects} is no regular file", remedy="leave --rejects out, or name a file")
+    if rejects.exists() and any(rejects.samefile(file) for file in files):
+        raise Usage(f"--rejects {rejects} is one of the sources", remedy="name another file")
+
+
+def _fingerprints(files: Sequence[Path], progress: Progress) -> list[Source]:
+    progress.stage("fingerprints", sum(file.stat().st_size for file in files), "B")
+    sources = []
+    for file in files:
+        sources.append(Source.of(file))
+        progress.advance(sources[-1].size)
+    return sources
+
+
+def _drop_empty(sources: Sequence[Source], order: IngestOrder, progress: Progress) -> list[Source]:
+    """Return the sources with content; raise NoSource only if all are empty."""
+    empty = [source for source in sources if _is_empty(source, order.encoding)]
+    if empty and len(empty) == len(sources):
+        raise NoSource(f"{', '.join(source.name for source in empty)}: empty")
+    if order.format == "aligned":
+        return list(sources)  # an empty line answers an empty line
+    for source in empty:
+        progress.warn(f"{source.name}: empty, passed over")
+    return [source for source in sources if source not in empty]
+
+
+def _is_empty(source: Source, encoding: str) -> bool:
+    """Return whether a source holds nothing, or blank lines only."""
+    if source.size >= _SMALL_BYTES:
+        return False
+    return all(block.bad is None and not block.data.strip() for block in LineReader(source, encoding=encoding))
+
+
+def _new_sources(
+    manifest: LogManifest, sources: Sequence[Source], order: IngestOrder
+) -> tuple[list[Source], tuple[str, ...]]:
+    """Return the sources whose content is not in the log, each content once, and the names of the others."""
+    known_ingests = manifest.source_fingerprints()
+    new, known_names = dict[tuple[str, ...], Sequence[Source]](), list[str]()
+    for group in pair_up(sources) if order.format == "aligned" else [(source,) for source in sources]:
+        content = tuple(source.sha256 for source in group)
+        if content in known_ingests:
+            require_same_settings(known_ingests[content], order.settings(), str(group[0].path))
+        if content in known_ingests or content in new:
+            known_names += (source.name for source in group)
+        else:
+            new[content] = group
+    return [source for group in new.values() for source in group], tuple(known_names)
+
+
+def _unchanged_report(order: IngestOrder, manifest: LogManifest, known_names: tuple[str, ...]) -> IngestReport:
+    return IngestReport(
+        log=order.log,
+        pairs_added=0,
+        totals=manifest.totals,
+        counts={},
+        sources=(),
+        already_there=known_names,
+        problems=(),
+        resumed=False,
+    )

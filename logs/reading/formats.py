@@ -1,0 +1,374 @@
+"""Formats: a container, a shape and the fields' names, recognised from a source's name and first bytes."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Final
+
+import orjson
+
+from refaug.core.errors import MissingField, NoSource, UnknownFormat, Usage
+from refaug.logs.reading.containers import (
+    ArrowBlock,
+    Block,
+    Row,
+    RowBlock,
+    arrow_rows,
+    csv_blocks,
+    json_rows,
+    listed_rows,
+    open_parquet,
+    parlai_blocks,
+    parquet_blocks,
+    tab_rows,
+)
+from refaug.logs.reading.shapes import (
+    CONVERSATION_IDS,
+    KNOWN_NAMES,
+    MESSAGE_IDS,
+    OPTIONAL,
+    REQUIRED,
+    TURN_IDS,
+    Fields,
+    Shape,
+)
+from refaug.logs.reading.sources import BadRow, LineBlock, LineReader, Source, head_of
+
+
+class Container(StrEnum):
+    """How a file holds rows."""
+
+    JSON = "json"
+    CSV = "csv"
+    TSV = "tsv"
+    PARQUET = "parquet"
+    PARLAI = "parlai"
+    ALIGNED = "aligned"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """Everything needed to read a source; passed to the workers and stored in the manifest."""
+
+    name: str
+    container: Container
+    shape: Shape
+    fields: Fields
+    columns: tuple[str, ...] = ()  # in order, if a row is a list: CSV, TSV, aligned files, ParlAI
+    header: bool = False
+    markup: str = "none"
+
+
+# name → description; the keys are the values of --format, besides "auto".
+FORMATS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "jsonl": "an object a line: a dialogue (turns), a pair (utterance, response) or a message (id, parent, text)",
+        "csv": "comma-separated, quoted where needed; two columns, or a header naming them",
+        "tsv": "tab-separated, quotes mean nothing; two columns, or a header naming them",
+        "parquet": "Parquet with the same columns",
+        "aligned": "two text files, line i of the second answers line i of the first",
+        "messages": "message trees as JSONL, CSV, TSV or Parquet: id, parent, text, and if known root, speaker, time",
+        "turns": "single turns in the order they were said, as JSONL, CSV, TSV or Parquet: conversation_id, text",
+        "convokit": "ConvoKit's utterances.jsonl",
+        "reddit": "Reddit comments and submissions, as in the public dumps",
+        "twitter": "tweets as the API gave them, one a line",
+        "parlai": "ParlAI's text format (text:, labels:, episode_done:)",
+    }
+)
+_PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        "reddit": {
+            "id": "id",
+            "parent": "parent_id",
+            "root": "link_id",
+            "text": "body",
+            "speaker": "author",
+            "time": "created_utc",
+            "tags": "subreddit",
+        },
+        "twitter": {
+            "id": "id_str",
+            "parent": "in_reply_to_status_id_str",
+            "text": "text",
+            "speaker": "user.screen_name",
+            "time": "created_at",
+        },
+    }
+)
+# The fields that `refaug.logs.reading.shapes` uses where a preset's field is missing.
+_STAND_INS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = MappingProxyType(
+    {
+        ("reddit", "text"): ("title", "selftext"),
+        ("twitter", "id"): ("id",),
+        ("twitter", "text"): ("full_text", "extended_tweet"),
+    }
+)
+_PRESET_MARKUP: Final[Mapping[str, str]] = MappingProxyType({"reddit": "reddit", "twitter": "twitter"})
+_SNIFF_ROWS: Final = 50
+
+
+def detect(source: Source, *, requested: str, mapping: Mapping[str, str], encoding: str) -> Format:
+    """Return the format of one source, as requested or by its content; an error says what was found."""
+    if requested not in ("auto", *FORMATS):
+        raise Usage(f"no format {requested!r}", remedy=f"there are: auto, {', '.join(FORMATS)}")
+    head = head_of(source.path, encoding)
+    if not head.strip():
+        raise NoSource(f"{source.path}: empty")
+    container = _container(source, head, requested)
+    if container is Container.PARLAI:
+        return Format(
+            name="parlai",
+            container=container,
+            shape=Shape.DIALOGUES,
+            fields=Fields(names={"turns": "turns", "id": "id"}),
+            columns=("turns", "id"),
+        )
+    columns, header = _columns(source, container, head, mapping)
+    stated_shape = Shape.TURNS if requested == "turns" else _stated_shape(mapping)
+    preset = requested if requested in ("messages", "convokit", *_PRESETS) else ""
+    if not preset and stated_shape in (None, Shape.MESSAGES):
+        preset = _preset(columns)
+    shape = Shape.MESSAGES if preset else stated_shape or _shape(source, columns, head, container)
+    names = _names(source, columns, shape, preset, mapping)
+    return Format(
+        name=preset or container.value.replace("json", "jsonl"),
+        container=container,
+        shape=shape,
+        fields=Fields(names=names),
+        columns=tuple(columns) if container in (Container.CSV, Container.TSV) else (),
+        header=header,
+        markup=_PRESET_MARKUP.get(preset, "none"),
+    )
+
+
+def _container(source: Source, head: bytes, requested: str) -> Container:
+    if requested in ("csv", "tsv", "parquet", "parlai"):
+        return Container(requested)
+    if head.startswith(b"PAR1"):
+        return Container.PARQUET
+    if head[257:262] == b"ustar":
+        raise UnknownFormat(f"{source.path} is a tar archive", remedy="unpack it and name the files or the folder")
+    if _JSON_ARRAY.match(head):
+        raise UnknownFormat(
+            f"{source.path}: one JSON array; one object a line is expected", remedy="convert it: jq -c '.[]' FILE"
+        )
+    if requested == "jsonl" or head.lstrip().startswith(b"{") or _sample(head):
+        return Container.JSON
+    return _text_container(source, head)
+
+
+_JSON_ARRAY: Final = re.compile(rb"\s*\[\s*[\[{\"\]]")
+
+
+def _text_container(source: Source, head: bytes) -> Container:
+    lines = head.split(b"\n")[:_SNIFF_ROWS]
+    if head.lstrip().startswith(b"text:") and any(b"labels:" in line for line in lines):
+        return Container.PARLAI
+    if b"\0" in head:
+        raise UnknownFormat(
+            f"{source.path}: a binary file, it begins {head[:20]!r}",
+            remedy="if it is UTF-16 text without a byte-order mark, say --encoding utf-16-le (or -be)",
+        )
+    names = [suffix.lower() for suffix in source.path.suffixes]
+    if ".tsv" in names:
+        return Container.TSV
+    if ".csv" in names:
+        return Container.CSV
+    if _all_contain(lines, b"\t"):
+        return Container.TSV
+    if _all_contain(lines, b",") or _is_csv(lines):
+        return Container.CSV
+    raise UnknownFormat(
+        f"{source.path}: not JSON lines, CSV, TSV, Parquet or ParlAI text; it begins {head[:60]!r}",
+        remedy="for two line-aligned text files say --format aligned; else name the format with --format",
+    )
+
+
+def _all_contain(lines: Sequence[bytes], separator: bytes) -> bool:
+    """Return whether every complete line contains the separator."""
+    whole = [line for line in (lines[:-1] or lines) if line.strip()]
+    return bool(whole) and all(separator in line for line in whole)
+
+
+def _is_csv(lines: Sequence[bytes]) -> bool:
+    """Return whether rows, some of them over several lines, have one number of fields, at least two."""
+    rows = _csv_sample(lines)
+    counts = {len(row) for row in (rows[:-1] or rows) if row}  # the last one may be cut off
+    return len(counts) == 1 and counts != {1}
+
+
+def _csv_sample(lines: Sequence[bytes]) -> list[list[str]]:
+    """Return the rows that a CSV parser finds, up to an error."""
+    rows = list[list[str]]()
+    with suppress(csv.Error):
+        rows.extend(csv.reader(line.decode(errors="replace").removesuffix("\r") + "\n" for line in lines))
+    return rows
+
+
+def _columns(
+    source: Source, container: Container, head: bytes, mapping: Mapping[str, str]
+) -> tuple[Sequence[str], bool]:
+    """Return the field names, and whether the file's first line is a header."""
+    if container is Container.PARQUET:
+        with open_parquet(source) as file:
+            return file.schema_arrow.names, False
+    if container is Container.JSON:
+        return _keys(_sample(head)), False
+    if container is Container.TSV:
+        fields = head.split(b"\n", 1)[0].decode(errors="replace").removesuffix("\r").split("\t")
+    else:
+        fields = next(iter(_csv_sample(head.split(b"\n")[:_SNIFF_ROWS])), [])
+    known_names = {name for names in KNOWN_NAMES.values() for name in names} | set(mapping.values())
+    if any(field.strip() in known_names for field in fields):
+        return [field.strip() for field in fields], True
+    if len(fields) == 2 and not mapping:
+        return ("utterance", "response"), False
+    raise MissingField(
+        f"{source.path}, line 1: no header that is known, and {len(fields)} columns instead of two: "
+        f"{', '.join(field[:40] for field in fields[:12])}",
+        remedy="fields must be set apart by commas or tabs, and a header named: "
+        "--map utterance=COLUMN --map response=COLUMN",
+    )
+
+
+def _sample(head: bytes) -> list[Mapping[str, Any]]:
+    """Return the first rows that can be read; the reader reports broken ones."""
+    rows = list[Mapping[str, Any]]()
+    for line in head.split(b"\n")[:_SNIFF_ROWS]:
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue
+        if isinstance(row, dict):
+            rows.append(row)
+    return rows
+
+
+def _keys(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(key for row in rows for key in row))
+
+
+def _preset(columns: Sequence[str]) -> str:
+    """Return the platform whose fields these are, or ""."""
+    has = set(columns)
+    if ({"parent_id", "body"} <= has and has & {"link_id", "subreddit"}) or {"title", "selftext"} <= has:
+        return "reddit"
+    if "in_reply_to_status_id_str" in has or {"id_str", "user"} <= has:
+        return "twitter"
+    if has & {"reply_to", "reply-to"} and has & {"speaker", "user"} and has & {"conversation_id", "root"}:
+        return "convokit"
+    return ""
+
+
+def _stated_shape(mapping: Mapping[str, str]) -> Shape | None:
+    """Return what a row is, as far as the map says."""
+    for shape, field_names in (
+        (Shape.DIALOGUES, {"turns"}),
+        (Shape.MESSAGES, {"parent", "root"}),
+        (Shape.PAIRS, {"utterance", "response"}),
+    ):
+        if field_names & mapping.keys():
+            return shape
+    return None
+
+
+def _shape(source: Source, columns: Sequence[str], head: bytes, container: Container) -> Shape:
+    """Return what a row is, by its field names."""
+    has = set(columns)
+    if container is Container.JSON:  # a list distinguishes dialogues from messages whose field has the same name
+        lists = {key for row in _sample(head) for key, content in row.items() if isinstance(content, list)}
+        if lists & set(KNOWN_NAMES["turns"]):
+            return Shape.DIALOGUES
+    elif has & set(KNOWN_NAMES["turns"][:2]):
+        return Shape.DIALOGUES
+    if all(has & set(KNOWN_NAMES[name]) for name in REQUIRED[Shape.PAIRS]):
+        return Shape.PAIRS
+    if all(has & set(KNOWN_NAMES[name]) for name in REQUIRED[Shape.MESSAGES]):
+        return Shape.MESSAGES
+    if has & set(CONVERSATION_IDS) and has & set(KNOWN_NAMES["text"]):
+        return Shape.TURNS
+    shown_fields = ", ".join(columns[:12]) or "none (no readable row among the first)"
+    raise MissingField(
+        f"{source.path}: neither dialogues (turns), nor pairs (utterance, response), nor messages (id, parent, text), "
+        "nor single turns (conversation_id, text); "
+        f"fields found: {shown_fields}",
+        remedy="name them: --map turns=FIELD, or --map utterance=… --map response=…, or --map id=… --map parent=… …",
+    )
+
+
+def _names(
+    source: Source, columns: Sequence[str], shape: Shape, preset: str, mapping: Mapping[str, str]
+) -> dict[str, str]:
+    """Return field → name in this source: the preset's, overridden by the map, completed with known names."""
+    has = set(columns)
+    inner = {"text", "speaker", "time"} if shape is Shape.DIALOGUES else set()  # inside the turns, not the row
+    for name, column in mapping.items():
+        if name not in inner and not {column, column.split(".")[0]} & has:
+            raise MissingField(f"{source.path}: no field {column!r} (for {name}); it has: {', '.join(columns[:20])}")
+    names = {**_PRESETS.get(preset, {}), **mapping}
+    for name in (*REQUIRED[shape], *OPTIONAL[shape]):
+        if name not in names and name not in inner:
+            candidates = _NAMES_IN.get((shape, name), KNOWN_NAMES[name])
+            chosen = next((column for column in candidates if column in has and column not in names.values()), None)
+            if chosen is not None:
+                names[name] = chosen
+    missing = [name for name in REQUIRED[shape] if not _is_there(name, names, has, preset)]
+    if missing:
+        raise MissingField(
+            f"{source.path}: no field for {' and '.join(missing)} of {shape.value}; it has: {', '.join(columns[:20])}",
+            remedy=" ".join(f"--map {name}=FIELD" for name in missing),
+        )
+    return {name: column for name, column in names.items() if name in (*REQUIRED[shape], *OPTIONAL[shape])}
+
+
+_NAMES_IN: Final = MappingProxyType(
+    {
+        (Shape.MESSAGES, "id"): MESSAGE_IDS,
+        (Shape.TURNS, "id"): TURN_IDS,
+        (Shape.TURNS, "root"): CONVERSATION_IDS,
+    }
+)
+
+
+def _is_there(name: str, names: Mapping[str, str], has: set[str], preset: str) -> bool:
+    """Return whether a required field was found; a preset's source may have roots only, and then no parents."""
+    if preset and name == "parent":
+        return True
+    if name not in names:
+        return False
+    stand_ins = _STAND_INS.get((preset, name), ())
+    return bool({names[name], names[name].split(".")[0], *stand_ins} & has)
+
+
+def blocks_of(reader: LineReader, format_: Format) -> Iterator[Block]:
+    """Yield a source as blocks, in the parent process."""
+    match format_.container:
+        case Container.PARQUET:
+            return parquet_blocks(reader.source)
+        case Container.CSV:
+            return csv_blocks(reader, columns=len(format_.columns))
+        case Container.PARLAI:
+            return parlai_blocks(reader)
+        case _:
+            return iter(reader)
+
+
+def rows_of(block: Block, format_: Format) -> Iterator[tuple[int, Row] | BadRow]:
+    """Yield a block as rows, in a worker, without the header of CSV and TSV."""
+    if isinstance(block, LineBlock | ArrowBlock) and block.bad is not None:
+        return iter((block.bad,))
+    if isinstance(block, ArrowBlock):
+        return arrow_rows(block)
+    if isinstance(block, RowBlock):
+        rows = listed_rows(block, format_.columns)
+    elif format_.container is Container.TSV:
+        rows = tab_rows(block, format_.columns)
+    else:
+        return json_rows(block)
+    return (row for row in rows if isinstance(row, BadRow) or row[0] > 1) if format_.header else rows

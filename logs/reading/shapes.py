@@ -1,0 +1,421 @@
+"""Shapes: what a row means. A row is a dialogue, a pair, or a message of a tree; the field names can be mapped.
+
+Rows become columns at once, since a million small objects cost more than the cleaning does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from operator import methodcaller
+from types import MappingProxyType
+from typing import Any, Final
+
+from refaug.core.errors import Usage
+from refaug.logs.reading.containers import Row
+from refaug.logs.reading.sources import BadRow
+
+
+class Shape(StrEnum):
+    """What one row of a source stands for."""
+
+    DIALOGUES = "dialogues"
+    PAIRS = "pairs"
+    MESSAGES = "messages"
+    TURNS = "turns"  # single turns that name their conversation, in the order they were said
+
+
+# Our field → common names for it, tried in this order if --map does not name it.
+KNOWN_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "turns": ("turns", "utterances", "messages", "conversation", "conversations", "dialog", "dialogue"),
+        "utterance": ("utterance", "context", "question", "prompt", "query", "message", "input", "source", "post"),
+        "response": ("response", "reply", "answer", "completion", "output", "target", "label"),
+        "id": ("id", "dialogue_id", "dialog_id", "conversation_id", "conv_id", "message_id", "msg_id"),
+        "parent": ("parent", "parent_id", "reply_to", "reply-to", "in_reply_to"),
+        "root": ("root", "root_id", "conversation_id", "link_id", "thread_id"),
+        "text": ("text", "body", "content", "message", "utterance", "value"),
+        "speaker": ("speaker", "speaker_id", "user", "author", "from", "role", "name"),
+        "time": ("time", "timestamp", "created_utc", "created_at", "date", "ts"),
+        "tags": ("tags", "split", "label_set"),
+    }
+)
+MESSAGE_IDS: Final = ("id", "message_id", "msg_id")  # a message's id; the other ids are its conversation's
+TURN_IDS: Final = ("turn_id", "utterance_id", "message_id", "msg_id", "turn", "turn_number", "id")
+CONVERSATION_IDS: Final = (
+    *("conversation_id", "dialogue_id", "dialog_id", "conv_id", "call_id", "session_id", "chat_id", "ticket_id"),
+    *("thread_id", "root", "root_id"),
+)
+REQUIRED: Final[Mapping[Shape, tuple[str, ...]]] = MappingProxyType(
+    {
+        Shape.DIALOGUES: ("turns",),
+        Shape.PAIRS: ("utterance", "response"),
+        Shape.MESSAGES: ("id", "parent", "text"),
+        Shape.TURNS: ("root", "text"),
+    }
+)
+OPTIONAL: Final[Mapping[Shape, tuple[str, ...]]] = MappingProxyType(
+    {
+        Shape.DIALOGUES: ("id", "text", "speaker", "time", "tags"),
+        Shape.PAIRS: ("id", "speaker", "time", "tags"),
+        Shape.MESSAGES: ("root", "speaker", "time", "tags"),
+        Shape.TURNS: ("id", "speaker", "time", "tags"),
+    }
+)
+SINGLE: Final = (Shape.MESSAGES, Shape.TURNS)  # partial rows, which are joined after all are read
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fields:
+    """Which field of a source holds what; dots lead into objects (`user.screen_name`), unless they are in the name."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def get(self, name: str) -> Callable[[Row], Any]:
+        """Return a function that takes this field out of a row, None if the row has none."""
+        source = self.names.get(name)
+        if source is None:
+            return lambda _row: None
+        path = source.split(".")
+        if len(path) == 1:
+            return methodcaller("get", source)
+        return lambda row: row[source] if source in row else _get_nested(row, path)
+
+
+def _get_nested(row: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        if not isinstance(row, Mapping):
+            return None
+        row = row.get(name)
+    return row
+
+
+def parse_map(options: Iterable[str]) -> dict[str, str]:
+    """Parse `--map FIELD=column …` into a mapping; raise Usage for anything else."""
+    mapped: dict[str, str] = {}
+    for option in options:
+        name, equals, column = option.partition("=")
+        if name not in KNOWN_NAMES or not equals or not column:
+            raise Usage(f"--map {option!r} is not FIELD=column", remedy=f"fields are: {', '.join(KNOWN_NAMES)}")
+        mapped[name] = column
+    return mapped
+
+
+@dataclass(slots=True)
+class TurnColumns:
+    """Dialogues turn after turn; `first[d]` is the index of dialogue d's first turn."""
+
+    ids: list[str | None] = field(default_factory=list)  # one a dialogue, as are the next three
+    lines: list[int] = field(default_factory=list)
+    first: list[int] = field(default_factory=list)
+    tags: list[tuple[str, ...] | None] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)  # one a turn, as are the next two
+    speakers: list[str | None] = field(default_factory=list)
+    times: list[int | None] = field(default_factory=list)  # microseconds since 1970, UTC
+    bad: list[BadRow] = field(default_factory=list)
+    unreadable_times: int = 0
+
+
+@dataclass(slots=True)
+class MessageColumns:
+    """Messages of trees, one element each in every list."""
+
+    lines: list[int] = field(default_factory=list)
+    ids: list[str | None] = field(default_factory=list)
+    parents: list[str | None] = field(default_factory=list)
+    roots: list[str | None] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    speakers: list[str | None] = field(default_factory=list)
+    times: list[int | None] = field(default_factory=list)
+    tags: list[tuple[str, ...] | None] = field(default_factory=list)
+    bad: list[BadRow] = field(default_factory=list)
+    unreadable_times: int = 0
+
+
+Rows = Iterable["tuple[int, Row] | BadRow"]
+
+
+def dialogue_columns(rows: Rows, fields: Fields, place: str = "line") -> TurnColumns:
+    """Turn rows that hold whole dialogues into columns: turns are strings, or objects with text, speaker and time."""
+    columns = TurnColumns()
+    turns_of, id_of, tags_of = fields.get("turns"), fields.get("id"), fields.get("tags")
+    inner = _TurnFields(fields)
+    for row in rows:
+        if isinstance(row, BadRow):
+            columns.bad.append(row)
+            continue
+        number, values = row
+        turns = turns_of(values)
+        if type(turns) is not list or not turns:
+            columns.bad.append(_no_turns(number, fields, values, turns, place))
+            continue
+        first = len(columns.texts)
+        kinds = set(map(type, turns))
+        if kinds == {str}:
+            columns.texts.extend(turns)
+            columns.speakers.extend([None] * len(turns))
+            columns.times.extend([None] * len(turns))
+        else:
+            unreadable_times = columns.unreadable_times
+            problem = inner.add(turns, columns)
+            if problem is not None:
+                del columns.texts[first:], columns.speakers[first:], columns.times[first:]
+                columns.unreadable_times = unreadable_times
+                columns.bad.append(BadRow(line=number, reason="fields", message=problem, place=place))
+                continue
+        columns.first.append(first)
+        columns.lines.append(number)
+        columns.ids.append(as_id(id_of(values)))
+        columns.tags.append(as_tags(tags_of(values)))
+    return columns
+
+
+class _TurnFields:
+    """Extracts text, speaker and time from turns that are objects."""
+
+    def __init__(self, fields: Fields) -> None:
+        self._mapped = {name: fields.get(name) for name in ("text", "speaker", "time") if name in fields.names}
+
+    def add(self, turns: Sequence[Any], columns: TurnColumns) -> str | None:
+        """Append the turns, or return what is wrong with one of them."""
+        for index, turn in enumerate(turns):
+            if not isinstance(turn, str | Mapping):
+                return f"turns[{index}] is {_kind(turn)}; a string, or an object with text, is expected"
+            turn_fields = {"text": turn} if isinstance(turn, str) else turn
+            text, speaker, moment = (self._extract(turn_fields, name) for name in ("text", "speaker", "time"))
+            if not isinstance(text, str):
+                return f"turns[{index}].text is {_kind(text)}; a string is expected"
+            columns.texts.append(text)
+            columns.speakers.append(as_id(speaker))
+            columns.times.append(_time(moment, columns))
+        return None
+
+    def _extract(self, turn: Mapping[str, Any], name: str) -> Any:
+        get = self._mapped.get(name)
+        if get is not None and (content := get(turn)) is not None:
+            return content
+        return next((turn[key] for key in KNOWN_NAMES[name] if key in turn), None)
+
+
+def _no_turns(number: int, fields: Fields, values: Row, turns: object, place: str) -> BadRow:
+    name = fields.names.get("turns", "turns")
+    if turns is None:
+        message = f"no field {name!r}; the row has {', '.join(list(values)[:8]) or 'none'}"
+    else:
+        message = f"{name!r} is {_kind(turns)}; a list with at least one turn is expected"
+    return BadRow(line=number, reason="fields", message=message, place=place)
+
+
+def pair_columns(rows: Rows, fields: Fields, place: str = "line") -> TurnColumns:
+    """Turn rows that hold an utterance and its response into columns: dialogues of two turns."""
+    columns = TurnColumns()
+    utterance_of, response_of, id_of = fields.get("utterance"), fields.get("response"), fields.get("id")
+    speaker_of, time_of, tags_of = fields.get("speaker"), fields.get("time"), fields.get("tags")
+    for row in rows:
+        if isinstance(row, BadRow):
+            columns.bad.append(row)
+            continue
+        number, values = row
+        utterance, response = utterance_of(values), response_of(values)
+        if not (isinstance(utterance, str) and isinstance(response, str)):
+            name, content = ("response", response) if isinstance(utterance, str) else ("utterance", utterance)
+            message = f"{fields.names.get(name, name)!r} is {_kind(content)}; a string is expected"
+            columns.bad.append(BadRow(line=number, reason="fields", message=message, place=place))
+            continue
+        columns.first.append(len(columns.texts))
+        columns.lines.append(number)
+        columns.ids.append(as_id(id_of(values)))
+        columns.tags.append(as_tags(tags_of(values)))
+        columns.texts += (utterance, response)
+        columns.speakers += (None, as_id(speaker_of(values)))
+        columns.times += (None, _time(time_of(values), columns))
+    return columns
+
+
+def message_columns(
+    rows: Rows, fields: Fields, preset: str, place: str = "line", shape: Shape = Shape.MESSAGES
+) -> MessageColumns:
+    """Turn rows that hold single messages into columns; each names the message it replies to, or its conversation.
+
+    A message without a parent begins a tree.
+    """
+    columns = MessageColumns()
+    needed = "root" if shape is Shape.TURNS else "id"
+    of = {name: fields.get(name) for name in (*REQUIRED[Shape.MESSAGES], *OPTIONAL[Shape.MESSAGES])}
+    adjust = _ADJUST.get(preset)
+    for row in rows:
+        if isinstance(row, BadRow):
+            columns.bad.append(row)
+            continue
+        number, values = row
+        row_fields = {name: get(values) for name, get in of.items()}
+        if adjust is not None:
+            adjust(values, row_fields)
+        identity, text = as_id(row_fields["id"]), row_fields["text"]
+        if shape is Shape.TURNS and not isinstance(text, str):
+            text = ""  # silence is a turn too: without it, the turns around it would become neighbours
+        identifier = as_id(row_fields[needed])
+        if identifier is None or not isinstance(text, str):
+            name, content, expected = (
+                ("text", text, "a string") if identifier else (needed, row_fields[needed], "a name or a whole number")
+            )
+            message = f"{fields.names.get(name, name)!r} is {_kind(content)}; {expected} is expected"
+            columns.bad.append(BadRow(line=number, reason="fields", message=message, place=place))
+            continue
+        columns.lines.append(number)
+        columns.ids.append(identity)
+        columns.parents.append(as_id(row_fields["parent"]))
+        columns.roots.append(as_id(row_fields["root"]))
+        columns.texts.append(text)
+        columns.speakers.append(as_id(row_fields["speaker"]))
+        columns.times.append(_time(row_fields["time"], columns))
+        columns.tags.append(as_tags(row_fields["tags"]))
+    return columns
+
+
+# ── presets whose fields need more than another name ──────────────────────────────────────────────────────────────
+
+
+def _reddit(values: Row, row_fields: dict[str, Any]) -> None:
+    """Adapt Reddit's fields: parents have a prefix (t1_ comment, t3_ submission) that ids lack.
+
+    Submissions have titles.
+    """
+    identity = row_fields["id"]
+    if not isinstance(identity, str):
+        return
+    is_submission = not values.get("parent_id") and ("title" in values or "selftext" in values)
+    if not identity.startswith(("t1_", "t3_")):
+        row_fields["id"] = ("t3_" if is_submission else "t1_") + identity
+    if is_submission:
+        body = values.get("selftext")
+        title = values.get("title") if isinstance(values.get("title"), str) else ""
+        is_gone = body in (None, "", *_REDDIT_GONE)
+        row_fields["text"] = title if is_gone else f"{title}\n{body}"
+        row_fields["parent"] = row_fields["root"] = None
+    if row_fields["speaker"] in _REDDIT_GONE:
+        row_fields["speaker"] = None  # else all deleted accounts would be one person
+    if isinstance(row_fields["tags"], str):
+        row_fields["tags"] = row_fields["tags"].lower()
+
+
+_REDDIT_GONE: Final = ("[deleted]", "[removed]")
+
+
+def _twitter(values: Row, row_fields: dict[str, Any]) -> None:
+    """Adapt Twitter's fields: long tweets use `full_text`, and old dumps have only numeric ids, perhaps rounded."""
+    row_fields["text"] = (
+        _get_nested(values, ("extended_tweet", "full_text")) or values.get("full_text") or row_fields["text"]
+    )
+    row_fields["id"] = row_fields["id"] or values.get("id")
+    row_fields["parent"] = row_fields["parent"] or values.get("in_reply_to_status_id")
+
+
+_ADJUST: Final[Mapping[str, Callable[[Row, dict[str, Any]], None]]] = MappingProxyType(
+    {"reddit": _reddit, "twitter": _twitter}
+)
+
+# ── values ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def as_id(raw: object) -> str | None:
+    """Return an id or a name as text; numbers become their digits, objects give their id (ConvoKit's speakers)."""
+    if isinstance(raw, str):
+        return raw.strip() or None
+    if isinstance(raw, bool) or raw is None:
+        return None
+    if isinstance(raw, int):
+        return str(raw)
+    if isinstance(raw, float):
+        return str(int(raw)) if math.isfinite(raw) and raw == int(raw) else None
+    inner = raw.get("id") if isinstance(raw, Mapping) else None
+    return None if isinstance(inner, Mapping) else as_id(inner)
+
+
+def as_tags(raw: object) -> tuple[str, ...] | None:
+    """Return tags from a string or a list of strings; None for anything else."""
+    if isinstance(raw, str):
+        return (raw,) if raw else None
+    if isinstance(raw, list):
+        return tuple(tag for tag in raw if isinstance(tag, str)) or None
+    return None
+
+
+def _time(raw: object, columns: TurnColumns | MessageColumns) -> int | None:
+    """Return a time in microseconds; an unreadable one is counted and left out, since the text is still good."""
+    if raw is None or raw == "":
+        return None
+    moment = as_time(raw)
+    columns.unreadable_times += moment is None
+    return moment
+
+
+def as_time(raw: object) -> int | None:
+    """Return microseconds since 1970 in UTC, from seconds or fractions (by size), ISO 8601, or a mail-style date.
+
+    Only moments of the years 1 to 9999 can be shown again; others give None.
+    """
+    moment = _as_time(raw)
+    return moment if moment is not None and _FIRST <= moment <= _LAST else None
+
+
+def _as_time(raw: object) -> int | None:
+    if isinstance(raw, date):
+        return _micros(raw)
+    if isinstance(raw, str):
+        return _time_from_text(raw.strip())
+    if isinstance(raw, bool) or not isinstance(raw, int | float) or not -1e20 < raw < 1e20:
+        return None
+    # A number above 1e11 would be seconds after the year 5000; in the next smaller unit it is after 1973.
+    units = (1_000_000, 1_000, 1, 1e-3)
+    return round(raw * units[sum(abs(raw) > limit for limit in (1e11, 1e14, 1e17))])
+
+
+def _time_from_text(text: str) -> int | None:
+    try:
+        return as_time(float(text))
+    except ValueError:
+        pass
+    for parse in (datetime.fromisoformat, parsedate_to_datetime):  # the latter reads Twitter's dates, too
+        try:
+            return _micros(parse(text))
+        except (ValueError, TypeError, IndexError, OverflowError):
+            continue
+    return None
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+_FIRST: Final = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_LAST: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+
+
+def _micros(moment: date) -> int:
+    """Return microseconds since 1970.
+
+    Times without a zone count as UTC, so that the same log gives the same numbers.
+    """
+    if not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
+    elif moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def _kind(raw: object) -> str:
+    names = {
+        str: "a string",
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        list: "a list",
+        dict: "an object",
+    }
+    if raw is None:
+        return "missing or null"
+    return "empty" if raw in ("", []) else names.get(type(raw), type(raw).__name__)

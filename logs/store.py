@@ -1,0 +1,207 @@
+"""The stored log: a folder of Parquet parts and a manifest that names them; files that it does not name do not count.
+
+Parts are never changed. Appending adds one, deleting replaces the affected ones, and in both cases the manifest is
+renamed into place last, so that a reader sees the log before or after, never between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+
+from refaug.core.errors import Conflict, Corrupt, NotFound
+from refaug.core.files import (
+    NAME,
+    remove_asides,
+    remove_tree,
+    require_name,
+    sha256_of,
+    sync_folder,
+)
+from refaug.core.progress import Progress
+from refaug.core.query_engine import LogEngine, parquet
+from refaug.core.records import Pair
+from refaug.logs.manifest import MANIFEST, LogManifest, LogPart
+from refaug.logs.pairs import PAIR_SCHEMA
+
+STAGE: Final = ".staging-"  # begins the name of a folder in which an ingest is prepared
+ENGINE: Final = ".engine"
+_TEXT_COLUMNS: Final = ("dialogue", "position", "utterance", "response")
+_TURN_COLUMNS: Final = ("utterance", "response")
+
+
+class StoredLog:
+    """A log opened for reading, with the manifest it was opened with."""
+
+    def __init__(self, folder: Path, manifest: LogManifest) -> None:
+        self.folder = folder
+        self.manifest = manifest
+
+    @classmethod
+    def open(cls, logs: Path, name: str) -> Self:
+        """Open a log by name; sizes are checked, hashes only by `verify`."""
+        log = cls.open_unchecked(logs, name)
+        try:
+            for part in log.manifest.parts:
+                log.require_size(part)
+        except Corrupt:
+            if log.is_current():
+                raise
+            return cls.open(logs, name)  # a deletion was published in between
+        return log
+
+    @classmethod
+    def open_unchecked(cls, logs: Path, name: str) -> Self:
+        """Open a log that may be damaged, to find out what is wrong with it."""
+        folder = require_log(logs, name)
+        return cls(folder, LogManifest.read(folder))
+
+    def require_size(self, part: LogPart) -> None:
+        """Refuse a part that is missing or whose size differs from the manifest's."""
+        path = self.folder / part.file
+        if not path.exists():
+            raise Corrupt(f"{path} is missing; the manifest names it with {part.size:,} bytes")
+        size = path.stat().st_size
+        if size != part.size:
+            raise Corrupt(f"{path} has {size:,} bytes; the manifest says {part.size:,}")
+
+    def is_current(self) -> bool:
+        """Return whether the log is still as it was when it was opened."""
+        try:
+            return LogManifest.read(self.folder) == self.manifest
+        except (Corrupt, OSError):
+            return False
+
+    @property
+    def paths(self) -> list[Path]:
+        """The part files, oldest first."""
+        return [self.folder / part.file for part in self.manifest.parts]
+
+    def batches(self, columns: Sequence[str] | None = None, *, size: int = 20_000) -> Iterator[pa.RecordBatch]:
+        """Yield all pairs in stored order, in pieces."""
+        for part in self.manifest.parts:
+            with self._open(part) as file:
+                yield from file.iter_batches(batch_size=size, columns=columns, use_threads=False)
+
+    def _open(self, part: LogPart) -> pq.ParquetFile:
+        """Open a part's file; raise Conflict if a deletion has replaced it since the log was opened."""
+        try:
+            self.require_size(part)
+            return pq.ParquetFile(self.folder / part.file)
+        except (Corrupt, OSError) as error:
+            if self.is_current():
+                raise
+            raise Conflict(
+                f"log {self.manifest.name} was changed while it was read: {part.file} is gone", remedy="read it again"
+            ) from error
+
+    def pairs(self) -> Iterator[Pair]:
+        """Yield all pairs as records; `batches` is faster for many."""
+        for batch in self.batches():
+            yield from (_pair(self.manifest.name, row) for row in batch.to_pylist())
+
+    def turns(self, progress: Progress | None = None) -> Iterator[pa.StringArray]:
+        """Yield every turn once and in order: most utterances are the response or the utterance of the pair before."""
+        before = pa.record_batch([pa.array([""]), pa.array([""])], _TURN_COLUMNS)  # the last pair of the batch before
+        for batch in self.batches(_TURN_COLUMNS):
+            yield _new_turns(before, batch)
+            before = batch.slice(batch.num_rows - 1)
+            if progress is not None:
+                progress.advance(batch.num_rows)
+
+    def sample(self, count: int, seed: int, engine: LogEngine) -> list[Pair]:
+        """Return a seeded sample without replacement: the same for the same log content."""
+        if not self.paths:
+            return []
+        columns = ", ".join(name for name in PAIR_SCHEMA.names if not name.endswith("_key"))
+        order = "md5_number_upper(concat(dialogue, chr(31), position, chr(31), ?::VARCHAR))"  # must never change
+        sql = f"SELECT {columns} FROM {parquet(self.paths)} ORDER BY {order}, dialogue, position LIMIT ?"
+        schema = pa.schema([column for column in PAIR_SCHEMA if not column.name.endswith("_key")])
+        rows = [row for batch in engine.batches(sql, [seed, count]) for row in batch.cast(schema).to_pylist()]
+        return [_pair(self.manifest.name, row) for row in rows]
+
+    def verify(self) -> Iterator[tuple[LogPart, str | None]]:
+        """Yield every part with what is wrong with it, or None: size, hash, readable to the end, number of pairs."""
+        for part in self.manifest.parts:
+            try:
+                self.require_size(part)
+                path = self.folder / part.file
+                sha256 = sha256_of(path)
+                if sha256 != part.sha256:
+                    yield part, f"{path} has SHA-256 {sha256[:12]}…; the manifest says {part.sha256[:12]}…"
+                    continue
+                with pq.ParquetFile(path) as file:
+                    rows = sum(batch.num_rows for batch in file.iter_batches(columns=list(_TEXT_COLUMNS)))
+                yield (
+                    part,
+                    None if rows == part.pairs else f"{path} holds {rows:,} pairs; the manifest says {part.pairs:,}",
+                )
+            except (Corrupt, OSError, pa.ArrowException) as error:
+                yield part, str(error)
+
+
+def _new_turns(before: pa.RecordBatch, batch: pa.RecordBatch) -> pa.StringArray:
+    """Return the turns of a batch that the pair before each does not contain."""
+    utterances, responses = batch.columns
+    rows = batch.num_rows
+    new = np.full((rows, 2), fill_value=True)  # utterance, response
+    for last, column in zip(before.columns, (utterances, responses), strict=True):
+        previous = pa.concat_arrays([last, column.slice(0, rows - 1)])
+        new[:, 0] &= pa.compute.not_equal(utterances, previous).to_numpy(zero_copy_only=False)
+    places = np.arange(2 * rows).reshape(2, rows).T  # of both among all texts, pair after pair
+    return pa.concat_arrays([utterances, responses]).take(pa.array(places[new]))
+
+
+def _pair(log: str, row: Mapping[str, Any]) -> Pair:
+    return Pair(
+        log=log,
+        dialogue=row["dialogue"],
+        position=row["position"],
+        utterance=row["utterance"],
+        response=row["response"],
+        utterance_speaker=row["utterance_speaker"],
+        response_speaker=row["response_speaker"],
+        time=row["time"],
+        tags=tuple(row["tags"] or ()),
+    )
+
+
+def list_logs(logs: Path) -> list[str]:
+    """Return the names of the published logs."""
+    names = (manifest.parent.name for manifest in logs.glob(f"*/{MANIFEST}"))
+    return sorted(name for name in names if NAME.fullmatch(name))
+
+
+def require_log(logs: Path, name: str) -> Path:
+    """Return the folder of a published log; NotFound lists the existing names."""
+    folder = logs / require_name("log", name)
+    if not (folder / MANIFEST).exists():
+        raise NotFound(f"no log {name!r} in {logs}", remedy=f"there are: {', '.join(list_logs(logs)) or 'none yet'}")
+    return folder
+
+
+def remove_unnamed(folder: Path, manifest: LogManifest) -> None:
+    """Delete part files that the manifest does not name; readers that have them open can still read them."""
+    named = {part.file for part in manifest.parts}
+    for path in folder.glob("part-*.parquet"):
+        if path.name not in named:
+            path.unlink()
+    sync_folder(folder)
+
+
+def remove_leftovers(folder: Path, manifest: LogManifest, *, stages: bool) -> None:
+    """Delete what killed runs left behind; with `stages`, also an ingest that could still continue."""
+    remove_asides(folder)
+    remove_tree(folder / ENGINE)
+    done = {f"{STAGE}{ingest.key}" for ingest in manifest.ingests}
+    for stage in folder.glob(f"{STAGE}*"):
+        if stages or stage.name in done:
+            remove_tree(stage)
+    if not any(folder.glob(f"{STAGE}*")):  # it may have begun to move its parts here
+        remove_unnamed(folder, manifest)

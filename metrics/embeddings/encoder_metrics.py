@@ -1,0 +1,159 @@
+"""BERTScore and sentence cosine as metrics, with `refaug.metrics.embeddings.contextual` and a user's encoder.
+
+A text for which the encoder's tokenizer gives no token except special ones has no score: as a reference it is left out,
+as a reply it gives a row of NaN. With `idf=yes` a BERTScore depends on all references of the set.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from copy import copy
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refaug.core.errors import Usage
+from refaug.core.vectors.encoders import OnnxEncoder, TokenVectors, open_encoder
+from refaug.metrics.base import NO_REFERENCE, Floats, Indexes, Problem, References
+from refaug.metrics.embeddings.contextual import IdfWeights, Measure, bertscore, idf_weights, sentence_cosine
+from refaug.metrics.metric_info import MetricInfo
+from refaug.metrics.single_reference import SingleReferenceMetric
+
+NO_TOKENS: Final = Problem("no_tokens", "the encoder's tokenizer finds no token in the reply")
+NO_WEIGHT: Final = Problem("no_idf_weight", "no token of the reply has any weight by idf")
+NO_REFERENCE_WEIGHT: Final = Problem(
+    "no_reference_idf_weight",
+    "no token of its references has any weight by idf, as is always so in a set of one reference",
+)
+_MEASURES: Final[Mapping[str, Measure]] = {"f": "f", "precision": "precision", "recall": "recall"}
+
+
+class EncodedTexts(NamedTuple):
+    """Texts as token vectors; references also have the idf weights of their tokens."""
+
+    texts: list[TokenVectors]
+    idf: IdfWeights | None
+
+
+class EncoderMetric(SingleReferenceMetric):
+    """The common part of both metrics."""
+
+    def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
+        if not settings["encoder"]:
+            raise Usage(f"{info.name} needs an encoder", remedy=f"{info.name}:encoder=FOLDER")
+        self._encoder = _open_cached(Path(settings["encoder"]))
+        self.info = info
+        self.settings = {**settings, "encoder": self._encoder.name}
+        self.choose_references(settings)
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the encoder's."""
+        return {"encoder": self._encoder.version}
+
+    def undefined(self) -> Problem:
+        """The reply has no tokens; references without any are left out."""
+        return NO_TOKENS
+
+
+class BertScore(EncoderMetric):
+    """Every token matched with the most similar one of the other text."""
+
+    def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
+        super().__init__(info, settings)
+        self._measure = _MEASURES[settings["measure"]]
+        self._uses_idf = settings["idf"] == "yes"
+        self._idf: IdfWeights | None = None
+
+    def undefined(self) -> Problem:
+        """The reply has no tokens, or none with weight."""
+        return NO_WEIGHT if self._uses_idf else NO_TOKENS
+
+    def unusable(self) -> Problem:
+        """No reference has tokens, or none with weight."""
+        return NO_REFERENCE_WEIGHT if self._uses_idf else NO_REFERENCE
+
+    def for_set(self, references: Sequence[References]) -> BertScore:
+        """Return the metric with the idf of this set, where idf is requested."""
+        if not self._uses_idf:
+            return self
+        encoded = self.prepare(references).read
+        assert isinstance(encoded, EncodedTexts)
+        copied = copy(self)
+        copied._idf = encoded.idf  # noqa: SLF001
+        return copied
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the encoder's, and the idf once there is one."""
+        return {**super().versions(), **({"idf": self._idf.sha256[:12]} if self._idf else {})}
+
+    def read(self, texts: list[str]) -> EncodedTexts:
+        """Return token vectors."""
+        return EncodedTexts(self._encoder.token_vectors(texts), None)
+
+    def read_references(self, texts: list[str]) -> EncodedTexts:
+        """Return token vectors, and the idf weights over these texts."""
+        encoded = self.read(texts)
+        if not self._uses_idf:
+            return encoded
+        return EncodedTexts(encoded.texts, self._idf or _idf_of(encoded.texts))
+
+    def usable(self, read: Any) -> NDArray[np.bool_]:
+        """Return which texts have tokens with weight."""
+        weight_of = len if read.idf is None else lambda ids: read.idf.of(ids.tolist()).sum()
+        return np.array([weight_of(_own_ids(text)) > 0 for text in read.texts], dtype=np.bool_)
+
+    def pair_values(self, replies: Any, references: Any, reply_places: Indexes, reference_places: Indexes) -> Floats:
+        """Return the BERTScore of each pair."""
+        return bertscore(
+            replies.texts, references.texts, reply_places, reference_places, measure=self._measure, idf=references.idf
+        )
+
+
+class SentenceCosine(EncoderMetric):
+    """The cosine of two sentence vectors."""
+
+    def read(self, texts: list[str]) -> NDArray[np.float32]:
+        """Return sentence vectors, one a row."""
+        return self._encoder.sentence_vectors(texts)
+
+    def usable(self, read: Any) -> NDArray[np.bool_]:
+        """Return which texts have a vector."""
+        return np.asarray(~np.isnan(read).any(axis=1))
+
+    def pair_values(self, replies: Any, references: Any, reply_places: Indexes, reference_places: Indexes) -> Floats:
+        """Return the cosine of each pair; of the many references of a held set, a batch uses few."""
+        used, place = np.unique(reference_places, return_inverse=True)
+        return sentence_cosine(np.concatenate([replies, references[used]]), reply_places, place + len(replies))
+
+
+def _idf_of(texts: Sequence[TokenVectors]) -> IdfWeights:
+    return idf_weights(ids for text in texts if len(ids := _own_ids(text)))
+
+
+def _own_ids(text: TokenVectors) -> NDArray[np.int64]:
+    """Return the ids of a text's tokens without the special ones."""
+    return text.ids[~text.special]
+
+
+def _open_cached(path: Path) -> OnnxEncoder:
+    """Open the encoder at a path; while its files stay the same, all metrics share it."""
+    folder = path if path.is_dir() else path.parent
+    try:
+        files = [file for at in (folder, folder / "onnx", folder / "1_Pooling") if at.is_dir() for file in at.iterdir()]
+        stamps = [(str(file), status.st_mtime_ns, status.st_size) for file in files for status in [file.stat()]]
+    except OSError:  # the error of opening tells more
+        return open_encoder(path)
+    return _open_once(path, tuple(sorted(stamps)))
+
+
+@functools.lru_cache(maxsize=2)
+def _open_once(path: Path, _stamps: tuple[tuple[str, int, int], ...]) -> OnnxEncoder:
+    return open_encoder(path)
+
+
+def build(info: MetricInfo, settings: Mapping[str, str]) -> EncoderMetric:
+    """Build the metric from checked settings."""
+    return (BertScore if info.name == "bertscore" else SentenceCosine)(info, settings)

@@ -1,0 +1,81 @@
+"""Embedding average, vector extrema, pooling and greedy matching as metrics.
+
+A text without a known word has no score: as a reference it is left out, as a reply it gives a row of NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refaug.core.errors import Usage
+from refaug.core.vectors.word_vectors import open_word_vectors
+from refaug.metrics.base import Floats, Indexes, Problem
+from refaug.metrics.embeddings.embedding import EmbeddingSpace, Measure, PackedWords, Similarity, Weighting
+from refaug.metrics.metric_info import MetricInfo
+from refaug.metrics.single_reference import MetricTokenizer, SingleReferenceMetric
+
+_SIMILARITIES: Final = {
+    "embedding-average": Similarity.AVERAGE,
+    "vector-extrema": Similarity.EXTREMA,
+    "pooled": Similarity.POOLED,
+    "greedy": Similarity.GREEDY,
+}
+NO_KNOWN_WORD: Final = Problem("no_known_word", "no word of the reply has a vector")
+NO_KNOWN_REFERENCE: Final = Problem("no_known_reference", "none of its references has a word that has a vector")
+
+
+class EmbeddingMetric(SingleReferenceMetric):
+    """One way to compare the word vectors of two texts."""
+
+    def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
+        chosen = dict(settings)
+        if not chosen["vectors"]:
+            raise Usage(f"{info.name} needs word vectors", remedy=f"{info.name}:vectors=FILE")
+        self._words = MetricTokenizer(info.name, chosen)
+        self._vectors = open_word_vectors(Path(chosen["vectors"]))
+        self._space = EmbeddingSpace(self._vectors, Weighting(chosen.get("weighting", "none")))
+        self._similarity = _SIMILARITIES[info.name]
+        self._measure = Measure(chosen.get("measure", "mean"))
+        self.info = info
+        self.settings = {**chosen, "vectors": self._vectors.name, **self._words.settings}
+        self.choose_references(chosen)
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the tokenizer's, and the source of the word probabilities if they count."""
+        has_weights = self._space.weighting is Weighting.SIF
+        return {
+            **({"frequencies": self._vectors.frequency_source} if has_weights else {}),
+            **self._words.versions(),
+        }
+
+    def undefined(self) -> Problem:
+        """The reply has no known word; references without one are left out."""
+        return NO_KNOWN_WORD
+
+    def unusable(self) -> Problem:
+        """No reference has a known word."""
+        return NO_KNOWN_REFERENCE
+
+    def read(self, texts: list[str]) -> PackedWords:
+        """Return the known words."""
+        return self._space.pack(self._words.of(texts))
+
+    def usable(self, read: Any) -> NDArray[np.bool_]:
+        """Return which texts have a known word."""
+        return np.asarray(read.known > 0)
+
+    def pair_values(self, replies: Any, references: Any, reply_places: Indexes, reference_places: Indexes) -> Floats:
+        """Return the similarity of each pair."""
+        return self._space.pair_scores(
+            replies, references, reply_places, reference_places, similarity=self._similarity, measure=self._measure
+        )
+
+
+def build(info: MetricInfo, settings: Mapping[str, str]) -> EmbeddingMetric:
+    """Build the metric from checked settings."""
+    return EmbeddingMetric(info, settings)

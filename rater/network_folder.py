@@ -1,0 +1,157 @@
+"""A trained network on disk: its weights, the tokenizer they were trained with, a report, and the manifest last."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypedDict, TypeVar
+
+import torch
+from torch import nn
+
+from refaug.core.artefacts.manifests import (
+    MANIFEST,
+    content_id,
+    describe_files,
+    require_files,
+    require_format,
+    verify_files,
+)
+from refaug.core.errors import Corrupt, Usage
+from refaug.core.files import make_folder, read_json, write_aside, write_json
+from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
+from refaug.core.version import VERSION
+from refaug.rater.language_coverage import Coverage
+from refaug.rater.tensor_files import read_tensors, write_tensors
+
+FORMAT_VERSION: Final = 1
+WEIGHTS: Final = "weights.safetensors"
+TOKENIZER: Final = "tokenizer.model"
+REPORT: Final = "report.json"
+_REMEDY: Final = "restore it from a backup, or train it again"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredNetwork:
+    """The settings in the manifest of a network of any kind."""
+
+    id: str
+    tokenizer: str
+    languages: tuple[str, ...]
+    coverage: Coverage  # of the texts it was trained on
+    details: Mapping[str, Any]
+
+
+class NetworkFields(TypedDict):
+    """The same settings as arguments for a kind's class."""
+
+    id: str
+    tokenizer: str
+    languages: tuple[str, ...]
+    coverage: Coverage
+    details: Mapping[str, Any]
+
+
+AnyStored = TypeVar("AnyStored", bound=StoredNetwork)
+AnyNetwork = TypeVar("AnyNetwork", bound=nn.Module)
+
+
+def write_network(
+    folder: Path,
+    kind: str,
+    model: nn.Module,
+    tokenizer: SentencePieceTokenizer,
+    *,
+    settings: Mapping[str, Any],
+    languages: Sequence[str],
+    coverage: Coverage | None = None,
+    report: Mapping[str, Any],
+    details: Mapping[str, Any],
+    beside: Sequence[str] = (),
+) -> str:
+    """Write a network's folder; return its id, a hash of weights, tokenizer and settings.
+
+    `beside` names files that the folder holds already.
+    """
+    make_folder(folder)
+    write_tensors(folder / WEIGHTS, model.state_dict())
+    with write_aside(folder / TOKENIZER) as file:
+        file.write(tokenizer.path.read_bytes())
+    write_json(folder / REPORT, dict(report))
+    files = describe_files(folder, [WEIGHTS, TOKENIZER, REPORT, *beside])
+    name = content_id({"files": {file: files[file] for file in (WEIGHTS, TOKENIZER)}}, settings)
+    write_json(
+        folder / MANIFEST,
+        {
+            "format_version": FORMAT_VERSION,
+            "kind": kind,
+            "id": name,
+            **settings,
+            "tokenizer": tokenizer.sha256,
+            "languages": list(languages),
+            "coverage": (coverage or Coverage()).as_json(),
+            "files": files,
+            "refaug": VERSION,
+            "software": {"torch": torch.__version__, "python": platform.python_version()},
+            "details": dict(details),
+        },
+    )
+    return name
+
+
+def read_network_manifest(
+    folder: Path, kind: str, build: Callable[[Mapping[str, Any], NetworkFields], AnyStored]
+) -> AnyStored:
+    """Read a manifest and return what `build` makes of it; raise Corrupt if it is of another kind."""
+    path = folder / MANIFEST
+    manifest: dict[str, Any] = read_json(path)
+    require_format(path, manifest, kind, FORMAT_VERSION)
+    try:
+        return build(
+            manifest,
+            {
+                "id": str(manifest["id"]),
+                "tokenizer": str(manifest["tokenizer"]),
+                "languages": tuple(manifest["languages"]),
+                "coverage": Coverage.read(manifest.get("coverage")),
+                "details": dict(manifest["details"]),
+            },
+        )
+    except (KeyError, TypeError, ValueError, Usage) as error:
+        raise Corrupt(f"{path} lacks what a {kind} needs: {error}", remedy=_REMEDY) from error
+
+
+def open_network(
+    folder: Path, kind: str, stored: StoredNetwork, build: Callable[[], AnyNetwork], *, settings: Sequence[str]
+) -> tuple[AnyNetwork, SentencePieceTokenizer]:
+    """Load weights and tokenizer, and check that the manifest's id fits them and its settings.
+
+    Signatures name a network by its id, so files that decide its answers are checked by hash, the rest by size.
+    """
+    manifest: dict[str, Any] = read_json(folder / MANIFEST)
+    require_files(folder, manifest)
+    files = {name: facts for name, facts in manifest["files"].items() if name in (WEIGHTS, TOKENIZER)}
+    if len(files) < 2:
+        raise Corrupt(f"{folder / MANIFEST} does not name {WEIGHTS} and {TOKENIZER}", remedy=_REMEDY)
+    verify_files(folder, {"files": files})
+    tokenizer = open_sentencepiece(folder / TOKENIZER)
+    if tokenizer.sha256 != stored.tokenizer:
+        raise Corrupt(
+            f"{folder / TOKENIZER} is {tokenizer.sha256[:12]}; the {kind} was trained with {stored.tokenizer[:12]}",
+            remedy=_REMEDY,
+        )
+    tensors = read_tensors(folder / WEIGHTS, remedy=_REMEDY)
+    try:
+        with torch.device("meta"):  # allocates nothing, since the weights are replaced anyway
+            model = build()
+        model.load_state_dict(tensors, assign=True)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise Corrupt(f"{folder / WEIGHTS} does not hold this {kind}'s weights: {reason}", remedy=_REMEDY) from error
+    name = content_id({"files": files}, {setting: manifest[setting] for setting in settings})
+    if name != stored.id:
+        message = f"{folder / MANIFEST} was altered: it says {stored.id[:12]}, and what is in it makes {name[:12]}"
+        raise Corrupt(message, remedy=_REMEDY)
+    return model, tokenizer

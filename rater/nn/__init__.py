@@ -1,0 +1,8 @@
+"""The NN-rater: its Bi-GRU network, its training, its artefact, and rating with it.
+
+The main names:
+
+- `model.BiGRURater`: the network
+- `build.train_rater`: logs to a published rater
+- `rate.Rater`: ratings of responses.
+"""

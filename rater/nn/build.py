@@ -1,0 +1,339 @@
+"""Making a rater: from logs to a published version, stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Final, NamedTuple
+
+from refaug.core.artefacts.build_stages import Stages
+from refaug.core.errors import BadInput, Usage
+from refaug.core.files import make_folder, write_aside
+from refaug.core.progress import Progress
+from refaug.core.query_engine import LogEngine, scratch_in
+from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from refaug.logs.pairs import SharedSettings
+from refaug.logs.store import StoredLog
+from refaug.rater.language_coverage import Coverage
+from refaug.rater.nn.checkpoint import KIND, save_rater
+from refaug.rater.nn.model import BiGRURater, Features, RaterConfig
+from refaug.rater.nn.train import TrainedRater, train
+from refaug.rater.nn.training_report import hard_report, report_of, short_report, statistics_of
+from refaug.rater.training.corpus import code_texts, mine, open_corpus, write_shared
+from refaug.rater.training.examples import ExampleCorpus, Examples, ExampleSettings, Split
+from refaug.rater.training.hard_negatives import HardPartners, HardSettings, hard_partners
+from refaug.rater.training.initial_embeddings import LearnVectors, new_network, read_embeddings
+from refaug.rater.training.loop import OnEpoch, OnNow
+from refaug.rater.training.order import (
+    EMBEDDINGS,
+    NetworkPreset,
+    PreparedVersion,
+    TrainedVersion,
+    TrainingLogs,
+    TrainingOrder,
+    TrainingPlaces,
+    details_of,
+    inputs_of,
+    interrupted_order,
+    learn_embeddings,
+    learn_tokenizer,
+    open_training_logs,
+    train_version,
+    version_folder,
+)
+
+Illustrate = Callable[[Mapping[str, Any]], Mapping[str, bytes]]
+
+_SHORT: Final = "short"  # utterances too short for training
+_MOST_SHORT: Final = 2_000
+_MANY_WITHOUT: Final = 0.5  # of the responses have no hard negative, as a share: the limit for a warning
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaterOrder(TrainingOrder):
+    """The order of a rater by name: its logs, sizes and training."""
+
+    kind: ClassVar[str] = KIND
+
+    model: RaterConfig = field(default_factory=RaterConfig)
+    examples: ExampleSettings = field(default_factory=ExampleSettings)
+    shared: SharedSettings | None = None  # None: the default of the logs' language
+
+    @classmethod
+    def read_settings(cls, written: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the sizes of the network, the choice of examples, and which utterances count."""
+        shared = written["shared"]
+        return {
+            "model": RaterConfig(**written["model"]),
+            "examples": ExampleSettings(**written["examples"]),
+            "shared": None if shared is None else SharedSettings(**shared),
+        }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.examples.negatives != "random" and self.start != "vectors":
+            raise Usage(
+                f"{self.examples.negatives} negatives are found by vectors of the pieces, and there are none where "
+                f"embeddings start {self.start}",
+                remedy="--embeddings vectors, or --negatives random",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaterPreset(NetworkPreset):
+    """Sizes of a rater that were tested together."""
+
+    features: Features = "products"
+
+
+PRESETS: Final[Mapping[str, RaterPreset]] = {
+    "paper": RaterPreset(
+        embedding=512, hidden=512, width=1024, batch=1_000, start="random", features="texts", decay="none", epochs=15
+    ),
+    "base": RaterPreset(embedding=128, hidden=128, width=256, batch=256, dropout=0.3),
+    "small": RaterPreset(embedding=64, hidden=64, width=128, batch=128, pieces=2_000),
+}
+
+
+def train_rater(
+    places: TrainingPlaces,
+    order: RaterOrder,
+    progress: Progress,
+    on_now: OnNow = lambda _now: None,
+    on_epoch: OnEpoch = lambda _figures: None,
+    *,
+    learn_vectors: LearnVectors | None = None,
+    illustrate: Illustrate = lambda _report: {},
+    again: bool = False,
+) -> TrainedVersion:
+    """Mine examples, train a tokenizer and the network, measure and publish; resume an interrupted run.
+
+    `learn_vectors` trains initial embeddings if the order requests them; `illustrate` returns files that are stored
+    beside the report. If the published rater was trained on exactly these inputs, it is returned as it is, unless
+    `again` is set.
+    """
+    training_data = open_training_data(places.logs, order)
+
+    def train_stages(stages: Stages, input_hash: str) -> PreparedVersion:
+        tokenizer = prepare(training_data, order, stages, places.cache, learn_vectors, progress)
+        splits, without_partner = _splits(order, stages, progress)
+        config = replace(order.model, vocabulary=tokenizer.vocab_size)
+        embeddings = None if order.start == "random" else stages.folder / EMBEDDINGS
+        trained = train(
+            new_network(lambda: BiGRURater(config), order.training.seed, embeddings),
+            splits["train"],
+            splits["validation"],
+            order.training,
+            stages.folder / "training",
+            progress,
+            on_now,
+            on_epoch,
+        )
+        progress.stage("measuring")
+        report = _report(trained, splits, without_partner, order, stages, progress)
+        return _write_version(
+            trained, tokenizer, report, training_data, order, stages, input_hash, pictures=illustrate(report)
+        )
+
+    return train_version(places, order, _inputs(order, training_data), train_stages, again=again)
+
+
+class TrainingData(NamedTuple):
+    """The data that a rater is trained on: logs, and which utterances count."""
+
+    sources: TrainingLogs
+    shared: SharedSettings
+
+    @property
+    def logs(self) -> tuple[StoredLog, ...]:
+        """The logs that examples come from."""
+        return self.sources.logs
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages of these logs."""
+        return self.sources.languages
+
+
+def open_training_data(logs: Path, order: RaterOrder) -> TrainingData:
+    """Open the logs of an order."""
+    sources = open_training_logs(logs, order)
+    return TrainingData(
+        sources, order.shared or SharedSettings.for_language(sources.languages[0], seed=order.examples.seed)
+    )
+
+
+def prepare(
+    training_data: TrainingData,
+    order: RaterOrder,
+    stages: Stages,
+    cache: Path,
+    learn_vectors: LearnVectors | None,
+    progress: Progress,
+    *,
+    with_short: bool = True,
+) -> SentencePieceTokenizer:
+    """Run all stages before the first batch: shared utterances as pieces, the tokenizer, the initial embeddings."""
+    sources, shared, folder = training_data.sources, training_data.shared, stages.folder
+    with LogEngine(scratch_in(cache), memory=order.memory, threads=order.training.threads) as engine:
+        stages.run("shared", lambda: mine(engine, sources.logs, shared, folder, progress))
+        if with_short:
+            stages.run("short", lambda: _mine_short(engine, sources.logs, shared, folder / _SHORT, progress))
+    tokenizer = learn_tokenizer(sources, order, order.examples.seed, stages, progress)
+    stages.run("pieces", lambda: code_texts(tokenizer, folder, order.model.max_tokens, progress))
+    if with_short and stages.facts("short")["utterances"]:
+        stages.run("short pieces", lambda: code_texts(tokenizer, folder / _SHORT, order.model.max_tokens, progress))
+    learn_embeddings(sources, tokenizer, order, order.model.embedding, learn_vectors, stages, progress)
+    return tokenizer
+
+
+def find_hard_partners(
+    corpus: ExampleCorpus, split: Split, order: RaterOrder, folder: Path, progress: Progress
+) -> HardPartners:
+    """Find the hard negatives of one split, from that split alone; initial embeddings compare the utterances."""
+    embeddings = read_embeddings(folder / EMBEDDINGS)
+    settings = HardSettings(seed=order.examples.seed)
+    return hard_partners(corpus, corpus.of_split(split, order.examples), embeddings, settings, progress)
+
+
+def _hard_partners_for_training(
+    corpus: ExampleCorpus, order: RaterOrder, folder: Path, progress: Progress
+) -> HardPartners | None:
+    """Find the hard negatives of the training split if the order requests any."""
+    if order.examples.negatives == "random":
+        return None
+    hard = find_hard_partners(corpus, "train", order, folder, progress)
+    if hard.without_partner > _MANY_WITHOUT:
+        progress.warn(
+            f"{100 * hard.without_partner:.0f} % of the responses have no hard negative, and get random ones: too few "
+            "of these logs' words are rare and shared"
+        )
+    return hard
+
+
+def _measure_on_hard(
+    model: BiGRURater, corpus: ExampleCorpus, order: RaterOrder, folder: Path, progress: Progress
+) -> Mapping[str, Any] | None:
+    """Measure the rater on hard negatives; None if there are no vectors to find them, or too few."""
+    if order.start == "random":
+        return None
+    return hard_report(model, corpus, order.examples, find_hard_partners(corpus, "validation", order, folder, progress))
+
+
+def resume_rater(
+    places: TrainingPlaces,
+    name: str,
+    progress: Progress,
+    on_now: OnNow = lambda _now: None,
+    on_epoch: OnEpoch = lambda _figures: None,
+    *,
+    learn_vectors: LearnVectors | None = None,
+    illustrate: Illustrate = lambda _report: {},
+) -> TrainedVersion:
+    """Continue an interrupted training as it was ordered; the newest, if there are several."""
+    order = interrupted_order(
+        places.cache, RaterOrder, name, lambda order: _inputs(order, open_training_data(places.logs, order))
+    )
+    return train_rater(
+        places, order, progress, on_now, on_epoch, learn_vectors=learn_vectors, illustrate=illustrate, again=True
+    )
+
+
+def _inputs(order: RaterOrder, training_data: TrainingData) -> dict[str, Any]:
+    """Return the inputs that determine the rater."""
+    return inputs_of(
+        order,
+        training_data.sources,
+        shared=asdict(training_data.shared),
+        model=asdict(order.model),
+        examples=asdict(order.examples),
+    )
+
+
+def _splits(order: RaterOrder, stages: Stages, progress: Progress) -> tuple[Mapping[Split, Examples], float | None]:
+    """Return the examples to train on and to validate on, and the share of responses without a hard negative."""
+    corpus = open_corpus(stages.folder)
+    hard = _hard_partners_for_training(corpus, order, stages.folder, progress)
+    partners = None if hard is None else hard.partners
+    splits: dict[Split, Examples] = {
+        "train": Examples(corpus, "train", order.examples, order.model.max_tokens, partners),
+        "validation": Examples(corpus, "validation", order.examples, order.model.max_tokens),
+    }
+    _require_both(splits)
+    return splits, None if hard is None else hard.without_partner
+
+
+def _report(
+    trained: TrainedRater,
+    splits: Mapping[Split, Examples],
+    without_partner: float | None,
+    order: RaterOrder,
+    stages: Stages,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Return the report: what the rater was trained on, and its quality."""
+    folder = stages.folder
+    corpus = open_corpus(folder)
+    return {
+        "examples": {name: statistics_of(corpus, examples) for name, examples in splits.items()},
+        "mined": stages.facts("shared"),
+        "tokenizer": stages.facts("tokenizer"),
+        "texts": stages.facts("pieces"),
+        "embeddings": stages.facts("embeddings"),
+        "negatives": {"kind": order.examples.negatives, "without_partner": without_partner},
+        **report_of(trained, splits["validation"]),
+        "hard": _measure_on_hard(trained.model, corpus, order, folder, progress),
+        "short": short_report(trained.model, order.examples, folder / _SHORT, stages.facts("short")),
+    }
+
+
+def _write_version(
+    trained: TrainedRater,
+    tokenizer: SentencePieceTokenizer,
+    report: Mapping[str, Any],
+    training_data: TrainingData,
+    order: RaterOrder,
+    stages: Stages,
+    input_hash: str,
+    *,
+    pictures: Mapping[str, bytes],
+) -> PreparedVersion:
+    """Write the folder of the new version, with pictures for the report."""
+    version = version_folder(stages)
+    for file, content in pictures.items():
+        with write_aside(version / file) as output:
+            output.write(content)
+    sources = training_data.sources
+    settings = {"shared": asdict(training_data.shared), "examples": asdict(order.examples)}
+    name = save_rater(
+        version,
+        trained.model,
+        tokenizer,
+        temperature=report["temperature"],
+        languages=sources.languages,
+        coverage=Coverage.read(report["texts"]["coverage"]),
+        report=report,
+        details=details_of(order, sources, stages, input_hash, **settings),
+        beside=list(pictures),
+    )
+    return PreparedVersion(version, name, report)
+
+
+def _require_both(splits: Mapping[Split, Examples]) -> None:
+    for name, examples in splits.items():
+        if not examples.has_negatives:
+            raise BadInput(
+                f"{examples.positive_count} positive examples of {len(examples.utterances)} utterances are left for "
+                f"{name}: too few to find as many pairs that do not belong together",
+                remedy="give more logs, or another --validation-share",
+            )
+
+
+def _mine_short(
+    engine: LogEngine, logs: Sequence[StoredLog], shared: SharedSettings, folder: Path, progress: Progress
+) -> Mapping[str, Any]:
+    """Write some of the utterances that are too short for training: the rater is asked about them all the same."""
+    make_folder(folder)
+    progress.stage("finding short utterances", None, "utterances")
+    return write_shared(engine, logs, replace(shared, too_short=True), folder, progress, most=_MOST_SHORT)

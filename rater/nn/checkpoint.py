@@ -1,0 +1,110 @@
+"""A rater on disk: a folder with a network, its tokenizer and its temperature."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from refaug.rater.language_coverage import Coverage
+from refaug.rater.network_folder import (
+    FORMAT_VERSION,
+    REPORT,
+    TOKENIZER,
+    WEIGHTS,
+    NetworkFields,
+    StoredNetwork,
+    open_network,
+    read_network_manifest,
+    write_network,
+)
+from refaug.rater.nn.model import BiGRURater, RaterConfig
+from refaug.rater.nn.rate import Rater
+from refaug.rater.text_encoding import CACHE_BYTES
+
+__all__ = [
+    "FORMAT_VERSION",
+    "KIND",
+    "REPORT",
+    "TOKENIZER",
+    "WEIGHTS",
+    "StoredRater",
+    "open_rater",
+    "read_manifest",
+    "save_rater",
+]
+
+KIND: Final = "rater"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRater(StoredNetwork):
+    """The settings in a rater's manifest."""
+
+    config: RaterConfig
+    temperature: float
+
+
+def save_rater(
+    folder: Path,
+    model: BiGRURater,
+    tokenizer: SentencePieceTokenizer,
+    *,
+    temperature: float,
+    languages: Sequence[str],
+    coverage: Coverage | None = None,
+    report: Mapping[str, Any],
+    details: Mapping[str, Any],
+    beside: Sequence[str] = (),
+) -> str:
+    """Write a rater's folder and return the rater's id; `beside` names files that the folder holds already."""
+    return write_network(
+        folder,
+        KIND,
+        model,
+        tokenizer,
+        settings={"config": asdict(model.config), "temperature": temperature},
+        languages=languages,
+        coverage=coverage,
+        report=report,
+        details=details,
+        beside=beside,
+    )
+
+
+def read_manifest(folder: Path) -> StoredRater:
+    """Read a rater's manifest; raise Corrupt if the folder holds something else."""
+    return read_network_manifest(folder, KIND, _rater_fields)
+
+
+def _rater_fields(manifest: Mapping[str, Any], fields: NetworkFields) -> StoredRater:
+    return StoredRater(
+        config=RaterConfig(**manifest["config"]), temperature=_temperature(manifest["temperature"]), **fields
+    )
+
+
+def _temperature(number: object) -> float:
+    if not isinstance(number, int | float) or not 0 < number < math.inf:
+        raise ValueError(f"a temperature of {number}")
+    return float(number)
+
+
+def open_rater(folder: Path, *, spec: str = "", threads: int = 1, cache_bytes: int = CACHE_BYTES) -> Rater:
+    """Load a rater; refuse files that were altered after saving."""
+    stored = read_manifest(folder)
+    model, tokenizer = open_network(
+        folder, KIND, stored, lambda: BiGRURater(stored.config), settings=("config", "temperature")
+    )
+    return Rater(
+        model,
+        tokenizer,
+        temperature=stored.temperature,
+        languages=stored.languages,
+        usual=stored.coverage,
+        spec=spec,
+        threads=threads,
+        cache_bytes=cache_bytes,
+    )

@@ -1,0 +1,86 @@
+"""Texts to vectors for inference: cut into pieces, read together with texts of similar length, and cached."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
+
+CACHE_BYTES: Final = 256 << 20
+_ENTRY: Final = 600  # bytes of a cache entry's objects
+_READ_AT_ONCE: Final = 1_024  # texts of like length
+# Texts; for fewer, one thread is faster, since threads wait for each other at every step.
+WORTH_THREADS: Final = 512
+
+# Returns vectors (texts, size) of tokens (texts, time), the longest text first, and of lengths (texts,).
+Read = Callable[[Tensor, Tensor], Tensor]
+Vector = NDArray[np.float32]
+
+
+class TextReader:
+    """Reads texts with a network and caches the most recent vectors, in at most `cache_bytes`.
+
+    It is not thread-safe: callers must let in one thread at a time.
+    """
+
+    def __init__(
+        self, read: Read, tokenizer: SentencePieceTokenizer, *, size: int, max_tokens: int, cache_bytes: int
+    ) -> None:
+        self._read, self._tokenizer, self._size, self._max_tokens = read, tokenizer, size, max_tokens
+        self._cache_bytes, self._cache, self._used_bytes = cache_bytes, OrderedDict[str, Vector](), 0
+
+    def vectors(self, texts: Sequence[str]) -> Tensor:
+        """Return the vector of each text, (texts, size), from the cache or from the network."""
+        vectors = np.empty((len(texts), self._size), np.float32)
+        new = list[int]()
+        for place, text in enumerate(texts):
+            cached = self._cached(text)
+            if cached is None:
+                new.append(place)
+            else:
+                vectors[place] = cached
+        coded = self._tokenizer.encode_ids_batch([texts[place] for place in new])
+        order = sorted(range(len(new)), key=lambda at: -len(coded[at]))
+        for begin in range(0, len(order), _READ_AT_ONCE):
+            batch = order[begin : begin + _READ_AT_ONCE]
+            vectors_read = self._read(*self._pad([coded[at] for at in batch])).numpy()
+            vectors[[new[at] for at in batch]] = vectors_read
+            for at, vector in zip(batch, vectors_read, strict=True):
+                self._store(texts[new[at]], vector.copy())
+        return torch.from_numpy(vectors)
+
+    def _pad(self, coded: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """Return piece ids (texts, time), the longest text first, and lengths; an empty text is one unknown piece."""
+        cut = [ids[: self._max_tokens] or [self._tokenizer.unk_id] for ids in coded]
+        lengths = np.array([len(ids) for ids in cut], np.int64)
+        tokens = np.zeros((len(cut), int(lengths.max())), np.int64)
+        for row, ids in enumerate(cut):
+            tokens[row, : len(ids)] = ids
+        return torch.from_numpy(tokens), torch.from_numpy(lengths)
+
+    def _cached(self, text: str) -> Vector | None:
+        """Return a text's vector from the cache and mark it as the most recent."""
+        vector = self._cache.get(text)
+        if vector is not None:
+            self._cache.move_to_end(text)
+        return vector
+
+    def _store(self, text: str, vector: Vector) -> None:
+        """Cache a vector; remove the oldest ones if there is no room."""
+        if text not in self._cache:
+            self._used_bytes += bytes_of(text, vector)
+        self._cache[text] = vector
+        while self._used_bytes > self._cache_bytes:
+            self._used_bytes -= bytes_of(*self._cache.popitem(last=False))
+
+
+def bytes_of(text: str, vector: Vector) -> int:
+    """Return the approximate size of a cache entry: its numbers, its text, and the objects around them."""
+    return vector.nbytes + 4 * len(text) + _ENTRY

@@ -1,0 +1,325 @@
+"""The training loop over seeded batches, with checkpoints: an interrupted run ends like an uninterrupted one."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar, get_args
+
+import torch
+from torch import Tensor, nn
+
+from refaug.core.errors import CheckFailed, Corrupt, Usage
+from refaug.core.files import make_folder, read_json, write_json
+from refaug.core.progress import Progress
+from refaug.rater.tensor_files import read_tensors, write_tensors
+
+_STATE: Final = "state.json"
+_BEST: Final = "best.safetensors"
+_SLOTS: Final = ("a", "b")  # written in turn: the state names the complete one
+_REMEDY: Final = "remove the folder, and train anew"
+_SMOOTHING: Final = 0.98  # of the loss shown while the training runs
+_STEADY: Final = 0.2  # of a training, before a decaying rate falls
+_LEAST_RATE: Final = 0.02  # of the initial rate, at the end
+
+Decay = Literal["none", "linear"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """Settings of a training; the defaults follow the paper, except for patience."""
+
+    epochs: int = 15
+    learning_rate: float = 1e-3
+    decay: Decay = "none"  # or linear: after a fifth of all epochs the rate falls to a fiftieth at their end
+    dropout: float = 0.0  # share of an embedding's numbers that each batch leaves out
+    patience: int = 3  # epochs without a lower validation loss before the training ends
+    accumulate: int = 1  # batches to a step
+    seed: int = 1  # of the initial weights; examples have a separate seed
+    save_every: int = 500  # steps, besides the end of every epoch
+    device: str = "cpu"  # or cuda, with bfloat16 if it is supported
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if min(self.epochs, self.patience, self.accumulate, self.save_every, self.threads) < 1:
+            raise Usage("epochs, patience, accumulated batches, steps between saves and threads are 1 or more")
+        if not 0 < self.learning_rate < 1:
+            raise Usage(f"a learning rate of {self.learning_rate}", remedy="such as 0.001")
+        if self.decay not in get_args(Decay):
+            raise Usage(f"decay {self.decay!r} is not known", remedy=f"one of: {', '.join(get_args(Decay))}")
+        if not 0 <= self.dropout < 1:
+            raise Usage(f"a dropout of {self.dropout}", remedy="from 0 on, below 1")
+        if self.device not in ("cpu", "cuda"):
+            raise Usage(f"device {self.device!r} is not known", remedy="cpu or cuda")
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise Usage("there is no CUDA device here, or this torch was built without CUDA", remedy="--device cpu")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochFigures:
+    """The figures of one epoch."""
+
+    epoch: int  # from 1 on
+    train_loss: float
+    validation_loss: float
+    validation_accuracy: float  # as the task counts it
+    auc: float  # positives against negatives
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingCourse:
+    """The course of a training: the figures of its epochs."""
+
+    best_epoch: int
+    epochs: tuple[EpochFigures, ...]
+
+
+class TrainingStatus(NamedTuple):
+    """The status of a running training."""
+
+    epoch: int
+    step: int  # finished batches of this epoch
+    steps: int
+    loss: float  # a running mean
+    accuracy: float  # the same
+    examples_a_second: float
+    seconds_left: float  # until the end of the last epoch, if the training does not end early
+
+
+OnNow = Callable[[TrainingStatus], None]
+OnEpoch = Callable[[EpochFigures], None]
+AnyBatch = TypeVar("AnyBatch")
+AnyBatch_co = TypeVar("AnyBatch_co", covariant=True)
+VALIDATION_EPOCH: Final = 0  # its batches validate: they are the same after every epoch
+
+
+class BatchResult(NamedTuple):
+    """The loss and accuracy of a network on a batch."""
+
+    loss: Tensor
+    right: float  # share of the batch
+    examples: int
+
+
+class ValidationScores(NamedTuple):
+    """The scores of a network on examples that it is not trained on."""
+
+    loss: float
+    accuracy: float
+    auc: float
+
+
+class BatchedExamples(Protocol[AnyBatch_co]):
+    """Examples in batches, which an epoch's number determines."""
+
+    @property
+    def epoch_size(self) -> int:
+        """The number of examples in an epoch."""
+
+    def batch_count(self) -> int:
+        """Return the number of batches in an epoch."""
+
+    def batches(self, number: int, *, skip: int = 0) -> Iterator[AnyBatch_co]:
+        """Yield the batches of an epoch, from 1 on, after the first `skip`."""
+
+
+class Task(Protocol[AnyBatch]):
+    """A training task: the network, its examples, and its validation."""
+
+    @property
+    def model(self) -> nn.Module:
+        """The network with its initial weights; the training changes it."""
+
+    @property
+    def examples(self) -> BatchedExamples[AnyBatch]:
+        """The examples that the network is trained on."""
+
+    def evaluate_batch(self, batch: AnyBatch) -> BatchResult:
+        """Run the network on a batch; the gradient of the loss is not yet computed."""
+
+    def validate(self) -> ValidationScores:
+        """Score the network on the validation examples."""
+
+
+@dataclass
+class _State:
+    """The state of a training besides weights and Adam's sums."""
+
+    epoch: int = 0  # the current epoch, from 0
+    step: int = 0  # its finished batches
+    loss_sum: float = 0.0
+    bad_epochs: int = 0
+    best_epoch: int = -1
+    best_loss: float = math.inf
+    seconds: float = 0.0
+    slot: str = ""
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+def run(
+    task: Task[AnyBatch],
+    config: TrainConfig,
+    folder: Path,
+    progress: Progress,
+    on_now: OnNow = lambda _now: None,
+    on_epoch: OnEpoch = lambda _figures: None,
+) -> TrainingCourse:
+    """Train until the validation loss stops falling; continue from a checkpoint in `folder` if there is one.
+
+    In the end the network has the weights of the epoch with the least validation loss.
+    """
+    torch.set_num_threads(config.threads)
+    make_folder(folder)
+    model = task.model.to(config.device)
+    adam = torch.optim.Adam(model.parameters(), lr=config.learning_rate)
+    state = _load_checkpoint(folder, model, adam, config.device)
+    while state.epoch < config.epochs and state.bad_epochs < config.patience:
+        _run_epoch(task, adam, config, state, folder, progress, on_now)
+        figures = _figures(task, state)
+        if not math.isfinite(figures.validation_loss):
+            raise CheckFailed(
+                f"the validation loss is {figures.validation_loss} after epoch {state.epoch + 1}; nothing is "
+                f"published, and the best epoch before it, if there was one, lies in {folder / _BEST}",
+                remedy="train again with a lower --learning-rate",
+            )
+        state.history.append(asdict(figures))
+        if figures.validation_loss < state.best_loss:
+            state.best_loss, state.best_epoch, state.bad_epochs = figures.validation_loss, state.epoch, 0
+            write_tensors(folder / _BEST, model.state_dict())
+        else:
+            state.bad_epochs += 1
+        state.epoch, state.step, state.loss_sum, state.seconds = state.epoch + 1, 0, 0.0, 0.0
+        _save_checkpoint(folder, model, adam, state)
+        on_epoch(figures)
+    model.load_state_dict(read_tensors(folder / _BEST, config.device, remedy=_REMEDY))
+    model.to("cpu").eval()
+    return TrainingCourse(
+        best_epoch=state.best_epoch + 1, epochs=tuple(EpochFigures(**figures) for figures in state.history)
+    )
+
+
+def _figures(task: Task[AnyBatch], state: _State) -> EpochFigures:
+    scores = task.validate()
+    return EpochFigures(
+        epoch=state.epoch + 1,
+        train_loss=state.loss_sum / task.examples.batch_count(),
+        validation_loss=scores.loss,
+        validation_accuracy=scores.accuracy,
+        auc=scores.auc,
+        seconds=round(state.seconds, 3),
+    )
+
+
+def _run_epoch(
+    task: Task[AnyBatch],
+    adam: torch.optim.Adam,
+    config: TrainConfig,
+    state: _State,
+    folder: Path,
+    progress: Progress,
+    on_now: OnNow,
+) -> None:
+    model, steps, epoch_size = task.model, task.examples.batch_count(), task.examples.epoch_size
+    progress.stage(f"epoch {state.epoch + 1} of {config.epochs}", epoch_size, "examples")
+    progress.advance(epoch_size * state.step // steps)  # before the interruption
+    began, resumed_at, seen = perf_counter(), state.seconds, 0
+    shown_loss, shown_accuracy, since_saved = math.nan, math.nan, 0
+    model.train()
+    adam.zero_grad(set_to_none=True)
+    for batch in task.examples.batches(state.epoch + 1, skip=state.step):
+        for group in adam.param_groups:
+            group["lr"] = config.learning_rate * rate_at(
+                (state.epoch + state.step / steps) / config.epochs, config.decay
+            )
+        if config.dropout:  # depends on the position of the batch, not on what ran before
+            torch.manual_seed(seed_from([config.seed, state.epoch, state.step]))
+        outcome = task.evaluate_batch(batch)
+        loss = float(outcome.loss.detach())
+        if not math.isfinite(loss):
+            raise CheckFailed(
+                f"the loss is {loss} in batch {state.step + 1} of epoch {state.epoch + 1}; nothing is "
+                f"published, and the best epoch before it, if there was one, lies in {folder / _BEST}",
+                remedy="train again with a lower --learning-rate",
+            )
+        of_this_step = min(config.accumulate, steps - state.step // config.accumulate * config.accumulate)
+        (outcome.loss / of_this_step).backward()  # type: ignore[no-untyped-call]
+        state.step += 1
+        if state.step % config.accumulate == 0 or state.step == steps:
+            adam.step()
+            adam.zero_grad(set_to_none=True)
+        state.loss_sum += loss
+        shown_loss = _smooth(shown_loss, loss)
+        shown_accuracy = _smooth(shown_accuracy, outcome.right)
+        seen += outcome.examples
+        state.seconds = resumed_at + perf_counter() - began
+        progress.advance(outcome.examples)
+        speed = seen / (perf_counter() - began)
+        seconds_left = (config.epochs - state.epoch - state.step / steps) * epoch_size / speed
+        on_now(TrainingStatus(state.epoch + 1, state.step, steps, shown_loss, shown_accuracy, speed, seconds_left))
+        since_saved += 1
+        if since_saved >= config.save_every and state.step % config.accumulate == 0 and state.step < steps:
+            _save_checkpoint(folder, model, adam, state)
+            since_saved = 0
+
+
+def mixed_precision(device: str) -> torch.autocast:
+    """Return the context in which networks compute: in bfloat16 on a CUDA device that supports it."""
+    return torch.autocast(device, dtype=torch.bfloat16, enabled=device == "cuda" and torch.cuda.is_bf16_supported())
+
+
+def rate_at(progress_share: float, decay: Decay) -> float:
+    """Return the learning rate as a share of the initial rate, after this share of all epochs."""
+    if decay == "none" or progress_share <= _STEADY:
+        return 1.0
+    return max(_LEAST_RATE, (1 - progress_share) / (1 - _STEADY))
+
+
+def seed_from(numbers: Sequence[int]) -> int:
+    """Return a seed computed from several numbers."""
+    return int.from_bytes(hashlib.blake2b(repr(list(numbers)).encode(), digest_size=8).digest(), "little")
+
+
+def _smooth(shown: float, latest: float) -> float:
+    return latest if math.isnan(shown) else _SMOOTHING * shown + (1 - _SMOOTHING) * latest
+
+
+# On disk
+
+
+def _save_checkpoint(folder: Path, model: nn.Module, adam: torch.optim.Adam, state: _State) -> None:
+    """Write into the slot that the state does not name, then the state."""
+    slot = _SLOTS[1] if state.slot == _SLOTS[0] else _SLOTS[0]
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    for parameter, sums in adam.state.items():
+        tensors |= {f"adam.{names[id(parameter)]}.{key}": torch.as_tensor(tensor) for key, tensor in sums.items()}
+    write_tensors(folder / f"{slot}.safetensors", tensors)
+    state.slot = slot
+    write_json(folder / _STATE, {**asdict(state), "best_loss": _finite(state.best_loss)})
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def _load_checkpoint(folder: Path, model: nn.Module, adam: torch.optim.Adam, device: str) -> _State:
+    """Load the checkpoint of an interrupted run into model and Adam and return its state; or return a new state."""
+    if not (folder / _STATE).exists():
+        return _State()
+    saved: dict[str, Any] = read_json(folder / _STATE)
+    try:
+        state = _State(**{**saved, "best_loss": math.inf if saved["best_loss"] is None else saved["best_loss"]})
+        tensors = read_tensors(folder / f"{state.slot}.safetensors", device, remedy=_REMEDY)
+        model.load_state_dict({name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model.")})
+        for name, parameter in model.named_parameters():
+            sums = {key: tensors[f"adam.{name}.{key}"] for key in ("step", "exp_avg", "exp_avg_sq")}
+            adam.state[parameter] = {**sums, "step": sums["step"].cpu()}
+    except (KeyError, TypeError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise Corrupt(f"{folder} does not hold a state of this training: {reason}", remedy=_REMEDY) from error
+    return state

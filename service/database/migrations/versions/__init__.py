@@ -1,0 +1,1 @@
+"""The migrations, one in each file, numbered in order."""

@@ -1,0 +1,477 @@
+"""The inbox of posted dialogues that wait for their log: durable when the request is answered, ingested exactly once.
+
+    inbox/.posted/<log>/
+        <time>-<hash>-<dialogues>-<bytes>.jsonl    the dialogues of one request
+        batch.json                                 the requests of the next batch
+        batch-<hash>.jsonl                         the batch: one source for the log, from any number of requests
+        taken.json                                 ingested requests, so that a repeated one is recognised
+
+Every file is complete or absent. A batch is named first, then written, then its requests are removed; after it was
+ingested, its requests are recorded, then it is removed, then its name. A kill between any two steps loses nothing, and
+repeating a step writes the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from refaug.core.errors import BadInput, Corrupt, Overloaded, TooLarge
+from refaug.core.files import (
+    exclusive,
+    lock_file,
+    make_folder,
+    read_json,
+    remove_asides,
+    require_name,
+    sync_folder,
+    write_aside,
+    write_json,
+)
+from refaug.core.home import Settings
+from refaug.logs.manifest import MANIFEST, LogManifest
+from refaug.logs.reading.shapes import KNOWN_NAMES, Fields, as_id, as_tags, as_time, dialogue_columns
+from refaug.logs.reading.sources import MAX_LINE_BYTES
+from refaug.service.server_settings import MIB, ServeSettings
+
+FOLDER: Final = ".posted"  # hidden, so that no job reads this folder as a source
+FIELDS: Final[Mapping[str, str]] = {
+    "turns": "turns",
+    "id": "id",
+    "tags": "tags",
+}  # the mapping of every line, for the ingest
+_PLAN_FILE: Final = "batch.json"
+_INGESTED_FILE: Final = "taken.json"
+_POSTING_LOCK: Final = ".adding"
+_MAX_REMEMBERED: Final = 100_000  # ingested requests: about two megabytes of names
+_MAX_REQUESTS: Final = 50_000  # waiting requests: each addition lists them all
+_RETRY_AFTER_S: Final = 60.0
+_MAX_ID_CHARS: Final = 200
+_READ_BYTES: Final = 1 << 20
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_SHOWN: Final = 5
+_REQUEST_NAME: Final = re.compile(r"\d{20}-([0-9a-f]{32})-(\d{1,12})-(\d{1,15})\.jsonl")
+_BATCH_NAME: Final = re.compile(r"batch-[0-9a-f]{32}\.jsonl")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BadDialogue:
+    """A dialogue that is refused."""
+
+    place: int  # its place in the request, from 0
+    id: str | None
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        at = f".{self.field}" if self.field else ""
+        return f"dialogues[{self.place}]{at}: {self.message}"
+
+
+class BadDialogues(BadInput):
+    """Some of the dialogues that were posted cannot be taken."""
+
+    def __init__(self, bad: Sequence[BadDialogue], of: int, *, remedy: str) -> None:
+        more = f"; and {len(bad) - _MAX_SHOWN:,} more" if len(bad) > _MAX_SHOWN else ""
+        listed = "; ".join(map(str, bad[:_MAX_SHOWN]))
+        super().__init__(f"{len(bad):,} of {of:,} dialogues cannot be taken: {listed}{more}", remedy=remedy)
+        self.bad = tuple(bad)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InboxBatch:
+    """All waiting dialogues as one source; it stays until `mark_ingested` is called."""
+
+    path: Path
+    dialogues: int
+    requests: int
+    mark_ingested: Callable[[], None] = field(repr=False)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all its dialogues were erased in the meantime."""
+        return self.path.stat().st_size == 0
+
+
+class Inbox:
+    """The folder of posted dialogues, log by log."""
+
+    def __init__(self, home: Settings, serve: ServeSettings) -> None:
+        self._inbox, self._logs, self._serve = home.home / "inbox", home.logs, serve
+
+    def folder(self, log: str) -> Path:
+        """Return the folder of a log's waiting dialogues."""
+        return self._inbox / FOLDER / require_name("log", log)
+
+    # ── posting ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def add(self, log: str, dialogues: Sequence[Mapping[str, Any]], *, on_error: str = "fail") -> dict[str, Any]:
+        """Store dialogues for the next ingest; they are on the disk when this returns.
+
+        The same dialogues posted again, before or after their ingest, are recognised by their content and not stored
+        again: `duplicate` says so. A dialogue without an id gets one from its content as well. With on_error="report"
+        bad dialogues are left out and listed, otherwise they refuse the whole request.
+        """
+        folder = self.folder(log)
+        good, bad = self._check(dialogues)
+        if bad and (on_error != "report" or not good):
+            raise BadDialogues(bad, len(dialogues), remedy='mend them, or send "on_error": "report" to leave them out')
+        if not good:
+            raise BadInput("there are no dialogues", remedy="send at least one")
+        digest = _digest(good)
+        lines = b"".join(_line(one, digest, place) for place, one in enumerate(good))
+        for folder_made in (self._inbox.parent, self._inbox, self._inbox / FOLDER, folder):
+            make_folder(folder_made)
+        with lock_file(folder / _POSTING_LOCK):  # so that two equal requests at the same time do not write two files
+            is_known = self._is_known(log, digest)
+            if not is_known:
+                self._require_room(log, len(lines))
+                with write_aside(folder / f"{time.time_ns():020}-{digest}-{len(good)}-{len(lines)}.jsonl") as file:
+                    file.write(lines)
+        return {
+            "log": log,
+            "accepted": len(good),
+            "duplicate": is_known,
+            "ids": [_id_of(one, digest, place) for place, one in enumerate(good)],
+            "waiting": self.waiting(log),
+            "problems": [{"place": one.place, "id": one.id, "field": one.field, "message": one.message} for one in bad],
+        }
+
+    def _check(self, dialogues: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[BadDialogue]]:
+        """Return the dialogues that the log readers can use, in stored form, and the bad ones."""
+        good, bad, seen = list[dict[str, Any]](), list[BadDialogue](), dict[str, int]()
+        for place, values in enumerate(dialogues):
+            checked = _check_dialogue(place, values, self._serve.text_chars)
+            if isinstance(checked, dict) and checked["id"] in seen:
+                message = f"{checked['id']!r} is the id of dialogues[{seen[checked['id']]}] as well"
+                checked = BadDialogue(place=place, id=checked["id"], field="id", message=message)
+            if isinstance(checked, BadDialogue):
+                bad.append(checked)
+                continue
+            if checked["id"] is not None:
+                seen[checked["id"]] = place
+            good.append(checked)
+        return good, bad
+
+    def _is_known(self, log: str, digest: str) -> bool:
+        """Return whether these dialogues wait, or are in a batch or in the log, in the order in which they move."""
+        if any(part.digest == digest for part in self._requests(log)) or digest in self._read_plan(log).digests:
+            return True
+        ingested = _read_optional(self.folder(log) / _INGESTED_FILE)
+        return digest in _string_list(ingested.get("requests")) and ingested.get("log_created") == self._log_created(
+            log
+        )
+
+    def _log_created(self, log: str) -> str | None:
+        """Return when the log was created: a log deleted and created again has none of the dialogues posted before."""
+        folder = self._logs / log
+        return LogManifest.read(folder).created if (folder / MANIFEST).exists() else None
+
+    def _require_room(self, log: str, size: int) -> None:
+        limit, waiting = self._serve.posted_mib * MIB, self.waiting(log)
+        if size > limit:
+            raise TooLarge(
+                f"{size / MIB:.1f} MiB of dialogues at once, where {limit / MIB:g} MiB may wait",
+                remedy="send them in several requests, or a larger REFAUG_POSTED_MIB",
+            )
+        if waiting["bytes"] + size > limit or waiting["requests"] >= _MAX_REQUESTS:
+            raise Overloaded(
+                f"{waiting['bytes'] / MIB:.1f} MiB of dialogues in {waiting['requests']:,} requests wait to be "
+                f"ingested into log {log}; there is room for {limit / MIB:g} MiB in {_MAX_REQUESTS:,}",
+                remedy=f'start a job of kind "ingest" with "posted": true for log {log}, then send them again',
+                retry_after_s=_RETRY_AFTER_S,
+            )
+
+    def waiting(self, log: str) -> dict[str, int]:
+        """Return how much was posted and is not in the log yet."""
+        parts = {part.name: part for part in [*self._requests(log), *self._read_plan(log).parts]}
+        return {
+            "requests": len(parts),
+            "dialogues": sum(part.dialogues for part in parts.values()),
+            "bytes": sum(part.size for part in parts.values()),
+        }
+
+    # ── ingesting ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def take_batch(self, log: str) -> Iterator[InboxBatch | None]:
+        """Yield all waiting dialogues as one batch, or the batch of an interrupted run; None if nothing waits."""
+        folder = self.folder(log)
+        if not folder.is_dir():
+            yield None
+            return
+        with self._exclusive(log):
+            plan = self._read_plan(log) if (folder / _PLAN_FILE).exists() else self._make_plan(log)
+            if not plan.parts or not self._write_batch(log, plan):
+                self._remove_batch(log, plan)
+                yield None
+                return
+            yield InboxBatch(
+                path=folder / plan.file,
+                dialogues=sum(part.dialogues for part in plan.parts),
+                requests=len(plan.parts),
+                mark_ingested=lambda: self._mark_ingested(log, plan),
+            )
+
+    @contextmanager
+    def _exclusive(self, log: str) -> Iterator[None]:
+        """Hold the lock on taking and erasing; posting waits for it only for a moment."""
+        folder = self.folder(log)
+        with exclusive(folder, f"taking what was posted for log {log}"):
+            with lock_file(folder / _POSTING_LOCK):
+                remove_asides(folder)  # no process is writing now, so these are of killed ones
+            yield
+
+    def _make_plan(self, log: str) -> _BatchPlan:
+        """Choose the requests of the next batch, and write down their names."""
+        parts = self._requests(log)
+        if parts:
+            names = [part.name for part in parts]
+            file = f"batch-{hashlib.sha256(orjson.dumps(names)).hexdigest()[:32]}.jsonl"
+            write_json(self.folder(log) / _PLAN_FILE, {"file": file, "requests": names})
+            return _BatchPlan(file=file, parts=tuple(parts))
+        return _BatchPlan()
+
+    def _write_batch(self, log: str, plan: _BatchPlan) -> bool:
+        """Write the batch, if it is not there; return False if it was ingested and removed before a kill."""
+        folder = self.folder(log)
+        waiting = [folder / part.name for part in plan.parts if (folder / part.name).exists()]
+        if not (folder / plan.file).exists():
+            if not waiting:
+                return False
+            if len(waiting) < len(plan.parts):
+                raise Corrupt(
+                    f"{folder}: {len(plan.parts) - len(waiting):,} of the requests that batch.json names are missing",
+                    remedy="restore them from a backup, or remove batch.json to go on with those that are there",
+                )
+            with write_aside(folder / plan.file) as out:
+                for path in waiting:
+                    out.writelines(_read_chunks(path))
+        for path in waiting:
+            path.unlink()
+        sync_folder(folder)
+        return True
+
+    def _mark_ingested(self, log: str, plan: _BatchPlan) -> None:
+        """Record the requests of the batch as ingested, and remove it."""
+        folder = self.folder(log)
+        created, before = self._log_created(log), _read_optional(folder / _INGESTED_FILE)
+        remembered = _string_list(before.get("requests")) if before.get("log_created") == created else []
+        all_known = list(dict.fromkeys([*remembered, *(part.digest for part in plan.parts)]))
+        write_json(folder / _INGESTED_FILE, {"log_created": created, "requests": all_known[-_MAX_REMEMBERED:]})
+        self._remove_batch(log, plan)
+
+    def _remove_batch(self, log: str, plan: _BatchPlan) -> None:
+        folder = self.folder(log)
+        if plan.file:
+            (folder / plan.file).unlink(missing_ok=True)
+            sync_folder(folder)  # the name last: without it, the batch would never be found again
+        (folder / _PLAN_FILE).unlink(missing_ok=True)
+        sync_folder(folder)
+
+    # ── erasing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def erase(self, log: str, *, dialogues: Iterable[str] = (), speakers: Iterable[str] = ()) -> int:
+        """Erase dialogues, and what some speakers said, from the waiting dialogues; return how many were changed.
+
+        An erased turn stays as an empty turn without a speaker, so that the turns around it do not become a pair.
+        """
+        folder, gone, silent = self.folder(log), frozenset(dialogues), frozenset(speakers)
+        if not folder.is_dir():
+            return 0
+        touched = 0
+        with self._exclusive(log):
+            names = [part.name for part in self._requests(log)]
+            for name in [
+                *names,
+                *(path.name for path in folder.glob("batch-*.jsonl") if _BATCH_NAME.fullmatch(path.name)),
+            ]:
+                touched += _rewrite(folder / name, gone, silent)
+        return touched
+
+    # ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _requests(self, log: str) -> list[_PostedRequest]:
+        """Return the waiting requests outside a batch, oldest first."""
+        folder = self.folder(log)
+        if not folder.is_dir():
+            return []
+        return sorted(
+            (part for path in folder.iterdir() if (part := _PostedRequest.of(path.name))), key=lambda part: part.name
+        )
+
+    def _read_plan(self, log: str) -> _BatchPlan:
+        """Return the plan of the next batch; empty if there is none."""
+        path = self.folder(log) / _PLAN_FILE
+        values = _read_optional(path)
+        if not values:
+            return _BatchPlan()
+        file, parts = (
+            str(values.get("file")),
+            [_PostedRequest.of(name) for name in _string_list(values.get("requests"))],
+        )
+        if not _BATCH_NAME.fullmatch(file) or None in parts or not parts:
+            raise Corrupt(f"{path} does not name a batch and its requests", remedy="remove it: nothing is lost by that")
+        return _BatchPlan(file=file, parts=tuple(part for part in parts if part is not None))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PostedRequest:
+    """The file of one request, described by its name."""
+
+    name: str
+    digest: str
+    dialogues: int
+    size: int
+
+    @classmethod
+    def of(cls, name: str) -> _PostedRequest | None:
+        match = _REQUEST_NAME.fullmatch(name)
+        return cls(name=name, digest=match[1], dialogues=int(match[2]), size=int(match[3])) if match else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BatchPlan:
+    """The name of a batch, and its requests."""
+
+    file: str = ""
+    parts: tuple[_PostedRequest, ...] = ()
+
+    @property
+    def digests(self) -> frozenset[str]:
+        return frozenset(part.digest for part in self.parts)
+
+
+def _read_optional(path: Path) -> dict[str, object]:
+    try:
+        return read_json(path)
+    except FileNotFoundError:
+        return {}
+
+
+def _string_list(content: object) -> list[str]:
+    return [one for one in content if isinstance(one, str)] if isinstance(content, list) else []
+
+
+# ── one dialogue ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _check_dialogue(place: int, values: object, most_chars: int) -> dict[str, Any] | BadDialogue:
+    """Return a dialogue in stored form, checked by the log reader; or what is wrong with it."""
+    if not isinstance(values, Mapping):
+        return BadDialogue(place=place, id=None, field="", message="an object with turns is expected")
+    name = as_id(values.get("id"))
+
+    def bad(at: str, message: str) -> BadDialogue:
+        return BadDialogue(place=place, id=name, field=at, message=message)
+
+    if name is None and values.get("id") is not None:
+        return bad("id", "a text or a whole number is expected")
+    if name is not None and len(name) > _MAX_ID_CHARS:
+        return bad("id", f"{len(name):,} characters, at most {_MAX_ID_CHARS} are taken")
+    columns = dialogue_columns([(place, values)], Fields(names=FIELDS))
+    if columns.bad:
+        fault = columns.bad[0].message
+        return bad(fault.partition(" ")[0] if fault.startswith("turns[") else "turns", fault)
+    turns = list[dict[str, Any]]()
+    for number, (text, speaker, moment) in enumerate(zip(columns.texts, columns.speakers, columns.times, strict=True)):
+        if len(text) > most_chars:
+            return bad(f"turns[{number}].text", f"{len(text):,} characters, at most {most_chars:,} are taken")
+        turns.append({"text": text, "speaker": speaker, "time": None if moment is None else _iso_time(moment)})
+    if (wrong := next(_ignored_fields(values), None)) is not None:
+        return bad(*wrong)
+    stored = {"id": name, "turns": turns, "tags": list(as_tags(values.get("tags")) or ())}
+    try:
+        size = len(orjson.dumps(stored))
+    except orjson.JSONEncodeError as error:
+        return bad("", f"it cannot be written as JSON: {error}")
+    if size > MAX_LINE_BYTES - 2 * _MAX_ID_CHARS:
+        return bad("turns", f"{size:,} bytes, at most {MAX_LINE_BYTES - 2 * _MAX_ID_CHARS:,} are taken")
+    return stored
+
+
+def _ignored_fields(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the fields that the log reader would ignore, with messages: a client can be told about them."""
+    for number, turn in enumerate(values["turns"]):
+        if not isinstance(turn, Mapping):
+            continue
+        for name, is_read, expected in _TURN_FIELDS:
+            key = next((one for one in KNOWN_NAMES[name] if one in turn), None)
+            content = None if key is None else turn[key]
+            if content not in (None, "") and not is_read(content):
+                yield f"turns[{number}].{key}", expected
+    tags = values.get("tags")
+    if tags is not None and not isinstance(tags, str | list):
+        yield "tags", "a list of texts is expected"
+    for number, tag in enumerate(tags if isinstance(tags, list) else ()):
+        if not isinstance(tag, str):
+            yield f"tags[{number}]", "a text is expected"
+
+
+_TURN_FIELDS: Final[Sequence[tuple[str, Callable[[object], bool], str]]] = (
+    (
+        "speaker",
+        lambda value: isinstance(value, str) or as_id(value) is not None,
+        "a text or a whole number is expected",
+    ),
+    ("time", lambda value: as_time(value) is not None, "it cannot be read; for example 2026-11-20T08:30:00Z"),
+)
+
+
+def _iso_time(micros: int) -> str:
+    """Return a time as text, since a number of seconds would lose digits."""
+    return (_EPOCH + timedelta(microseconds=micros)).isoformat()
+
+
+def _digest(dialogues: Sequence[Mapping[str, Any]]) -> str:
+    """Return a name of these dialogues in this order."""
+    return hashlib.sha256(orjson.dumps(dialogues, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
+
+
+def _id_of(dialogue: Mapping[str, Any], digest: str, place: int) -> str:
+    return dialogue["id"] or f"posted-{digest}-{place}"
+
+
+def _line(dialogue: Mapping[str, Any], digest: str, place: int) -> bytes:
+    """Return one line; every line has every field, since a reader takes the fields from the first lines."""
+    return orjson.dumps({**dialogue, "id": _id_of(dialogue, digest, place)}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _read_chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(_READ_BYTES):
+            yield piece
+
+
+def _rewrite(path: Path, gone: frozenset[str], silent: frozenset[str]) -> int:
+    """Write a file again without the erased text, and return the number of changed dialogues."""
+    touched = 0
+    with path.open("rb") as file:
+        touched = sum(_erase_from(orjson.loads(line), gone, silent) is not None for line in file)
+    if not touched:
+        return 0
+    with write_aside(path) as out, path.open("rb") as file:
+        for line in file:
+            changed = _erase_from(orjson.loads(line), gone, silent)
+            out.write(line if changed is None else changed)
+    return touched
+
+
+def _erase_from(dialogue: dict[str, Any], gone: frozenset[str], silent: frozenset[str]) -> bytes | None:
+    """Return the rest of a dialogue as a line, empty if it was erased; None if nothing changes."""
+    if dialogue["id"] in gone:
+        return b""
+    if not any(turn["speaker"] in silent for turn in dialogue["turns"]):
+        return None
+    empty = {"text": "", "speaker": None, "time": None}
+    turns = [empty if turn["speaker"] in silent else turn for turn in dialogue["turns"]]
+    return orjson.dumps({**dialogue, "turns": turns}, option=orjson.OPT_APPEND_NEWLINE)

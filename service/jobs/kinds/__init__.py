@@ -1,0 +1,55 @@
+"""The work of jobs: each kind calls the same functions as its command, and returns its result as JSON.
+
+A job that was killed is started again with the same order and id. Its finished stages are marked in the folder
+`jobs/<id>` of the home, up to the whole result; the functions it calls resume where they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, Final
+
+from refaug.core.home import Settings
+from refaug.core.progress import Progress
+from refaug.service.jobs.kinds.job_context import JobContext, as_json, remove_old_jobs
+from refaug.service.jobs.orders.job_order import parse_order
+from refaug.service.server_settings import ServeSettings
+
+__all__ = ["run"]
+
+# Imported on demand: most of them import torch or FAISS.
+_MODULES: Final[Mapping[str, str]] = {
+    "ingest": "ingesting",
+    "vectors": "training",
+    "rater-train": "training",
+    "index-build": "indexing",
+    "index-update": "indexing",
+    "index-compact": "indexing",
+    "gc": "indexing",
+    "freeze": "freezing",
+    "meta": "meta",
+    "erase": "erasing",
+    "nightly": "nightly",
+}
+
+
+def run(
+    order: Mapping[str, Any], home: Settings, serve: ServeSettings, progress: Progress, *, job: str
+) -> Mapping[str, Any]:
+    """Do an order and return its result; RefaugError if it failed.
+
+    CheckFailed: the version was built, and not published.
+    """
+    parsed_order = parse_order(order)
+    remove_old_jobs(home, serve.keep_jobs_days)
+    context = JobContext.of(home, serve, progress, job)
+    do: Callable[[Any, JobContext], Mapping[str, Any]] = import_module(
+        f"{__name__}.{_MODULES[parsed_order.kind]}"
+    ).JOB_FUNCTIONS[parsed_order.kind]
+
+    def call() -> Mapping[str, Any]:
+        outcome = as_json(do(parsed_order, context))
+        return {**outcome, "seconds_by_stage": context.progress.seconds}
+
+    return context.stages.run("result", call)

@@ -1,0 +1,241 @@
+"""The job that erases dialogues and speakers from the inbox, a log, its indexes, and frozen sets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute
+
+from refaug.core.errors import BadInput, CheckFailed, Conflict, Corrupt, Locked
+from refaug.core.records import Item, Origin, Reference
+from refaug.evaluation.home.indexes import cores, places_of
+from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
+from refaug.evaluation.scoring.reference_sets.set_manifest import SetDescription
+from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
+from refaug.indexer.building.update import compact_index, require_nothing_erased, update_index
+from refaug.indexer.index_folders import Places
+from refaug.indexer.manifest import IndexManifest
+from refaug.logs.deletion import delete
+from refaug.logs.manifest import MANIFEST
+from refaug.logs.store import StoredLog
+from refaug.service.jobs.inbox import Inbox
+from refaug.service.jobs.kinds.job_context import JobContext, as_json
+from refaug.service.jobs.orders.log_orders import EraseJob
+
+_PAIRS: Final = "pairs.txt"  # ids of all erased pairs, until the sets were searched
+_WAIT_S: Final = 600.0  # for another command on the same log or index
+_RETRY_S: Final = 0.5
+
+T = TypeVar("T")
+
+
+def erase_job(order: EraseJob, context: JobContext) -> Mapping[str, Any]:
+    """Erase everywhere, step by step; finished steps are not repeated."""
+    stages = context.stages
+    posted = Inbox(context.home, context.serve)
+    is_there = (context.home.logs / order.log / MANIFEST).exists()
+    if not is_there and not posted.waiting(order.log)["requests"]:
+        StoredLog.open(context.home.logs, order.log)  # NotFound, with the names that there are
+    context.progress.stage("posted dialogues")
+    waiting = stages.run("posted", lambda: {"dialogues": _retry_while_locked(lambda: _erase_from_inbox(posted, order))})
+    stages.run("pairs", lambda: _write_pairs(order, context) if is_there else {"pairs": 0})
+    context.progress.stage("the log")
+    removed = stages.run(
+        "log", lambda: _retry_while_locked(lambda: _erase_from_log(order, context)) if is_there else {}
+    )
+    # Sets come before indexes: an index that cannot be updated must not keep sets in use.
+    sets = stages.run("sets", lambda: {"of": as_json_list(_withdraw_sets(order, context))})
+    indexes = stages.run("indexes", lambda: {"of": as_json_list(_erase_from_indexes(order, context))})
+    (stages.folder / _PAIRS).unlink(missing_ok=True)
+    return {
+        "log": order.log,
+        "posted": waiting["dialogues"],
+        "removed": {name: value for name, value in removed.items() if name != "seconds"},
+        "indexes": indexes["of"],
+        "sets": sets["of"],
+    }
+
+
+def as_json_list(values: Iterator[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the values as a list of JSON objects."""
+    return [as_json(one) for one in values]
+
+
+def _retry_while_locked(do: Callable[[], T]) -> T:
+    """Wait for other work on the same artefact: an incomplete erasure would be worse than a late one."""
+    until = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            return do()
+        except Locked:
+            if time.monotonic() > until:
+                raise
+            time.sleep(_RETRY_S)
+
+
+# ── the inbox and the log ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _erase_from_inbox(posted: Inbox, order: EraseJob) -> int:
+    return posted.erase(order.log, dialogues=order.dialogues, speakers=order.speakers)
+
+
+def _write_pairs(order: EraseJob, context: JobContext) -> dict[str, Any]:
+    """Write down the ids of erased pairs while the log still has them: sets refer to pairs by id only."""
+    log, count = StoredLog.open(context.home.logs, order.log), 0
+    dialogues, speakers = pa.array(order.dialogues, pa.string()), pa.array(order.speakers, pa.string())
+    with (context.stages.folder / _PAIRS).open("w", encoding="utf-8", errors="backslashreplace") as file:
+        for batch in log.batches(["dialogue", "position", "utterance_speaker", "response_speaker"]):
+            hits = pa.compute.is_in(batch["dialogue"], dialogues)
+            for side in ("utterance_speaker", "response_speaker"):
+                hits = pa.compute.or_(hits, pa.compute.is_in(batch[side], speakers))
+            for row in batch.filter(hits).select(["dialogue", "position"]).to_pylist():
+                file.write(f"{_pair_line(order.log, row['dialogue'], row['position'])}\n")
+                count += 1
+    return {"pairs": count}
+
+
+def _pair_line(log: str, dialogue: str, position: str) -> str:
+    return f"{log}/{dialogue}#{position}".replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def _erase_from_log(order: EraseJob, context: JobContext) -> dict[str, Any]:
+    counts = asdict(delete(context.home.logs, order.log, dialogues=order.dialogues, speakers=order.speakers))
+    return as_json(counts)
+
+
+# ── indexes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _erase_from_indexes(order: EraseJob, context: JobContext) -> Iterator[Mapping[str, Any]]:
+    """Update every index of the log, and remove versions that still hold erased text."""
+    places = places_of(context.home)
+    for name in places.indexes.names():
+        versions = places.indexes.versions(name)
+        if any(order.log in _logs_of(places, name, version, context) for version in versions):
+            yield _retry_while_locked(lambda name=name: _erase_from_index(name, order, context, places))  # type: ignore[misc]
+
+
+def _logs_of(places: Places, name: str, version: str, context: JobContext) -> list[str]:
+    """Return the logs of a version; those of a damaged one are unknown, and it must not stop the others."""
+    try:
+        return [log.name for log in IndexManifest.read(places.indexes.folder(name, version)).logs]
+    except Corrupt as error:
+        context.progress.warn(f"{error.message}; what is erased from it cannot be known")
+        return []
+
+
+def _erase_from_index(name: str, order: EraseJob, context: JobContext, places: Places) -> Mapping[str, Any]:
+    current = places.indexes.current(name)
+    facts: dict[str, Any] = {"index": name, "version": current, "published": current is not None}
+    if current is not None and order.log in _logs_of(places, name, current, context):
+        facts |= _update_index(name, order, context, places)
+
+    def goes(version: str) -> bool:
+        return version != facts["version"] if facts.get("compacted") else _holds_erased(places, name, version)
+
+    removed = places.indexes.gc(name, 0, lambda _name, version: not goes(version))
+    held = [one for one in places.indexes.versions(name) if goes(one)]
+    if held:
+        context.progress.warn(f"index {name}: {', '.join(held)} still hold what was erased, and are in use")
+    return {**facts, "removed": removed, "held": held}
+
+
+def _update_index(name: str, order: EraseJob, context: JobContext, places: Places) -> dict[str, Any]:
+    """Update the index to its log: first masked, since that version is published in any case, then compacted."""
+    threads, facts = order.threads or cores(), dict[str, Any]()
+    updated = update_index(places, name, context.progress, threads=threads, memory=order.memory)
+    if updated.built is not None:
+        facts = {"version": updated.built.version, "changed": updated.changed, "gone": updated.gone}
+    if not order.compact:
+        return facts
+    try:
+        built = compact_index(places, name, context.progress, threads=threads, memory=order.memory)
+    except CheckFailed as error:
+        context.progress.warn(f"{error.message}; what was erased is masked in index {name}, and still in its files")
+        return {**facts, "compacted": False}
+    return {**facts, "version": built.version, "compacted": True}
+
+
+def _holds_erased(places: Places, name: str, version: str) -> bool:
+    try:
+        require_nothing_erased(places, name, version)
+    except Conflict:
+        return True
+    return False
+
+
+# ── sets ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _withdraw_sets(order: EraseJob, context: JobContext) -> Iterator[Mapping[str, Any]]:
+    """Withdraw every set with an erased reference, and name a set without these instead."""
+    sets = ReferenceSets(context.home.reference_sets)
+    gone = _ErasedText.read(order, context)
+    context.progress.stage("frozen sets", len(sets.ids()), "sets")
+    for name in sets.ids():
+        context.progress.advance(1)
+        withdrawn = sets.withdrawal(name)
+        if withdrawn is not None and withdrawn.reason != gone.reason:
+            continue
+        stored = sets.open(name, even_withdrawn=True)
+        references = sum(gone.has(one) for item in stored.items() for one in item.pair.references)
+        if references:
+            instead = withdrawn.instead if withdrawn is not None else _withdraw_set(sets, stored, gone, references)
+            yield {"set": name, "references": references, "instead": instead}
+
+
+class _ErasedText:
+    """The erased dialogues and pairs of a log."""
+
+    def __init__(self, order: EraseJob, pairs: frozenset[str]) -> None:
+        self._log, self._dialogues, self._pairs = order.log, frozenset(order.dialogues), pairs
+        self.reason = f"it holds text that was erased from log {order.log}"
+
+    @classmethod
+    def read(cls, order: EraseJob, context: JobContext) -> _ErasedText:
+        """Read the pairs that were written down before the log was changed."""
+        path = context.stages.folder / _PAIRS
+        lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
+        return cls(order, frozenset(filter(None, lines)))
+
+    def has(self, reference: Reference) -> bool:
+        """Return whether a reference was found in erased text."""
+        if reference.source is not Origin.RETRIEVED or reference.more.get("log") != self._log:
+            return False
+        dialogue, pair = str(reference.more.get("dialogue")), str(reference.more.get("pair"))
+        position = pair.removeprefix(f"{self._log}/{dialogue}#")
+        return dialogue in self._dialogues or _pair_line(self._log, dialogue, position) in self._pairs
+
+    def without(self, items: Iterator[Item]) -> Iterator[Item]:
+        """Yield the items without erased references."""
+        for set_item in items:
+            references = tuple(one for one in set_item.pair.references if not self.has(one))
+            yield replace(set_item, pair=replace(set_item.pair, references=references))
+
+
+def _withdraw_set(sets: ReferenceSets, stored: ReferenceSet, gone: _ErasedText, references: int) -> str | None:
+    """Withdraw a set, and return the set to use instead, if any item remains."""
+    manifest = stored.manifest
+    making = SetDescription(
+        purpose=manifest.purpose,
+        provenance=manifest.provenance,
+        details=manifest.details,
+        parent=stored.id,
+        how={"erase": {"references": references}},
+    )
+    remaining: Iterator[Item | BadItem] = gone.without(stored.items())
+    try:
+        instead = sets.freeze(remaining, making, called=f"set {stored.id}").set.id
+    except BadInput:  # no item has a remaining reference
+        instead = None
+    sets.withdraw(stored.id, gone.reason, instead)
+    return instead
+
+
+JOB_FUNCTIONS: Final = {"erase": erase_job}

@@ -1,0 +1,135 @@
+"""Jobs that freeze sets too large to freeze during a request; posted items wait in a file until then."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from refaug.core.errors import BadInput, NoSource, Usage
+from refaug.core.files import write_aside
+from refaug.core.home import Settings
+from refaug.core.records import Item
+from refaug.evaluation.home.indexes import cores, open_index
+from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.augmentation import augment, provenance, provenance_details
+from refaug.evaluation.scoring.items import BadItem, read_items
+from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
+from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
+from refaug.service.jobs.kinds.job_context import JobContext, as_json, jobs_folder
+from refaug.service.jobs.kinds.sources import require_source
+from refaug.service.jobs.orders.set_orders import FreezeJob, ReferenceSettings, parse_time
+
+_NAME: Final = re.compile(r"items-[0-9a-f]{32}")
+_MAX_SHOWN: Final = 100  # bad items to list; the others are counted
+
+
+def put_items(home: Settings, lines: Iterable[bytes]) -> str:
+    """Store items, one line of JSON each, for a job that freezes them, and return the name for its order."""
+    name = f"items-{secrets.token_hex(16)}"
+    with write_aside(_path(home, name)) as file:
+        for line in lines:
+            file.write(line.rstrip(b"\n") + b"\n")
+    return name
+
+
+def _path(home: Settings, name: str) -> Path:
+    if _NAME.fullmatch(name) is None:
+        raise Usage(f"{name[:80]!r} is no name of stored items")
+    return jobs_folder(home) / f"{name}.jsonl"
+
+
+def freeze_job(order: FreezeJob, context: JobContext) -> Mapping[str, Any]:
+    """Freeze items with references from an index, or as they are."""
+    called = "items" if order.source is None else order.source
+    # The result is stored before the items are removed: after a kill between the two, the job needs only the result.
+    outcome = context.stages.run(
+        "frozen", lambda: as_json(_frozen_facts(_freeze(order, _source(order, context), called, context)))
+    )
+    if order.items is not None:
+        _path(context.home, order.items).unlink(missing_ok=True)
+    return {name: value for name, value in outcome.items() if name != "seconds"}
+
+
+def _source(order: FreezeJob, context: JobContext) -> Path:
+    if order.items is None:
+        return require_source(str(order.source), context.home, context.serve)
+    path = _path(context.home, order.items)
+    if not path.exists():
+        raise NoSource(f"{order.items}: these items are not here any more", remedy="send them again")
+    return path
+
+
+def _freeze(order: FreezeJob, path: Path, called: str, context: JobContext) -> FreezeResult:
+    """Freeze like `refaug sets freeze`, so that the same items make the same set."""
+    sets, purpose = ReferenceSets(context.home.reference_sets), Purpose(order.purpose)
+    listed = read_items(
+        path, shown_name=called, on_unknown_field=lambda name: context.progress.warn(f"field {name!r} is not used")
+    )
+
+    def check(bad: Sequence[BadItem]) -> None:
+        if order.strict and bad:
+            raise BadInput(
+                f"{len(bad):,} items could not be used: {bad[0]}",
+                remedy='mend or leave them out; with "strict": false the others are frozen',
+            )
+
+    if order.index is None:
+        context.progress.stage("freeze")
+        return sets.freeze(
+            listed, SetDescription(purpose=purpose, how={"freeze": {"references": "given"}}), called=called, check=check
+        )
+    settings = augment_settings(order.settings or ReferenceSettings())
+    if settings.needs_rater and order.rater is None:
+        raise Usage("something is to be rated, and no rater is named", remedy="rater, or weights one and parrot off")
+    if order.rater is not None and not settings.needs_rater:
+        raise Usage("a rater, and nothing is to be rated", remedy="leave rater out, or ask for rated weights")
+    threads = order.threads or cores()
+    rater = open_rater(context.home, order.rater, threads=threads) if order.rater is not None else None
+    notes = Counter[str]()
+    with open_index(context.home, order.index, threads=threads) as index:
+
+        def with_references() -> Iterator[Item | BadItem]:
+            for augmented in augment(listed, index, rater, settings, context.progress):
+                if not isinstance(augmented, BadItem) and augmented.note:
+                    notes[augmented.note] += 1
+                yield augmented if isinstance(augmented, BadItem) else augmented.item
+
+        making = SetDescription(
+            purpose=purpose,
+            provenance=provenance(index, rater, settings),
+            details=provenance_details(index, settings),
+            how={"freeze": {"references": "found"}},
+        )
+        frozen = sets.freeze(with_references(), making, called=called, check=check)
+    for note, count in notes.most_common():
+        context.progress.warn(f"{count:,} items: {note}")
+    return frozen
+
+
+def augment_settings(settings: ReferenceSettings) -> AugmentSettings:
+    """Return the settings for augmenting."""
+    times = {name: parse_time(text) for name in ("after", "before") if (text := getattr(settings, name)) is not None}
+    return AugmentSettings.from_options(**settings.model_dump() | times)
+
+
+def _frozen_facts(frozen: FreezeResult) -> dict[str, Any]:
+    manifest = frozen.set.manifest
+    return {
+        "set": manifest.id,
+        "new": frozen.is_new,
+        "purpose": manifest.purpose.value,
+        "items": manifest.items,
+        "references": manifest.references,
+        "provenance": dict(manifest.provenance),
+        "problems": [asdict(bad) for bad in frozen.bad_items[:_MAX_SHOWN]],
+        "more_problems": max(0, len(frozen.bad_items) - _MAX_SHOWN),
+    }
+
+
+JOB_FUNCTIONS: Final = {"freeze": freeze_job}

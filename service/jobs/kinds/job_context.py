@@ -1,0 +1,112 @@
+"""The context of every job: the home, the settings, its finished stages, and a clock on its stages."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from refaug.core.artefacts.build_stages import Stages
+from refaug.core.errors import CheckFailed, Usage
+from refaug.core.files import make_folder, remove_tree
+from refaug.core.home import Settings
+from refaug.core.progress import Progress
+from refaug.service.server_settings import ServeSettings
+
+FOLDER: Final = "jobs"
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_DAY_S: Final = 86_400
+
+
+class NotPublished(CheckFailed):
+    """Built, but not published because a check failed; `result` says what was measured."""
+
+    def __init__(self, message: str, *, remedy: str, facts: Mapping[str, Any]) -> None:
+        super().__init__(message, remedy=remedy)
+        self.result = as_json(facts)
+
+
+class TimedProgress:
+    """Progress that also measures the seconds of every stage."""
+
+    def __init__(self, progress: Progress, clock: Callable[[], float] = time.monotonic) -> None:
+        self._progress, self._clock = progress, clock
+        self._stage, self._since = "", clock()
+        self._seconds = dict[str, float]()
+
+    def stage(self, name: str, total: int | None = None, unit: str = "") -> None:
+        """Begin a new stage; the one before is done."""
+        self._count()
+        self._stage = name
+        self._progress.stage(name, total, unit)
+
+    def advance(self, amount: int) -> None:
+        """Add to the finished amount of the current stage."""
+        self._progress.advance(amount)
+
+    def warn(self, message: str) -> None:
+        """Report a problem that does not stop the work."""
+        self._progress.warn(message)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """The seconds of each stage of this run, added up where a stage comes several times."""
+        self._count()
+        return {name: round(seconds, 3) for name, seconds in self._seconds.items() if name}
+
+    def _count(self) -> None:
+        now = self._clock()
+        self._seconds[self._stage] = self._seconds.get(self._stage, 0.0) + now - self._since
+        self._since = now
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobContext:
+    """What a job works with."""
+
+    home: Settings
+    serve: ServeSettings
+    progress: TimedProgress
+    stages: Stages
+
+    @classmethod
+    def of(cls, home: Settings, serve: ServeSettings, progress: Progress, job: str) -> JobContext:
+        """Return the context of a job by its id, with the stages that an earlier run has finished."""
+        return cls(home=home, serve=serve, progress=TimedProgress(progress), stages=Stages(job_folder(home, job)))
+
+
+def job_folder(home: Settings, job: str) -> Path:
+    """Return the folder of a job's finished stages."""
+    if _ID.fullmatch(job) is None:
+        raise Usage(f"{job[:80]!r} is no id of a job")
+    return home.home / FOLDER / job
+
+
+def jobs_folder(home: Settings) -> Path:
+    """Return the folder of all jobs, and of items that wait to be frozen."""
+    for folder in (home.home, home.home / FOLDER):
+        make_folder(folder)
+    return home.home / FOLDER
+
+
+def remove_old_jobs(home: Settings, days: float) -> None:
+    """Remove stages and items of jobs that ended, or never began, longer ago."""
+    before = time.time() - days * _DAY_S
+    for path in jobs_folder(home).iterdir():
+        if path.stat().st_mtime < before:
+            if path.is_dir():
+                remove_tree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def as_json(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values as JSON types, as the database stores them."""
+    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+    content: dict[str, Any] = orjson.loads(orjson.dumps(values, option=options))
+    return content

@@ -1,0 +1,158 @@
+"""The nightly job: ingest new dialogues, update the index, check it, compare it with the old one, and publish it.
+
+Each step is marked when it is done, so that a killed job resumes after it. The old version serves until the new one has
+passed, and is kept afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.errors import BadInput, Usage
+from refaug.evaluation.home.indexes import cores, places_of
+from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.metric_setup.metric_requests import baseline_setter, metrics_of
+from refaug.evaluation.scoring.items import BadItem, read_items
+from refaug.evaluation.scoring.reference_sets.drift import rater_of, settings_of, shadow_score
+from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
+from refaug.indexer.building.update import publish_version
+from refaug.service.jobs.kinds.indexing import measure_recall, open_version, update_version
+from refaug.service.jobs.kinds.ingesting import ingest_files, ingest_posted
+from refaug.service.jobs.kinds.job_context import JobContext, NotPublished, as_json
+from refaug.service.jobs.kinds.sources import require_source, resolve_metric_files
+from refaug.service.jobs.orders.nightly_order import NightlyJob
+
+_LOWER_LIMITS: Final = frozenset({"recall", "spearman"})  # lower limits; the others are upper limits
+
+
+def nightly_job(order: NightlyJob, context: JobContext) -> Mapping[str, Any]:
+    """Run all steps; CheckFailed if the new version exceeds a limit, and the old one goes on serving.
+
+    A version with deletions is published in any case, with a warning, since deleted text must not go on being served.
+    """
+    _require_usable(order, context)
+    stages = context.stages
+    facts: dict[str, Any] = {"log": order.log, "index": order.index}
+    facts["ingest"] = stages.run("ingest", lambda: as_json(_ingest(order, context)))
+    update = facts["update"] = stages.run("update", lambda: update_version(order.index, order, context, publish=False))
+    if update["version"] is None:
+        return {**facts, "version": None, "published": False, "removed": _gc(order, context, None)}
+    version = facts["version"] = update["version"]
+    facts["recall"] = stages.run("recall", lambda: measure_recall(order.index, version, order, context))
+    if order.set is not None:
+        facts["drift"] = stages.run("shadow", lambda: as_json(_measure_drift(order, update, context)))
+    failed = facts["failed"] = broken_limits(order, facts)
+    if failed and not update["must_go"]:
+        facts |= {"published": False, "removed": _gc(order, context, update["before"])}
+        raise NotPublished(
+            f"index {order.index}@{version} was built but not published: {'; '.join(failed)}",
+            remedy=f"{update['before']} goes on serving; publish {order.index}@{version} if it is as it should be",
+            facts=facts,
+        )
+    if failed:
+        context.progress.warn(f"published all the same, since something was deleted: {'; '.join(failed)}")
+    stages.run("publish", lambda: _publish(order, version, context))
+    return {**facts, "published": True, "removed": _gc(order, context, update["before"])}
+
+
+def _require_usable(order: NightlyJob, context: JobContext) -> None:
+    """Check before the work what would stop it afterwards."""
+    metrics_of(resolve_metric_files(order.metrics, context.home, context.serve), order.language)
+    if order.set is None:
+        return
+    stored_set = ReferenceSets(context.home.reference_sets).open(order.set)
+    if settings_of(stored_set.manifest).needs_rater and _rater(order, context) is None:
+        raise Usage(f"references of the set {order.set} are to be rated, and no rater is named", remedy="name a rater")
+    if order.replies is not None:
+        require_source(order.replies, context.home, context.serve)
+
+
+def _ingest(order: NightlyJob, context: JobContext) -> Mapping[str, Any]:
+    if order.sources is None:
+        return ingest_posted(order.log, order, order.memory, order.workers, context)
+    return ingest_files(order.log, order.sources, order, order.memory, order.workers, context)
+
+
+def _rater(order: NightlyJob, context: JobContext) -> str | None:
+    """Return the rater that weighs, as name@version; NotFound if it does not exist."""
+    spec = order.rater or rater_of(ReferenceSets(context.home.reference_sets).open(str(order.set)).manifest)
+    return None if spec is None else "@".join(artefact_stores(context.home)["rater"].resolve(spec))
+
+
+def _measure_drift(order: NightlyJob, update: Mapping[str, Any], context: JobContext) -> Mapping[str, Any]:
+    """Compare the old and the new version on the set, with the old one's b for weighted forms without b."""
+    assert order.set is not None
+    stored_set, threads = ReferenceSets(context.home.reference_sets).open(order.set), order.threads or cores()
+    needs_rater = settings_of(stored_set.manifest).needs_rater
+    rater = _rater(order, context) if needs_rater else None
+    before, version = update["before"], update["version"]
+    based = baseline_setter(places_of(context.home).indexes, f"{order.index}@{before}", context.progress)
+    metrics = metrics_of(
+        resolve_metric_files(order.metrics, context.home, context.serve), order.language, set_baseline=based
+    )
+    with (
+        open_version(context, order.index, before, order.threads) as old,
+        open_version(context, order.index, version, order.threads) as new,
+    ):
+        comparison = shadow_score(
+            stored_set,
+            old,
+            new,
+            None if rater is None else open_rater(context.home, rater, threads=threads),
+            metrics,
+            None if order.replies is None else _replies(order.replies, context),
+            context.progress,
+        )
+    return comparison.as_json()
+
+
+def _replies(name: str, context: JobContext) -> dict[str, Mapping[str, str]]:
+    """Return replies by item, from a file of items whose other fields are not used."""
+    replies = dict[str, Mapping[str, str]]()
+    for posted_item in read_items(require_source(name, context.home, context.serve), shown_name=name):
+        if isinstance(posted_item, BadItem):
+            raise BadInput(str(posted_item), remedy='every line needs an id, and "replies": {"system": "its reply"}')
+        replies[posted_item.id] = posted_item.replies
+    return replies
+
+
+def broken_limits(order: NightlyJob, facts: Mapping[str, Any]) -> list[str]:
+    """Return the exceeded limits in words; a figure that could not be computed exceeds its limit."""
+    figures = {"recall": facts["recall"]["recall"], **facts.get("drift", {}).get("worst", {})}
+    problems = []
+    for name, limit in order.limits.model_dump().items():
+        if limit is None:
+            continue
+        figure, words = figures[name], name.replace("_", " ")
+        if figure is None:
+            problems.append(f"{words} could not be computed")
+        elif name in _LOWER_LIMITS and figure < limit:
+            problems.append(f"{words} is {figure:.4g}, at least {limit:.4g} is asked for")
+        elif name not in _LOWER_LIMITS and figure > limit:
+            problems.append(f"{words} is {figure:.4g}, at most {limit:.4g} is allowed")
+    return problems
+
+
+def _publish(order: NightlyJob, version: str, context: JobContext) -> dict[str, Any]:
+    context.progress.stage("publishing the index")
+    if places_of(context.home).indexes.current(order.index) != version:
+        publish_version(places_of(context.home), order.index, version)
+    return {"version": version}
+
+
+def _gc(order: NightlyJob, context: JobContext, previous: str | None) -> list[str]:
+    """Remove old versions, except the published one and the one published before.
+
+    Versions that did not pass count among the newest, so without this a bad night would leave none to roll back to.
+    """
+    context.progress.stage("removing old versions")
+    indexes = places_of(context.home).indexes
+    versions, serving = indexes.versions(order.index), indexes.current(order.index)
+    older = versions[: versions.index(serving)] if serving in versions and serving == previous else []
+    spared = {previous, *older[-1:]}
+    return indexes.gc(order.index, order.keep, lambda _name, version: version in spared)
+
+
+JOB_FUNCTIONS: Final = {"nightly": nightly_job}

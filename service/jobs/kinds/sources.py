@@ -1,0 +1,88 @@
+"""The files that a job may read: those in inbox/, and those in folders that the settings name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from refaug.core.errors import NoSource, NotAllowed
+from refaug.core.home import Settings
+from refaug.evaluation.metric_setup.metric_requests import MODEL, resolve_files
+from refaug.service.server_settings import ServeSettings
+
+
+def require_source(text: str, home: Settings, serve: ServeSettings) -> Path:
+    """Return the file or folder with its links resolved; NotAllowed if it lies outside the allowed folders.
+
+    A relative name is one inside inbox/. Hidden files are refused, since posted dialogues wait in them. The content of
+    a folder is checked as well, so that no link in it leads outside.
+    """
+    inbox = home.home / "inbox"
+    roots = [root.resolve() for root in (inbox, *map(Path, filter(None, serve.sources.split(":"))))]
+    if not text.strip() or "\0" in text:
+        raise NotAllowed(f"{text[:80]!r} names no source", remedy=_allowed_sources(serve))
+    try:
+        path = (inbox / text).resolve()  # an absolute name stays as it is
+        root = _require_inside(path, roots, text, serve)  # before the answer could reveal whether the file exists
+        is_there = path.exists()
+    except (OSError, RuntimeError):  # a loop of links, a name too long, an unreadable folder
+        raise NotAllowed(f"source {text[:200]} cannot be looked at", remedy=_allowed_sources(serve)) from None
+    if not is_there:
+        raise NoSource(f"source {text}: no such file or folder", remedy="put it into inbox/ first")
+    if any(part.startswith(".") for part in path.relative_to(root).parts):
+        raise NotAllowed(f"source {text} is hidden", remedy="a name that does not begin with a dot")
+    if path.is_dir():
+        _require_all_inside(path, roots, text, serve)
+    elif not path.is_file():
+        raise NotAllowed(f"source {text} is no regular file", remedy="write what it gives into a file first")
+    return path
+
+
+def resolve_metric_files(specifications: Sequence[str], home: Settings, serve: ServeSettings) -> tuple[str, ...]:
+    """Return the metrics with the paths of the files that they name; NotAllowed if one may not be read."""
+    return resolve_files(specifications, lambda name: require_source(name, home, serve))
+
+
+def files_in(specifications: Sequence[str], tokenizer: str | None = None) -> list[str]:
+    """Return the files that metrics and a tokenizer name."""
+    names = list[str]()
+
+    def collect(name: str) -> Path:
+        names.append(name)
+        return Path(name)
+
+    resolve_files(specifications, collect)
+    return [*names, *([tokenizer.removeprefix(MODEL)] if tokenizer is not None and tokenizer.startswith(MODEL) else [])]
+
+
+def resolve_tokenizer(name: str | None, home: Settings, serve: ServeSettings) -> str | None:
+    """Return the tokenizer with the path of its file, if it is one."""
+    if name is None or not name.startswith(MODEL):
+        return name
+    return f"{MODEL}{require_source(name.removeprefix(MODEL), home, serve)}"
+
+
+def _require_inside(path: Path, roots: Sequence[Path], text: str, serve: ServeSettings) -> Path:
+    """Return the allowed folder that contains a path."""
+    for root in roots:
+        if path.is_relative_to(root):
+            return root
+    raise NotAllowed(f"source {text[:200]} is not where sources may lie", remedy=_allowed_sources(serve))
+
+
+def _require_all_inside(folder: Path, roots: Sequence[Path], text: str, serve: ServeSettings) -> None:
+    for parent, folders, names in os.walk(folder):
+        for name in [*names, *(one for one in folders if Path(parent, one).is_symlink())]:
+            path = Path(parent, name)
+            if name.startswith("."):
+                continue
+            inner = f"{text}/{path.relative_to(folder)}"
+            _require_inside(path.resolve(), roots, inner, serve)
+            if path.exists() and not (path.is_file() or path.is_dir()):
+                raise NotAllowed(f"source {inner} is no regular file", remedy="take it out of the folder")
+
+
+def _allowed_sources(serve: ServeSettings) -> str:
+    more = " or a folder that REFAUG_SOURCES names" if serve.sources else ""
+    return f"sources lie in inbox/{more}: name them from there, such as logs.jsonl"

@@ -1,0 +1,151 @@
+"""Jobs that train word vectors and raters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from refaug.core.files import read_json
+from refaug.evaluation.home.indexes import cores, places_of
+from refaug.evaluation.home.piece_vectors import learn_piece_vectors
+from refaug.evaluation.home.raters import rater_places
+from refaug.evaluation.rater_report.plots import training_images
+from refaug.indexer.vectors.cooccurrence import CooccurrenceSettings
+from refaug.indexer.vectors.glove import GloveSettings
+from refaug.indexer.vectors.training import VectorsOrder, train_vectors
+from refaug.logs.pairs import SharedSettings
+from refaug.rater.nn.build import PRESETS, RaterOrder, RaterPreset, train_rater
+from refaug.rater.nn.model import RaterConfig
+from refaug.rater.training.examples import ExampleSettings
+from refaug.rater.training.loop import EpochFigures, TrainConfig
+from refaug.service.jobs.kinds.indexing import find_earlier_version
+from refaug.service.jobs.kinds.job_context import JobContext
+from refaug.service.jobs.kinds.sources import resolve_tokenizer
+from refaug.service.jobs.orders.training_orders import RaterTrainJob, VectorsJob
+
+_REPORT_FIELDS: Final = ("best_epoch", "validation_loss", "validation_accuracy", "auc_good_vs_wrong", "temperature")
+
+
+def vectors_job(order: VectorsJob, context: JobContext) -> Mapping[str, Any]:
+    """Count words and their neighbours, train vectors, and publish them."""
+    places, name = places_of(context.home), order.name or order.logs[0]
+    version = find_earlier_version(places.vectors, name, context)
+    if version is None:
+        vectors_order = VectorsOrder(
+            name=name,
+            logs=tuple(order.logs),
+            tokenizer=resolve_tokenizer(order.tokenizer, context.home, context.serve),
+            min_count=order.min_count,
+            max_words=order.max_words,
+            cooccurrence=CooccurrenceSettings(window=order.window, memory_bytes=order.memory_mib << 20),
+            glove=GloveSettings(
+                dimensions=order.dimensions,
+                epochs=order.epochs,
+                x_max=order.x_max,
+                alpha=order.alpha,
+                learning_rate=order.learning_rate,
+                seed=order.seed,
+                threads=order.threads,
+            ),
+            publish=order.publish,
+        )
+        version = train_vectors(
+            places,
+            vectors_order,
+            context.progress,
+            on_epoch=lambda epoch, loss: context.progress.stage(f"epoch {epoch} done: loss {loss:.6f}"),
+        ).version
+    elif order.publish:
+        places.vectors.publish(name, version)
+    manifest: dict[str, Any] = read_json(places.vectors.folder(name, version) / "manifest.json")
+    return {
+        "vectors": name,
+        "version": version,
+        "published": places.vectors.current(name) == version,
+        **{fact: manifest.get(fact) for fact in ("words", "dimensions", "sha256")},
+    }
+
+
+def rater_job(order: RaterTrainJob, context: JobContext) -> Mapping[str, Any]:
+    """Mine examples, learn a vocabulary, train, measure and publish a rater."""
+    places, name, sizes = rater_places(context.home), order.rater or order.logs[0], PRESETS[order.preset]
+    version = find_earlier_version(places.versions, name, context)
+    if version is None:
+        version = train_rater(
+            places,
+            _rater_order(order, name, sizes),
+            context.progress,
+            on_epoch=lambda figures: context.progress.stage(_epoch_line(figures)),
+            learn_vectors=learn_piece_vectors,
+            illustrate=training_images,
+        ).version
+    elif order.publish:
+        places.versions.publish(name, version)
+    folder = places.versions.folder(name, version)
+    manifest: dict[str, Any] = read_json(folder / "manifest.json")
+    return {
+        "rater": name,
+        "version": version,
+        "id": str(manifest.get("id"))[:12],
+        "published": places.versions.current(name) == version,
+        **_figures(folder),
+    }
+
+
+def _rater_order(order: RaterTrainJob, name: str, sizes: RaterPreset) -> RaterOrder:
+    """Return the order of training: the given options, else those of the preset."""
+    is_said = order.min_words is not None or order.min_chars is not None
+    return RaterOrder(
+        name=name,
+        logs=tuple(order.logs),
+        more_texts=tuple(order.more_texts),
+        model=RaterConfig(
+            embedding=sizes.embedding,
+            hidden=sizes.hidden,
+            width=sizes.width,
+            max_tokens=order.max_tokens,
+            features=sizes.features,
+        ),
+        examples=ExampleSettings(
+            batch=order.batch or sizes.batch,
+            limit=order.positives,
+            validation_share=order.validation_share,
+            seed=order.seed,
+            negatives=order.negatives,
+        ),
+        training=TrainConfig(
+            epochs=sizes.epochs if order.epochs is None else order.epochs,
+            patience=order.patience,
+            learning_rate=order.learning_rate,
+            decay=sizes.decay if order.decay is None else order.decay,
+            dropout=sizes.dropout if order.dropout is None else order.dropout,
+            accumulate=order.accumulate,
+            seed=order.seed,
+            device=order.device,
+            threads=order.threads or cores(),
+        ),
+        shared=SharedSettings(min_words=order.min_words or 1, min_chars=order.min_chars or 1, seed=order.seed)
+        if is_said
+        else None,
+        pieces=sizes.pieces,
+        start=sizes.start if order.embeddings is None else order.embeddings,
+        memory=order.memory,
+        publish=order.publish,
+    )
+
+
+def _epoch_line(figures: EpochFigures) -> str:
+    return (
+        f"epoch {figures.epoch} done: loss {figures.train_loss:.4f}, on validation {figures.validation_loss:.4f}, "
+        f"accuracy {figures.validation_accuracy:.3f}"
+    )
+
+
+def _figures(folder: Path) -> dict[str, Any]:
+    """Return the figures of the training report for a result."""
+    report: dict[str, Any] = read_json(folder / "report.json")
+    return {name: report.get(name) for name in _REPORT_FIELDS}
+
+
+JOB_FUNCTIONS: Final = {"vectors": vectors_job, "rater-train": rater_job}

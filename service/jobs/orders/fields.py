@@ -1,0 +1,43 @@
+"""Fields and options that several orders of jobs have."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+Spec = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}(@[0-9]{4}-[0-9]{2}-[0-9]{2}\.[1-9][0-9]{0,8})?$")]
+SetId = Annotated[str, Field(pattern=r"^[0-9a-f]{6,16}$")]
+Stored = Annotated[str, Field(pattern=r"^items-[0-9a-f]{32}$")]
+Text = Annotated[str, Field(min_length=1, max_length=1_000)]
+Logs = Annotated[list[Name], Field(min_length=1, max_length=100)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Mode = Literal["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog"]
+
+
+class StrictModel(BaseModel):
+    """A model without unknown fields and without conversion of types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class ResourceOptions(StrictModel):
+    """The options of most jobs."""
+
+    threads: int | None = Field(default=None, description="threads; by default one for each core", ge=1, le=1_024)
+    memory_mib: int = Field(default=2_048, description="memory to work in, in MiB", ge=256, le=16_777_216)
+
+    @property
+    def memory(self) -> int:
+        """The memory in bytes."""
+        return self.memory_mib << 20
+
+
+def require_exactly_one(first: object, second: object, message: str) -> None:
+    """Raise ValueError unless exactly one of the two is given."""
+    if (first is None) == (second is None):
+        raise ValueError(message)

@@ -1,0 +1,119 @@
+"""Orders of jobs that freeze reference sets and compare metrics with ratings of people."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from refaug.evaluation.scoring.augment_settings import AugmentSettings, WeightSource
+from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MIN_CONFIDENCE
+from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
+from refaug.rater.nn.rating_settings import Combine, RatingSettings
+from refaug.service.jobs.orders.fields import (
+    Count,
+    Mode,
+    Name,
+    Seed,
+    Share,
+    Spec,
+    Stored,
+    StrictModel,
+    Text,
+    require_exactly_one,
+)
+
+
+class ReferenceSettings(StrictModel):
+    """How references are found, rated and weighed."""
+
+    k: int = Field(default=SearchSettings.k, description="how many references to find", ge=1, le=MAX_REFERENCES)
+    mode: Mode = Field(default=SearchSettings.mode, description="how utterances are compared")
+    gold: WeightSource = Field(default=AugmentSettings.gold, description="what a gold weighs")
+    parrot: Literal["rated", "off"] | Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)] = Field(
+        default=AugmentSettings.parrot, description="the utterance itself as a reference: rated, off, or its weight"
+    )
+    weights: WeightSource = Field(default=AugmentSettings.weights, description="what references that are found weigh")
+    combine: Combine = Field(default=RatingSettings.combine, description="how the rater's two answers become one")
+    calibrated: bool = Field(default=False, description="rate with the rater's temperature")
+    exclude_logs: list[Name] = Field(default_factory=list, description="logs to take nothing from", max_length=1_000)
+    after: str | None = Field(default=None, description="only pairs at or after this time; without a zone: UTC")
+    before: str | None = Field(default=None, description="only pairs before this time; without a zone: UTC")
+    near: Share = Field(default=SearchSettings.near, description="a response as like the gold as this is left out")
+    near_tokens: int = Field(
+        default=SearchSettings.near_tokens, description="where both have at least so many words", ge=0, le=1_000_000
+    )
+    depth: Count | None = Field(
+        default=None, description="candidates that are ranked again; null: as many as are needed"
+    )
+    alpha: Share = Field(default=SearchSettings.alpha, description="the responses' share in the dialog modes")
+    epsilon: Share = Field(default=SearchSettings.epsilon, description="what stands in for it otherwise")
+
+    @field_validator("after", "before")
+    @classmethod
+    def _is_a_time(cls, text: str | None) -> str | None:
+        if text is not None:
+            parse_time(text)
+        return text
+
+
+def parse_time(text: str) -> datetime:
+    """Return the time; without a zone it is UTC."""
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+class FreezeJob(StrictModel):
+    """Freeze items with their weighted references."""
+
+    kind: Literal["freeze"] = Field(description="which job it is")
+    items: Stored | None = Field(default=None, description="items that were sent to be frozen, by their stored name")
+    source: Text | None = Field(default=None, description="a test file in inbox/ or a configured folder")
+    purpose: Literal["train", "validation", "test"] = Field(description="what the set is for")
+    index: Spec | None = Field(
+        default=None, description="index that references are found in; without it they are taken as they are"
+    )
+    rater: Spec | None = Field(default=None, description="rater that weighs them")
+    settings: ReferenceSettings | None = Field(default=None, description="how they are found, rated and weighed")
+    strict: bool = Field(default=False, description="freeze nothing where any item cannot be used")
+    threads: int | None = Field(default=None, description="threads; by default one for each core", ge=1, le=1_024)
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        require_exactly_one(self.items, self.source, "either items, or a source")
+        if self.index is None and (self.rater is not None or self.settings is not None):
+            raise ValueError("rater and settings are for references that an index finds: name one")
+        return self
+
+
+class MetaJob(StrictModel):
+    """Say how far metrics agree with people's ratings."""
+
+    kind: Literal["meta"] = Field(description="which job it is")
+    data: list[Text] = Field(description="test sets with ratings in inbox/, or in configured folders", min_length=1)
+    metrics: list[Text] = Field(
+        default_factory=list,
+        description="what to compare: NAME or NAME:key=value,…; without any: those of bleu, multi-bleu, rouge-l and "
+        "chrf that apply",
+        max_length=1_000,
+    )
+    baseline: Text | None = Field(
+        default=None, description="the one of the metrics that every other is compared with; without it, the first"
+    )
+    rater: Spec | None = Field(default=None, description="rater that the metric rater asks")
+    ruber: Spec | None = Field(default=None, description="ruber that the metric ruber asks")
+    sample: Spec | None = Field(
+        default=None, description="index whose log says what counts as 0 and 1 of the parts of ruber"
+    )
+    rows: Literal["fair", "all"] = Field(
+        default="fair", description="fair: no replies that are one of their own golds; all: every rated reply"
+    )
+    draws: Count = Field(default=10_000, description="draws of the bootstrap over contexts")
+    confidence: float = Field(default=0.95, description="of the intervals", ge=MIN_CONFIDENCE, le=MAX_CONFIDENCE)
+    seed: Seed = Field(default=1, description="of the draws")
+    min_kappa: float | None = Field(
+        default=None, description="leave out annotators whose mean κ with the others is lower", ge=-1, le=1
+    )
+    language: str | None = Field(default=None, description="decides the tokenizer of the metrics", max_length=35)
+    threads: int | None = Field(default=None, description="threads; by default one for each core", ge=1, le=1_024)

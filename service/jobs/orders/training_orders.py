@@ -1,0 +1,75 @@
+"""Orders of jobs that train word vectors and raters."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from refaug.service.jobs.orders.fields import Count, Logs, Name, Positive, ResourceOptions, Seed, StrictModel
+
+
+class VectorsJob(StrictModel):
+    """Train word vectors on logs."""
+
+    kind: Literal["vectors"] = Field(description="which job it is")
+    logs: Logs = Field(description="logs whose turns are learned from")
+    name: Name | None = Field(default=None, description="name of the vectors; by default that of the first log")
+    dimensions: int = Field(default=200, description="length of a vector", ge=1, le=10_000)
+    epochs: int = Field(default=25, description="how often all co-occurrences are gone through", ge=1, le=10_000)
+    window: int = Field(default=15, description="words to each side that count as neighbours", ge=1, le=255)
+    min_count: int = Field(default=5, description="rarer words get no vector", ge=1, le=1_000_000)
+    max_words: int = Field(
+        default=400_000, description="at most so many words get one, the most frequent", ge=2, le=100_000_000
+    )
+    x_max: Positive = Field(default=100.0, description="from this co-occurrence on, all weigh the same")
+    alpha: Positive = Field(default=0.75, description="how fast the weight grows up to there")
+    learning_rate: Positive = Field(default=0.05, description="of AdaGrad, at the start")
+    tokenizer: str | None = Field(
+        default=None, description="tokenizer whose words they are; by default what suits the logs", max_length=200
+    )
+    seed: Seed = Field(default=1, description="another seed, other vectors")
+    threads: int | None = Field(default=None, description="threads; by default one for each core", ge=1, le=1_024)
+    memory_mib: int = Field(default=1_024, description="memory to count words in, in MiB", ge=1, le=16_777_216)
+    publish: bool = Field(default=True, description="let them be what their name stands for from now on")
+
+
+class RaterTrainJob(ResourceOptions):
+    """Train a rater on utterances that got several responses."""
+
+    kind: Literal["rater-train"] = Field(description="which job it is")
+    logs: Logs = Field(description="logs that are learned from")
+    rater: Name | None = Field(default=None, description="name of the rater; by default that of the first log")
+    more_texts: list[Name] = Field(
+        default_factory=list, description="further logs that teach pieces and vectors alone", max_length=100
+    )
+    preset: Literal["paper", "base", "small"] = Field(default="base", description="sizes that go together")
+    positives: Count | None = Field(
+        default=None, description="positive examples an epoch, drawn anew each time; by default all"
+    )
+    min_words: Count | None = Field(default=None, description="words of the shortest utterance; by default four")
+    min_chars: Count | None = Field(
+        default=None, description="the same in characters, where words are not set apart by spaces"
+    )
+    negatives: Literal["random", "hard", "mixed"] = Field(
+        default="random", description="responses to drawn utterances, such as share rare words, or half of either"
+    )
+    epochs: int | None = Field(default=None, description="at most so many; by default the preset's", ge=1, le=10_000)
+    patience: int = Field(default=3, description="epochs without a lower validation loss that end it", ge=1, le=10_000)
+    learning_rate: float = Field(default=1e-3, description="of Adam", gt=0, lt=1)
+    decay: Literal["none", "linear"] | None = Field(
+        default=None, description="how the learning rate falls; by default the preset's"
+    )
+    dropout: float | None = Field(
+        default=None, description="share of an embedding's numbers left out; by default the preset's", ge=0, lt=1
+    )
+    batch: Count | None = Field(default=None, description="examples a batch; by default the preset's")
+    accumulate: int = Field(default=1, description="batches a step", ge=1, le=10_000)
+    max_tokens: int = Field(default=128, description="pieces of a text that are read", ge=1, le=10_000)
+    validation_share: float = Field(default=0.05, description="of the utterances, never trained on", gt=0, lt=1)
+    embeddings: Literal["vectors", "random"] | None = Field(
+        default=None, description="what they start from; by default the preset's"
+    )
+    device: Literal["cpu", "cuda"] = Field(default="cpu", description="where it is trained")
+    seed: Seed = Field(default=1, description="another seed, another network")
+    publish: bool = Field(default=True, description="let it be what its name stands for from now on")

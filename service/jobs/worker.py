@@ -1,0 +1,345 @@
+"""The process that runs jobs: it takes them from the queue one after the other, and writes their progress and end.
+
+A job runs in the main thread, so that it can be stopped like a command by Ctrl-C: with a KeyboardInterrupt wherever it
+is. A second thread monitors it: it writes progress and heartbeats, and learns that the job was cancelled. So a slow or
+absent database never delays a job; what could not be written is written later.
+
+A killed worker leaves a running job without a lock on its name. The next check of any worker finds the job and puts it
+back into the queue, and it continues after the last stage that it had finished.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol, TypeVar
+
+import orjson
+
+from refaug.core.errors import NoAccess, RefaugError, StorageFull, Unavailable
+from refaug.core.files import storage_errors
+from refaug.core.home import Settings
+from refaug.core.progress import Progress
+from refaug.core.text.messages import HiddenFolders, escape_undecodable
+from refaug.service.database.database import Database, hold_name, remove_dead_names
+from refaug.service.database.stored_answers import IdempotencyStore
+from refaug.service.jobs import kinds
+from refaug.service.jobs.interruption import Interruption, StopReason
+from refaug.service.jobs.job_progress import JobProgress
+from refaug.service.jobs.live_workers import LiveWorkers
+from refaug.service.jobs.schedules import ScheduleStore
+from refaug.service.jobs.store import Job, JobState, JobStore, LostJob
+from refaug.service.server_settings import ServeSettings
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+HEARTBEAT_S: Final = 2.0  # after which a cancelled job learns of it
+_POLL_S: Final = 0.5  # between two checks of the queue and of the schedules
+_STEP_S: Final = 0.1
+_RECOVER_S: Final = 5.0
+_CLEANUP_S: Final = 3600.0
+_STOP_WAIT_S: Final = 5.0  # that a stopping worker waits for an absent database
+_MAX_RETRY_S: Final = 5.0  # between two tries while the database does not answer
+
+
+class JobFunction(Protocol):
+    """The function that does a job: `refaug.service.jobs.kinds.run`, or one of a test."""
+
+    def __call__(
+        self, order: Mapping[str, Any], home: Settings, serve: ServeSettings, progress: Progress, *, job: str
+    ) -> Mapping[str, Any]:
+        """Return the result; RefaugError where the job failed."""
+
+
+def run_worker(
+    home: Settings,
+    serve: ServeSettings,
+    *,
+    once: bool = False,
+    until: threading.Event | None = None,
+    run: JobFunction = kinds.run,
+) -> int:
+    """Run jobs until a signal or `until` stops the worker; `once`: only waiting and due ones. Return the exit code.
+
+    The database must have its tables. In the main thread SIGTERM and SIGINT stop the worker, and the running job goes
+    back into the queue. In any other thread only `until` stops it, when the job next reports progress.
+    """
+    database = Database.open(home, serve.database)
+    try:
+        with hold_name(home) as name, Interruption().handle_signals(until) as interruption:
+            worker = Worker(home, serve, database, name=name, run=run, interruption=interruption)
+            with worker.monitoring(maintains=not once):
+                worker.loop(once=once)
+        return 0
+    finally:
+        database.close()
+
+
+# ── working ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _run_id(job: Job) -> str:
+    """Return the id of this run; a later run of the same job by this worker must not stop for this one."""
+    return f"{job.id} {job.started}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RunningJob:
+    """The job of the main thread."""
+
+    job: Job
+    progress: JobProgress
+
+
+@dataclass(frozen=True, kw_only=True)
+class _JobEnd:
+    """How a job's function ended; without a state the job goes back into the queue."""
+
+    state: JobState | None
+    result: Mapping[str, Any] | None = None
+    error: Mapping[str, Any] | None = None
+
+
+class Worker:
+    """A worker that runs jobs, with everything that it needs."""
+
+    def __init__(
+        self,
+        home: Settings,
+        serve: ServeSettings,
+        database: Database,
+        *,
+        name: str,
+        run: JobFunction,
+        interruption: Interruption,
+    ) -> None:
+        self._home, self._serve, self._database, self._name = home, serve, database, name
+        self._run, self._interruption = run, interruption
+        self._jobs = JobStore(database, waiting_jobs=serve.waiting_jobs, tries=serve.job_tries)
+        self._schedules = ScheduleStore(database)
+        self._live_workers = LiveWorkers(home, name)
+        self._maintenance_lock = threading.Lock()
+        self._due = {"tick": 0.0, "recover": 0.0, "tidy": 0.0}
+        self._current: _RunningJob | None = None
+        self._heartbeat_at = self._not_before = 0.0
+
+    # ── the main thread ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def loop(self, *, once: bool) -> None:
+        """Run job after job; wait for an absent database, unless `once` limits the work to waiting jobs."""
+        self._retry_until_answered(self._database.require_current, raises=once)
+        log.info("worker", extra={"worker": self._name})
+        while not self._interruption.is_stopped:
+            job = self._retry_until_answered(self._claim_next, raises=once)
+            if job is not None:
+                self._run_job(job)
+            elif once:
+                return
+            else:
+                self._pause(_POLL_S)
+
+    def _claim_next(self) -> Job | None:
+        self._maintain()
+        return None if self._interruption.is_stopped else self._jobs.claim(self._name)
+
+    def _retry_until_answered(self, ask: Callable[[], T], *, raises: bool) -> T | None:
+        """Call the database until it answers; return None if the worker is stopped before."""
+        wait_s = _POLL_S
+        while not self._interruption.is_stopped:
+            try:
+                return ask()
+            except (Unavailable, StorageFull) as error:
+                if raises:
+                    raise
+                self._live_workers.reset()
+                log.warning("waiting for the database", extra={"why": error.message})
+                self._pause(wait_s)
+                wait_s = min(2 * wait_s, _MAX_RETRY_S)
+        return None
+
+    def _pause(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not self._interruption.is_stopped and time.monotonic() < end:
+            time.sleep(_STEP_S)
+
+    def _run_job(self, job: Job) -> None:
+        began = time.monotonic()
+        log.info("job begun", extra={"job": job.id, "kind": job.kind, "try": job.tries})
+        progress = JobProgress(
+            self._jobs, job.id, self._name, clean=self._without_paths, check=self._interruption.check
+        )
+        self._current = _RunningJob(job=job, progress=progress)
+        try:
+            ended = self._call_function(job, progress)
+            self._record_end(job, progress, ended)
+        finally:
+            self._current = None
+        state = ended.state or "put back"
+        log.info("job ended", extra={"job": job.id, "state": state, "seconds": round(time.monotonic() - began, 3)})
+
+    def _call_function(self, job: Job, progress: Progress) -> _JobEnd:
+        """Run the job's function; whatever it raises ends the job and not the worker."""
+        try:
+            with self._interruption.interruptible(_run_id(job)), storage_errors(self._home.home):
+                outcome = self._run(job.order, self._home, self._serve, progress, job=job.id)
+                options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+                return _JobEnd(state=JobState.DONE, result=orjson.loads(orjson.dumps(outcome, option=options)))
+        except BaseException as error:  # noqa: BLE001  includes MemoryError, SystemExit and panics of Rust libraries
+            self._interruption.end()
+            # After a stop was requested, any error counts as its consequence, such as that of a child process.
+            why = self._interruption.reason(_run_id(job))
+            if why is not None:
+                return _JobEnd(state=JobState.CANCELLED if why is StopReason.CANCELLED else None)
+            return self._failure(job, error)
+
+    def _failure(self, job: Job, error: BaseException) -> _JobEnd:
+        known_error = error if isinstance(error, RefaugError) else _access_error(error)
+        if known_error is None:
+            kind = type(error).__name__
+            log.error("job failed", extra={"job": job.id, "why": kind}, exc_info=error)
+            internal_error = RefaugError(f"something went wrong that was not foreseen ({kind})", remedy=_REPORT)
+            return _JobEnd(state=JobState.FAILED, error={**self._as_json(internal_error), "kind": kind})
+        log.warning("job failed", extra={"job": job.id, "code": known_error.code, "why": known_error.message})
+        return _JobEnd(
+            state=JobState.FAILED, result=getattr(known_error, "result", None), error=self._as_json(known_error)
+        )
+
+    def _as_json(self, error: RefaugError) -> dict[str, Any]:
+        return {
+            "code": error.code,
+            "message": self._without_paths(error.message),
+            "remedy": self._without_paths(error.remedy),
+            "exit_code": error.exit_code,
+        }
+
+    def _record_end(self, job: Job, progress: JobProgress, ended: _JobEnd) -> None:
+        """Write how the job ended, and retry while the database is away; a stopping worker does not wait long."""
+        if self._interruption.reason(_run_id(job)) is StopReason.LOST:
+            log.warning("job lost", extra={"job": job.id})
+            return
+
+        def write() -> None:
+            progress.write(last=True)
+            if ended.state is None:
+                self._jobs.requeue(job.id, self._name, "its worker was stopped")
+            else:
+                self._jobs.finish(job.id, self._name, ended.state, outcome=ended.result, error=ended.error)
+
+        wait_s, until = _STEP_S, float("inf")
+        while time.monotonic() < until:
+            try:
+                write()
+            except LostJob as error:
+                log.warning("job lost", extra={"job": job.id, "why": error.message})
+            except (Unavailable, StorageFull) as error:
+                log.warning("waiting for the database", extra={"job": job.id, "why": error.message})
+                if self._interruption.is_stopped:
+                    until = min(until, time.monotonic() + _STOP_WAIT_S)
+                time.sleep(wait_s)
+                wait_s = min(2 * wait_s, _MAX_RETRY_S)
+                continue
+            return
+        log.warning("job left as running; the next worker puts it back", extra={"job": job.id})
+
+    def _without_paths(self, text: str) -> str:
+        """Return a message without the paths of this machine; names that are not UTF-8 are escaped."""
+        return escape_undecodable(HiddenFolders.named(self._home.home).hide(text))
+
+    # ── the other thread ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def monitoring(self, *, maintains: bool) -> Iterator[None]:
+        """Monitor the running job in a thread during the block; `maintains`: that thread also maintains the queue."""
+        over = threading.Event()
+
+        def tend() -> None:
+            while not over.wait(_STEP_S):
+                try:
+                    self._monitor(maintains=maintains)
+                except Exception:  # without this thread, the worker would be taken for dead
+                    log.exception("tending failed")
+                    over.wait(_MAX_RETRY_S)
+
+        thread = threading.Thread(target=tend, name="tending", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def _monitor(self, *, maintains: bool) -> None:
+        current = self._current
+        if current is None:
+            return
+        self._interruption.signal_thread()
+        if time.monotonic() < self._not_before:
+            return
+        try:
+            current.progress.write()
+            self._send_heartbeat(current.job)
+            if maintains:
+                self._maintain()
+        except LostJob:
+            self._interruption.request_stop(_run_id(current.job), StopReason.LOST)
+        except (Unavailable, StorageFull):  # logged where it happened; waiting events are written the next time
+            self._live_workers.reset()
+            self._not_before = time.monotonic() + HEARTBEAT_S
+
+    def _send_heartbeat(self, job: Job) -> None:
+        if time.monotonic() - self._heartbeat_at < HEARTBEAT_S:
+            return
+        self._heartbeat_at = time.monotonic()
+        if self._jobs.heartbeat(job.id, self._name):
+            self._interruption.request_stop(_run_id(job), StopReason.CANCELLED)
+
+    def _maintain(self) -> None:
+        """Do the regular work of any worker: fire schedules, recover jobs of dead workers, remove old rows."""
+        with self._maintenance_lock:
+            if self._is_due("tick", _POLL_S):
+                self._fire_schedules()
+            if self._is_due("recover", _RECOVER_S):
+                self._live_workers.observe(self._jobs.running())
+                for job in self._jobs.recover(self._live_workers.is_alive):
+                    log.warning("recovered", extra={"job": job.id, "state": job.state, "try": job.tries})
+            if self._is_due("tidy", _CLEANUP_S):
+                removed = self._jobs.remove_older(self._serve.keep_jobs_days)
+                removed += IdempotencyStore(self._database).delete_expired()
+                remove_dead_names(self._home)
+                log.info("tidied", extra={"rows": removed})
+
+    def _fire_schedules(self) -> None:
+        try:
+            fired = self._schedules.tick(self._jobs, datetime.now(UTC))
+        except (Unavailable, StorageFull):
+            raise
+        except Exception:  # one broken schedule must not keep all jobs waiting
+            log.exception("schedules failed")
+            return
+        for firing in fired:
+            log.info("fired", extra={"schedule": firing.schedule, "job": firing.job, "note": firing.note})
+
+    def _is_due(self, what: str, every_s: float) -> bool:
+        now = time.monotonic()
+        if now < self._due[what]:
+            return False
+        self._due[what] = now + every_s
+        return True
+
+
+_REPORT: Final = "this is a fault of ours: please report it with the lines of the log"
+
+
+def _access_error(error: BaseException) -> RefaugError | None:
+    """Return the refusal of the operating system with its path; without a path the fault is ours."""
+    if not isinstance(error, OSError) or error.filename is None:
+        return None
+    return NoAccess(
+        f"{error.filename}: {(error.strerror or 'no access').lower()}", remedy="give the service's user the right to it"
+    )

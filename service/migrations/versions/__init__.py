@@ -1,1 +1,0 @@
-"""The steps, one a file, in the order of their numbers."""

@@ -1,0 +1,1 @@
+"""Processes of a server: the supervisor, liveness, logging and Prometheus figures."""

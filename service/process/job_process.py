@@ -1,0 +1,86 @@
+"""The process that runs jobs: started and kept running by the parent, ending with it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from typing import Final
+
+from refaug.core.home import Settings
+from refaug.service.process import json_logging
+from refaug.service.process.parent_watch import end_with_parent
+from refaug.service.process.restart_backoff import Backoff
+from refaug.service.server_settings import ServeSettings
+
+_JOBS: Final = (
+    "import sys; from refaug.service.process.job_process import run_jobs; sys.exit(run_jobs(*map(int, sys.argv[1:])))"
+)
+
+log = logging.getLogger(__name__)
+
+
+class JobProcess:
+    """The process that runs jobs, in a separate process group, so that Ctrl-C reaches it only through the parent."""
+
+    def __init__(self, *, within_s: float, level: int) -> None:
+        self._command = [sys.executable, "-P", "-c", _JOBS, str(os.getpid()), str(level), str(int(within_s))]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._backoff = Backoff()
+        self._not_before = 0.0
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the process, if it runs."""
+        return None if self._process is None else self._process.pid
+
+    def keep_alive(self) -> None:
+        """Start it, or start it again where it has died."""
+        now = time.monotonic()
+        if self._process is not None:
+            code = self._process.poll()
+            if code is None:
+                return
+            self._not_before = self._backoff.record_death(now)
+            wait_s = self._not_before - now
+            log.warning("the job process ended", extra={"child": self.pid, "code": code, "again_in_s": wait_s})
+            self._process = None
+        if now >= self._not_before:
+            self._backoff.record_start(now)
+            self._process = subprocess.Popen(  # noqa: S603  our own interpreter and words
+                self._command, stdin=subprocess.DEVNULL, process_group=0
+            )
+            log.info("job process started", extra={"child": self.pid})
+
+    def terminate(self) -> None:
+        """Ask it to stop: its job goes back into the queue."""
+        if self._process is not None:
+            self._process.terminate()
+
+    def kill(self) -> None:
+        """Kill it; its job is recovered as after any crash."""
+        if self._process is not None:
+            self._process.kill()
+
+    def is_running(self) -> bool:
+        """Return whether the process still runs."""
+        return self._process is not None and self._process.poll() is None
+
+
+def run_jobs(parent: int, level: int, within_s: int) -> int:
+    """Run the worker in the job process."""
+    from refaug.service.jobs.worker import run_worker  # noqa: PLC0415  heavy, and not needed by the parent
+
+    end_with_parent(parent, within_s=within_s)
+    home = Settings.from_env()
+    json_logging.configure_logging(home.home, level=level)
+    try:
+        ended_with: int = run_worker(home, ServeSettings.from_env())
+    except KeyboardInterrupt:
+        return 0
+    except Exception:
+        log.critical("the job process failed", exc_info=True)
+        return 1
+    return ended_with

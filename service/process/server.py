@@ -1,0 +1,106 @@
+"""The parent process of a server: it listens, and keeps the web processes and the job process running.
+
+    parent            the lock on the home, the socket, the database's schema, signals; no indexes and no requests
+    ├── web process   one or several, spawned: accept from the parent's socket (refaug.service.web.app)
+    └── job process   runs jobs and schedules (refaug.service.jobs.worker)
+
+Settings reach the children through the environment. A child that dies is started again; all children end with the
+parent, however it ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Final
+
+from uvicorn import Config
+
+from refaug.core.errors import RefaugError
+from refaug.core.home import Settings
+from refaug.service.process import json_logging
+from refaug.service.process.child_environment import child_environment
+from refaug.service.process.job_process import JobProcess
+from refaug.service.process.listening_socket import BACKLOG, address_of, bound_socket
+from refaug.service.process.start_conditions import (
+    has_keys,
+    lock_home,
+    migrate,
+    raise_file_limit,
+    require_keys_if_public,
+    retry_migration,
+)
+from refaug.service.process.supervisor import Supervisor
+from refaug.service.server_settings import ServeSettings
+
+APP: Final = "refaug.service.web.app:from_env"
+KEEP_ALIVE_S: Final = (
+    75  # longer than the usual limits of clients and proxies, so that they close idle connections first
+)
+
+log = logging.getLogger(__name__)
+
+
+def serve(
+    home: Settings,
+    settings: ServeSettings,
+    *,
+    any_port: bool = False,
+    tell: Callable[[str], None] = lambda _address: None,
+    level: int = logging.INFO,
+    app: str = APP,
+) -> None:
+    """Serve until SIGINT or SIGTERM: the first lets requests end, the second ends at once.
+
+    `tell` is called with the address as soon as it accepts connections; with `any_port` a free port is used where the
+    requested one is in use.
+    """
+    json_logging.configure_logging(home.home, level=level)
+    with ExitStack() as stack:
+        stack.enter_context(lock_home(home, settings))
+        has_schema = migrate(home, settings)
+        settings = require_keys_if_public(settings, lambda: not has_schema or has_keys(home, settings))
+        raise_file_limit(settings)
+        listener = stack.enter_context(bound_socket(settings, any_port=any_port))
+        stack.enter_context(child_environment(home, settings))
+        address = address_of(listener)
+        log.info("listening on %s", address, extra={"workers": settings.workers})
+        tell(address)
+        jobs = JobProcess(within_s=settings.shutdown_s, level=level) if settings.job_worker else None
+        if not has_schema:
+            threading.Thread(target=retry_migration, args=(home, settings), name="migrate", daemon=True).start()
+        supervisor = Supervisor(config_of(settings, app=app), [listener], jobs, level=level)
+        supervisor.run()
+    if supervisor.has_failed:
+        raise RefaugError(
+            "the web processes cannot start", remedy="the lines above say why; refaug serve --check looks at the rest"
+        )
+    log.info("stopped")
+
+
+def config_of(settings: ServeSettings, *, app: str = APP) -> Config:
+    """Return uvicorn's configuration. The application counts and logs requests, since it knows their routes."""
+    return Config(
+        app,
+        factory=True,
+        workers=settings.workers,
+        loop="uvloop",
+        http="refaug.service.web.connection.protocol:Protocol",
+        ws="none",
+        lifespan="on",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        proxy_headers=bool(settings.proxies),
+        forwarded_allow_ips=settings.proxies,
+        root_path=settings.root_path.rstrip("/"),
+        server_header=False,
+        date_header=True,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        limit_concurrency=settings.connections,  # our protocol limits only connections by it
+        timeout_graceful_shutdown=settings.shutdown_s,  # type: ignore[arg-type]  # asyncio.wait_for takes it
+        timeout_worker_healthcheck=settings.start_s,  # type: ignore[arg-type]  # seconds of a clock
+    )

@@ -1,0 +1,205 @@
+"""Settings of a server: every limit and path, from flags or the environment, each with a description.
+
+A field `port` is the flag `--port` of `refaug serve` and the variable REFAUG_PORT. The page of settings is generated
+from these fields, so that every setting is described.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Self, get_type_hints
+
+from refaug.core.errors import Usage
+
+MIB: Final = 1 << 20
+
+
+def _setting(default: Any, says: str, *, least: float | None = None, most: float | None = None) -> Any:
+    """Return a field with its description and the range of valid numbers."""
+    return field(default=default, metadata={"says": says, "least": least, "most": most})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeSettings:
+    """How the service listens, what it serves, and its limits."""
+
+    # Where it listens
+    host: str = _setting("127.0.0.1", "address to listen on; one that others reach needs keys, unless --open")
+    port: int = _setting(8000, "port to listen on; 0: any that is free", least=0, most=65_535)
+    uds: str = _setting("", "Unix socket to listen on instead of an address and a port")
+    root_path: str = _setting("", "path under which a proxy shows the service, such as /refaug")
+    proxies: str = _setting("127.0.0.1", "addresses whose X-Forwarded-* headers are believed, with commas; *: all")
+    allowed_hosts: str = _setting(
+        "",
+        "names that requests may be addressed to (header Host), with commas, beside localhost and addresses in digits; "
+        "*: any, as by itself where keys are asked for, where others reach the address, and on a socket",
+    )
+    workers: int = _setting(1, "web processes; throughput comes from batching, so one is mostly best", least=1, most=64)
+    job_worker: bool = _setting(True, "whether a process that runs jobs is started beside the web processes")
+    open: bool = _setting(False, "answer anybody who reaches a public address, without keys")
+    keys: bool = _setting(False, "ask for keys even on an address that only this machine reaches")
+
+    # What it serves
+    default_index: str = _setting("", "index of requests that name none: name or name@version; else the only one")
+    default_rater: str = _setting("", "rater of requests that name none: name or name@version; else the only one")
+    old_versions: int = _setting(
+        2,
+        "versions that requests have pinned, kept open beside the published; while requests hold so many, and at least "
+        "two, others are told to come again",
+        least=0,
+        most=64,
+    )
+    held_references_mib: int = _setting(256, "memory for references found lately; 0: none", least=0, most=1_000_000)
+    held_sets: int = _setting(64, "frozen sets kept ready for scoring", least=1, most=10_000)
+    held_sets_mib: int = _setting(1_024, "memory for frozen sets kept ready", least=16, most=1_000_000)
+    sources: str = _setting("", "folders beside inbox/ that jobs may read sources from, with colons between them")
+    database: str = _setting("", "URL of a PostgreSQL database; without it, refaug.db in the home")
+
+    # How much it takes
+    items: int = _setting(1_000, "items in one request", least=1, most=100_000)
+    replies: int = _setting(10_000, "replies in one request", least=1, most=1_000_000)
+    references: int = _setting(1_000, "references of one item", least=1, most=100_000)
+    text_chars: int = _setting(20_000, "characters of one text", least=100, most=10_000_000)
+    metrics: int = _setting(20, "metrics in one request", least=1, most=1_000)
+    draws: int = _setting(10_000, "draws of a bootstrap in one request", least=0, most=1_000_000)
+    body_mib: int = _setting(32, "size of a request's body, unpacked", least=1, most=4_096)
+    bodies_mib: int = _setting(256, "size of all bodies at once", least=1, most=65_536)
+    connections: int = _setting(
+        1_000, "connections at once to a web process; more are told to come again", least=1, most=1_000_000
+    )
+    requests: int = _setting(256, "requests at once; more are told to come again", least=1, most=100_000)
+    streams: int = _setting(100, "streams of events at once", least=1, most=100_000)
+    queue_items: int = _setting(
+        4_000, "items that wait for index and rater; more are told to come again", least=1, most=10_000_000
+    )
+    batch_items: int = _setting(64, "items that are found and rated at once", least=1, most=10_000)
+    freeze_at_once: int = _setting(
+        200, "items that a set is frozen of at once; for more a job is made", least=1, most=100_000
+    )
+    posted_mib: int = _setting(
+        1_024, "dialogues that were posted and wait to be ingested, for each log", least=1, most=10_000_000
+    )
+    waiting_jobs: int = _setting(1_000, "jobs that wait", least=1, most=1_000_000)
+
+    # How long it takes
+    timeout_s: float = _setting(
+        60.0, "seconds until an answer, unless the request asks for fewer", least=0.1, most=86_400
+    )
+    body_timeout_s: float = _setting(30.0, "seconds until a request's body is there", least=0.1, most=86_400)
+    publish_wait_s: float = _setting(10.0, "seconds that publishing waits for all web processes", least=0, most=600)
+    shutdown_s: float = _setting(
+        30.0, "seconds that requests have to end when the service is stopped", least=0, most=3_600
+    )
+    start_s: float = _setting(
+        600.0, "seconds that a web process may be silent, as when it opens a large index", least=1, most=86_400
+    )
+    look_s: float = _setting(0.2, "seconds between two looks at which versions are published", least=0.01, most=0.25)
+    job_tries: int = _setting(3, "times that a job is begun again after its process died", least=1, most=100)
+    keep_jobs_days: int = _setting(90, "days that ended jobs are kept", least=1, most=36_500)
+
+    @classmethod
+    def from_env(cls, environment: Mapping[str, str] | None = None, **flags: Any) -> Self:
+        """Return the flags, else the environment, else the defaults; Usage names an invalid setting."""
+        values = os.environ if environment is None else environment
+        read = {
+            setting.name: _parse(setting.name, values[variable_of(setting.name)], setting_types()[setting.name])
+            for setting in fields(cls)
+            if values.get(variable_of(setting.name), "") != ""
+        }
+        return cls(**{**read, **{name: value for name, value in flags.items() if value is not None}})
+
+    def __post_init__(self) -> None:
+        for setting in fields(self):
+            number, least, most = getattr(self, setting.name), setting.metadata["least"], setting.metadata["most"]
+            if least is not None and not least <= number <= most:
+                raise Usage(
+                    f"{variable_of(setting.name)} is {number:,}, which is out of range",
+                    remedy=f"from {least:,g} to {most:,g}: {setting.metadata['says']}",
+                )
+        if self.batch_items > self.queue_items:
+            raise Usage(
+                f"a batch of {self.batch_items:,} items does not fit into a queue of {self.queue_items:,}",
+                remedy="a larger REFAUG_QUEUE_ITEMS, or a smaller REFAUG_BATCH_ITEMS",
+            )
+        _require_path(self.root_path)
+        for address in self.proxies.split(",") if self.proxies not in ("", "*") else ():
+            _require_address(address.strip())
+        for name in self.allowed_hosts.split(",") if self.allowed_hosts not in ("", "*") else ():
+            _require_host(name.strip())
+
+    def as_env(self) -> dict[str, str]:
+        """Return the settings as variables for a child process."""
+        return {variable_of(one.name): _format(getattr(self, one.name)) for one in fields(self)}
+
+
+def is_local(settings: ServeSettings) -> bool:
+    """Return whether only this machine reaches the address."""
+    if settings.uds:
+        return True
+    try:
+        return ipaddress.ip_address(settings.host.strip("[]").partition("%")[0]).is_loopback
+    except ValueError:
+        return settings.host == "localhost"  # the address of another name may change
+
+
+def variable_of(name: str) -> str:
+    """Return the variable of a field."""
+    return f"REFAUG_{name.upper()}"
+
+
+def setting_types() -> Mapping[str, type]:
+    """Return the type of every field."""
+    return get_type_hints(ServeSettings)
+
+
+_PATH: Final = re.compile(r"(/[A-Za-z0-9._~-]+)+/?")
+_HOST: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+_YES: Final = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+def _parse(name: str, text: str, kind: type) -> Any:
+    if kind is str:
+        return text
+    if kind is bool and text.strip().lower() in _YES:
+        return _YES[text.strip().lower()]
+    try:
+        if kind in (int, float):
+            return kind(text)
+    except ValueError:
+        pass
+    expected = {bool: "yes or no", int: "a whole number", float: "a number"}[kind]
+    raise Usage(f"{variable_of(name)} is {text!r}", remedy=f"{expected} is expected")
+
+
+def _require_path(text: str) -> None:
+    """Raise Usage for a text that no URL path begins with."""
+    if text and not _PATH.fullmatch(text):
+        raise Usage(f"REFAUG_ROOT_PATH is {text!r}", remedy="a path that begins with a slash, such as /refaug")
+
+
+def _require_address(text: str) -> None:
+    """Raise Usage for a text that is never a proxy's address, and so would trust no header."""
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        raise Usage(
+            f"REFAUG_PROXIES names {text!r}",
+            remedy="addresses or networks with commas between them, such as 127.0.0.1,10.0.0.0/8; or *",
+        ) from None
+
+
+def _require_host(text: str) -> None:
+    """Raise Usage for a text that never stands in a Host header, such as a name with a scheme or a port."""
+    if not _HOST.fullmatch(text):
+        raise Usage(
+            f"REFAUG_ALLOWED_HOSTS names {text!r}",
+            remedy="names without ports, with commas between them, such as refaug.example.org; or *",
+        )
+
+
+def _format(setting: object) -> str:
+    return ("yes" if setting else "no") if isinstance(setting, bool) else str(setting)

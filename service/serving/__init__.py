@@ -1,0 +1,1 @@
+"""Open versions, batching and caches: what answers requests within a process."""

@@ -1,0 +1,193 @@
+"""Requests that wait in a queue or are in a batch: their items, how many of them have begun, and their results."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from refaug.core.errors import Expired, Overloaded, RefaugError
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.rater.language_coverage import Coverage
+from refaug.rater.nn.rate import Rater, RatingRequest
+from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.service.serving.batches.reference_lookup import AugmentedItems, ReferenceLookup
+from refaug.service.serving.batches.stage_timings import StageObserver, notify
+from refaug.service.serving.versions.leases import Lease
+
+log = logging.getLogger(__name__)
+T_co = TypeVar("T_co", covariant=True)
+
+
+class ItemScoring(Protocol[T_co]):
+    """How the items of a request are scored once they have their references."""
+
+    def score(self, augmented: AugmentedItems) -> T_co:
+        """Return the scores of the items."""
+
+
+class QueuedRequest:
+    """A request in the queue: its items, how many of them have begun, and its results."""
+
+    def __init__(self, lease: Lease | None, size: int, deadline: float, key: Hashable) -> None:
+        self.key = key  # requests with equal keys share a batch; without a key, it runs alone
+        self.size, self.deadline = size, deadline
+        self.entered = time.monotonic()
+        self.begun = 0  # number of items; the others wait
+        self.is_queued = False
+        self.is_long = False  # it would delay all others
+        self.is_running = False  # some of its items are in the current batch
+        self.is_over = False  # answered, failed, or abandoned by its client
+        self._lease = None if lease is None else lease.share()
+        self._loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self._loop.create_future()
+        self._results: list[Any] = [None] * size
+        self._missing = size
+
+    @property
+    def waiting(self) -> int:
+        """The number of items that have not begun."""
+        return self.size - self.begun
+
+    def is_wanted(self) -> bool:
+        """Return whether a client still waits; a request past its deadline ends now with Expired."""
+        if not self.is_over and time.monotonic() >= self.deadline:
+            self.end(error=expired_error())
+        return not self.is_over
+
+    def answer(self) -> Any:
+        """Return the answer when all items are done."""
+        return self._results
+
+    def put(self, at: int, outcome: Any) -> None:
+        """Store the result of an item; the last one ends the request."""
+        self._results[at] = outcome
+        self._missing -= 1
+        if not self._missing and not self.is_over:
+            self.end(self.answer())
+
+    def end(self, answer: Any = None, error: BaseException | None = None) -> None:
+        """Send the answer or the error to the event loop, from any thread; the first one counts."""
+        self.is_over = True
+        if error is not None and (not isinstance(error, Exception) or isinstance(error, StopIteration)):
+            error = RefaugError(f"the work was broken off ({type(error).__name__})")
+        try:
+            self._loop.call_soon_threadsafe(_resolve_future, self.future, answer, error)
+        except RuntimeError:  # the loop is closed, so no client waits
+            log.info("nobody waits for an answer", extra={"items": self.size})
+
+    def release(self) -> None:
+        """Release the lease."""
+        if self._lease is not None:
+            self._lease.release()
+
+
+def _resolve_future(future: asyncio.Future[Any], answer: Any, error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(answer)
+    else:
+        future.set_exception(error)
+
+
+class RatableRequest(QueuedRequest):
+    """A request with something to rate, in pieces."""
+
+    rater: Rater | None
+    rating: RatingSettings
+
+
+class QueuedRating(RatableRequest):
+    """Candidates to rate."""
+
+    def __init__(
+        self, lease: Lease, requests: Sequence[RatingRequest], settings: RatingSettings, deadline: float
+    ) -> None:
+        super().__init__(lease, len(requests), deadline, (hash(settings), "rate", id(lease.rater), settings))
+        self.requests, self.rating, self.rater = requests, settings, lease.rater
+
+
+class QueuedAugmentation(RatableRequest):
+    """Items to find references for, and how they are scored in the same turn, if they are."""
+
+    def __init__(
+        self,
+        lease: Lease,
+        lookup: ReferenceLookup,
+        settings: AugmentSettings,
+        deadline: float,
+        *,
+        scoring: ItemScoring[Any] | None = None,
+        observe: StageObserver | None = None,
+    ) -> None:
+        assert lease.index is not None
+        self.items, self.settings, self.index = lookup.missing_items(), settings, lease.index
+        self.rating, self.rater = settings.rating, lease.rater if settings.needs_rater else None
+        key = (hash(settings), "augment", id(self.index), id(self.rater), settings)
+        super().__init__(lease, len(self.items), deadline, key)
+        self.coverages = [Coverage()] * len(self.items)  # how the rater's pieces cover each item's texts
+        self._lookup, self._scoring, self._observe = lookup, scoring, observe
+
+    def answer(self) -> Any:
+        """Return the items with their references, or their scores, in the thread that finished the last of them."""
+        self._lookup.add(self._results, self.coverages)
+        augmented = self._lookup.augmented_items()
+        if self._scoring is None:
+            return augmented
+        begun = time.perf_counter()
+        scores = self._scoring.score(augmented)
+        notify(self._observe, "score", time.perf_counter() - begun, len(augmented.items))
+        return scores
+
+
+class QueuedCall(QueuedRequest):
+    """A function that runs alone in the thread."""
+
+    def __init__(
+        self, work: Callable[[], Any], lease: Lease | None, items: int, deadline: float, *, is_long: bool = False
+    ) -> None:
+        super().__init__(lease, max(1, items), deadline, None)
+        self.work, self.is_long = work, is_long
+
+
+class Share(NamedTuple):
+    """The items of one request that are in a batch."""
+
+    entry: QueuedRequest
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class BatchItem:
+    """One item of a request in a batch, with or without something to rate."""
+
+    entry: RatableRequest
+    at: int  # its position in the request
+    to_rate: RatingRequest | None
+    finish: Callable[[Sequence[float]], Any]  # makes the result of the ratings
+
+    def store(self, ratings: Sequence[float]) -> None:
+        """Store the result; an error fails only this request."""
+        try:
+            self.entry.put(self.at, self.finish(ratings))
+        except Exception as error:  # noqa: BLE001  the waiting request raises it
+            self.entry.end(error=error)
+
+
+def expired_error(retry_after_s: float = 1.0) -> Expired:
+    """Return the error of a request whose deadline has passed."""
+    return Expired(
+        "the time for this answer is over, and the work is not done",
+        remedy="send fewer items at once, or give it more time",
+        retry_after_s=retry_after_s,
+    )
+
+
+def stopping_error() -> Overloaded:
+    """Return the error of a request that comes while the service stops."""
+    return Overloaded("the service is stopping", remedy="send it again in a moment", retry_after_s=1.0)

@@ -1,0 +1,92 @@
+"""A cache of the weighted references of items, for requests that send the same items again.
+
+Test sets are scored many times: for each system, each setting of a metric, each epoch. The references that an index and
+a rater give an item are the same each time, so they are looked up as long as they fit into the cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from refaug.core.records import Item, Reference
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.augmentation import Augmented
+from refaug.rater.language_coverage import Coverage
+from refaug.service.serving.versions.leases import Lease
+
+_REFERENCE_BYTES: Final = 1_100  # bytes of the objects around a reference's texts
+_ITEM_BYTES: Final = 900
+
+
+@dataclass(frozen=True, kw_only=True)
+class CachedReferences:
+    """The weighted references of one item."""
+
+    references: tuple[Reference, ...]
+    excluded: Mapping[str, int]
+    note: str
+    coverage: Coverage  # how the rater's pieces cover the item's own texts
+    size: int  # bytes, approximately
+
+    @classmethod
+    def of(cls, augmented: Augmented, coverage: Coverage) -> CachedReferences:
+        """Take the references and leave the item, since its replies belong to one request."""
+        references = augmented.item.pair.references
+        return cls(
+            references=references,
+            excluded=augmented.excluded,
+            note=augmented.note,
+            coverage=coverage,
+            size=_ITEM_BYTES + sum(map(_size_of, references)),
+        )
+
+    def apply_to(self, scored_item: Item) -> Augmented:
+        """Return an item with these references; its key must be the one they were stored under."""
+        pair = replace(scored_item.pair, references=self.references)
+        return Augmented(item=replace(scored_item, pair=pair), excluded=self.excluded, note=self.note)
+
+
+def _size_of(reference: Reference) -> int:
+    texts = sum(len(value) for value in reference.more.values() if isinstance(value, str))
+    return _REFERENCE_BYTES + 2 * (len(reference.text) + texts)
+
+
+class ReferenceCache:
+    """The most recently used references, up to a number of bytes; thread-safe."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes, self._size = max_bytes, 0
+        self._entries = OrderedDict[bytes, CachedReferences]()
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def key(lease: Lease, settings: AugmentSettings, scored_item: Item) -> bytes:
+        """Return a key of all that references depend on: versions, settings, and the item without its replies."""
+        versions = lease.versions()
+        rater = versions.get("rater", "") if settings.needs_rater else ""
+        settings_key = f"{versions.get('index', '')}\0{rater}\0{settings!r}\0".encode()
+        pair = repr(scored_item.pair).encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(settings_key + pair, digest_size=16).digest()
+
+    def get(self, key: bytes) -> CachedReferences | None:
+        """Return the references under a key, or None; they become the most recently used."""
+        with self._lock:
+            references = self._entries.get(key)
+            if references is not None:
+                self._entries.move_to_end(key)
+            return references
+
+    def put(self, key: bytes, references: CachedReferences) -> None:
+        """Store references, and drop the least recently used beyond the limit."""
+        with self._lock:
+            if key in self._entries or references.size > self._max_bytes:
+                return
+            self._entries[key] = references
+            self._size += references.size
+            while self._size > self._max_bytes:
+                self._size -= self._entries.popitem(last=False)[1].size

@@ -1,0 +1,61 @@
+"""A metric bound to a frozen set, with the references of all items prepared block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from refaug.core.records import Item
+from refaug.evaluation.scoring.cases import NO_REPLY, ScoredCases, references_for, score_prepared
+from refaug.metrics.base import Metric, Prepared, Problem, References
+from refaug.metrics.signature import Signature
+
+UNKNOWN_ITEM: Final = Problem("unknown_item", "the set has no item of this id")
+BLOCK: Final = 4_096  # items whose references are prepared together: keeps the working memory small
+
+
+class Block(NamedTuple):
+    """The prepared references of some items of a set, and the problems of those that cannot be scored."""
+
+    prepared: Prepared
+    problems: Mapping[int, Problem]  # by place in the block
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HeldMetric:
+    """A metric bound to a whole set, with the prepared references of all its items."""
+
+    metric: Metric
+    signature: Signature
+    references: str  # a hash of the references and weights that the metric looks at
+    blocks: Sequence[Block]
+
+    def score_replies(self, replies: Sequence[str | None], places: Sequence[int]) -> ScoredCases:
+        """Score the i-th reply against the references of the item at the i-th place; −1 is an unknown item."""
+        statistics = np.full((len(replies), len(self.metric.columns)), np.nan)
+        problems, rows_of = dict[int, Problem](), dict[int, list[int]]()
+        for row, (reply, place) in enumerate(zip(replies, places, strict=True)):
+            if (problem := self._problem(reply, place)) is not None:
+                problems[row] = problem
+            else:
+                rows_of.setdefault(place // BLOCK, []).append(row)
+        for number, rows in rows_of.items():
+            texts = [text for row in rows if (text := replies[row]) is not None]
+            items = np.array([places[row] % BLOCK for row in rows], dtype=np.int64)
+            scored = score_prepared(self.metric, self.blocks[number].prepared, texts, items)
+            statistics[rows] = scored.statistics
+            problems |= {rows[at]: problem for at, problem in scored.problems.items()}
+        return ScoredCases(statistics, dict(sorted(problems.items())))
+
+    def _problem(self, reply: str | None, place: int) -> Problem | None:
+        if place < 0:
+            return UNKNOWN_ITEM
+        return NO_REPLY if reply is None else self.blocks[place // BLOCK].problems.get(place % BLOCK)
+
+
+def references_of(metric: Metric, set_item: Item) -> References | Problem:
+    """Return what a metric looks at in an item."""
+    return references_for(metric, set_item.pair.references, set_item.pair.turns)

@@ -1,0 +1,263 @@
+"""A frozen set in memory: its items as compressed lines, and the references of all items prepared for each metric."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, overload
+
+import numpy as np
+import zstandard
+from numpy.typing import NDArray
+
+from refaug.core.errors import NotFound, TooLarge
+from refaug.core.memory_sizes import MemoryCounter
+from refaug.core.records import Item, Origin
+from refaug.evaluation.metric_setup.metric_requests import metrics_of
+from refaug.evaluation.scoring.cases import (
+    DataDigest,
+    ReferencesDigest,
+    evidence_of,
+    is_thin,
+    require_sources,
+)
+from refaug.evaluation.scoring.evaluate import other_golds, signature_of
+from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
+from refaug.evaluation.scoring.reference_sets.set_manifest import SetManifest
+from refaug.evaluation.scoring.reference_sets.set_scores import require_answerable
+from refaug.metrics.base import Metric, Problem, References
+from refaug.metrics.signature import Signature
+from refaug.service.server_settings import MIB
+from refaug.service.serving.sets.held_metric import BLOCK, Block, HeldMetric, references_of
+
+_PIECE: Final = 64  # items whose lines are compressed together: reading one item unpacks few others
+_LEVEL: Final = 3  # of compression: items are packed seldom and unpacked rarely
+_ENTRY: Final = 200  # bytes of an id, its place, and their part of a list and a table, roughly
+_MOST_SPECIFICATIONS: Final = 1_000  # specifications, and refused metrics, that a set remembers
+_NO_REFERENCES: Final = References((), (), -1)  # in place of an item with a problem
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SetFacts:
+    """Facts about a set that are collected when it is read."""
+
+    data: str  # a hash of its items and golds
+    sources: Mapping[Origin, int]  # the number of references by source
+    blank: int  # the number of empty references
+    other_golds: int  # the number of golds with another weight than 1
+    thin: NDArray[np.bool_]  # (items,): whether few references have a positive weight
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SetContent:
+    """The items of a set: ids, facts, and their lines, compressed in pieces."""
+
+    ids: Sequence[str]
+    pieces: Sequence[bytes]
+    facts: SetFacts
+
+    @classmethod
+    def read(cls, frozen_set: ReferenceSet, most_bytes: int) -> SetContent:
+        """Read a set to its end, which also verifies it; TooLarge as soon as it does not fit."""
+        ids, pieces, lines = list[str](), list[bytes](), list[bytes]()
+        digest, sources, thin, blank, other_gold_count = DataDigest(), Counter[Origin](), list[bool](), 0, 0
+        size = 0
+        for number, line in enumerate(frozen_set.lines(), start=1):
+            set_item = frozen_set.item_of(line, number)
+            digest.add(set_item)
+            sources.update(reference.source for reference in set_item.pair.references)
+            blank += sum(not reference.text.strip() for reference in set_item.pair.references)
+            other_gold_count += other_golds(set_item)
+            thin.append(is_thin(set_item))
+            ids.append(set_item.id)
+            lines.append(line)
+            if len(lines) == _PIECE or number == frozen_set.manifest.items:
+                pieces.append(_pack(lines))
+                size, lines = size + len(pieces[-1]) + _ENTRY * len(lines), []
+            if size > most_bytes:
+                raise does_not_fit(f"the set {frozen_set.id}", most_bytes)
+        facts = SetFacts(
+            data=digest.name,
+            sources=dict(sources),
+            blank=blank,
+            other_golds=other_gold_count,
+            thin=np.array(thin, dtype=np.bool_),
+        )
+        return cls(ids=ids, pieces=pieces, facts=facts)
+
+
+def _pack(lines: Sequence[bytes]) -> bytes:
+    """Compress lines into one piece; the copy frees the spare room that the library reserves."""
+    return bytes(memoryview(zstandard.compress(b"\n".join(lines), _LEVEL)))
+
+
+class _WholeSet(Sequence[References]):
+    """What a metric looks at in all items of a set, read only when a metric needs it, which most do not."""
+
+    def __init__(self, held: HeldSet, metric: Metric) -> None:
+        self._held, self._metric = held, metric
+
+    def __iter__(self) -> Iterator[References]:
+        chosen = (references_of(self._metric, item) for item in self._held.items())
+        return (references for references in chosen if isinstance(references, References))
+
+    @cached_property
+    def _places(self) -> list[int]:
+        """The places of the items that have references for the metric."""
+        chosen = (references_of(self._metric, item) for item in self._held.items())
+        return [place for place, references in enumerate(chosen) if isinstance(references, References)]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, at: int) -> References: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[References]: ...
+    def __getitem__(self, at: int | slice) -> References | list[References]:
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        references = references_of(self._metric, self._held.item(self._places[at]))
+        assert isinstance(references, References), "only such places are listed"
+        return references
+
+
+class HeldSet:
+    """A frozen set in memory, ready to be scored against by any metric; all threads may share it."""
+
+    def __init__(
+        self,
+        frozen_set: ReferenceSet,
+        content: SetContent,
+        most_bytes: int,
+        note_use: Callable[[HeldSet, str, int], None],
+    ) -> None:
+        self._stored, self._pieces, self._most_bytes, self._note_use = frozen_set, content.pieces, most_bytes, note_use
+        self.manifest: SetManifest = frozen_set.manifest
+        self.ids = content.ids
+        self.facts = content.facts
+        self.places: Mapping[str, int] = {name: place for place, name in enumerate(self.ids)}
+        self.bytes = sum(map(len, self._pieces)) + _ENTRY * len(self.ids)
+        self._ready = dict[str, tuple[HeldMetric, int]]()  # by full signature, with the bytes that the metric takes
+        self._keys = dict[tuple[str, str | None], str]()  # full signatures by specification and language
+        self._refused = set[str]()  # metrics that do not fit, so that they are not tried again
+        self._preparing = threading.Lock()
+
+    @classmethod
+    def read(cls, frozen_set: ReferenceSet, most_bytes: int, note_use: Callable[[HeldSet, str, int], None]) -> HeldSet:
+        """Read a set into memory; `note_use` is called at every use of a metric, with the size of the metric."""
+        return cls(frozen_set, SetContent.read(frozen_set, most_bytes), most_bytes, note_use)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the description of the set in answers."""
+        return {"id": self.manifest.id, "purpose": self.manifest.purpose.value, "items": len(self.ids)}
+
+    def position(self, name: str) -> int:
+        """Return the place of an item in the set's order."""
+        if name not in self.places:
+            raise NotFound(f"the set {self.manifest.id} has no item {name!r}")
+        return self.places[name]
+
+    # ── items ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def item(self, place: int) -> Item:
+        """Return the item at a place."""
+        line = zstandard.decompress(self._pieces[place // _PIECE]).split(b"\n")[place % _PIECE]
+        return self._stored.item_of(line, place + 1)
+
+    def items(self) -> Iterator[Item]:
+        """Yield all items in order."""
+        for number, piece in enumerate(self._pieces):
+            for at, line in enumerate(zstandard.decompress(piece).split(b"\n"), start=1):
+                yield self._stored.item_of(line, number * _PIECE + at)
+
+    def evidence(self, places: Sequence[int]) -> dict[str, dict[str, Any]]:
+        """Return the references that weighted scores of some items rest on."""
+        return {self.ids[place]: evidence_of(self.item(place)) for place in places}
+
+    # ── metrics ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def metrics(self, specifications: Sequence[str], language: str | None = None) -> list[HeldMetric]:
+        """Return the metrics of the specifications, each once; without any, the default metric of the references."""
+        texts = specifications or (default_metric_of(self.facts.sources),)
+        held_metrics = [self._metric(text, language) for text in texts]
+        return list(dict.fromkeys(held_metrics))
+
+    def forget(self, key: str) -> None:
+        """Drop a prepared metric; requests that are using it go on."""
+        self._ready.pop(key, None)
+
+    def _metric(self, text: str, language: str | None) -> HeldMetric:
+        key = self._keys.get((text, language), "")
+        ready = self._ready.get(key)
+        if ready is None:
+            (metric,) = metrics_of([text], language)
+            key = Signature.of(metric).full
+            with self._preparing:
+                ready = self._ready.get(key) or self._prepare(key, metric)
+                if len(self._keys) >= _MOST_SPECIFICATIONS:
+                    self._keys.clear()
+                self._ready[key], self._keys[text, language] = ready, key
+        held_metric, size = ready
+        self._note_use(self, key, size)
+        return held_metric
+
+    def _prepare(self, key: str, metric: Metric) -> tuple[HeldMetric, int]:
+        """Bind a metric to the set and prepare all references, block by block; TooLarge where they do not fit."""
+        require_answerable(self.manifest, [metric])
+        require_sources(self.facts.sources, metric)
+        if key in self._refused:
+            raise self._too_large(key, metric)
+        metric = metric.for_set(_WholeSet(self, metric))
+        digest, blocks, size = ReferencesDigest(), list[Block](), MemoryCounter()
+        size.add(metric)
+        for chosen in self._reference_blocks(metric, digest):
+            problems = {place: problem for place, problem in enumerate(chosen) if isinstance(problem, Problem)}
+            usable = [_NO_REFERENCES if isinstance(references, Problem) else references for references in chosen]
+            blocks.append(Block(metric.prepare(usable), problems))
+            size.add(blocks[-1])
+            if self.bytes + size.bytes > self._most_bytes:
+                raise self._too_large(key, metric)
+        held_metric = HeldMetric(
+            metric=metric,
+            signature=signature_of(metric, self.manifest.signature_fields(), self.manifest.details),
+            references=digest.name,
+            blocks=blocks,
+        )
+        return held_metric, size.bytes
+
+    def _reference_blocks(self, metric: Metric, digest: ReferencesDigest) -> Iterator[list[References | Problem]]:
+        """Yield what a metric looks at in all items, block by block, and add it to the digest."""
+        block = list[References | Problem]()
+        for set_item in self.items():
+            block.append(references_of(metric, set_item))
+            digest.add(set_item.id, block[-1])
+            if len(block) == BLOCK:
+                yield block
+                block = []
+        if block:
+            yield block
+
+    def _too_large(self, key: str, metric: Metric) -> TooLarge:
+        if len(self._refused) >= _MOST_SPECIFICATIONS:
+            self._refused.clear()
+        self._refused.add(key)
+        return does_not_fit(f"the set {self.manifest.id}, ready for {metric.name},", self._most_bytes)
+
+
+def default_metric_of(sources: Collection[Origin]) -> str:
+    """Return the metric that references of these sources are meant for, which commands take by default, too."""
+    if Origin.RETRIEVED in sources or Origin.PARROT in sources:
+        return "upsilon-bleu"
+    return "delta-bleu" if Origin.SUPPLIED in sources else "multi-bleu"
+
+
+def does_not_fit(what: str, most_bytes: int) -> TooLarge:
+    """Return the error for something that takes more memory than all held sets may."""
+    return TooLarge(
+        f"{what} takes more than the {most_bytes / MIB:,.0f} MiB that may be held",
+        remedy="REFAUG_HELD_SETS_MIB gives sets more room; refaug sets score reads the set for every call",
+    )

@@ -1,0 +1,240 @@
+"""Scores of replies against a held set, for training loops with thousands of replies a second.
+
+A request looks up its items, runs the metric on its replies, and returns the answer. The scores are those of
+`refaug.evaluation.scoring.reference_sets.set_scores.score`, bit for bit, whatever the batch that a reply came in:
+metrics are bound to the whole set, and sums are taken in the order of the set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from refaug.core.errors import BadInput, Usage
+from refaug.evaluation.scoring.cases import NO_REPLY, Case
+from refaug.evaluation.scoring.evaluate import (
+    ScoredTable,
+    blank_warning,
+    explanations,
+    ignored_warning,
+    reply_warnings,
+    require_baseline,
+    thin_warning,
+)
+from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.reference_sets.frozen_items import NO_LINE
+from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.evaluation.scoring.scores import Evaluation, MetricScores, ReplyForm, require_share
+from refaug.evaluation.scoring.scores import percent as in_percent
+from refaug.metrics.base import Indexes, Metric, Problem, References
+from refaug.metrics.metric_info import Uses
+from refaug.service.serving.sets.held_metric import UNKNOWN_ITEM, HeldMetric, references_of
+from refaug.service.serving.sets.held_set import HeldSet
+
+OnError = Literal["fail", "report"]
+
+
+class UnknownItems(BadInput):
+    """Ids that the set does not have."""
+
+    def __init__(self, bad: Sequence[BadItem]) -> None:
+        more = f", and {len(bad) - 1:,} more are unknown" if len(bad) > 1 else ""
+        super().__init__(
+            f"{bad[0].field}: {bad[0].message}{more}",
+            remedy='ids of items of the set; with "on_error": "report" the others are scored',
+        )
+        self.bad = bad
+
+
+# ── requests ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetRequest:
+    """Replies to items of a set: the i-th reply of every system is to `items[i]`; None is no reply.
+
+    An item may occur several times. Without `items`, every system has a reply to each item, in the set's order.
+    """
+
+    replies: Mapping[str, Sequence[str | None]]
+    items: Sequence[str] | None = None
+
+
+def score_set(
+    held: HeldSet,
+    request: SetRequest,
+    metrics: Sequence[str],
+    settings: ScoreSettings,
+    *,
+    language: str | None = None,
+    percent: bool = False,
+    on_error: OnError = "fail",
+    form: ReplyForm = ReplyForm.REPLIES,
+) -> dict[str, Any]:
+    """Return the scores as JSON, in the shape of an evaluation, with the set that they are against.
+
+    Without metrics, the default metric of the set's references is used. An unknown id is an error; with
+    `on_error="report"` it is listed, and the rest is scored.
+    """
+    evaluation = evaluate_set(held, request, metrics, settings, language=language, percent=percent, on_error=on_error)
+    return {**evaluation.as_json(form), "set": held.as_json()}
+
+
+def statistics_of(
+    held: HeldSet,
+    request: SetRequest,
+    metrics: Sequence[str],
+    settings: ScoreSettings | None = None,
+    *,
+    language: str | None = None,
+    on_error: OnError = "fail",
+) -> dict[str, Any]:
+    """Return the sums that the scores are computed from, for `refaug.evaluation.scoring.combine`.
+
+    `places` tells where the items stand in the set (null: the set has no such item), so that the sums of several
+    batches can be taken in its order.
+    """
+    settings = settings or ScoreSettings(draws=0, parts=False)
+    if settings.draws or settings.explain:
+        raise Usage("sums have neither intervals nor explanations", remedy="no draws, and explain left out")
+    evaluation = evaluate_set(held, request, metrics, settings, language=language, on_error=on_error, is_part=True)
+    places = [place if place >= 0 else None for place in _ResolvedRequest.of(held, request).places.tolist()]
+    return {**evaluation.as_statistics(), "set": {**held.as_json(), "places": places}}
+
+
+def evaluate_set(
+    held: HeldSet,
+    request: SetRequest,
+    metrics: Sequence[str],
+    settings: ScoreSettings,
+    *,
+    language: str | None = None,
+    percent: bool = False,
+    on_error: OnError = "fail",
+    is_part: bool = False,
+) -> Evaluation:
+    """Score replies to items of a set, in the order sent; intervals draw those items, not the whole set.
+
+    In a part of the replies (`is_part`) it is no error if no reply has a score.
+    """
+    resolved, held_metrics = _ResolvedRequest.of(held, request), held.metrics(metrics, language)
+    for held_metric in held_metrics if percent else ():
+        require_share(held_metric.metric)
+    if resolved.bad and on_error == "fail":
+        raise UnknownItems(resolved.bad)
+    require_baseline(settings.baseline, resolved.systems)
+    tables = [_score_table(held_metric, resolved) for held_metric in held_metrics]
+    unscored = [reason for table in tables if (reason := table.unscored_reason())]
+    if len(unscored) == len(tables) and on_error == "fail" and not is_part:
+        raise BadInput(unscored[0])
+    scores = tuple(
+        _metric_scores(held, held_metric, resolved, table, settings)
+        for held_metric, table in zip(held_metrics, tables, strict=True)
+    )
+    is_weighted = any(held_metric.metric.info.uses is Uses.WEIGHTED for held_metric in held_metrics)
+    places, bound = resolved.item_places(), [held_metric.metric for held_metric in held_metrics]
+    evaluation = Evaluation(
+        scores=scores,
+        data=held.facts.data,
+        items=len(places),
+        evidence=held.evidence(places) if is_weighted and settings.explain else {},
+        bad_items=resolved.bad,
+        warnings=(*unscored, *_warnings(held, resolved, bound, places if is_weighted else None)),
+        settings=settings,
+    )
+    return in_percent(evaluation) if percent else evaluation
+
+
+def _warnings(
+    held: HeldSet, resolved: _ResolvedRequest, metrics: Sequence[Metric], weighted: Sequence[int] | None
+) -> Iterator[str]:
+    """Yield the warnings of an evaluation; those of thin evidence for the items at the places `weighted`."""
+    yield from reply_warnings(resolved.replies, metrics)
+    yield from blank_warning(held.facts.blank)
+    yield from ignored_warning(held.facts.other_golds, metrics)
+    if weighted is not None:
+        yield from thin_warning(int(held.facts.thin[weighted].sum()), len(weighted))
+    yield from dict.fromkeys(remark for metric in metrics for remark in metric.remarks())
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ResolvedRequest:
+    """A request with the places of its items in the set."""
+
+    systems: Sequence[str]
+    replies: Mapping[str, Sequence[str | None]]
+    ids: Sequence[str]
+    places: Indexes  # of the items in the set; −1 where the set has no such item
+    bad: tuple[BadItem, ...]
+
+    @classmethod
+    def of(cls, held: HeldSet, request: SetRequest) -> _ResolvedRequest:
+        """Look the items up; BadInput where lists do not fit together."""
+        if not request.replies:
+            raise BadInput("no system has replies", remedy='"replies": {"system": ["its reply", …]}')
+        ids = held.ids if request.items is None else request.items
+        whose = "the set" if request.items is None else "items"
+        for system, listed in request.replies.items():
+            if len(listed) != len(ids):
+                raise BadInput(
+                    f"replies.{system} has {len(listed):,} entries, {whose} has {len(ids):,}",
+                    remedy="one entry for each item, in the same order; null where there is no reply"
+                    if request.items is not None
+                    else 'name the items that are answered: "items": ["id", …]',
+                )
+        if not ids:
+            raise BadInput("there are no items in it", remedy='name at least one: "items": ["id", …]')
+        places = range(len(ids)) if request.items is None else [held.places.get(name, -1) for name in ids]
+        return cls(
+            systems=list(request.replies),
+            replies=request.replies,
+            ids=ids,
+            places=np.array(places, dtype=np.int64),
+            bad=tuple(_unknown_item(held, row, ids[row]) for row, place in enumerate(places) if place < 0),
+        )
+
+    def rows(self) -> tuple[list[str | None], list[int]]:
+        """Return the replies of all systems, one system after the other, and the places of their items."""
+        replies = [reply for system in self.systems for reply in self.replies[system]]
+        return replies, self.places.tolist() * len(self.systems)
+
+    def item_places(self) -> list[int]:
+        """Return the places of the items, each once, in the set's order."""
+        return [place for place in np.unique(self.places).tolist() if place >= 0]
+
+
+def _unknown_item(held: HeldSet, row: int, name: str) -> BadItem:
+    message = f"the set {held.manifest.id} has no item {name!r}"
+    return BadItem(file="request", line=NO_LINE, item=name, field=f"items[{row}]", message=message)
+
+
+# ── scores of one metric ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _score_table(held_metric: HeldMetric, resolved: _ResolvedRequest) -> ScoredTable:
+    """Score the replies of a request."""
+    scored = held_metric.score_replies(*resolved.rows())
+    return ScoredTable.of(held_metric.metric, resolved.systems, resolved.ids, scored, resolved.places)
+
+
+def _metric_scores(
+    held: HeldSet, held_metric: HeldMetric, resolved: _ResolvedRequest, table: ScoredTable, settings: ScoreSettings
+) -> MetricScores:
+    """Return the scores of the table; explanations need the texts of the references."""
+    metric = held_metric.metric
+    explained = explanations(metric, _cases(held, metric, resolved), table) if settings.explain else {}
+    return table.scores(settings, held_metric.signature, held_metric.references, explained)
+
+
+def _cases(held: HeldSet, metric: Metric, resolved: _ResolvedRequest) -> list[Case | Problem]:
+    chosen = {place: references_of(metric, held.item(place)) for place in resolved.item_places()}
+    return [_case(reply, chosen.get(place, UNKNOWN_ITEM)) for reply, place in zip(*resolved.rows(), strict=True)]
+
+
+def _case(reply: str | None, references: References | Problem) -> Case | Problem:
+    if isinstance(references, Problem):
+        return references
+    return NO_REPLY if reply is None else Case(reply, references)

@@ -1,0 +1,120 @@
+"""An open version of an index or rater, and the lease of a request, which keeps its versions open until it ends."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Final, Literal, NamedTuple, Protocol, Self, get_args
+
+from refaug.core.artefacts.version_locks import HeldVersion
+from refaug.indexer.search.index import ReferenceIndex
+from refaug.rater.nn.rate import Rater
+
+log = logging.getLogger(__name__)
+
+Kind = Literal["index", "rater"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+
+
+class VersionKey(NamedTuple):
+    """The name of one version of one artefact, unique over all kinds."""
+
+    kind: Kind
+    name: str
+    version: str
+
+    @property
+    def spec(self) -> str:
+        """The version as `name@version`."""
+        return f"{self.name}@{self.version}"
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.spec}"
+
+
+class VersionSpec(NamedTuple):
+    """The parts of `name@version`."""
+
+    name: str
+    version: str
+
+
+def split_spec(spec: str) -> VersionSpec:
+    """Return the parts of `name@version`; a plain name has an empty version."""
+    name, _, version = spec.partition("@")
+    return VersionSpec(name, version)
+
+
+@dataclass(eq=False, kw_only=True)
+class OpenVersion:
+    """An open index or rater with the number of its holders; it is closed when that number reaches zero."""
+
+    key: VersionKey
+    tool: ReferenceIndex | Rater
+    held: HeldVersion | None = None  # the lock on a rater's version; an index locks its own
+    holder_count: int = 1  # changed only under the lock of OpenVersions
+
+    def close(self) -> None:
+        """Close the version and release its lock, so that its files may be removed."""
+        if isinstance(self.tool, ReferenceIndex):
+            self.tool.close()
+        if self.held is not None:
+            self.held.close()
+
+
+def close_versions(versions: Iterable[OpenVersion]) -> None:
+    """Close versions that have no holders."""
+    for version in versions:
+        version.close()
+        log.info("closed", extra={"artefact": str(version.key)})
+
+
+class VersionHolders(Protocol):
+    """Counts the holders of open versions, and closes those without holders."""
+
+    def share(self, held_versions: HeldVersions) -> HeldVersions:
+        """Return the same versions with one more holder each."""
+
+    def end(self, held_versions: HeldVersions) -> None:
+        """Drop one holder of each version, the first time it is called."""
+
+
+class HeldVersions:
+    """The open versions that one lease holds; they are released once."""
+
+    def __init__(self, holders: VersionHolders, opened: Sequence[OpenVersion]) -> None:
+        self.holders, self.opened, self.has_ended = holders, tuple(opened), False
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Lease:
+    """The index and the rater of a request; neither is closed before the lease is released."""
+
+    index: ReferenceIndex | None
+    rater: Rater | None
+    held_versions: HeldVersions | None = field(default=None, repr=False)  # None: the caller keeps them open
+
+    def versions(self) -> dict[str, str]:
+        """Return the `name@version#id` of each artefact, by kind."""
+        named = {"index": self.index, "rater": self.rater}
+        return {kind: tool.spec for kind, tool in named.items() if tool is not None}
+
+    def share(self) -> Lease:
+        """Return a second lease on the same versions, for work that outlives the request."""
+        if self.held_versions is None:
+            return self
+        shared = self.held_versions.holders.share(self.held_versions)
+        return Lease(index=self.index, rater=self.rater, held_versions=shared)
+
+    def release(self) -> None:
+        """Release the versions; a second call does nothing."""
+        if self.held_versions is not None:
+            self.held_versions.holders.end(self.held_versions)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.release()

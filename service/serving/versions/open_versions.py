@@ -1,0 +1,324 @@
+"""The open versions of indexes and raters, the set of versions that serves now, and the leases of requests.
+
+The file CURRENT of each artefact says which version is published. `OpenVersions.refresh` reads these files, opens new
+versions beside the old ones, and replaces one attribute. A request takes a lease, which fixes the versions that its
+names stand for; no version closes before the last lease on it ends.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Final
+
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.errors import Overloaded, RefaugError, Unavailable
+from refaug.core.home import Settings
+from refaug.indexer.search.index import ReferenceIndex
+from refaug.rater.nn.rate import Rater
+from refaug.service.server_settings import ServeSettings
+from refaug.service.serving.versions.leases import (
+    KINDS,
+    HeldVersions,
+    Kind,
+    Lease,
+    OpenVersion,
+    VersionKey,
+    close_versions,
+    split_spec,
+)
+from refaug.service.serving.versions.published_versions import PublishedVersions
+from refaug.service.serving.versions.served_versions import PublishedName, ServedVersions, VersionRefresh
+from refaug.service.serving.versions.version_names import VersionNames
+from refaug.service.serving.versions.version_opener import VersionOpener, explain_failure
+
+_LEAST_OLD: Final = 2  # older versions that may always be open: an index and a rater of one request
+
+
+def _ignore(_served: ServedVersions) -> None:
+    pass
+
+
+class OpenVersions:
+    """The versions that serve now, those that requests have pinned, and the number of holders of each; thread-safe.
+
+    Files are opened outside the lock, so a request for an open version never waits for another version to open.
+    """
+
+    def __init__(
+        self, home: Settings, serve: ServeSettings, *, threads: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.served = ServedVersions()
+        self._home, self._serve = home, serve
+        self._defaults: dict[Kind, str] = {"index": serve.default_index, "rater": serve.default_rater}
+        stored = {kind: artefact_stores(home)[kind] for kind in KINDS}
+        self._names = VersionNames(stored, self._defaults)
+        self._published = PublishedVersions(stored, self._defaults, home.home)
+        self._opener = VersionOpener(home, stored, threads=threads, clock=clock)
+        self._lock = threading.Lock()  # guards all attributes below, held only for moments
+        self._open = dict[VersionKey, OpenVersion]()
+        self._opening = dict[VersionKey, Future[None]]()
+        self._pinned = OrderedDict[VersionKey, OpenVersion]()  # the most recently requested last
+        self._requested = set[VersionKey]()  # versions that are open, or being opened, because a request named them
+        self._notes = dict[str, str]()
+        self._is_closed = False
+        self._refreshing = threading.Lock()  # one refresh at a time
+
+    # ── leases and problems ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def lease(self, *, index: str | None, rater: str | None, needs_index: bool, needs_rater: bool) -> Lease:
+        """Return a lease on the artefacts of a request, each by name, by name@version or None for the default.
+
+        Versions that are not open yet are opened, which may take seconds.
+        """
+        requests: list[tuple[Kind, str | None]] = []
+        if needs_index:
+            requests.append(("index", index))
+        if needs_rater:
+            requests.append(("rater", rater))
+        opened = self._acquire_all(requests)
+        tools = [one.tool for one in opened]
+        return Lease(
+            index=next((one for one in tools if isinstance(one, ReferenceIndex)), None),
+            rater=next((one for one in tools if isinstance(one, Rater)), None),
+            held_versions=HeldVersions(self, opened),
+        )
+
+    def is_open(self, index: str | None, rater: str | None) -> bool:
+        """Return whether `lease` would find these versions open."""
+        pins = [split_spec(index or self._defaults["index"]), split_spec(rater or self._defaults["rater"])]
+        with self._lock:
+            return all(
+                VersionKey(kind, spec.name, spec.version) in self._open
+                for kind, spec in zip(KINDS, pins, strict=True)
+                if spec.version  # a name stands for what is open already
+            )
+
+    def problems(self) -> Mapping[str, str]:
+        """Return what is missing or could not be opened, and why, without paths."""
+        served = self.served
+        opening = {} if served.is_loaded else {"engine": "indexes and raters are being opened"}
+        with self._lock:
+            return {**opening, **served.troubles, **self._notes}
+
+    def note(self, what: str, why: str) -> None:
+        """Record a problem under a key; an empty reason removes it."""
+        with self._lock:
+            if why:
+                self._notes[what] = why
+            else:
+                self._notes.pop(what, None)
+
+    def explain(self, error: Exception) -> str:
+        """Return why something failed, without paths."""
+        return explain_failure(error, self._home.home)
+
+    def close(self) -> None:
+        """Refuse new leases and close every version that no lease holds; the others close with their leases."""
+        with self._lock:
+            self._is_closed = True  # a running refresh checks this at its end
+            served, self.served = self.served, ServedVersions(generation=self.served.generation + 1, is_loaded=True)
+            unused = self._drop_holders([*served.opened.values(), *self._pinned.values()])
+            self._pinned.clear()
+        close_versions(unused)
+
+    # ── holders ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _acquire_all(self, requests: Sequence[tuple[Kind, str | None]]) -> list[OpenVersion]:
+        """Return the versions with one more holder each; published ones come from a single `ServedVersions`."""
+        while True:
+            self._require_running()
+            served = self.served
+            keys = [self._names.resolve(served, kind, spec, opened=self._open) for kind, spec in requests]
+            with self._lock:
+                if self.served is not served:
+                    continue
+                opened = {key: self._open[key] for key in keys if key in self._open}
+                for version in opened.values():
+                    version.holder_count += 1
+            try:
+                for key in keys:
+                    if key not in opened:
+                        opened[key] = self._acquire(key, is_pinned=True)
+            except BaseException:
+                self._release(opened.values())
+                raise
+            self._pin_versions(
+                [opened[key] for key, (_, spec) in zip(keys, requests, strict=True) if spec and "@" in spec]
+            )
+            return [opened[key] for key in keys]
+
+    def _require_running(self) -> None:
+        if self._is_closed:
+            raise Unavailable("the service is stopping", remedy="ask again in a moment")
+
+    def share(self, held_versions: HeldVersions) -> HeldVersions:
+        """Return the same versions with one more holder each."""
+        with self._lock:
+            assert not held_versions.has_ended, "what was let go may be closed already"
+            for version in held_versions.opened:
+                version.holder_count += 1
+        return HeldVersions(self, held_versions.opened)
+
+    def end(self, held_versions: HeldVersions) -> None:
+        """Drop one holder of each version, the first time it is called."""
+        with self._lock:
+            if held_versions.has_ended:
+                return
+            held_versions.has_ended = True
+            unused = self._drop_holders(held_versions.opened)
+        close_versions(unused)
+
+    def _release(self, opened: Iterable[OpenVersion]) -> None:
+        with self._lock:
+            unused = self._drop_holders(opened)
+        close_versions(unused)
+
+    def _drop_holders(self, opened: Iterable[OpenVersion]) -> list[OpenVersion]:
+        """Drop one holder of each version and return those without holders; called with the lock held."""
+        unused = list[OpenVersion]()
+        for version in opened:
+            version.holder_count -= 1
+            assert version.holder_count >= 0, version.key
+            if version.holder_count == 0:
+                del self._open[version.key]
+                self._requested.discard(version.key)
+                unused.append(version)
+        return unused
+
+    def _pin_versions(self, opened: Sequence[OpenVersion]) -> None:
+        """Keep pinned versions open, and release the least recently requested beyond `old_versions`."""
+        with self._lock:
+            serving = set(self.served.opened.values())
+            for version in opened:
+                if version not in serving and not self._is_closed:
+                    if version.key not in self._pinned:
+                        version.holder_count += 1
+                        self._pinned[version.key] = version
+                    self._pinned.move_to_end(version.key)
+            too_many = max(0, len(self._pinned) - self._serve.old_versions)
+            unused = self._drop_holders([self._pinned.popitem(last=False)[1] for _ in range(too_many)])
+        close_versions(unused)
+
+    # ── opening ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _acquire(self, key: VersionKey, *, is_pinned: bool = False) -> OpenVersion:
+        """Return the version with one more holder; open it, or wait for another thread that opens it.
+
+        `is_pinned`: a request named the version. The number of such versions is limited.
+        """
+        while True:
+            with self._lock:
+                self._require_running()
+                version = self._open.get(key)
+                if version is not None:
+                    version.holder_count += 1
+                    return version
+                opening = self._opening.get(key)
+                if opening is None:
+                    unused = self._make_room(key) if is_pinned else []
+                    own_opening = self._opening[key] = Future[None]()
+            if opening is None:
+                close_versions(unused)
+                return self._open_and_share(key, own_opening)
+            opening.result()
+
+    def _make_room(self, key: VersionKey) -> list[OpenVersion]:
+        """Make room for a pinned version and return the ones to close for it; called with the lock held.
+
+        The request is refused with Overloaded where requests hold all pinned versions: each takes as much memory as a
+        served one.
+        """
+        self._opener.require_not_failed(key)  # do not close a good version for a damaged one
+        serving, most = {one.key for one in self.served.opened.values()}, max(_LEAST_OLD, self._serve.old_versions)
+        unused = list[OpenVersion]()
+        if len(old := self._requested - serving) >= most:
+            idle = next((at for at, one in self._pinned.items() if one.holder_count == 1), None)
+            if idle is None:
+                raise Overloaded(
+                    f"{len(old)} older versions are open, and requests need all of them",
+                    remedy="ask again in a moment, or for fewer versions at once; --old-versions says how many",
+                )
+            unused = self._drop_holders([self._pinned.pop(idle)])
+        self._requested.add(key)
+        return unused
+
+    def _open_and_share(self, key: VersionKey, opening: Future[None]) -> OpenVersion:
+        """Open a version; threads that wait for the same version get the result or the error."""
+        try:
+            opened = self._opener.open(key)
+        except BaseException as error:
+            with self._lock:
+                del self._opening[key]
+                self._requested.discard(key)
+            opening.set_exception(error)
+            raise
+        with self._lock:
+            del self._opening[key]
+            self._open[key] = opened
+        opening.set_result(None)
+        return opened
+
+    # ── refreshing ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def refresh(self, *, before_removal: Callable[[ServedVersions], None] = _ignore) -> bool:
+        """Read every CURRENT and serve the versions that it names; return whether the served versions changed.
+
+        A name whose version cannot be read or opened goes on serving its previous version. `before_removal` gets the
+        versions that stay before any other is removed: so a client that publishes the old version again, while a new
+        one is being opened, does not see the old one reported as served just before the new one replaces it.
+        """
+        with self._refreshing:
+            refresh = VersionRefresh(before=self.served)
+            try:
+                for kind in KINDS:
+                    published_names = self._published.read(refresh, kind)
+                    refresh.published[kind] = tuple(one.name for one in published_names)
+                    default_names = self._published.read_default(kind, refresh.published[kind])
+                    for published in [*published_names, *default_names]:
+                        self._serve_published(refresh, kind, published)
+                if removed := refresh.gone():
+                    before_removal(replace(refresh.before, opened=refresh.staying()))
+                is_still_so = not any(self._published.is_published_again(one) for one in removed)
+            except BaseException:
+                self._release(refresh.new)
+                raise
+            if is_still_so:
+                return self._replace_served(refresh)
+            self._release(refresh.new)  # the next refresh sees what else has changed
+            return False
+
+    def _serve_published(self, refresh: VersionRefresh, kind: Kind, published: PublishedName) -> None:
+        """Add a published name to the refresh: with its open version, a newly opened one, or the previous one."""
+        before, why = refresh.before.opened.get((kind, published.name)), published.why
+        if published.version is not None and (before is None or before.key.version != published.version):
+            try:
+                new = self._acquire(VersionKey(kind, split_spec(published.name).name, published.version))
+            except RefaugError as error:
+                why = error.message
+            else:
+                refresh.new.append(new)
+                refresh.opened[kind, published.name] = new
+                return
+        if why:
+            refresh.troubles[f"{kind} {published.name}"] = why
+        if before is not None and (published.version is not None or published.name in refresh.published[kind]):
+            refresh.opened[kind, published.name] = before
+
+    def _replace_served(self, refresh: VersionRefresh) -> bool:
+        """Let the versions of a refresh serve from now on, and close the replaced ones that no lease holds."""
+        served = refresh.served()
+        with self._lock:
+            if self._is_closed:
+                unused = self._drop_holders(refresh.new)
+            else:
+                self.served = served
+                serving = set(served.opened.values())
+                released = [self._pinned.pop(version.key) for version in serving if version.key in self._pinned]
+                unused = self._drop_holders([*released, *refresh.replaced()])
+        close_versions(unused)
+        return refresh.has_changed() and not self._is_closed

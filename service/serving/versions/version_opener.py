@@ -1,0 +1,127 @@
+"""Opening a version: it is read, warmed up, and after a failure not tried again at once."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from refaug.core.artefacts.versions import Versions
+from refaug.core.errors import RefaugError, Unavailable
+from refaug.core.home import Settings
+from refaug.core.records import Reference, TestPair
+from refaug.core.text.messages import HiddenFolders, shorten_paths
+from refaug.evaluation.home.indexes import open_index
+from refaug.evaluation.home.raters import open_rater
+from refaug.indexer.search.index import ReferenceIndex
+from refaug.indexer.search.search_settings import MODES, SearchSettings
+from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
+from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.service.serving.versions.leases import Kind, OpenVersion, VersionKey
+
+log = logging.getLogger(__name__)
+
+_FIRST_WAIT_S: Final = 1.0  # before a version that could not be opened is tried again; doubled each time
+_LONGEST_WAIT_S: Final = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OpeningFailure:
+    """Why a version could not be opened, and when it is tried again."""
+
+    why: str
+    again_at: float
+    wait_s: float
+
+
+class VersionOpener:
+    """Opens versions for all threads; at most one thread opens the same version at a time."""
+
+    def __init__(
+        self, home: Settings, stored: Mapping[Kind, Versions], *, threads: int, clock: Callable[[], float]
+    ) -> None:
+        self._home, self._stored, self._threads, self._clock = home, stored, threads, clock
+        self._failures = dict[VersionKey, _OpeningFailure]()
+
+    def open(self, key: VersionKey) -> OpenVersion:
+        """Open a version; a failure is not retried at once, since reading a damaged version is as slow as any."""
+        self.require_not_failed(key)
+        before, begun = self._failures.get(key), time.perf_counter()
+        try:
+            opened = self._open_version(key)
+        except Exception as error:
+            why = explain_failure(error, self._home.home)
+            wait_s = _FIRST_WAIT_S if before is None else min(2 * before.wait_s, _LONGEST_WAIT_S)
+            self._failures[key] = _OpeningFailure(why=why, again_at=self._clock() + wait_s, wait_s=wait_s)
+            log.exception("not opened", extra={"artefact": str(key), "why": why})
+            raise _unavailable(str(key), why, wait_s) from error
+        self._failures.pop(key, None)
+        log.info("opened", extra={"artefact": str(key), "seconds": round(time.perf_counter() - begun, 3)})
+        return opened
+
+    def require_not_failed(self, key: VersionKey) -> None:
+        """Raise Unavailable while the waiting time after a failure lasts."""
+        now, before = self._clock(), self._failures.get(key)
+        if before is not None and now < before.again_at:
+            raise _unavailable(str(key), before.why, before.again_at - now)
+
+    def _open_version(self, key: VersionKey) -> OpenVersion:
+        """Open a version and warm it up, so that the first request is as fast as the second."""
+        if key.kind == "index":
+            index = open_index(self._home, key.spec, threads=self._threads)
+            try:
+                _warm_index(index)
+            except BaseException:
+                index.close()
+                raise
+            return OpenVersion(key=key, tool=index)
+        held = self._stored["rater"].open(key.spec)  # the files stay as long as the version serves
+        try:
+            rater = open_rater(self._home, key.spec, threads=self._threads)
+            _warm_rater(rater)
+        except BaseException:
+            held.close()
+            raise
+        return OpenVersion(key=key, tool=rater, held=held)
+
+
+def explain_failure(error: Exception, home: Path) -> str:
+    """Return why something failed, without paths."""
+    if not isinstance(error, RefaugError):
+        return f"something went wrong that was not foreseen ({type(error).__name__})"
+    text = f"{error.message} ({error.remedy})" if error.remedy else error.message
+    return shorten_paths(HiddenFolders.left_out(home).hide(text))
+
+
+def _unavailable(what: str, why: str, retry_after_s: float = _FIRST_WAIT_S) -> Unavailable:
+    message = f"{what} cannot be opened: {why}"
+    return Unavailable(message, remedy="name another one, or ask again later", retry_after_s=retry_after_s)
+
+
+def _warm_index(index: ReferenceIndex) -> None:
+    """Search for the index's own first texts in every mode, which reads mapped files and compiles kernels."""
+    main, first = index.segments[0], np.zeros(1, np.int64)
+    utterance = main.utterances.take(first)[0] if len(main.utterances) else None
+    response = main.responses.take(first)[0] if len(main.responses) else None
+    pair = TestPair(id="warm", turns=(utterance or "hello",), references=(Reference(text=response or "hello"),))
+    for settings in (SearchSettings(mode=mode) for mode in MODES):
+        is_known = index.manifest.bm25 is not None if settings.is_bm25 else _has_vectors(index, settings)
+        if is_known:
+            index.search([pair], settings)
+
+
+def _has_vectors(index: ReferenceIndex, settings: SearchSettings) -> bool:
+    """Return whether the index has the vectors that the mode compares; an encoder has those of utterances only."""
+    return index.sources.encoder is None or not settings.is_dialog
+
+
+def _warm_rater(rater: Rater) -> None:
+    request = RatingRequest(
+        utterance="how are you", golds=("fine",), candidates=(Candidate(text="so so", utterance="well"),)
+    )
+    rater.rate([request], RatingSettings(combine="mean"))

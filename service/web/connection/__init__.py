@@ -1,0 +1,1 @@
+"""What every connection and request passes before its route: limits, hosts, bodies, admission."""

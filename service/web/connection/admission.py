@@ -1,0 +1,168 @@
+"""The outermost layer of every request: its id, its place among the concurrent requests, and the headers of its answer.
+
+It is plain ASGI around the whole application, so that streams are not buffered and every response gets its headers,
+errors included.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from refaug.core.errors import NotAllowed, Overloaded, RefaugError
+from refaug.service import prometheus_figures
+from refaug.service.web import problems
+from refaug.service.web.answers import REQUEST_ID
+from refaug.service.web.connection.allowed_hosts import AllowedHosts
+from refaug.service.web.dependencies import items_in, key_name
+from refaug.service.web.state import ServiceState
+
+log = logging.getLogger(__name__)
+
+# Never refused: probes of these decide whether the server is up.
+UNLIMITED_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+_EVENT_STREAM: Final = re.compile(r"/v1/jobs/[^/]+/events")  # long and idle; streams have a separate limit
+_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_MAX_DRAINED_BYTES: Final = (
+    1 << 18
+)  # bytes of a refused request's body that are read, so that its client goes on to read the answer
+HEADERS: Final[Mapping[str, str]] = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_ANOTHER_SITE_ERROR: Final = NotAllowed(
+    "a page of another site has sent this through a browser", remedy="send it by a program, or from the page at /docs"
+)
+UNKNOWN_ROUTE: Final = "(none)"  # the route of an unknown path
+
+
+class Gate:
+    """The outermost ASGI layer of the application."""
+
+    def __init__(self, app: ASGIApp, state: ServiceState) -> None:
+        self._app, self._state = app, state
+        self._hosts = AllowedHosts(state.serve)
+        self._request_count = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let one request through."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = _HttpExchange(scope, send)
+        REQUEST_ID.set(exchange.id)
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if (host := self._hosts.find_foreign(scope["headers"])) is not None:
+            await self._refuse(scope, receive, exchange, _wrong_host_error(host))
+            return
+        if _is_from_another_site(scope):
+            await self._refuse(scope, receive, exchange, _ANOTHER_SITE_ERROR)
+            return
+        is_limited = path not in UNLIMITED_PATHS and not _EVENT_STREAM.fullmatch(path)
+        if is_limited and self._request_count >= self._state.serve.requests:
+            await self._refuse(scope, receive, exchange, self._overloaded_error())
+            return
+        self._request_count += is_limited
+        try:
+            await self._app(scope, receive, exchange.send)
+        except Exception as error:  # noqa: BLE001  every error becomes a problem document without a trace
+            answer = problems.internal_error_response(Request(scope), error)
+            if not exchange.status:
+                await answer(scope, receive, exchange.send)
+        finally:
+            self._request_count -= is_limited
+            exchange.log_end(is_quiet=path in UNLIMITED_PATHS)
+
+    def _overloaded_error(self) -> Overloaded:
+        return Overloaded(
+            f"{self._state.serve.requests:,} requests are being answered already",
+            remedy="send it again in a moment",
+            retry_after_s=1,
+        )
+
+    async def _refuse(self, scope: Scope, receive: Receive, exchange: _HttpExchange, error: RefaugError) -> None:
+        """Answer without the application; a small body is read so that the connection stays open, else it is closed."""
+        answer = problems.problem_response(Request(scope), error)
+        if not await _drain(Headers(scope=scope), receive):
+            answer.headers["Connection"] = "close"
+        await answer(scope, receive, exchange.send)
+        exchange.log_end(is_quiet=False)
+
+
+def _wrong_host_error(host: str) -> NotAllowed:
+    return NotAllowed(
+        f"{host[:80]!r} is no name that this service may be called by",
+        remedy="call it localhost or 127.0.0.1; for another name, such as a proxy's, the server has --allowed-hosts",
+    )
+
+
+def _is_from_another_site(scope: Scope) -> bool:
+    """Return whether a page of another site makes a browser send this request; keys may be off here.
+
+    Browsers say so in a header that pages cannot set. They do not show such a page the answers to reading requests.
+    """
+    if scope["method"] in ("GET", "HEAD", "OPTIONS"):
+        return False
+    return Headers(scope=scope).get("sec-fetch-site", "none") not in ("none", "same-origin")
+
+
+async def _drain(headers: Headers, receive: Receive) -> bool:
+    """Read the body if it is small, and return whether it was read to its end."""
+    length = headers.get("content-length", "")
+    if "transfer-encoding" in headers or (length and not (length.isdecimal() and int(length) <= _MAX_DRAINED_BYTES)):
+        return False
+    while (message := await receive())["type"] == "http.request":
+        if not message.get("more_body", False):
+            return True
+    return False
+
+
+class _HttpExchange:
+    """One request and its response."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._scope, self._send, self._begun = scope, send, time.perf_counter()
+        client_id = Headers(scope=scope).get("x-request-id", "")
+        self.id = client_id if _ID.fullmatch(client_id) else secrets.token_hex(8)
+        self.status = 0
+        scope["request_id"] = self.id
+
+    async def send(self, message: Message) -> None:
+        """Add headers to the start of the response; all other messages pass unchanged."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message.setdefault("headers", [])
+            headers = MutableHeaders(scope=message)
+            headers["X-Request-Id"] = self.id
+            for name, content in HEADERS.items():
+                headers.setdefault(name, content)
+        await self._send(message)
+
+    def log_end(self, *, is_quiet: bool) -> None:
+        """Count the request and log it, without its query and body."""
+        seconds = time.perf_counter() - self._begun
+        route = getattr(self._scope.get("route"), "path", None) or UNKNOWN_ROUTE
+        prometheus_figures.request(route, self._scope["method"], self.status, seconds)
+        line: dict[str, Any] = {
+            "request": self.id,
+            "route": route,
+            "method": self._scope["method"][:16],
+            "status": self.status,
+            "ms": round(1_000 * seconds, 2),
+            "items": items_in(self._scope),
+            "key": key_name(self._scope),
+        }
+        fields = {name: value for name, value in line.items() if value is not None}
+        log.log(logging.DEBUG if is_quiet else logging.INFO, "request", extra=fields)

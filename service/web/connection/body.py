@@ -1,0 +1,109 @@
+"""Reading a request's body: limits of size and time, gzip, and validation straight from the bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect
+
+from refaug.core.errors import TooLarge
+from refaug.service.server_settings import MIB
+from refaug.service.web.dependencies import ClientGone
+from refaug.service.web.problems import BadRequest, from_validation
+from refaug.service.web.state import state_of
+
+_PIECE: Final = 1 << 18
+Model = TypeVar("Model", bound=BaseModel)
+
+# Models of bodies, by name; the OpenAPI document takes their schemas from here.
+MODELS: dict[str, type[BaseModel]] = {}
+
+
+def request_body(model: type[BaseModel], *, examples: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the `openapi_extra` of a route that reads its body itself."""
+    MODELS[model.__name__] = model
+    content: dict[str, Any] = {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}
+    if examples:
+        content["examples"] = {name: {"value": value} for name, value in examples.items()}
+    return {"requestBody": {"required": True, "content": {"application/json": content}}}
+
+
+def body_of(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
+    """Return a dependency that reads the body as this model."""
+
+    async def read(request: Request) -> Model:
+        return parse_json(model, await read_body(request))
+
+    return read
+
+
+def parse_json(model: type[Model], raw: bytes) -> Model:
+    """Validate the bytes as this model, without a second walk over what may be megabytes."""
+    try:
+        return model.model_validate_json(raw)
+    except ValidationError as error:
+        raise from_validation(error) from None
+
+
+async def read_body(request: Request, media_types: tuple[str, ...] = ("application/json",)) -> bytes:
+    """Return the bytes of the body, unpacked and within the limits."""
+    state = state_of(request)
+    limit = state.serve.body_mib * MIB
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in media_types:  # a type is required: browsers let a page send a body without one to any site
+        what = f"a body of type {kind[:80]!r}" if kind else "a body without a type"
+        raise BadRequest(what, remedy=f"send it as {' or '.join(media_types)}", status=415)
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "gzip"):
+        raise BadRequest(f"a body packed as {encoding[:40]!r}", remedy="gzip, or not packed", status=415)
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > limit:
+        raise _too_large_error(limit)
+    try:
+        async with asyncio.timeout(state.serve.body_timeout_s):
+            return await _read_pieces(request, limit, packed=encoding == "gzip")
+    except ClientDisconnect:
+        raise ClientGone from None
+    except TimeoutError:
+        raise BadRequest(
+            f"the body was not there after {state.serve.body_timeout_s:g} s", remedy="send it faster", status=408
+        ) from None
+
+
+async def _read_pieces(request: Request, limit: int, *, packed: bool) -> bytes:
+    pieces, size = list[bytes](), 0
+    unpacker = zlib.decompressobj(wbits=31) if packed else None
+    async with state_of(request).body_memory() as room:
+        async for sent in request.stream():
+            rest = sent
+            while rest:
+                piece, rest = _unpack(unpacker, rest)
+                size += len(piece)
+                if size > limit:
+                    raise _too_large_error(limit)
+                room.take(len(piece))
+                pieces.append(piece)
+        if unpacker is not None and not unpacker.eof:
+            raise BadRequest("the body is no whole gzip file", remedy="send all of it, packed once", status=400)
+        return b"".join(pieces)
+
+
+def _unpack(unpacker: Any, sent: bytes) -> tuple[bytes, bytes]:
+    """Return a piece of bounded size, and the bytes that are still packed or follow."""
+    if unpacker is None:
+        return sent, b""
+    if unpacker.eof:
+        raise BadRequest("something follows the gzip file in the body", remedy="send one gzip file", status=400)
+    try:
+        return unpacker.decompress(sent, _PIECE), unpacker.unconsumed_tail or unpacker.unused_data
+    except zlib.error as error:
+        raise BadRequest(f"the body is no gzip file: {error}", remedy="pack it with gzip", status=400) from None
+
+
+def _too_large_error(limit: int) -> TooLarge:
+    return TooLarge(f"the body is larger than {limit / MIB:g} MiB", remedy="send it in several requests")

@@ -1,0 +1,139 @@
+"""Dependencies of routes: the key that allows a request, its deadline, and whether its client still waits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from typing import Annotated, Any, Final, TypeVar
+
+from fastapi import Depends, Header, Request
+
+from refaug.core.errors import RefaugError
+from refaug.service.keys import Key, Scope
+from refaug.service.web.problems import BadRequest
+from refaug.service.web.state import state_of
+
+T = TypeVar("T")
+_KEY: Final = "refaug.key"  # of the request's key in the ASGI scope
+_ITEMS: Final = "refaug.items"
+
+
+# ── keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Requires:
+    """A dependency that lets a request pass if its key has the scope; the OpenAPI document reads `scope`."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    async def __call__(self, request: Request) -> Key:
+        """Return the key; NoKey, NotAllowed or TooMany if the request may not pass."""
+        state = state_of(request)
+        key = state.keys.check(token_of(request))
+        request.scope[_KEY] = key
+        key.require(self.scope)
+        state.rate_limits.take(key)
+        return key
+
+
+def requires(scope: Scope) -> Requires:
+    """Return the dependency of a route that needs a key with this scope."""
+    return Requires(scope)
+
+
+def token_of(request: Request) -> str | None:
+    """Return the token of a request, from either of two headers."""
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer" and token.strip():
+        return token.strip()
+    return request.headers.get("x-api-key", "").strip() or None
+
+
+def key_of(request: Request) -> Key:
+    """Return the key of a request that `requires` has let pass."""
+    key: Key = request.scope[_KEY]
+    return key
+
+
+def key_name(scope: Any) -> str | None:
+    """Return the key's id for the log, never its token."""
+    key = scope.get(_KEY)
+    return None if key is None else key.id
+
+
+# ── items and deadlines ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def count_items(request: Request, items: int) -> None:
+    """Record the number of items of a request, for the log."""
+    request.scope[_ITEMS] = items
+
+
+def items_in(scope: Any) -> int | None:
+    """Return the recorded number of items, if there is one."""
+    item_count: int | None = scope.get(_ITEMS)
+    return item_count
+
+
+async def deadline(  # async, although it awaits nothing: FastAPI would run it in a thread otherwise
+    request: Request,
+    x_timeout_s: Annotated[
+        float | None,
+        Header(
+            gt=0,
+            description="Seconds that the answer may take, at most the server's `timeout_s`; then it is 503 `expired`.",
+        ),
+    ] = None,
+) -> float:
+    """Return when the work for a request has to be done, on the clock of `time.monotonic`."""
+    most = state_of(request).serve.timeout_s
+    if x_timeout_s is not None and not x_timeout_s <= most:
+        raise BadRequest(
+            f"X-Timeout-S: {x_timeout_s:g} s is more than this server gives",
+            errors=[{"item": None, "place": None, "field": "header.x-timeout-s", "message": f"at most {most:g}"}],
+            remedy=f"ask for at most {most:g} s, or for fewer items",
+        )
+    return time.monotonic() + (most if x_timeout_s is None else x_timeout_s)
+
+
+Deadline = Annotated[float, Depends(deadline)]
+
+
+class ClientGone(RefaugError):
+    """Nobody waits for the answer any more."""
+
+    code, status = "client_gone", 499
+
+
+async def while_connected(request: Request, work: Awaitable[T]) -> T:
+    """Return the result of the work, and cancel it when the client hangs up. The body has been read before."""
+    worker = asyncio.current_task()
+    assert worker is not None, "routes run in tasks"
+    disconnect = asyncio.ensure_future(_wait_for_disconnect(request))
+    is_disconnected = is_over = False
+
+    def drop(listening: asyncio.Future[None]) -> None:
+        nonlocal is_disconnected
+        if is_over or listening.cancelled():  # the event loop may call this after the work has ended
+            return
+        listening.exception()  # read, so that asyncio does not log it: the client is away in any case
+        is_disconnected = True
+        worker.cancel()
+
+    disconnect.add_done_callback(drop)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if is_disconnected and worker.uncancel() == 0:  # otherwise the work was also cancelled by another caller
+            raise ClientGone from None
+        raise
+    finally:
+        is_over = True
+        disconnect.cancel()
+
+
+async def _wait_for_disconnect(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,1 @@
+"""What routes share: reading items, retrieval, scoring, freezing, queueing jobs, pagination."""

@@ -1,0 +1,52 @@
+"""Jobs that a request queues: their input files are checked first, and the job is the response."""
+
+from __future__ import annotations
+
+from refaug.core.errors import NoSource
+from refaug.service.jobs.kinds.sources import files_in, require_source
+from refaug.service.jobs.orders.index_orders import IndexBuildJob
+from refaug.service.jobs.orders.job_order import JobOrder, metrics_in, resources_of
+from refaug.service.jobs.orders.log_orders import IngestJob
+from refaug.service.jobs.orders.nightly_order import NightlyJob
+from refaug.service.jobs.orders.set_orders import FreezeJob, MetaJob
+from refaug.service.jobs.orders.training_orders import VectorsJob
+from refaug.service.web.handling.idempotency_keys import CreatedResource
+from refaug.service.web.schemas.jobs import describe_job
+from refaug.service.web.state import ServiceState
+
+
+def enqueue_job(state: ServiceState, order: JobOrder, requested_by: str) -> CreatedResource:
+    """Queue a job; Conflict if a job of the same kind and resources waits already."""
+    job = state.jobs.enqueue(order.kind, order.model_dump(mode="json"), resources_of(order), requested_by=requested_by)
+    return CreatedResource(status=202, body=describe_job(job), location=f"/v1/jobs/{job.id}")
+
+
+def require_sources(state: ServiceState, order: JobOrder, *, must_exist: bool) -> None:
+    """Raise NotAllowed before the job runs for files outside the allowed folders; `must_exist`: else NoSource."""
+    for text in sources_of(order):
+        try:
+            require_source(text, state.home, state.serve)
+        except NoSource:
+            if must_exist:
+                raise
+
+
+def sources_of(order: JobOrder) -> list[str]:
+    """Return the files and folders that an order names, with those of its metrics and its tokenizer."""
+    tokenizer = order.tokenizer if isinstance(order, VectorsJob | IndexBuildJob) else None
+    return [*_inputs_of(order), *files_in(metrics_in(order), tokenizer)]
+
+
+def _inputs_of(order: JobOrder) -> list[str]:
+    match order:
+        case IngestJob():
+            return [*(order.sources or ()), *order.context]
+        case NightlyJob():
+            return [*(order.sources or ()), *([order.replies] if order.replies is not None else [])]
+        case IndexBuildJob():
+            return [order.encoder] if order.encoder is not None else []
+        case FreezeJob():
+            return [order.source] if order.source is not None else []
+        case MetaJob():
+            return list(order.data)
+    return []

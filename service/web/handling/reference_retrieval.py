@@ -1,0 +1,105 @@
+"""Leases and references for the items of a request: the artefacts stay open until it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from refaug.core.errors import Expired
+from refaug.core.records import Item
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.augmentation import Augmented, provenance, provenance_details
+from refaug.service.serving.versions.leases import Lease
+from refaug.service.web.state import ServiceState
+
+# A pool apart: requests that wait for a large version to open must not use up the threads of the others.
+_OPENING: Final = ThreadPoolExecutor(8, thread_name_prefix="opening")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceProvenance:
+    """The entries of a signature about references: those of both forms, and those of the full form only."""
+
+    entries: Mapping[str, str]
+    details: Mapping[str, str]
+
+    @classmethod
+    def of(cls, lease: Lease, settings: AugmentSettings) -> ReferenceProvenance:
+        """Return the entries about the leased artefacts."""
+        assert lease.index is not None, "references are found in an index"
+        return cls(
+            entries=provenance(lease.index, lease.rater, settings), details=provenance_details(lease.index, settings)
+        )
+
+    @property
+    def all(self) -> dict[str, str]:
+        """Both together."""
+        return {**self.entries, **self.details}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemsWithReferences:
+    """Items with their weighted references, in the order given, and the provenance of these."""
+
+    items: Sequence[Augmented]
+    warnings: tuple[str, ...]
+    provenance: ReferenceProvenance
+
+
+@asynccontextmanager
+async def open_lease(
+    state: ServiceState, *, index: str | None, rater: str | None, needs_index: bool, needs_rater: bool, deadline: float
+) -> AsyncIterator[Lease]:
+    """Lease the artefacts that a request names, or the server's defaults; they do not change until the block ends.
+
+    A version that is not open yet is waited for until the deadline, on the clock of `time.monotonic`. Opening goes on
+    after that, for the next request.
+    """
+    engines = state.open_versions
+
+    def take() -> Lease:
+        return engines.lease(index=index, rater=rater, needs_index=needs_index, needs_rater=needs_rater)
+
+    if engines.is_open(index, rater):
+        lease = take()
+    else:
+        lease = await _lease_in_thread(take, deadline)
+    with lease:
+        yield lease
+
+
+async def _lease_in_thread(take: Callable[[], Lease], deadline: float) -> Lease:
+    """Lease in a thread, since opening takes a while; a lease that comes too late is released."""
+    taking = _OPENING.submit(take)
+    try:
+        async with asyncio.timeout(deadline - time.monotonic()):
+            return await asyncio.shield(asyncio.wrap_future(taking))
+    except BaseException as error:
+        if not taking.cancel():  # it has begun or just ended
+            taking.add_done_callback(_release_lease)
+        if isinstance(error, TimeoutError):
+            raise Expired(
+                "the time for this answer is over, and the version that was asked for is still being opened",
+                remedy="ask again in a while, or give it more time",
+            ) from None
+        raise
+
+
+def _release_lease(leasing: Future[Lease]) -> None:
+    if not leasing.cancelled() and leasing.exception() is None:
+        leasing.result().release()
+
+
+async def augment_items(
+    state: ServiceState, lease: Lease, items: Sequence[Item], settings: AugmentSettings, *, deadline: float
+) -> ItemsWithReferences:
+    """Return the items with further references, found and weighted in batches with other requests."""
+    augmented = await state.batcher.augment(lease, items, settings, deadline=deadline)
+    return ItemsWithReferences(
+        items=augmented.items, warnings=augmented.warnings, provenance=ReferenceProvenance.of(lease, settings)
+    )

@@ -1,0 +1,146 @@
+"""Items of a request: parsed like test files, checked against the server's limits, each fault with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Literal
+
+import orjson
+from starlette.concurrency import run_in_threadpool
+
+from refaug.core.errors import TooLarge
+from refaug.core.records import Item
+from refaug.evaluation.scoring.items import FIELDS, BadItem, parse_item
+from refaug.service.server_settings import ServeSettings
+from refaug.service.web.problems import bad_items_error, field_problem
+
+_MAX_ITEMS_INLINE: Final = 50  # items: parsing fewer takes less time than handing them to a thread
+_FIELDS: Final = frozenset({*FIELDS, "evidence"})  # `POST /v1/references` adds this field to its items
+_MAX_UNUSED_FIELDS: Final = 10  # fields that are listed by name
+_LONGEST_NAME: Final = 60  # characters of a field name in a warning
+_NOT_AN_OBJECT: Final = "an item is an object, with a test pair in it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParsedItems:
+    """The items of a request in order, bad ones in their places."""
+
+    listed: list[Item | BadItem]
+    warnings: tuple[str, ...] = ()  # of unknown fields, as the command warns of them
+
+    @property
+    def good(self) -> list[Item]:
+        """The items that can be used."""
+        return [one for one in self.listed if isinstance(one, Item)]
+
+    @property
+    def bad(self) -> list[BadItem]:
+        """The items that cannot be used."""
+        return [one for one in self.listed if isinstance(one, BadItem)]
+
+    def problems(self) -> list[dict[str, Any]]:
+        """Return the bad items as responses list them."""
+        return problems_of(self.bad)
+
+
+def problems_of(bad: Sequence[BadItem]) -> list[dict[str, Any]]:
+    """Return bad items in the shape of the errors of a refused request."""
+    return [field_problem(one) for one in bad]
+
+
+async def parse_items(
+    posted_items: Sequence[Any], serve: ServeSettings, *, on_error: Literal["fail", "report"], some: bool = False
+) -> ParsedItems:
+    """Parse the items; BadRequest names every bad one, unless they are to be reported. `some`: one must be good."""
+    if len(posted_items) > serve.items:
+        raise TooLarge(
+            f"{len(posted_items):,} items are more than the {serve.items:,} that one request may have",
+            remedy="send them in several requests",
+        )
+    work = partial(_parse_all, posted_items, serve)
+    read = work() if len(posted_items) <= _MAX_ITEMS_INLINE else await run_in_threadpool(work)
+    if read.bad and (on_error == "fail" or (some and not read.good)):
+        raise bad_items_error(read.bad, len(posted_items))
+    return read
+
+
+def _parse_all(posted_items: Sequence[Any], serve: ServeSettings) -> ParsedItems:
+    seen, listed, replies = dict[str, int](), list[Item | BadItem](), 0
+    for place, posted_item in enumerate(posted_items):
+        parsed_item = _parse_one(posted_item, place, seen, serve)
+        if isinstance(parsed_item, Item):
+            seen[parsed_item.id] = place
+            replies += len(parsed_item.replies)
+        listed.append(parsed_item)
+    if replies > serve.replies:
+        raise TooLarge(
+            f"{replies:,} replies are more than the {serve.replies:,} that one request may have",
+            remedy="send the items in several requests",
+        )
+    return ParsedItems(listed=listed, warnings=tuple(_unused_field_warnings(posted_items)))
+
+
+def _unused_field_warnings(posted_items: Sequence[Any]) -> Iterator[str]:
+    """Warn of unknown fields, since they are often typing errors: each once, the first ones by name."""
+    names = dict.fromkeys(
+        name
+        for posted_item in posted_items
+        if isinstance(posted_item, dict)
+        for name in posted_item
+        if name not in _FIELDS
+    )
+    for name in list(names)[:_MAX_UNUSED_FIELDS]:
+        yield f"field {name[:_LONGEST_NAME]!r} is not used"
+    if len(names) > _MAX_UNUSED_FIELDS:
+        yield f"and {len(names) - _MAX_UNUSED_FIELDS:,} more fields are not used"
+
+
+def _parse_one(posted_item: Any, place: int, seen: Mapping[str, int], serve: ServeSettings) -> Item | BadItem:
+    """Parse one item; the line of a bad one is its place, counted from 1."""
+    bad = partial(BadItem, file="items", line=place + 1)
+    if not isinstance(posted_item, dict):
+        return bad(item=None, field="", message=f"{_NOT_AN_OBJECT}; {type(posted_item).__name__} was found")
+    parsed_item = parse_item(posted_item, where="items", line=place + 1, fallback_id=f"item-{place}")
+    if isinstance(parsed_item, BadItem):
+        return parsed_item
+    if parsed_item.id in seen:
+        message = f"{parsed_item.id!r} is the id of items[{seen[parsed_item.id]}]: every item has an id of its own"
+        return bad(item=parsed_item.id, field="id", message=message)
+    if (
+        problem := next(_oversized_fields(parsed_item, serve), None) or next(_unwritable_fields(parsed_item), None)
+    ) is not None:
+        return bad(item=parsed_item.id, field=problem[0], message=problem[1])
+    return parsed_item
+
+
+def _oversized_fields(parsed_item: Item, serve: ServeSettings) -> Iterator[tuple[str, str]]:
+    """Yield the fields that exceed a limit, each with a message."""
+    pair = parsed_item.pair
+    if len(pair.references) > serve.references:
+        yield "references", f"{len(pair.references):,} are more than the {serve.references:,} that one item may have"
+    for field, text in _texts(parsed_item):
+        if len(text) > serve.text_chars:
+            yield field, f"{len(text):,} characters are more than the {serve.text_chars:,} that one text may have"
+
+
+def _unwritable_fields(parsed_item: Item) -> Iterator[tuple[str, str]]:
+    """Yield further fields of references that answers would repeat and JSON cannot hold, each with a message."""
+    for number, reference in enumerate(parsed_item.pair.references):
+        try:
+            if reference.more:
+                orjson.dumps(dict(reference.more))
+        except orjson.JSONEncodeError as error:
+            yield f"references[{number}]", f"it holds what cannot be given back as JSON: {error}"
+
+
+def _texts(parsed_item: Item) -> Iterator[tuple[str, str]]:
+    pair = parsed_item.pair
+    yield "id", pair.id
+    several = len(pair.turns) > 1
+    yield from ((f"turns[{at}]" if several else "utterance", one) for at, one in enumerate(pair.turns))
+    yield from ((f"references[{number}].text", one.text) for number, one in enumerate(pair.references))
+    yield from ((f"replies.{system}", text) for system, text in parsed_item.replies.items())
+    yield "dialogue", pair.dialogue or ""
+    yield from ((f"exclude[{number}]", one) for number, one in enumerate(pair.exclude))

@@ -1,0 +1,92 @@
+"""A request to POST /v1/scores, from its body to its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from fastapi import Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from refaug.evaluation.scoring.scores import Evaluation
+from refaug.service import prometheus_figures
+from refaug.service.web.answers import large_json_response
+from refaug.service.web.dependencies import count_items
+from refaug.service.web.handling.reference_retrieval import open_lease
+from refaug.service.web.handling.request_items import ParsedItems, parse_items, problems_of
+from refaug.service.web.handling.scoring_plan import ScoringPlan
+from refaug.service.web.handling.scoring_work import ScoringWork, unscored_counts
+from refaug.service.web.schemas.scoring import ScoresIn
+from refaug.service.web.state import ServiceState, state_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreRequest:
+    """A request for scores."""
+
+    request: Request
+    body: ScoresIn
+    deadline: float  # on the clock of `time.monotonic`
+
+    async def answer(self) -> Response:
+        """Answer the request; the steps stand in the order in which they happen."""
+        state, body, deadline = state_of(self.request), self.body, self.deadline
+        # 1. Read the settings and the items, and check them.
+        plan = await self._plan(state)
+        parsed_items = await parse_items(body.items, state.serve, on_error=body.on_error, some=True)
+        count_items(self.request, len(body.items))
+        # 2. Lease the versions: they stay the same, and open, until the items are scored.
+        async with open_lease(
+            state,
+            index=body.index,
+            rater=body.rater,
+            needs_index=plan.finds,
+            needs_rater=plan.needs_rater,
+            deadline=deadline,
+        ) as lease:
+            scoring = ScoringWork.of(state, plan, parsed_items, lease, deadline)
+            with scoring.given_up_on_error():
+                if plan.finds and scoring.is_small:
+                    # 3. and 4. Find references and score, both in one turn of the queue.
+                    evaluation = await state.batcher.augment_and_score(
+                        lease, scoring.items, plan.augmenting, scoring, deadline=deadline
+                    )
+                else:
+                    # 3. Find references, in batches with other requests.
+                    augmented = None
+                    if plan.finds:
+                        augmented = await state.batcher.augment(
+                            lease, scoring.items, plan.augmenting, deadline=deadline
+                        )
+                    # 4. Score, in another turn of the queue.
+                    evaluation = await state.batcher.run(
+                        partial(scoring.score, augmented),
+                        items=scoring.cost,
+                        deadline=deadline,
+                        lease=lease,
+                        is_long=scoring.is_uncertain,
+                    )
+            versions = {**lease.versions(), **scoring.versions}
+        # 5. Write the answer.
+        prometheus_figures.unscored(unscored_counts(evaluation))
+        return await large_json_response(
+            partial(self._content, state, parsed_items, evaluation, versions),
+            items=sum(len(one.replies) for one in parsed_items.good) * len(evaluation.scores),
+        )
+
+    async def _plan(self, state: ServiceState) -> ScoringPlan:
+        """Return the plan of the request; settings of metrics may name files, which are checked in a thread."""
+        if any("=" in specification for specification in self.body.metrics or ()):
+            return await run_in_threadpool(ScoringPlan.of, self.body, state.home, state.serve)
+        return ScoringPlan.of(self.body, state.home, state.serve)
+
+    def _content(
+        self, state: ServiceState, parsed_items: ParsedItems, evaluation: Evaluation, versions: Mapping[str, str]
+    ) -> dict[str, Any]:
+        content = evaluation.as_statistics() if self.body.return_ == "stats" else evaluation.as_json()
+        warnings = [state.without_paths(warning) for warning in (*parsed_items.warnings, *evaluation.warnings)]
+        problems = problems_of(evaluation.bad_items)
+        return {**content, "problems": problems, "warnings": list(dict.fromkeys(warnings)), "versions": versions}

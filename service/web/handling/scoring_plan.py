@@ -1,0 +1,138 @@
+"""The plan of a request to POST /v1/scores: its fields, checked, and with defaults filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from refaug.core.errors import TooLarge, Usage
+from refaug.core.home import Settings
+from refaug.evaluation.metric_setup.metric_requests import MetricNeeds
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.service.jobs.kinds.sources import resolve_metric_files
+from refaug.service.server_settings import ServeSettings
+from refaug.service.web.schemas.common import RetrievalIn
+from refaug.service.web.schemas.scoring import ResamplingIn, ScoresIn
+
+_DEFAULT_METRIC: Final = "upsilon-bleu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoringPlan:
+    """A request with its defaults filled in, as far as they do not depend on its items."""
+
+    specifications: tuple[str, ...]  # empty: the default for the items
+    finds: bool
+    asks_rater: bool
+    judged: int  # number of specifications that ask a network about every reply
+    asks_index: tuple[str, ...]  # specifications that may first need a measurement of the index
+    reads: bool  # whether files may have to be read or samples drawn first
+    ruber: str | None
+    sample: str | None
+    augmenting: AugmentSettings
+    scoring: ScoreSettings
+    language: str | None
+    percent: bool
+    is_part: bool  # the response has sums for combining, not scores
+
+    @classmethod
+    def of(cls, body: ScoresIn, home: Settings, serve: ServeSettings) -> ScoringPlan:
+        """Make the plan; Usage where a field is missing or has no effect, TooLarge beyond a limit."""
+        specifications = tuple(body.metrics or ())
+        if len(specifications) > serve.metrics:
+            raise TooLarge(
+                f"{len(specifications):,} metrics are more than the {serve.metrics:,} of one request",
+                remedy="send the items again with the others",
+            )
+        specifications = resolve_metric_files(specifications, home, serve)
+        wants = [MetricNeeds.of(text) for text in specifications]
+        finds = body.references == "find" or (
+            body.references is None and (body.index is not None or any(one.weighted for one in wants))
+        )
+        settings = body.settings or RetrievalIn()
+        chosen = specifications or ((_DEFAULT_METRIC,) if finds else ())
+        plan = cls(
+            specifications=chosen,
+            finds=finds,
+            asks_rater=any(one.rater or one.weigher for one in wants),
+            judged=sum(one.rater or one.ruber for one in wants),
+            asks_index=tuple(one for one in chosen if MetricNeeds.of(one).base) if finds else (),
+            reads=any(one.ruber or one.sample for one in wants),
+            ruber=body.ruber,
+            sample=body.sample,
+            augmenting=settings.settings(rates=any(one.rater or one.weigher for one in wants)),
+            scoring=score_settings(body, serve, explain=body.explain),
+            language=body.language,
+            percent=body.percent,
+            is_part=body.return_ == "stats",
+        )
+        plan.require_all(wants)
+        plan.require_used(body, wants)
+        return plan
+
+    @property
+    def needs_rater(self) -> bool:
+        """Whether the rater is asked about anything."""
+        return self.asks_rater or (self.finds and self.augmenting.needs_rater)
+
+    def require_all(self, wants: Sequence[MetricNeeds]) -> None:
+        """Raise Usage where a metric needs an artefact that is not named."""
+        for need in wants:
+            if need.ruber and self.ruber is None:
+                raise Usage(f"{need.name} needs a ruber, and none is named", remedy='"ruber": "NAME"')
+            if need.sample and self.sample is None and not self.finds:
+                raise Usage(
+                    f"{need.name} needs an index, to see what its parts give to replies of a log, and none is named",
+                    remedy='"sample": "NAME", or norm=none in the metric',
+                )
+
+    def require_used(self, body: ScoresIn, wants: Sequence[MetricNeeds]) -> None:
+        """Raise Usage where a field has no effect."""
+        if body.ruber is not None and not any(one.ruber for one in wants):
+            raise Usage('"ruber" without a metric that asks it', remedy='"metrics": ["ruber"], or leave it out')
+        if body.sample is not None and not any(one.sample for one in wants):
+            raise Usage('"sample" without a metric that looks at it', remedy='"metrics": ["ruber"], or leave it out')
+        if body.rater is not None and not self.needs_rater:
+            raise Usage('"rater", and nothing is to be rated', remedy="leave it out, or ask for rated weights")
+        if body.return_ == "stats":
+            contradictions = {"draws": body.draws, "explain": body.explain, "percent": body.percent}
+            if name := next((name for name, value in contradictions.items() if value), None):
+                raise Usage(f'"{name}" with "return": "stats"', remedy="leave one of the two out")
+        if self.finds:
+            if wants and not any(one.weighted or (one.sample and self.sample is None) for one in wants):
+                raise Usage(
+                    "references would be found, and no metric looks at weighted references",
+                    remedy='leave "index" and "references" out, or name a metric upsilon-…',
+                )
+            return
+        if body.index is not None:
+            raise Usage('"index" with "references": "given"', remedy='leave it out, or "references": "find"')
+        idle = (body.settings.model_fields_set if body.settings is not None else set()) - (
+            {"combine", "calibrated"} if self.asks_rater else set()
+        )
+        if idle:
+            raise Usage(
+                f"nothing looks at settings.{sorted(idle)[0]} where the references are those given",
+                remedy='leave it out, or "references": "find"',
+            )
+
+
+def score_settings(body: ResamplingIn, serve: ServeSettings, *, explain: bool = False) -> ScoreSettings:
+    """Return the settings of resampling and explanations, within the server's limits."""
+    if body.draws > serve.draws:
+        raise TooLarge(
+            f"{body.draws:,} draws are more than the {serve.draws:,} of one request", remedy="ask for fewer draws"
+        )
+    fields = ResamplingIn.model_fields
+    idle_fields = [name for name in ("baseline", "confidence", "seed") if getattr(body, name) != fields[name].default]
+    if idle_fields and not body.draws:
+        raise Usage(f'"{idle_fields[0]}" without "draws"', remedy='"draws": 1000')
+    return ScoreSettings(
+        draws=body.draws,
+        confidence=body.confidence,
+        seed=body.seed,
+        baseline=body.baseline,
+        explain=explain,
+    )

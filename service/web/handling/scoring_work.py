@@ -1,0 +1,208 @@
+"""Scoring the items of a request to POST /v1/scores: its cost in the queue, and the work in the batcher's thread."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from refaug.core.errors import Expired, Interrupted, Usage
+from refaug.core.records import Item
+from refaug.evaluation.metric_setup.metric_requests import baseline_advice, default_metric, metrics_of
+from refaug.evaluation.metric_setup.model_metrics import ModelNames, OpenModels, with_parts
+from refaug.evaluation.scoring.evaluate import evaluate
+from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.evaluation.scoring.scores import Evaluation, percent
+from refaug.metrics.base import Metric
+from refaug.service.server_settings import ServeSettings
+from refaug.service.serving.batches.reference_lookup import AugmentedItems
+from refaug.service.serving.versions.leases import Lease
+from refaug.service.web.handling.reference_retrieval import ReferenceProvenance
+from refaug.service.web.handling.request_items import ParsedItems
+from refaug.service.web.handling.scoring_plan import ScoringPlan
+from refaug.service.web.state import ServiceState
+
+# A queue item is one item searched and rated, which takes milliseconds; a score takes about a fiftieth of that, and a
+# score from a neural network about a tenth.
+_SCORES_PER_ITEM: Final = 50
+_SCORES_PER_JUDGED_REPLY: Final = 5
+_ROWS_PER_ITEM: Final = 500  # rows of sums that can be read and added in that time
+_DRAWN_ROWS_PER_ITEM: Final = 500_000  # rows that a bootstrap can add up in that time
+_SCORES_PER_EXPLAINED: Final = 16  # scores per explained reply: one without each of about so many references
+
+
+class DeadlineProgress:
+    """Progress of scoring that is not shown: it stops the work at the deadline or when the client has left."""
+
+    def __init__(self, deadline: float) -> None:
+        self._deadline = deadline
+        self.is_given_up = False
+
+    def stage(self, name: str, total: int | None = None, unit: str = "") -> None:
+        """Check the deadline."""
+        del name, total, unit
+        self.advance(0)
+
+    def advance(self, amount: int) -> None:
+        """Check the deadline."""
+        del amount
+        if self.is_given_up:
+            raise Interrupted("nobody waits for the scores any more")
+        if time.monotonic() > self._deadline:
+            raise Expired("the time was over before everything was scored", remedy="ask for more time, or fewer items")
+
+    def warn(self, message: str) -> None:
+        """Drop the warning: stored answers do not concern the client."""
+        del message
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoringWork:
+    """The items of a request, and everything that is needed to score them in the batcher's threads."""
+
+    state: ServiceState
+    plan: ScoringPlan
+    items: Sequence[Item]
+    bad: Sequence[BadItem]
+    lease: Lease
+    provenance: ReferenceProvenance | None  # None: the references are given
+    progress: DeadlineProgress
+    versions: dict[str, str] = field(default_factory=dict)  # of artefacts that only scoring uses
+
+    @classmethod
+    def of(
+        cls, state: ServiceState, plan: ScoringPlan, parsed_items: ParsedItems, lease: Lease, deadline: float
+    ) -> ScoringWork:
+        """Return the work of a request that has its lease."""
+        return cls(
+            state=state,
+            plan=plan,
+            items=parsed_items.good,
+            bad=parsed_items.bad,
+            lease=lease,
+            provenance=ReferenceProvenance.of(lease, plan.augmenting) if plan.finds else None,
+            progress=DeadlineProgress(deadline),
+        )
+
+    @contextmanager
+    def given_up_on_error(self) -> Iterator[None]:
+        """Stop the thread that scores when the block is left by an error, such as the end of the connection."""
+        try:
+            yield
+        except BaseException:
+            self.progress.is_given_up = True
+            raise
+
+    @property
+    def cost(self) -> int:
+        """The number of queue items that the work is worth: at most a quarter of the queue, so that it gets in."""
+        return max(1, min(math.ceil(self._worth), self.state.serve.queue_items // 4))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether scoring takes no longer than searching and rating, nor than a batch."""
+        return not self.is_uncertain and self._worth <= min(len(self.items), self.state.serve.batch_items)
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether something may have to be measured or read first, which takes seconds and must not delay others."""
+        plan, index = self.plan, self.lease.index
+        if plan.asks_index and index is not None:
+            return plan.reads or not self.state.bases.has_measured(index.spec, plan.asks_index, plan.language)
+        return plan.reads
+
+    @property
+    def _worth(self) -> float:
+        """The number of items that could be searched and rated in the same time."""
+        metrics = len(self.plan.specifications) or 1
+        scores = (metrics + (_SCORES_PER_JUDGED_REPLY - 1) * self.plan.judged) * sum(
+            len(scored_item.replies) for scored_item in self.items
+        )
+        each = _SCORES_PER_EXPLAINED if self.plan.scoring.explain else 1
+        return scores * each / _SCORES_PER_ITEM + scores * self.plan.scoring.draws / _DRAWN_ROWS_PER_ITEM
+
+    def score(self, augmented: AugmentedItems | None) -> Evaluation:
+        """Score the items with the references found for them, or with those that they came with."""
+        if augmented is None:
+            return self._evaluate(self.items)
+        evaluation = self._evaluate([one.item for one in augmented.items])
+        return replace(evaluation, warnings=(*augmented.warnings, *evaluation.warnings))
+
+    def _evaluate(self, items: Sequence[Item]) -> Evaluation:
+        plan, provenance = self.plan, self.provenance
+        chosen = self._metrics(items)
+        listed: list[Item | BadItem] = [*items, *self.bad]
+        evaluation = evaluate(
+            listed,
+            self._bound(chosen),
+            plan.scoring,
+            provenance=provenance.entries if provenance is not None else {},
+            details=provenance.details if provenance is not None else {},
+            progress=self.progress,
+            is_part=plan.is_part,
+        )
+        advice = baseline_advice(chosen, items, '"references": "find" measures b') if provenance is None else None
+        evaluation = replace(evaluation, warnings=(*evaluation.warnings, *([advice] if advice is not None else [])))
+        return percent(evaluation) if plan.percent else evaluation
+
+    def _metrics(self, items: Sequence[Item]) -> list[Metric]:
+        plan, rating, index = self.plan, self.plan.augmenting.rating, self.lease.index
+        chosen = metrics_of(
+            plan.specifications or [default_metric(items)],
+            plan.language,
+            {"combine": rating.combine, "cal": rating.calibration},
+            self.state.bases.of(index.spec) if plan.finds and index is not None else None,
+        )
+        if plan.asks_index and index is not None:
+            self.state.bases.note_measured(index.spec, plan.asks_index, plan.language)
+        if plan.percent and (unshared := [one for one in chosen if not one.info.is_share]):
+            raise Usage(
+                f"{unshared[0].name} is from {unshared[0].info.range}, which cannot be given in per cent",
+                remedy='leave "percent" out',
+            )
+        return chosen
+
+    def _bound(self, metrics: Sequence[Metric]) -> list[Metric]:
+        """Bind metrics to the artefacts that they ask: the leased rater and the named ruber."""
+        if not any(one.info.needs_rater or one.info.needs_ruber for one in metrics):
+            return list(metrics)
+        plan, lease = self.plan, self.lease
+        ruber = self.state.rubers.get(plan.ruber) if plan.ruber is not None else None
+        if ruber is not None:
+            self.versions["ruber"] = ruber.spec
+        index = lease.index.spec.partition("#")[0] if plan.finds and lease.index is not None else None
+        named = ModelNames(
+            rater=None if lease.rater is None else lease.rater.spec.partition("#")[0],
+            ruber=plan.ruber,
+            sample=plan.sample or index,
+            threads=self.state.threads,
+        )
+        opened = OpenModels(rater=lease.rater, ruber=ruber)
+        return with_parts(metrics, self.state.home, named, plan.augmenting, self.progress, opened=opened)
+
+
+def combining_cost(batches: Sequence[Mapping[str, Any]], settings: ScoreSettings, serve: ServeSettings) -> int:
+    """Return the number of queue items that combining is worth; malformed batches are refused quickly."""
+    stats = [one for batch in batches for one in _list_or_empty(batch.get("stats")) if isinstance(one, Mapping)]
+    systems = [one for stat in stats if isinstance(found := stat.get("systems"), Mapping) for one in found.values()]
+    rows = sum(len(_list_or_empty(one.get("rows"))) for one in systems if isinstance(one, Mapping))
+    worth = rows / _ROWS_PER_ITEM + rows * settings.draws / _DRAWN_ROWS_PER_ITEM
+    return max(1, min(math.ceil(worth), serve.queue_items // 4))
+
+
+def _list_or_empty(content: object) -> Sequence[Any]:
+    return content if isinstance(content, list) else ()
+
+
+def unscored_counts(evaluation: Evaluation) -> Mapping[str, int]:
+    """Count the replies without a score by reason, over all metrics."""
+    counts = Counter[str]()
+    for metric_scores in evaluation.scores:
+        for system in metric_scores.systems.values():
+            counts.update(system.unscored)
+    return counts

@@ -1,0 +1,32 @@
+"""File systems of a test's own, small enough to be filled."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from safeguards import require
+
+
+@contextmanager
+def small_disk(folder: Path, options: str) -> Iterator[Path]:
+    """A tmpfs on a folder, which it makes; unmounted lazily where a file on it is still open."""
+    folder.mkdir(exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    try:
+        done = subprocess.run(mount, capture_output=True, check=False)
+        why = done.stderr.decode().strip()
+    except FileNotFoundError as error:
+        done, why = None, str(error)
+    require("tmpfs", found=done is not None and done.returncode == 0, why=why)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=False)
+
+
+def close_strictly(folder: Path) -> bool:
+    """Unmount, unless some file on it is still open."""
+    return subprocess.run(["umount", str(folder)], capture_output=True, check=False).returncode == 0

@@ -1,0 +1,86 @@
+"""What holds for every test, whoever started the run: signals as at a terminal, an end to every wait, marked needs.
+
+Both `conftest.py` take the hooks and the fixture from here.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import pytest
+
+SETUP_S = 300  # fixtures of a session start servers and compile kernels
+CALL_S = 150  # far more than any test takes on a busy machine
+SLOW_CALL_S = 300
+
+POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.machine)  # of fixtures that run on both databases
+
+_running: list[pytest.Item] = []
+
+
+def restore_signals() -> None:
+    """Give Ctrl-C back to this process and, by inheritance, to all that tests start.
+
+    Under `nohup make test &` and on some runners the shell ignores SIGINT and SIGQUIT for its background commands.
+    Python then installs no handler for KeyboardInterrupt, and an ignored signal stays ignored across exec.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+
+@contextmanager
+def time_limit(seconds: float, what: str) -> Iterator[None]:
+    """Fail a block that takes longer; the traceback shows where it waits."""
+
+    def fail(_number: int, _frame: FrameType | None) -> None:
+        pytest.fail(f"{what} has taken more than {seconds} seconds")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    outer_s, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, outer_s)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Limit the fixtures of a test."""
+    _running[:] = [item]
+    with time_limit(SETUP_S, f"the setup of {item.nodeid}"):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Limit the test itself."""
+    is_slow = any(item.get_closest_marker(name) for name in ("slow", "faults"))
+    with time_limit(SLOW_CALL_S if is_slow else CALL_S, item.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Limit what ends after a test."""
+    with time_limit(SETUP_S, f"the end of {item.nodeid}"):
+        return (yield)
+
+
+def require(name: str, *, found: bool, why: str) -> None:
+    """Skip a test that needs something of the machine; under REFAUG_REQUIRE=name,… the skip is a failure.
+
+    Such a test has the mark `machine`, by which `make test-all` finds it on a machine that has what it needs.
+    """
+    assert _running[0].get_closest_marker("machine"), f"{_running[0].nodeid} needs {name}: mark it with `machine`"
+    if found:
+        return
+    if name in os.environ.get("REFAUG_REQUIRE", "").split(","):
+        pytest.fail(f"{name} is required here: {why}")
+    pytest.skip(f"{name}: {why}")

@@ -1,0 +1,78 @@
+"""What a command imports before it answers: next to nothing for the version and the help, and no more than it needs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from refaug.cli.main import COMMANDS, app
+
+ROOT = Path(__file__).resolve().parents[3]
+HEAVY = {"scipy", "pyarrow", "numba", "numpy", "duckdb", "torch", "faiss", "sqlalchemy", "fastapi", "matplotlib"}
+PROGRAM = """
+import sys
+from refaug.cli import start
+sys.argv[1:] = {arguments}
+code = start()
+sys.stderr.write(" ".join(sorted(sys.modules)))
+sys.exit(code)
+"""
+
+
+def imported_by(*arguments: str) -> set[str]:
+    """The modules in a process that has run this command."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(arguments=list(arguments))],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={name: text for name, text in os.environ.items() if not name.startswith("COVERAGE")},
+        timeout=120,
+    )
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def test_the_version_is_told_before_any_library_is_there() -> None:
+    modules = imported_by("--version")
+    assert not modules & {"typer", "rich", "orjson", "refaug.cli.main", *HEAVY}
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("metrics", "list"), ("score", "--help"), ("tokenizer", "list")])
+def test_what_computes_and_stores_is_not_imported_to_print_a_list(arguments: tuple[str, ...]) -> None:
+    assert not imported_by(*arguments) & (HEAVY - {"numpy", "pyarrow", "duckdb"})
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("metrics", "list")])
+def test_the_help_and_the_list_of_metrics_do_without_arrays_and_tables(arguments: tuple[str, ...]) -> None:
+    assert not imported_by(*arguments) & HEAVY
+
+
+def test_the_help_imports_no_command() -> None:
+    ours = {name for name in imported_by("--help") if name.startswith("refaug.cli.")}
+    assert ours == {"refaug.cli.shared", "refaug.cli.shared.output", "refaug.cli.main"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_announced_with_the_first_lines_of_its_own_help(name: str) -> None:
+    own = get_command(app).commands[name]
+    assert COMMANDS[name].help == " ".join(own.help.split("\n\n")[0].split())
+    assert own.name == name
+    assert not own.hidden
+    assert not own.deprecated
+
+
+def test_every_group_is_announced() -> None:
+    groups = {place.at.partition(":")[0] for place in COMMANDS.values() if place.at.endswith(":app")}
+    folder = ROOT / "cli"
+    written = {
+        ".".join(path.relative_to(folder).with_suffix("").parts)
+        for path in folder.rglob("*.py")
+        if path.stem != "main" and "app = typer.Typer(" in path.read_text("utf-8")
+    }
+    assert written == groups

@@ -1,0 +1,96 @@
+"""Metrics as they are asked for: what they want, which files they name, and the b of an index, remembered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from engines import home_with_versions
+
+from refaug.core.errors import NotAllowed
+from refaug.core.progress import Silent
+from refaug.evaluation.home.indexes import places_of
+from refaug.evaluation.metric_setup import baseline
+from refaug.evaluation.metric_setup.metric_requests import (
+    BaselineCache,
+    MetricNeeds,
+    baseline_setter,
+    metrics_of,
+    resolve_files,
+)
+from refaug.metrics.signature import Signature
+
+
+@pytest.mark.parametrize(
+    ("text", "wants"),
+    [
+        ("bleu", MetricNeeds(name="bleu")),
+        ("upsilon-chrf:b=0.2", MetricNeeds(name="upsilon-chrf", weighted=True)),
+        ("rater:turns=2", MetricNeeds(name="rater", rater=True)),
+        ("ruber", MetricNeeds(name="ruber", ruber=True, sample=True)),
+        ("ruber:norm=none", MetricNeeds(name="ruber", ruber=True)),
+        ("ruber:unreferenced=rater;turns=3,norm=test", MetricNeeds(name="ruber", rater=True)),
+        (
+            "ruber:referenced=upsilon-bleu;n=1",
+            MetricNeeds(name="ruber", ruber=True, sample=True, weigher=True, weighted=True),
+        ),
+        ("no-such:x", MetricNeeds(name="no-such")),
+    ],
+)
+def test_a_specification_tells_what_its_metric_will_ask_for(text: str, wants: MetricNeeds) -> None:
+    assert MetricNeeds.of(text) == wants
+
+
+def test_file_names_are_resolved_at_any_depth_and_everything_else_stays() -> None:
+    asked = (
+        "bleu:n=4,tok=sentencepiece:a.model",
+        "upsilon-greedy:vectors=w.txt,measure=f",
+        "bertscore:encoder=some folder",
+        "meteor:wordnet=none",
+        "meteor:wordnet=/usr/share/wordnet",
+        "meteor:wordnet=w",
+        "ruber:referenced=pooled; vectors = w.txt;tok= sentencepiece:a.model,blend=min",
+        "chrf",
+    )
+    assert resolve_files(asked, lambda name: Path("/inbox") / name) == (
+        "bleu:n=4,tok=sentencepiece:/inbox/a.model",
+        "upsilon-greedy:vectors=/inbox/w.txt,measure=f",
+        "bertscore:encoder=/inbox/some folder",
+        "meteor:wordnet=none",
+        "meteor:wordnet=/usr/share/wordnet",
+        "meteor:wordnet=/inbox/w",
+        "ruber:referenced=pooled;vectors=/inbox/w.txt;tok=sentencepiece:/inbox/a.model,blend=min",
+        "chrf",
+    )
+
+
+def test_a_file_that_may_not_be_named_stops_it() -> None:
+    def refuse(name: str) -> Path:
+        raise NotAllowed(f"not {name}")
+
+    with pytest.raises(NotAllowed, match="not /etc/passwd"):
+        resolve_files(["bleu:tok=sentencepiece:/etc/passwd"], refuse)
+
+
+def test_the_b_of_an_index_is_looked_up_once_for_each_metric_and_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexes = places_of(home_with_versions(tmp_path, indexes=2, raters=0)).indexes
+    specs = [f"chat@{version}#0123" for version in indexes.versions("chat")]
+    asked = ["upsilon-chrf", "upsilon-chrf:char-order=3", "upsilon-bleu", "upsilon-rouge-1:b=0.25"]
+    looked_up, index_baseline = list[tuple[str, str]](), baseline.index_baseline
+
+    def counted(metric, *rest):
+        looked_up.append((metric.settings["char-order"], rest[1]))
+        return index_baseline(metric, *rest)
+
+    bases = BaselineCache(indexes)
+    for spec in (*specs, *specs):
+        with monkeypatch.context() as counting:
+            counting.setattr(baseline, "index_baseline", counted)
+            found = metrics_of(asked, None, None, bases.of(spec))
+        wanted = metrics_of(asked, None, None, baseline_setter(indexes, spec, Silent()))
+        assert [Signature.of(one).full for one in found] == [Signature.of(one).full for one in wanted]
+        assert found[3].settings["b"] == "0.25"
+    chat = [spec.partition("#")[0] for spec in specs]
+    assert looked_up == [("6", chat[0]), ("3", chat[0]), ("6", chat[1]), ("3", chat[1])]

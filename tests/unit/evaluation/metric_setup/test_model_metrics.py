@@ -1,0 +1,482 @@
+"""The metric `ruber` with real models: its ranges, once more in plain Python, kept beside the index, on every path."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from indexes import build as build_index
+from indexes import home_of
+from ruber_homes import ROWS, TEXTS, VECTORS, WORDS, a_log, home_with_models
+
+from refaug.core.errors import BadInput, NotFound, Usage
+from refaug.core.home import Settings
+from refaug.core.progress import Silent
+from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.text.normalisation import normalise
+from refaug.evaluation.agreement.meta import agreement
+from refaug.evaluation.agreement.probe import probe
+from refaug.evaluation.agreement.records import ComparedMetric, MetaSettings, RatedItems
+from refaug.evaluation.home.indexes import open_index, places_of
+from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.home.rubers import open_ruber
+from refaug.evaluation.metric_setup import ruber_ranges
+from refaug.evaluation.metric_setup.log_sample import live_segments, sample_items
+from refaug.evaluation.metric_setup.model_metrics import ModelNames, ReplyRelevance, with_parts
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.augmentation import Augmented, augment
+from refaug.evaluation.scoring.evaluate import evaluate
+from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.indexer.manifest import IndexManifest
+from refaug.indexer.search.queries import rules_of
+from refaug.indexer.search.search_settings import SearchSettings
+from refaug.metrics.base import Metric, References
+from refaug.metrics.models.model_scores import RatedReplies
+from refaug.metrics.models.ruber import Ruber
+from refaug.metrics.signature import Signature
+from refaug.metrics.specification import build
+from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
+from refaug.rater.ruber.network import Relevance
+
+QUICK = ScoreSettings(draws=0)
+ALL = ModelNames(rater="some", ruber="some", sample="chat", threads=1)
+FEW = AugmentSettings(search=SearchSettings(k=4))
+CLOSE = 1e-5
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return home_with_models(tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture
+def home(made: Path, tmp_path: Path) -> Settings:
+    shutil.copytree(made, tmp_path / "home")
+    return Settings(home=tmp_path / "home")
+
+
+def pooled(home: Settings, more: str = "") -> str:
+    return f"ruber:vectors={home.home / 'words.txt'}{more}"
+
+
+def bound(home: Settings, specification: str, named: ModelNames = ALL, augmenting: AugmentSettings = FEW) -> Ruber:
+    (metric,) = with_parts([build(specification)], home, named, augmenting)
+    assert isinstance(metric, Ruber)
+    return metric
+
+
+def kept(home: Settings) -> list[Path]:
+    return sorted((home.indexes / "chat" / "ranges").glob("[!.]*"))
+
+
+def drawn(home: Settings, items: int = 2_500) -> list[Item]:
+    with places_of(home).indexes.open("chat") as held:
+        return sample_items(live_segments(held, IndexManifest.read(held.folder)), items, 1)
+
+
+def pooled_plainly(reply: str, reference: str) -> float:
+    pools = []
+    for text in (reply, reference):
+        rows = ROWS[[WORDS.index(word) for word in text.split()]].astype(float)
+        pools.append(np.concatenate([rows.max(axis=0), rows.min(axis=0)]))
+    return float(pools[0] @ pools[1] / np.linalg.norm(pools[0]) / np.linalg.norm(pools[1]))
+
+
+def ends(values: Sequence[float]) -> list[float]:
+    """What counts as 0 and as 1."""
+    return np.quantile(values, [0.01, 0.99]).tolist()
+
+
+def range_of(metric: Ruber, key: str) -> list[float]:
+    return [float(one) for one in metric.settings[key].split("..")]
+
+
+def rated_plainly(rater: Rater, utterance: str, golds: Sequence[str], text: str, own: str | None = None) -> float:
+    candidates = (Candidate(text=text, utterance=own),)
+    return rater.rate([RatingRequest(utterance=utterance, golds=tuple(golds), candidates=candidates)])[0][0]
+
+
+# ── ranges ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_ranges_are_two_percentiles_of_what_both_parts_give_to_the_sample(home: Settings) -> None:
+    items = drawn(home)
+    assert len(items) > 300
+    pairs = [(item, reply) for item in items for reply in item.replies.values()]
+    ruber, rater = open_ruber(home, "some", threads=1), open_rater(home, "some", threads=1)
+    metric = bound(home, pooled(home))
+    cosines = [pooled_plainly(reply, item.pair.references[0].text) for item, reply in pairs]
+    assert range_of(metric, "range-ref") == pytest.approx(ends(cosines), abs=1e-6)
+    said = [float(ruber.score([(item.pair.utterance or "", reply)])[0]) for item, reply in pairs]
+    assert range_of(metric, "range-unref") == pytest.approx(ends(said), abs=CLOSE)
+    rated = bound(home, pooled(home, ",unreferenced=rater"))
+    ratings = [
+        rated_plainly(rater, item.pair.utterance or "", [item.pair.references[0].text], reply) for item, reply in pairs
+    ]
+    assert range_of(rated, "range-unref") == pytest.approx(ends(ratings), abs=CLOSE)
+    assert rated.settings["range-ref"] == metric.settings["range-ref"]
+    assert len(kept(home)) == 3  # the referenced part is shared
+    said_of_it = {key: value for key, value in metric.versions().items() if key.startswith("sample-")}
+    with open_index(home, "chat", threads=1) as index:
+        content = index.manifest.id[:12]
+    assert said_of_it == {"sample-index": content, "sample-pairs": str(len(pairs)), "sample-seed": "1"}
+    assert metric.settings["ruber"] == ruber.spec
+    assert rated.settings["rater"] == rater.spec
+
+
+def test_weighted_part_gets_references_without_the_reply_itself(home: Settings) -> None:
+    items = drawn(home)
+    with open_index(home, "chat", threads=1) as index:
+        found = [
+            one.item
+            for one in augment(items, index, open_rater(home, "some", threads=1), FEW)
+            if isinstance(one, Augmented)
+        ]
+    alone = build("upsilon-rouge-1:keep-gold=yes,b=0.1")
+    values, without_replies = list[float](), 0
+    for item in found:
+        assert {one.more["dialogue"] for one in item.pair.references if one.source is Origin.RETRIEVED}.isdisjoint(
+            (item.pair.dialogue, *item.pair.exclude)
+        )
+        for reply in item.replies.values():
+            left = [
+                one
+                for one in item.pair.references
+                if one.source is Origin.GOLD or normalise(one.text) != normalise(reply)
+            ]
+            without_replies += len(left) < len(item.pair.references)
+            weights = [1.0 if one.weight is None else one.weight for one in left]
+            prepared = alone.prepare([References(tuple(one.text for one in left), tuple(weights), 0)])
+            values.append(float(alone.statistics([reply], prepared, np.array([0]), np.array([0]))[0, 0]))
+    assert without_replies > 0
+    metric = bound(home, "ruber:referenced=upsilon-rouge-1;keep-gold=yes;b=0.1")
+    low, high = ends(values)
+    assert range_of(metric, "range-ref") == pytest.approx([low, high], abs=1e-4)
+    details = metric.versions()
+    assert (details["sample-k"], details["sample-mode"]) == ("4", "embedding-utterance")
+    assert details["sample-rater"] == open_rater(home, "some", threads=1).spec
+    before = len(kept(home))
+    bound(home, "ruber:referenced=upsilon-rouge-1;keep-gold=yes;b=0.1", augmenting=replace(FEW, parrot="off"))
+    assert len(kept(home)) == before + 1  # found in another way, it is another question
+
+
+def test_without_b_a_weighted_part_has_that_of_the_index(home: Settings) -> None:
+    unweighted = AugmentSettings(search=SearchSettings(k=4), weights="one", parrot="off")
+    metric = bound(home, "ruber:referenced=upsilon-rouge-1", replace(ALL, rater=None), unweighted)
+    assert float(metric.referenced.settings["b"]) > 0
+    assert "b-index" in metric.versions()
+    assert "sample-rater" not in metric.versions()
+    assert bound(home, "ruber:referenced=upsilon-rouge-1;b=0,norm=none").referenced.settings["b"] == "0"
+
+
+def test_ranges_are_measured_once_then_read_and_repaired_if_damaged(home: Settings) -> None:
+    wanted = bound(home, pooled(home)).settings
+    files = {path: path.read_bytes() for path in kept(home)}
+    assert len(files) == 2
+    for path, before in files.items():
+        for damage in (
+            b"",
+            b"{",
+            b"[]",
+            {"low": None},
+            {"low": 9.0},
+            {"drawn": 7},
+            {"scored": 1.5},
+            {"high": "1"},
+            {"seed": 2},
+            {"kind": "x"},
+            {"more": 1},
+        ):
+            path.write_bytes(damage if isinstance(damage, bytes) else orjson.dumps(orjson.loads(before) | damage))
+            assert bound(home, pooled(home)).settings == wanted
+            assert path.read_bytes() == before
+    path = kept(home)[0]
+    path.write_bytes(orjson.dumps(orjson.loads(files[path]) | {"low": -0.5, "high": 0.5}))
+    found = bound(home, pooled(home)).settings
+    assert "-0.5..0.5" in (found["range-ref"], found["range-unref"])
+
+
+@pytest.mark.parametrize(
+    "left_out", [SearchSettings(exclude_logs=("test",)), SearchSettings(before=datetime(2026, 1, 2, tzinfo=UTC))]
+)
+def test_nothing_is_drawn_from_what_references_are_not_taken_from(
+    tmp_path: Path, made: Path, left_out: SearchSettings
+) -> None:
+    home = Settings(home=tmp_path / "home")
+    some = [replace(one, time=datetime(2026, 1, 1, tzinfo=UTC)) for one in a_log()]
+    later = datetime(2026, 1, 3, tzinfo=UTC)
+    held_out = [replace(one, log="test", dialogue=f"t{one.dialogue}", time=later) for one in a_log(seed=2)]
+    build_index(home_of(home.home, [*some, *held_out], VECTORS))
+    for kind in ("raters", "rubers"):
+        shutil.copytree(made / kind, home.home / kind)
+    shutil.copy(made / "words.txt", home.home / "words.txt")
+    with places_of(home).indexes.open("chat") as held:
+        manifest = IndexManifest.read(held.folder)
+        rules = rules_of(left_out, [log.name for log in manifest.logs])
+        items = sample_items(live_segments(held, manifest, rules), 2_500, 1)
+    assert len(items) > 300
+    assert not [item for item in items if (item.pair.dialogue or "").startswith("t")]
+    assert not [item for item in items if any(one.startswith("t") for one in item.pair.exclude)]
+    metric = bound(home, pooled(home), augmenting=AugmentSettings(search=left_out))
+    pairs = [(item, reply) for item in items for reply in item.replies.values()]
+    cosines = [pooled_plainly(reply, item.pair.references[0].text) for item, reply in pairs]
+    assert range_of(metric, "range-ref") == pytest.approx(ends(cosines), abs=1e-6)
+    told = {key: value for key, value in metric.versions().items() if key.startswith("sample-")}
+    assert told.get("sample-exclude-logs", told.get("sample-before")) in ("test", "2026-01-02T00:00:00+00:00")
+    assert bound(home, pooled(home)).versions().keys() < metric.versions().keys()
+    assert len(kept(home)) == 4
+
+
+class Told(Silent):
+    def __init__(self) -> None:
+        self.warnings = list[str]()
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
+
+
+def test_where_nothing_can_be_written_they_are_measured_each_time_and_said(home: Settings) -> None:
+    wanted = bound(home, pooled(home)).settings
+    folder = home.indexes / "chat" / "ranges"
+    shutil.rmtree(folder)
+    folder.write_text("in the way")
+    told = Told()
+    (metric,) = with_parts([build(pooled(home))], home, ALL, FEW, told)
+    assert metric.settings == wanted
+    assert sum(one.startswith("the range of a part of ruber could not be kept") for one in told.warnings) == 2
+
+
+def test_fewer_pairs_than_wanted_are_said_and_too_few_are_an_error(tmp_path: Path, made: Path) -> None:
+    home = Settings(home=tmp_path / "home")
+    places = home_of(home.home, a_log(pairs=200), VECTORS)
+    build_index(places)
+    for kind in ("raters", "rubers"):
+        shutil.copytree(made / kind, home.home / kind)
+    told = Told()
+    metrics = [build(f"ruber:referenced=rouge-1,unreferenced={part}") for part in ("ruber", "rater")]
+    found = with_parts(metrics, home, ALL, FEW, told)
+    pairs = found[0].versions()["sample-pairs"]
+    assert 200 < int(pairs) < 5_000
+    assert told.warnings == [
+        f"what counts as 0 and 1 of the parts of ruber is measured on {int(pairs):,} pairs, not 5,000: index "
+        f"chat@{places.indexes.versions('chat')[0]} has no more utterances with responses of several dialogues"
+    ]
+    few = Settings(home=tmp_path / "few")
+    build_index(home_of(few.home, a_log(pairs=60), VECTORS))
+    shutil.copytree(made / "rubers", few.home / "rubers")
+    with pytest.raises(
+        BadInput, match=r"index chat@.* gives \d+ pairs of an utterance and a reply, and 200"
+    ) as refused:
+        bound(few, "ruber:referenced=rouge-1")
+    assert "norm=none" in refused.value.remedy
+    assert kept(few) == []
+
+
+def test_a_part_that_hardly_any_pair_has_a_score_by_is_refused(home: Settings, tmp_path: Path) -> None:
+    (tmp_path / "other.txt").write_text("切符 1 0\nください 0 1\n", "utf-8")
+    with pytest.raises(BadInput, match=r"pooled has a score for 0 of [0-9,]+ pairs of the log") as refused:
+        bound(home, f"ruber:vectors={tmp_path / 'other.txt'}")
+    assert "language of the log" in refused.value.remedy
+
+
+def test_a_part_by_which_all_are_alike_is_refused(home: Settings, tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("".join(f"{word} 1 0\n" for word in WORDS), "utf-8")
+    with pytest.raises(BadInput, match=r"by pooled, nearly all pairs of index chat@.* get 1, so that no score"):
+        bound(home, f"ruber:vectors={tmp_path / 'one.txt'}")
+
+
+def test_the_sample_is_of_as_many_pairs_as_said() -> None:
+    assert (ruber_ranges.PAIRS, ruber_ranges.LEAST, ruber_ranges.SEED) == (5_000, 200, 1)
+
+
+# ── binding ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_only_what_asks_somebody_is_bound_and_to_whom_it_asks(home: Settings) -> None:
+    metrics = [build("bleu"), build("rater"), build("ruber:referenced=chrf,norm=none")]
+    bleu, rater, ruber = with_parts(metrics, home, replace(ALL, sample=None))
+    assert bleu is metrics[0]
+    assert isinstance(rater, RatedReplies)
+    assert rater.settings["rater"] == open_rater(home, "some", threads=1).spec
+    assert ruber.settings["ruber"] == open_ruber(home, "some", threads=1).spec
+    assert kept(home) == []
+
+
+def test_ranges_that_are_given_need_no_index_and_are_taken(home: Settings) -> None:
+    asked = "ruber:referenced=chrf,range-ref=0.25..0.75,range-unref=0..1"
+    for named in (replace(ALL, sample=None), ALL):
+        metric = bound(home, asked, named)
+        assert (metric.settings["range-ref"], metric.settings["range-unref"]) == ("0.25..0.75", "0..1")
+        assert not any(key.startswith("sample-") for key in metric.versions())
+    assert kept(home) == []
+
+
+def test_whoever_is_not_named_or_not_there_is_told_of(home: Settings) -> None:
+    with pytest.raises(Usage, match="a metric asks a ruber, and none is named"):
+        bound(home, "ruber:referenced=chrf", replace(ALL, ruber=None))
+    with pytest.raises(Usage, match="a rater is asked, by a metric or to weigh references of the sample"):
+        bound(home, "ruber:referenced=upsilon-chrf;b=0", replace(ALL, rater=None))
+    for named in (replace(ALL, ruber="nobody"), replace(ALL, sample="nothing")):
+        with pytest.raises(NotFound):
+            bound(home, "ruber:referenced=chrf", named)
+    unsampled = bound(home, "ruber:referenced=chrf", replace(ALL, sample=None))
+    with pytest.raises(Usage, match="ruber needs an index"):
+        unsampled.prepare([])
+
+
+class Trembling(Relevance):
+    """Says a trifle more every time it is asked, as other batches make other last digits."""
+
+    times = 0
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+        self.times += 1
+        return super().score(pairs) + 1e-7 * self.times
+
+
+def test_what_was_said_once_is_said_again_to_the_last_bit(home: Settings) -> None:
+    opened = open_ruber(home, "some", threads=1)
+    judge = ReplyRelevance(Trembling(opened.model, opened.tokenizer))
+    pairs = [(TEXTS[number % 5], TEXTS[number % 7]) for number in range(50)]
+    first = judge.relevance(pairs)
+    again = judge.relevance([*reversed(pairs), (TEXTS[9], TEXTS[9])])
+    assert again[:-1].tolist() == first[::-1].tolist()
+    assert first == pytest.approx(opened.score(pairs), abs=CLOSE)
+    assert judge.remarks() == ()
+    judge.relevance([("切符はどこで買えますか。", "駅の窓口でお買い求めください。" * number) for number in (1, 2, 3)])
+    (told,) = judge.remarks()
+    assert "does not know" in told
+
+
+# ── on every path ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def item(number: int) -> Item:
+    rng = random.Random(number)
+    references = (Reference(text=rng.choice(TEXTS)), Reference(text="a bad one", source=Origin.SUPPLIED, weight=-1.0))
+    replies = {"a": rng.choice(TEXTS), "b": f"{rng.choice(TEXTS)} indeed"}
+    return Item(
+        pair=TestPair(id=f"i{number}", turns=(rng.choice(TEXTS),), references=references),
+        replies=replies,
+        ratings={name: (float(rng.randint(1, 5)), float(rng.randint(1, 5))) for name in replies},
+    )
+
+
+ITEMS = [item(number) for number in range(20)]
+
+
+def expected(home: Settings, one: Item, reply: str, metric: Metric) -> float:
+    """Gold alone, with the ranges that the metric says."""
+    assert isinstance(metric, Ruber)
+    rouge = build("rouge-1")
+    prepared = rouge.prepare([References((one.pair.references[0].text,), (1.0,))])
+    a = float(rouge.statistics([reply], prepared, np.array([0]), np.array([0]))[0, 0])
+    b = float(open_ruber(home, "some", threads=1).score([(one.pair.utterance or "", reply)])[0])
+    parts = [
+        min(1.0, max(0.0, (x - low) / (high - low)))
+        for x, (low, high) in ((a, range_of(metric, "range-ref")), (b, range_of(metric, "range-unref")))
+    ]
+    return sum(parts) / 2
+
+
+ROUGE = "ruber:referenced=rouge-1;refs=gold"
+
+
+def test_scores_and_their_parts_are_those_of_the_replies_alone(home: Settings) -> None:
+    metric = bound(home, ROUGE)
+    empty = replace(ITEMS[0], pair=replace(ITEMS[0].pair, id="e"), replies={"a": "", "b": " "})
+    silent = replace(ITEMS[1], pair=replace(ITEMS[1].pair, id="s", turns=()))
+    found = evaluate([*ITEMS, empty, silent], [metric], replace(QUICK, parts=True))
+    (scores,) = found.scores
+    for name in ("a", "b"):
+        replies = scores.systems[name].replies
+        wanted = [expected(home, one, one.replies[name], metric) for one in ITEMS]
+        assert [one.score for one in replies[:-2]] == pytest.approx(wanted, abs=1e-4)
+        assert replies[-2].score == 0.0
+        assert replies[-1].problem is not None
+        assert replies[-1].problem.code == "no_utterance"
+        parts = replies[0].parts
+        assert parts is not None
+        assert parts["referenced_mapped"] / 2 + parts["unreferenced_mapped"] / 2 == pytest.approx(replies[0].score)
+        assert scores.systems[name].corpus == pytest.approx(np.mean([*wanted, 0.0]), abs=1e-4)
+    assert "empty replies, which score 0 or nothing at all: a (1), b (1)" in found.warnings
+    assert found.scores[0].signature.settings["range-ref"] == metric.settings["range-ref"]
+
+
+def test_an_utterance_counts_in_the_name_of_the_references_and_of_the_rows(home: Settings) -> None:
+    others = [replace(one, pair=replace(one.pair, turns=("another one",))) for one in ITEMS]
+    metric = bound(home, f"{ROUGE},norm=none")
+    assert len({evaluate(some, [metric], QUICK).scores[0].references for some in (ITEMS, others)}) == 2
+    compared = [ComparedMetric(name="ruber", metric=metric)]
+    names = {
+        agreement([RatedItems(name="set", items=some)], compared, MetaSettings(draws=5)).sets[0].data
+        for some in (ITEMS, others)
+    }
+    assert len(names) == 2
+
+
+def test_agreement_is_that_of_the_same_scores(home: Settings) -> None:
+    metric = bound(home, ROUGE)
+    compared = [ComparedMetric(name="ruber", metric=metric)]
+    (found,) = agreement([RatedItems(name="set", items=ITEMS)], compared, MetaSettings(draws=20)).sets
+    wanted = [expected(home, one, reply, metric) for one in ITEMS for reply in one.replies.values()]
+    assert found.points.values["ruber"] == pytest.approx(wanted, abs=1e-4)
+    assert found.signatures["ruber"].settings["ruber"] == metric.settings["ruber"]
+
+
+def test_by_test_all_systems_share_the_ranges_and_all_rows_do(home: Settings) -> None:
+    metric = bound(home, f"{ROUGE},norm=test")
+    found = evaluate(ITEMS, [metric], QUICK)
+    scores = [one.score for system in found.scores[0].systems.values() for one in system.replies]
+    a = [expected_part(one, reply) for name in ("a", "b") for one in ITEMS for reply in [one.replies[name]]]
+    pairs = [(one.pair.utterance or "", one.replies[name]) for name in ("a", "b") for one in ITEMS]
+    b = open_ruber(home, "some", threads=1).score(pairs)
+    wanted = ((np.array(a) - min(a)) / (max(a) - min(a)) + (b - b.min()) / (b.max() - b.min())) / 2
+    assert scores == pytest.approx(wanted.tolist(), abs=1e-3)
+    details = found.scores[0].signature.details
+    assert [float(one) for one in details["range-ref"].split("..")] == pytest.approx([min(a), max(a)])
+    assert any("norm=test" in one for one in found.warnings)
+    compared = [ComparedMetric(name="ruber", metric=metric)]
+    (agreed,) = agreement([RatedItems(name="set", items=ITEMS)], compared, MetaSettings(draws=5)).sets
+    assert sorted(agreed.points.values["ruber"]) == pytest.approx(sorted(wanted.tolist()), abs=1e-3)
+    report = probe(ITEMS, [metric])
+    by_name = {row.name: row for row in report.metrics[0].rows}
+    assert by_name["empty"].corpus == 0.0
+    assert "range-ref" in report.metrics[0].signature.details
+
+
+def expected_part(one: Item, reply: str) -> float:
+    left, right = set(reply.split()), one.pair.references[0].text.split()
+    common = sum(min(reply.split().count(word), right.count(word)) for word in left)
+    return 2 * common / (len(reply.split()) + len(right))
+
+
+def test_an_explanation_leaves_a_gold_out_for_both_parts(home: Settings) -> None:
+    two = replace(ITEMS[0].pair, references=(Reference(text="red boats"), Reference(text="the green apples")))
+    one = replace(ITEMS[0], pair=two, replies={"a": "we like red apples"})
+    metric = bound(home, "ruber:referenced=rouge-1,unreferenced=rater,norm=none")
+    found = evaluate([one], [metric], replace(QUICK, explain=True)).scores[0].systems["a"].replies[0]
+    alone = [
+        evaluate([replace(one, pair=replace(two, references=(gold,)))], [metric], QUICK).scores[0].systems["a"].corpus
+        for gold in reversed(two.references)
+    ]
+    assert found.explanation is not None
+    told = [each["score"] for each in found.explanation["without_reference"]]
+    assert told == pytest.approx(alone, abs=CLOSE)
+
+
+def test_a_score_does_not_depend_on_which_replies_are_scored_beside_it(home: Settings) -> None:
+    metric = bound(home, pooled(home, ",blend=geometric"))
+    together = evaluate(ITEMS, [metric], QUICK).scores[0].systems["a"].replies
+    for number in (0, 7, 19):
+        again = bound(home, pooled(home, ",blend=geometric"))
+        assert Signature.of(again).full == Signature.of(metric).full
+        alone = evaluate([ITEMS[number]], [again], QUICK).scores[0].systems["a"].replies[0].score
+        assert alone == pytest.approx(together[number].score, abs=1e-4)

@@ -1,0 +1,498 @@
+"""Weighted references: those of the index, weighed by the rater one by one, put together in plain Python."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unit.conftest import TEXTS, Tools
+
+from refaug.core.errors import Usage
+from refaug.core.progress import Silent
+from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.augmentation import Augmented, augment, provenance, provenance_details
+from refaug.evaluation.scoring.cases import references_of
+from refaug.evaluation.scoring.items import BadItem, item_json, parse_item, read_items
+from refaug.indexer.search.search_settings import SearchSettings
+from refaug.metrics.metric_info import Uses
+from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
+from refaug.rater.nn.rating_settings import COMBINES, RatingSettings
+
+CLOSE = 1e-5
+K = 4
+BAD = BadItem(file="some.jsonl", line=3, item=None, field="id", message="it is empty")
+
+Row = tuple[str, Origin, float | None, float | None, float | None]  # text, source, weight, rating, similarity
+
+
+def asked(**given: Any) -> AugmentSettings:
+    return AugmentSettings(**{"search": SearchSettings(k=K), **given})
+
+
+def item_of(number: int, golds: int = 1) -> Item:
+    """With golds, a supplied reference between them, and what an earlier run has found."""
+    rng = random.Random(f"item {number}")
+    references = [Reference(text=rng.choice(TEXTS)) for _ in range(golds)]
+    references.insert(1, Reference(text=rng.choice(TEXTS), source=Origin.SUPPLIED, weight=rng.uniform(-1, 1)))
+    references.insert(0, Reference(text="found before", source=Origin.RETRIEVED, weight=0.5))
+    references.insert(2, Reference(text="said before", source=Origin.PARROT, weight=0.25))
+    turns = tuple(rng.choices(TEXTS, k=1 + number % 3))
+    replies = {"a": rng.choice(TEXTS), "b": rng.choice(TEXTS)}
+    pair = TestPair(id=f"item-{number}", turns=turns, references=tuple(references), dialogue=f"d{number + 1}")
+    return Item(pair=pair, replies=replies, ratings={"a": (1.0, None)})
+
+
+def expected(tools: Tools, item: Item, wanted: AugmentSettings) -> list[Row]:
+    """One search for one test pair, one rating for one reference and one gold at a time."""
+    utterance = item.pair.utterance
+    assert utterance is not None
+    golds = [one.text for one in item.pair.references if one.source is Origin.GOLD]
+
+    def rated(text: str, answered: str | None = None) -> float:
+        ratings = [
+            tools.rater.rate(
+                [
+                    RatingRequest(
+                        utterance=utterance, golds=(gold,), candidates=(Candidate(text=text, utterance=answered),)
+                    )
+                ],
+                wanted.rating,
+            )[0][0]
+            for gold in golds
+        ]
+        return sum(ratings) / len(ratings)
+
+    rows = list[Row]()
+    for one in item.pair.references:
+        if one.source is Origin.GOLD:
+            rating = rated(one.text) if wanted.gold == "rated" else None
+            rows.append((one.text, Origin.GOLD, rating, rating, None))
+        if one.source is Origin.SUPPLIED:
+            rows.append((one.text, Origin.SUPPLIED, one.weight, None, None))
+    if wanted.parrot == "rated":
+        rows.append((utterance, Origin.PARROT, rated(utterance), rated(utterance), None))
+    elif wanted.parrot != "off":
+        rows.append((utterance, Origin.PARROT, float(wanted.parrot), None, None))
+    for one in tools.index.search([item.pair], wanted.search)[0].references:
+        rating = rated(one.text, one.more["utterance"]) if wanted.weights == "rated" else None
+        weight = 1.0 if rating is None else rating
+        rows.append((one.text, Origin.RETRIEVED, weight, rating, one.similarity))
+    return rows
+
+
+def rows_of(item: Item) -> list[Row]:
+    return [(one.text, one.source, one.weight, one.rating, one.similarity) for one in item.pair.references]
+
+
+def require_equal(found: list[Row], wanted: list[Row]) -> None:
+    assert [row[:2] for row in found] == [row[:2] for row in wanted]
+    for one, other in zip(found, wanted, strict=True):
+        assert [number is None for number in one[2:]] == [number is None for number in other[2:]]
+        for a, b in zip(one[2:], other[2:], strict=True):
+            assert a == (b if b is None else pytest.approx(b, abs=CLOSE))
+
+
+def augmented(tools: Tools, items: list[Item], wanted: AugmentSettings) -> list[Augmented]:
+    found = list(augment(items, tools.index, tools.rater, wanted))
+    assert not any(isinstance(one, BadItem) for one in found)
+    return [one for one in found if isinstance(one, Augmented)]
+
+
+# Weights
+
+
+@pytest.mark.parametrize(
+    ("gold", "parrot", "weights"), list(product(("one", "rated"), ("rated", "off", -0.3), ("rated", "one")))
+)
+def test_references_and_weights_are_those_put_together_one_by_one(
+    tools: Tools, gold: Any, parrot: Any, weights: Any
+) -> None:
+    items = [item_of(number, golds=1 + number % 3) for number in range(6)]
+    ways = [RatingSettings(combine="mean"), RatingSettings(calibration="cal")]
+    for rating in ways:
+        wanted = asked(gold=gold, parrot=parrot, weights=weights, rating=rating)
+        for one, item in zip(augmented(tools, items, wanted), items, strict=True):
+            require_equal(rows_of(one.item), expected(tools, item, wanted))
+            assert sum(row[1] is Origin.RETRIEVED for row in rows_of(one.item)) == K
+            assert one.note == ""
+            assert one.item == replace(item, pair=replace(item.pair, references=one.item.pair.references))
+
+
+@pytest.mark.parametrize("combine", COMBINES)
+def test_every_way_to_combine_weighs_what_is_found(tools: Tools, combine: Any) -> None:
+    wanted = asked(gold="rated", rating=RatingSettings(combine=combine))
+    items = [item_of(number, golds=2) for number in range(10, 15)]
+    for one, item in zip(augmented(tools, items, wanted), items, strict=True):
+        require_equal(rows_of(one.item), expected(tools, item, wanted))
+
+
+def test_second_triplet_of_a_found_reference_starts_with_its_own_utterance(tools: Tools) -> None:
+    mean = RatingSettings(combine="mean")
+    items = [item_of(number) for number in range(5)]
+    differences = []
+    for one, item in zip(augmented(tools, items, asked(rating=mean)), items, strict=True):
+        found = [each for each in one.item.pair.references if each.source is Origin.RETRIEVED]
+        gold, utterance = item.pair.gold, item.pair.utterance
+        assert gold is not None
+        assert utterance is not None
+        own, none = (
+            tools.rater.rate([RatingRequest(utterance=utterance, golds=(gold.text,), candidates=candidates)], mean)[0]
+            for candidates in (
+                tuple(Candidate(text=each.text, utterance=each.more["utterance"]) for each in found),
+                tuple(Candidate(text=each.text) for each in found),
+            )
+        )
+        assert [each.rating for each in found] == pytest.approx(own, abs=CLOSE)
+        differences += [abs(a - b) for a, b in zip(own, none, strict=True)]
+    assert max(differences) > 0.01
+
+
+def test_where_nothing_is_rated_a_rater_changes_nothing_and_none_is_needed(tools: Tools) -> None:
+    items = [item_of(number) for number in range(5)]
+    for parrot in ("off", 0.5, 1, -1):
+        wanted = asked(parrot=parrot, weights="one")
+        assert not wanted.needs_rater
+        without = list(augment(items, tools.index, None, wanted))
+        assert without == list(augment(items, tools.index, tools.rater, wanted))
+
+
+@pytest.mark.parametrize("given", [{}, {"parrot": "off"}, {"weights": "one"}])
+@pytest.mark.parametrize("gold", ["one", "rated"])
+def test_rating_without_a_rater_is_refused(tools: Tools, given: dict[str, Any], gold: Any) -> None:
+    wanted = asked(gold=gold, **given)
+    assert wanted.needs_rater
+    with pytest.raises(Usage, match="no rater"):
+        list(augment([item_of(1)], tools.index, None, wanted))
+
+
+def test_what_was_excluded_is_told_as_the_search_tells_it(tools: Tools) -> None:
+    items = [item_of(number) for number in range(30)]
+    told = [one.excluded for one in tools.index.search([item.pair for item in items], SearchSettings(k=K))]
+    assert [one.excluded for one in augmented(tools, items, asked())] == told
+    assert any(told)
+
+
+# What came with the item
+
+
+def test_what_was_found_before_is_found_anew_and_not_kept_twice(tools: Tools) -> None:
+    items = [item_of(number, golds=2) for number in range(5)]
+    for gold in ("one", "rated"):
+        once = [one.item for one in augmented(tools, items, asked(gold=gold))]
+        twice = [one.item for one in augmented(tools, once, asked(gold=gold))]
+        for one, other in zip(once, twice, strict=True):
+            require_equal(rows_of(other), rows_of(one))
+        fewer = [one.item for one in augmented(tools, once, asked(gold=gold, search=SearchSettings(k=2), parrot="off"))]
+        for item, other in zip(items, fewer, strict=True):
+            wanted = asked(gold=gold, search=SearchSettings(k=2), parrot="off")
+            require_equal(rows_of(other), expected(tools, item, wanted))
+
+
+def test_rated_gold_weighs_one_again_if_golds_weigh_one(tools: Tools) -> None:
+    rated = augmented(tools, [item_of(1)], asked(gold="rated"))[0].item
+    again = augmented(tools, [rated], asked(gold="one"))[0].item
+    gold = again.pair.gold
+    assert gold is not None
+    assert gold.weight in (None, 1.0)
+    others = [row for row in rows_of(again) if row[1] is not Origin.GOLD]
+    wanted = expected(tools, item_of(1), asked(gold="one"))
+    require_equal(others, [row for row in wanted if row[1] is not Origin.GOLD])
+
+
+def test_a_supplied_weight_is_kept_whatever_is_rated(tools: Tools) -> None:
+    supplied = [
+        Reference(text="trees are green", source=Origin.SUPPLIED, weight=weight, rating=rating)
+        for weight, rating in ((-1.0, None), (0.0, None), (0.75, 0.5))
+    ]
+    item = replace(
+        item_of(1), pair=TestPair(id="x", turns=("i like trees",), references=(*supplied, Reference(text="yes")))
+    )
+    for gold, parrot, weights in product(("one", "rated"), ("rated", "off", 0.5), ("one", "rated")):
+        found = augmented(tools, [item], asked(gold=gold, parrot=parrot, weights=weights))[0]
+        assert list(found.item.pair.references[:3]) == supplied
+
+
+@pytest.mark.parametrize("gold", ["one", "rated"])
+@pytest.mark.parametrize("turns", [(), ("",), ("you like apples", " \t")])
+def test_item_without_utterance_keeps_its_references_with_a_note(
+    tools: Tools, turns: tuple[str, ...], gold: Any
+) -> None:
+    own = (Reference(text="yes we do"), Reference(text="no", source=Origin.SUPPLIED, weight=-0.5))
+    item = Item(pair=TestPair(id="x", turns=turns, references=own), replies={"a": "yes"})
+    found = augmented(tools, [item_of(1), item, item_of(2)], asked(gold=gold))
+    assert found[1].item == item
+    assert "utterance" in found[1].note
+    assert [one.note for one in (found[0], found[2])] == ["", ""]
+
+
+def test_item_without_a_needed_gold_keeps_its_references_with_a_note(tools: Tools) -> None:
+    for own in ((), (Reference(text="we do", source=Origin.SUPPLIED, weight=0.5),), (Reference(text=" "),)):
+        item = Item(pair=TestPair(id="x", turns=("do you like apples",), references=own), replies={"a": "yes"})
+        for gold in ("one", "rated"):
+            found = augmented(tools, [item], asked(gold=gold))[0]
+            assert found.item == item
+            assert "gold" in found.note
+
+
+@pytest.mark.parametrize(("parrot", "weights"), list(product(("rated", "off", 0.5), ("rated", "one"))))
+def test_nothing_that_was_found_is_ever_left_without_a_weight(tools: Tools, parrot: Any, weights: Any) -> None:
+    with_gold = (Reference(text="yes we do"),)
+    supplied = (Reference(text="we do", source=Origin.SUPPLIED, weight=0.5),)
+    for turns, own in product(((), ("do you like apples",)), ((), with_gold, supplied)):
+        item = Item(pair=TestPair(id="x", turns=turns, references=own))
+        found = augmented(tools, [item], asked(parrot=parrot, weights=weights))[0].item
+        bare = [one for one in found.pair.references if not one.is_own and one.weight is None]
+        assert bare == []
+        assert not own or references_of(found.pair.references, Uses.WEIGHTED).__class__.__name__ == "References"
+
+
+def test_only_what_was_found_answers_an_utterance_of_its_own(tools: Tools) -> None:
+    """A gold answers the test utterance, whatever else its line says of it."""
+    item = item_of(3)
+    gold = next(one for one in item.pair.references if one.source is Origin.GOLD)
+    for strange in ("do trees fly", 5, None):
+        odd = replace(gold, more={"utterance": strange})
+        pair = replace(item.pair, references=tuple(odd if one is gold else one for one in item.pair.references))
+        wanted = asked(gold="rated", rating=RatingSettings(combine="max"))
+        require_equal(
+            rows_of(augmented(tools, [replace(item, pair=pair)], wanted)[0].item), expected(tools, item, wanted)
+        )
+
+
+def test_without_a_gold_what_needs_no_rating_is_found_all_the_same(tools: Tools) -> None:
+    item = Item(pair=TestPair(id="x", turns=("do you like apples",)))
+    wanted = asked(parrot=0.5, weights="one")
+    found = augmented(tools, [item], wanted)[0]
+    require_equal(rows_of(found.item), expected(tools, item, wanted))
+    assert (len(found.item.pair.references), found.note) == (1 + K, "")
+
+
+# Many items
+
+
+class Listening(Silent):
+    """Keeps what is warned of."""
+
+    def __init__(self) -> None:
+        self.told = list[str]()
+
+    def warn(self, message: str) -> None:
+        self.told.append(message)
+
+
+def test_test_pairs_in_an_unknown_language_are_warned_of_once(tools: Tools) -> None:
+    strange = [
+        replace(one, pair=replace(one.pair, turns=("切符はどこで買えますか。",))) for one in map(item_of, range(500))
+    ]
+    for items, weights, expects in (
+        (strange, asked(), True),
+        (strange, asked(parrot="off", weights="one"), False),
+        ([item_of(number) for number in range(3)], asked(), False),
+    ):
+        listening = Listening()
+        for _ in augment(items, tools.index, tools.rater, weights, listening):
+            pass
+        assert len(listening.told) == expects
+        assert all("does not know 6,000 of" in told for told in listening.told)
+
+
+def test_bad_items_stay_in_their_places(tools: Tools) -> None:
+    items: list[Item | BadItem] = [BAD, item_of(1), BAD, BAD, item_of(2), BAD]
+    found = list(augment(items, tools.index, tools.rater, asked()))
+    assert [one if isinstance(one, BadItem) else one.item.id for one in found] == [
+        BAD, "item-1", BAD, BAD, "item-2", BAD,
+    ]  # fmt: skip
+    assert list(augment([BAD], tools.index, tools.rater, asked())) == [BAD]
+    assert list(augment([], tools.index, tools.rater, asked())) == []
+
+
+def test_many_items_at_once_get_what_each_gets_alone_in_the_same_order(tools: Tools) -> None:
+    items: list[Item | BadItem] = [item_of(number, golds=1 + number % 2) for number in range(450)]
+    items[7] = items[211] = items[430] = BAD
+    wanted = asked(gold="rated", rating=RatingSettings(combine="mean"))
+    together = list(augment(iter(items), tools.index, tools.rater, wanted))
+    alone = [one for item in items for one in augment([item], tools.index, tools.rater, wanted)]
+    assert len(together) == len(alone) == 450
+    for one, other in zip(together, alone, strict=True):
+        if isinstance(one, BadItem) or isinstance(other, BadItem):
+            assert one == other == BAD
+            continue
+        assert (one.item.id, one.excluded, one.note) == (other.item.id, other.excluded, other.note)
+        assert [each.more for each in one.item.pair.references] == [each.more for each in other.item.pair.references]
+        require_equal(rows_of(one.item), rows_of(other.item))
+
+
+def test_the_first_items_are_there_before_the_last_are_read(tools: Tools) -> None:
+    read = []
+
+    def items() -> Iterator[Item]:
+        for number in range(450):
+            read.append(number)
+            yield item_of(number)
+
+    found = augment(items(), tools.index, tools.rater, asked())
+    first = next(found)
+    assert isinstance(first, Augmented)
+    assert first.item.id == "item-0"
+    assert len(read) < 450
+    assert len(list(found)) == 449
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"gold": "two"}, "gold='two'"),
+        ({"gold": None}, "gold=None"),
+        ({"gold": 1.0}, "gold=1.0"),
+        ({"weights": "off"}, "weights='off'"),
+        ({"weights": ""}, "weights=''"),
+        ({"parrot": "on"}, "parrot='on'"),
+        ({"parrot": "0.5"}, "parrot='0.5'"),
+        ({"parrot": 1.5}, "1.5"),
+        ({"parrot": -1.0001}, "-1.0001"),
+        ({"parrot": float("nan")}, "nan"),
+        ({"parrot": float("inf")}, "inf"),
+    ],
+)
+def test_settings_without_a_meaning_are_refused_with_the_value(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(Usage) as caught:
+        AugmentSettings(**given)
+    assert told in caught.value.message
+    assert caught.value.remedy
+
+
+# Provenance
+
+MOMENT = datetime(2026, 5, 1, tzinfo=UTC)
+BASE = AugmentSettings(search=SearchSettings(mode="embedding-dialog"))  # alpha and epsilon mean something
+OTHERS: dict[type, dict[str, list[Any]]] = {
+    SearchSettings: {
+        "k": [14],
+        "mode": ["bm25-dialog", "embedding-utterance"],
+        "alpha": [0.25],
+        "epsilon": [0.2],
+        "depth": [100, 101],
+        "after": [MOMENT],
+        "before": [MOMENT],
+        "exclude_logs": [("chat",), ("other",), ("chat", "other")],
+        "near": [0.8],
+        "near_tokens": [6],
+    },
+    RatingSettings: {"combine": ["first-literal", "max", "confident", "mean"], "calibration": ["cal"]},
+    AugmentSettings: {"gold": ["rated"], "parrot": ["off", 0.5, -1.0], "weights": ["one"]},
+}
+
+
+def other_settings() -> Iterator[AugmentSettings]:
+    for name, values in OTHERS[SearchSettings].items():
+        yield from (replace(BASE, search=replace(BASE.search, **{name: value})) for value in values)
+    for name, values in OTHERS[RatingSettings].items():
+        yield from (replace(BASE, rating=replace(BASE.rating, **{name: value})) for value in values)
+    for name, values in OTHERS[AugmentSettings].items():
+        yield from (replace(BASE, **{name: value}) for value in values)
+
+
+def test_every_setting_is_in_what_signatures_say(tools: Tools) -> None:
+    for kind, others in OTHERS.items():
+        assert set(others) == {one.name for one in fields(kind)} - {"search", "rating"}
+    every = [BASE, *other_settings()]
+    said = [{**provenance(tools.index, tools.rater, one), **provenance_details(tools.index, one)} for one in every]
+    equal = [(every[a], every[b]) for a in range(len(said)) for b in range(a) if said[a] == said[b]]
+    assert equal == []
+    for one in said:
+        assert all(isinstance(value, str) and value for value in one.values())
+
+
+def test_numbers_that_differ_by_little_are_told_apart(tools: Tools) -> None:
+    alpha, near = replace(BASE.search, alpha=0.5000001), replace(BASE.search, near=0.9000001)
+    others = [replace(BASE, search=alpha), replace(BASE, search=near)]
+    said = [provenance_details(tools.index, one) for one in (BASE, *others)]
+    said += [provenance(tools.index, tools.rater, replace(BASE, parrot=number)) for number in (0.5, 0.5000001)]
+    assert [said.index(one) for one in said] == list(range(len(said)))
+
+
+def test_provenance_names_index_and_rater_and_what_weighs(tools: Tools) -> None:
+    wanted = asked(gold="rated", rating=RatingSettings(combine="max", calibration="cal"))
+    assert list(provenance(tools.index, tools.rater, wanted).items()) == [
+        ("k", str(K)),
+        ("mode", "embedding-utterance"),
+        ("gold", "rated"),
+        ("parrot", "rated"),
+        ("weights", "rated"),
+        ("combine", "max"),
+        ("cal", "cal"),
+        ("index", f"chat@{tools.index.version}#{tools.index.manifest.id[:12]}"),
+        ("rater", "tiny@1#0123456789ab"),
+    ]
+    unrated = provenance(tools.index, tools.rater, asked(parrot=0.5, weights="one"))
+    assert unrated == provenance(tools.index, None, asked(parrot=0.5, weights="one"))
+    assert unrated["parrot"] == "0.5"
+    assert {"combine", "cal", "rater"}.isdisjoint(unrated)
+
+
+def test_another_rater_or_another_index_is_another_provenance(tools: Tools) -> None:
+    other_rater = Rater(tools.rater.model, tools.rater.tokenizer, spec="tiny@2#ba9876543210")
+    said = [provenance(tools.index, rater, asked()) for rater in (tools.rater, other_rater)]
+    assert said[0] != said[1]
+    other_index = replace(tools.index, version="2020-01-01.9")
+    assert provenance(other_index, tools.rater, asked()) != said[0]
+
+
+# As a line of a test file
+
+TEXT = st.text(max_size=20)
+NUMBER = st.floats(-1, 1)
+NAME = st.sampled_from(["a", "b", "Système 1", "人"])
+REFERENCE = st.builds(
+    Reference,
+    text=TEXT,
+    source=st.sampled_from(list(Origin)),
+    weight=NUMBER,
+    similarity=st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    rating=st.none() | NUMBER,
+    more=st.dictionaries(
+        st.sampled_from(["rank", "utterance", "pair", "mine"]), TEXT | st.integers(0, 99) | st.lists(TEXT, max_size=2)
+    ),
+) | st.builds(Reference, text=TEXT, source=st.sampled_from([Origin.GOLD, Origin.RETRIEVED]))
+
+
+@st.composite
+def items_of_any_kind(draw: st.DrawFn) -> Item:
+    pair = TestPair(
+        id=draw(TEXT.filter(str.strip)),
+        turns=tuple(draw(st.lists(TEXT, max_size=3))),
+        references=tuple(draw(st.lists(REFERENCE, max_size=4))),
+        dialogue=draw(st.none() | TEXT),
+        time=draw(st.none() | st.datetimes() | st.datetimes(timezones=st.just(UTC))),
+        exclude=tuple(draw(st.lists(TEXT, max_size=2))),
+    )
+    replies = draw(st.dictionaries(NAME, TEXT))
+    numbers = st.lists(st.none() | st.floats(-1e9, 1e9), max_size=3).map(tuple)
+    ratings = {name: draw(numbers) for name in replies if draw(st.booleans())}
+    return Item(pair=pair, replies=replies, ratings=ratings)
+
+
+@given(items_of_any_kind())
+@settings(max_examples=75, deadline=None)
+def test_any_item_reads_back_from_its_line_as_itself(item: Item) -> None:
+    line = orjson.dumps(item_json(item))
+    assert parse_item(orjson.loads(line), where="here", line=1, fallback_id="none") == item
+
+
+def test_augmented_items_read_back_from_a_file_as_themselves(tools: Tools, tmp_path: Path) -> None:
+    items = [one.item for one in augmented(tools, [item_of(number, 2) for number in range(20)], asked(gold="rated"))]
+    (tmp_path / "items.jsonl").write_bytes(b"\n".join(orjson.dumps(item_json(item)) for item in items))
+    assert list(read_items(tmp_path / "items.jsonl")) == items

@@ -1,0 +1,212 @@
+"""Orders of jobs: the commands' defaults, nothing unknown, nothing out of range, and what each of them writes."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+
+import pytest
+
+from refaug.cli.indexes import index, vectors
+from refaug.cli.logs import ingest
+from refaug.cli.raters import rater
+from refaug.core.errors import BadInput
+from refaug.evaluation.agreement.records import MetaSettings
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.indexer.building.order import IndexOrder
+from refaug.indexer.search.search_settings import SearchSettings
+from refaug.indexer.vectors.glove import GloveSettings
+from refaug.indexer.vectors.training import VectorsOrder
+from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.training.loop import TrainConfig
+from refaug.service.jobs import kinds
+from refaug.service.jobs.kinds.freezing import augment_settings
+from refaug.service.jobs.kinds.ingesting import cleaning_of
+from refaug.service.jobs.orders import index_orders, log_orders, set_orders, training_orders
+from refaug.service.jobs.orders.job_order import KINDS, parse_order, resources_of
+
+ONE_OF_EACH = {
+    "ingest": {"log": "chat", "posted": True},
+    "vectors": {"logs": ["chat"]},
+    "index-build": {"logs": ["chat", "forum"]},
+    "index-update": {"index": "chat"},
+    "index-compact": {"index": "chat"},
+    "rater-train": {"logs": ["chat"]},
+    "freeze": {"source": "test.jsonl", "purpose": "test"},
+    "meta": {"data": ["rated.jsonl"]},
+    "erase": {"log": "chat", "dialogues": ["d1"]},
+    "nightly": {"log": "chat", "index": "forum"},
+    "gc": {"artefact": "rater", "name": "base"},
+}
+
+
+def order(kind, **more):
+    return parse_order({"kind": kind, **ONE_OF_EACH[kind], **more})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_order_reads_back_from_its_json_and_somebody_does_it(kind):
+    asked = order(kind)
+    assert parse_order(asked.model_dump(mode="json")) == asked
+    assert kind in kinds._MODULES
+    for name, field in type(asked).model_fields.items():
+        assert name == "kind" or field.description, f"{kind}.{name} has no description"
+
+
+def test_all_kinds_are_there():
+    assert set(ONE_OF_EACH) == set(KINDS) == set(kinds._MODULES)
+
+
+@pytest.mark.parametrize(
+    ("kind", "resources"),
+    [
+        ("ingest", ("log/chat",)),
+        ("vectors", ("vectors/chat",)),
+        ("index-build", ("index/chat",)),
+        ("index-update", ("index/chat",)),
+        ("index-compact", ("index/chat",)),
+        ("rater-train", ("rater/chat",)),
+        ("freeze", ("items/test.jsonl",)),
+        ("meta", ("meta/rated.jsonl",)),
+        ("erase", ("log/chat",)),
+        ("nightly", ("log/chat", "index/forum")),
+        ("gc", ("rater/base",)),
+    ],
+)
+def test_resources_are_what_a_job_writes(kind, resources):
+    assert resources_of(order(kind)) == resources
+
+
+def test_names_that_are_given_decide_over_the_resource():
+    assert resources_of(order("index-build", index="mine")) == ("index/mine",)
+    assert resources_of(order("vectors", name="mine")) == ("vectors/mine",)
+    assert resources_of(order("rater-train", rater="mine")) == ("rater/mine",)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"kind": "dance"}, "does not match any of the expected tags"),
+        ({}, "Unable to extract tag using discriminator 'kind'"),
+        ({"kind": "gc", "artefact": "index", "name": "a", "sure": True}, "sure: Extra inputs are not permitted"),
+        ({"kind": "gc", "artefact": "index", "name": "../a"}, "name: String should match pattern"),
+        ({"kind": "gc", "artefact": "index", "name": "a", "keep": "3"}, "keep: Input should be a valid integer"),
+        ({"kind": "gc", "artefact": "index", "name": "a", "keep": -1}, "keep: Input should be greater than or equal"),
+        ({"kind": "gc", "artefact": "log", "name": "a"}, "artefact: Input should be"),
+        ({"kind": "gc", "name": "a"}, "artefact: Field required"),
+        ({"kind": "ingest", "log": "chat"}, 'either sources, or "posted": true'),
+        ({"kind": "ingest", "log": "chat", "sources": ["a"], "posted": True}, 'either sources, or "posted": true'),
+        ({"kind": "ingest", "log": "chat", "sources": []}, "sources: List should have at least 1 item"),
+        ({"kind": "ingest", "log": "chat", "posted": True, "format": "csv"}, "format is for files"),
+        ({"kind": "ingest", "log": "chat", "posted": True, "context": ["a"]}, "context is for files"),
+        (
+            {"kind": "ingest", "log": "chat", "posted": True, "no_rules": ["urls"], "only_rules": []},
+            "no_rules and only_rules contradict each other",
+        ),
+        ({"kind": "erase", "log": "chat"}, "nothing is named that should go"),
+        ({"kind": "vectors", "logs": []}, "logs: List should have at least 1 item"),
+        ({"kind": "vectors", "logs": ["a", "B"]}, r"logs[1]: String should match pattern"),
+        ({"kind": "vectors", "logs": ["a"], "alpha": float("nan")}, "alpha: Input should be"),
+        ({"kind": "index-build", "logs": ["a"], "vectors": "v", "encoder": "e"}, "not from both"),
+        ({"kind": "index-build", "logs": ["a"], "recall": 0}, "recall: Input should be greater than 0"),
+        ({"kind": "freeze", "purpose": "test"}, "either items, or a source"),
+        ({"kind": "freeze", "purpose": "test", "items": "../../x"}, "items: String should match pattern"),
+        ({"kind": "freeze", "purpose": "test", "source": "a", "rater": "r"}, "name one"),
+        ({"kind": "freeze", "purpose": "fun", "source": "a"}, "purpose: Input should be"),
+        (
+            {"kind": "freeze", "purpose": "test", "source": "a", "index": "i", "settings": {"after": "noon"}},
+            "settings.after: Invalid isoformat string",
+        ),
+        (
+            {"kind": "nightly", "log": "a", "index": "i", "limits": {"spearman": 0.9}},
+            "spearman is about scores on a set",
+        ),
+        ({"kind": "nightly", "log": "a", "index": "i", "replies": "r.jsonl"}, "replies is about scores on a set"),
+        ({"kind": "nightly", "log": "a", "index": "i", "limits": {"recal": 0.9}}, "limits.recal: Extra inputs"),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_field(values, message):
+    with pytest.raises(BadInput) as caught:
+        parse_order(values)
+    assert message in caught.value.message.replace(f"{values.get('kind')}.", "")
+    assert "nightly" in caught.value.remedy
+
+
+def test_several_mistakes_are_told_at_once_and_the_rest_is_counted():
+    with pytest.raises(BadInput, match="and 2 more"):
+        parse_order({"kind": "gc", "artefact": "index", "name": "a", **{f"x{n}": 1 for n in range(7)}})
+
+
+# ── the defaults are the commands' ────────────────────────────────────────────────────────────────────────────────
+
+
+def defaults(model):
+    return {name: field.get_default(call_default_factory=True) for name, field in model.model_fields.items()}
+
+
+def of_command(command):
+    """Defaults of a command's options, those in groups too."""
+    found = {}
+    for name, one in inspect.signature(inspect.unwrap(command)).parameters.items():
+        found[name] = one.default
+    return found
+
+
+@pytest.mark.parametrize(
+    ("model", "command", "called"),
+    [
+        (
+            log_orders.IngestJob,
+            ingest.ingest_command,
+            {"format": "format_", "min_chars": "", "max_chars": "", "flood_cap": "", "encoding": "", "markup": ""}
+            | {"ids": "", "language": "", "max_bad_share": "", "on_error": "", "workers": ""},
+        ),
+        (
+            training_orders.VectorsJob,
+            vectors.train_command,
+            dict.fromkeys(("dimensions", "epochs", "window", "min_count", "max_words", "x_max", "alpha"), "")
+            | dict.fromkeys(("learning_rate", "seed", "publish", "threads", "tokenizer", "name"), ""),
+        ),
+        (
+            index_orders.IndexBuildJob,
+            index.build_command,
+            dict.fromkeys(("recall", "factory", "tokenizer", "weighting", "norm_words", "oov", "bm25", "seed"), "")
+            | {"latency_ms": "latency", "check_queries": "", "least_coverage": "", "publish": "", "fit_mib": "fit"},
+        ),
+        (training_orders.RaterTrainJob, rater.train_command, {"preset": "", "positives": "", "negatives": ""}),
+    ],
+)
+def test_defaults_are_those_of_the_command(model, command, called):
+    ours, theirs = defaults(model), of_command(command)
+    assert {name: ours[name] for name in called} == {name: theirs[other or name] for name, other in called.items()}
+
+
+def test_defaults_are_those_of_the_settings_that_are_made_of_them():
+    assert augment_settings(set_orders.ReferenceSettings()) == AugmentSettings()
+    ours = defaults(set_orders.MetaJob)
+    assert {one.name: ours[one.name] for one in dataclasses.fields(MetaSettings)} == dataclasses.asdict(MetaSettings())
+    assert cleaning_of(log_orders.Cleaning()).rules == cleaning_of(log_orders.Cleaning(no_rules=[])).rules
+    glove, mine = GloveSettings(), defaults(training_orders.VectorsJob)
+    assert {name: mine[name] for name in dataclasses.asdict(glove)} == dataclasses.asdict(glove)
+    assert mine["min_count"] == VectorsOrder(name="a", logs=("a",)).min_count
+    build = IndexOrder(name="a", logs=("a",), vectors="a")
+    assert defaults(index_orders.IndexBuildJob)["check_queries"] == build.check_queries
+    assert defaults(training_orders.RaterTrainJob)["patience"] == TrainConfig().patience
+
+
+def test_settings_of_references_arrive_as_they_were_asked_for():
+    asked = set_orders.ReferenceSettings.model_validate(
+        {"k": 3, "mode": "bm25-dialog", "parrot": -0.5, "calibrated": True, "after": "2026-11-20", "alpha": 0.25}
+    )
+    made = augment_settings(asked)
+    assert made.search == dataclasses.replace(
+        SearchSettings(k=3, mode="bm25-dialog", alpha=0.25), after=set_orders.parse_time("2026-11-20T00:00:00+00:00")
+    )
+    assert (made.parrot, made.rating) == (-0.5, RatingSettings(calibration="cal"))
+
+
+def test_unknown_cleaning_rules_are_named():
+    with pytest.raises(BadInput, match="'dance' is no cleaning rule"):
+        cleaning_of(log_orders.Cleaning(no_rules=["dance"]))
+    assert cleaning_of(log_orders.Cleaning(only_rules=[])).rules == ()
+    assert "urls" not in cleaning_of(log_orders.Cleaning(no_rules=["urls"])).rules

@@ -1,0 +1,222 @@
+"""Bodies: every limit of size, depth, packing and time is an error with its code, and what fits is read as it came."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import pytest
+from fastapi import Depends, FastAPI, Request
+from pydantic import BaseModel, ConfigDict
+from serving import bare_app, played
+from starlette.responses import Response
+from starlette.testclient import TestClient
+
+from refaug.core.home import Settings
+from refaug.service.server_settings import MIB
+from refaug.service.web.answers import json_response
+from refaug.service.web.connection.body import MODELS, body_of, read_body, request_body
+
+
+class Sent(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    number: int
+    texts: list[str] = []
+    anything: list[Any] = []
+
+
+def app_over(folder: Path, **settings: Any) -> FastAPI:
+    app = bare_app(Settings(home=folder), **settings)
+
+    @app.post("/sent")
+    async def sent(body: Annotated[Sent, Depends(body_of(Sent))]) -> Response:
+        return json_response(body.model_dump())
+
+    @app.post("/raw")
+    async def raw(request: Request) -> Response:
+        return json_response({"bytes": len(await read_body(request))})
+
+    return app
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[TestClient]:
+    app = app_over(tmp_path, body_mib=1, bodies_mib=2)
+    with TestClient(app, headers={"Content-Type": "application/json"}) as client:
+        yield client
+
+
+def problem(answer: Any, status: int, code: str) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    told = answer.json()
+    assert (told["status"], told["code"], told["type"]) == (status, code, f"/problems/{code}")
+    assert told["request_id"] == answer.headers["x-request-id"]
+    return told
+
+
+def test_a_body_is_read_as_it_came_packed_or_not(client: TestClient) -> None:
+    sent = {"number": 3, "texts": ["ä\u0000 \U0001f600"], "anything": [{"deep": [1, None]}]}
+    plain = client.post("/sent", json=sent)
+    packed = client.post(
+        "/sent",
+        content=gzip.compress(orjson.dumps(sent)),
+        headers={"Content-Encoding": "gzip", "Content-Type": "application/json; charset=utf-8"},
+    )
+    assert plain.json() == {**sent, "request_id": plain.headers["x-request-id"]}
+    assert packed.json() == {**sent, "request_id": packed.headers["x-request-id"]}
+
+
+def test_what_is_no_json_says_where(client: TestClient) -> None:
+    told = problem(client.post("/sent", content=b'{"number": 3,'), 422, "bad_input")
+    assert "EOF while parsing" in told["detail"]
+    told = problem(client.post("/sent", content=b""), 422, "bad_input")
+    assert "EOF while parsing" in told["detail"]
+    told = problem(client.post("/sent", content=b'{"number": 3, "texts": ["\\ud800"]}'), 422, "bad_input")
+    assert "unexpected end of hex escape" in told["detail"]
+    problem(client.post("/sent", content=b'{"number": 3, "texts": ["\xff"]}'), 422, "bad_input")
+
+
+def test_a_wrong_field_is_named_with_what_was_found(client: TestClient) -> None:
+    told = problem(client.post("/sent", json={"number": "3", "texts": ["a", 7], "what": 1}), 422, "bad_input")
+    assert [(one["field"], one["place"]) for one in told["errors"]] == [
+        ("number", None),
+        ("texts[1]", 1),
+        ("what", None),
+    ]
+    assert told["errors"][0]["message"] == "Input should be a valid integer; found '3'"
+    assert told["detail"].startswith("number: Input should be a valid integer")
+    told = problem(client.post("/sent", json={}), 422, "bad_input")
+    assert told["errors"] == [{"field": "number", "message": "Field required", "item": None, "place": None}]
+
+
+def test_many_faults_are_counted_and_the_first_are_shown(client: TestClient) -> None:
+    told = problem(client.post("/sent", json={"number": 1, "texts": list(range(130))}), 422, "bad_input")
+    assert len(told["errors"]) == 100
+    assert told["more_errors"] == 30
+
+
+def test_a_body_of_great_depth_is_refused(client: TestClient) -> None:
+    deep = b'{"number": 1, "anything": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    told = problem(client.post("/sent", content=deep), 422, "bad_input")
+    assert "recursion limit" in told["detail"]
+
+
+def test_a_body_may_be_as_large_as_the_setting_and_not_a_byte_larger(client: TestClient) -> None:
+    assert client.post("/raw", content=b" " * MIB).json()["bytes"] == MIB
+    told = problem(client.post("/raw", content=b" " * (MIB + 1)), 413, "too_large")
+    assert told["detail"] == "the body is larger than 1 MiB"
+    assert told["remedy"] == "send it in several requests"
+
+
+def test_a_small_file_that_unpacks_to_a_large_one_is_refused_unpacked(client: TestClient) -> None:
+    bomb = gzip.compress(b" " * (64 * MIB))
+    assert len(bomb) < MIB / 8
+    problem(client.post("/raw", content=bomb, headers={"Content-Encoding": "gzip"}), 413, "too_large")
+    fits = gzip.compress(b" " * MIB)
+    assert client.post("/raw", content=fits, headers={"Content-Encoding": "gzip"}).json()["bytes"] == MIB
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (gzip.compress(b"{}", mtime=0)[:-4], "no whole gzip file"),
+        (gzip.compress(b"{}", mtime=0) + b"more", "something follows the gzip file"),
+        (b"no gzip at all", "the body is no gzip file"),
+        (b"", "no whole gzip file"),
+    ],
+    ids=["cut off", "too long", "plain", "empty"],
+)
+def test_a_damaged_gzip_file_is_named_as_such(client: TestClient, body: bytes, said: str) -> None:
+    told = problem(client.post("/raw", content=body, headers={"Content-Encoding": "gzip"}), 400, "usage")
+    assert said in told["detail"]
+
+
+def test_other_types_and_packings_are_refused_by_name(client: TestClient) -> None:
+    told = problem(
+        client.post("/raw", content=b"a,b", headers={"Content-Type": "text/csv"}), 415, "unsupported_media_type"
+    )
+    assert told["detail"] == "a body of type 'text/csv'"
+    assert told["remedy"] == "send it as application/json"
+    del client.headers["content-type"]
+    told = problem(client.post("/raw", content=b"{}"), 415, "unsupported_media_type")
+    assert (told["detail"], told["remedy"]) == ("a body without a type", "send it as application/json")
+    client.headers["content-type"] = "application/json; charset=utf-8"
+    told = problem(client.post("/raw", content=b"x", headers={"Content-Encoding": "br"}), 415, "unsupported_media_type")
+    assert told["detail"] == "a body packed as 'br'"
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
+    app = app_over(tmp_path, body_timeout_s=0.1)
+    sent = [{"type": "http.request", "body": b'{"number"', "more_body": True}]
+
+    async def receive() -> dict[str, Any]:
+        if sent:
+            return sent.pop()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    answered = asyncio.run(played(app, "/raw", receive))
+    told = orjson.loads(answered.body)
+    assert (answered.status, told["code"]) == (408, "body_timeout")
+    assert told["detail"] == "the body was not there after 0.1 s"
+    assert app.state.refaug.body_bytes == 0
+
+
+def test_all_bodies_at_once_have_one_limit_and_give_back_what_they_took(tmp_path: Path) -> None:
+    app = app_over(tmp_path, body_mib=2, bodies_mib=3)
+    state = app.state.refaug
+
+    async def both() -> tuple[int, int, bytes]:
+        second_is_over = asyncio.Event()
+        sent = [{"type": "http.request", "body": b" " * (2 * MIB), "more_body": True}]
+
+        async def slowly() -> dict[str, Any]:
+            if sent:
+                return sent.pop()
+            await second_is_over.wait()
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def at_once() -> dict[str, Any]:
+            return {"type": "http.request", "body": b" " * (2 * MIB), "more_body": False}
+
+        first = asyncio.create_task(played(app, "/raw", slowly))
+        while state.body_bytes < 2 * MIB:
+            await asyncio.sleep(0)
+        second = await played(app, "/raw", at_once)
+        second_is_over.set()
+        return (await first).status, second.status, second.body
+
+    first, second, body = asyncio.run(asyncio.wait_for(both(), 60))
+    assert (first, second) == (200, 503)
+    assert orjson.loads(body)["code"] == "overloaded"
+    assert state.body_bytes == 0
+
+
+def test_models_of_bodies_are_kept_for_the_document() -> None:
+    said = request_body(Sent, examples={"one": {"number": 1}})
+    try:
+        assert MODELS["Sent"] is Sent
+        content = said["requestBody"]["content"]["application/json"]
+        assert content["schema"] == {"$ref": "#/components/schemas/Sent"}
+        assert content["examples"] == {"one": {"value": {"number": 1}}}
+    finally:
+        del MODELS["Sent"]
+
+
+def test_answers_carry_the_id_of_their_own_request_also_out_of_threads(tmp_path: Path) -> None:
+    app = bare_app(Settings(home=tmp_path))
+
+    @app.get("/threaded")
+    def threaded() -> Response:
+        return json_response({"main": threading.current_thread() is threading.main_thread()})
+
+    with TestClient(app) as client:
+        answer = client.get("/threaded", headers={"X-Request-Id": "mine-1"})
+    assert answer.json() == {"main": False, "request_id": "mine-1"}

@@ -1,0 +1,59 @@
+"""What holds for every test holds: signals as at a terminal, waits that end, needs that are marked."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from safeguards import CALL_S, require, time_limit
+
+HERE = Path(__file__).resolve().parents[1]
+# A shell has the commands that it leaves in the background ignore these two, and so have `nohup make test &` its tests.
+IN_THE_BACKGROUND = """
+import signal, subprocess, sys
+from safeguards import restore_signals
+
+restore_signals()
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+child = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+subprocess.run([sys.executable, "-c", child], check=True)
+"""
+
+
+def ignore_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def test_ctrl_c_reaches_tests_and_children_though_a_parent_ignores_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IN_THE_BACKGROUND],
+        env={"PYTHONPATH": str(HERE)},
+        capture_output=True,
+        text=True,
+        check=True,
+        preexec_fn=ignore_signals,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["True", "True"]
+
+
+def test_a_wait_that_does_not_end_is_a_failure_that_says_which() -> None:
+    said = r"the wait for nobody has taken more than 0\.05 seconds"
+    with pytest.raises(pytest.fail.Exception, match=said), time_limit(0.05, "the wait for nobody"):
+        threading.Event().wait()
+
+
+def test_a_limit_inside_another_gives_that_one_back() -> None:
+    with time_limit(1_000, "nothing"):
+        pass
+    assert 1 < signal.getitimer(signal.ITIMER_REAL)[0] <= CALL_S, "the limit of this test itself"
+
+
+def test_what_needs_something_of_the_machine_has_to_be_marked() -> None:
+    with pytest.raises(AssertionError, match="mark it with `machine`"):
+        require("postgresql", found=False, why="there is none")
