@@ -132,7 +132,7 @@ def tests_by_stage(tree: Path, mutant: Mutant, *, whole: bool) -> Iterator[tuple
         yield "whole", []
 
 
-def caught_in(tree: Path, mutant: Mutant, *, whole: bool) -> str | None:
+def caught_in(tree: Path, mutant: Mutant, *, whole: bool, processes: int) -> str | None:
     """Return the stage that catches the mutant, or None."""
     path = tree / mutant.file
     content = path.read_bytes()
@@ -140,7 +140,7 @@ def caught_in(tree: Path, mutant: Mutant, *, whole: bool) -> str | None:
         path.write_bytes(apply(content, mutant))
         for stage, files in tests_by_stage(tree, mutant, whole=whole):
             command = [
-                sys.executable,
+                str(tree / ".venv/bin/python"),
                 "-m",
                 "pytest",
                 "-x",
@@ -151,7 +151,7 @@ def caught_in(tree: Path, mutant: Mutant, *, whole: bool) -> str | None:
                 "no:cacheprovider",
                 *files,
             ]
-            command += ["-n", "2"] if stage != "module" else []
+            command += ["-n", str(processes)] if stage != "module" and processes > 1 else []
             try:
                 done = subprocess.run(command, cwd=tree, capture_output=True, timeout=STAGE_LIMIT_S[stage], check=False)
             except subprocess.TimeoutExpired:
@@ -166,15 +166,20 @@ def caught_in(tree: Path, mutant: Mutant, *, whole: bool) -> str | None:
 def main() -> int:
     """Run the mutants, print each with the stage that catches it, and write all of them as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tree", type=Path, required=True, help="a separate checkout, which is mutated and restored")
+    parser.add_argument(
+        "--tree", type=Path, required=True, help="a separate checkout with its .venv, which is mutated and restored"
+    )
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=1, help="go on with this one of them")
+    parser.add_argument("--processes", type=int, default=2, help="that run the tests of a room")
     parser.add_argument("--whole", action="store_true", help="show survivors to all tests of make test")
     parser.add_argument("--to", type=Path, help="a JSON file for the results")
     arguments = parser.parse_args()
+    tree = arguments.tree.resolve()
     rows = list[dict[str, object]]()
-    for mutant in draw(arguments.tree, arguments.count, arguments.seed):
-        stage = caught_in(arguments.tree, mutant, whole=arguments.whole)
+    for mutant in draw(tree, arguments.count, arguments.seed)[arguments.first - 1 :]:
+        stage = caught_in(tree, mutant, whole=arguments.whole, processes=arguments.processes)
         rows.append({**asdict(mutant), "caught_in": stage})
         change = f"{mutant.before.strip()[:50]!r} -> {mutant.after.strip()[:50]!r}"
         print(f"{stage or 'SURVIVES':8}  {mutant.file}:{mutant.line}  {change}", flush=True)

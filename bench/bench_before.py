@@ -1,0 +1,152 @@
+"""How fast this tree is beside an earlier one, in alternating pairs on one home.
+
+    python bench/bench_before.py PART … --before TREE --data FOLDER --home HOME     parts: bleu search batch single
+
+TREE is a checkout of an earlier commit with its `.venv`. HOME has an index and a rater that both can open, called
+`medium`. Both trees do the same work on the same texts in turn, each first in half of the pairs; two pairs warm up. A
+ratio above 1 says that this tree is faster. Results go to bench/results/before_<part>.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from common import ROOT, add_data_option, free_port, median, require_data, write_result
+from service_load import ask, items_of, load, scores_body, stop, wait_until_ready
+
+WARM_PAIRS = 2
+ITEMS_OF_A_BATCH = 100
+NEW_ITEMS_A_RUN = 3_000  # more than are asked for in a run of `single`
+PARTS = ("bleu", "search", "batch", "single")
+
+
+@contextmanager
+def worker(tree: Path, part: str, settings: argparse.Namespace) -> Iterator[Callable[[int], float]]:
+    """Start a process of the tree that works, and yield the function that has it work and returns the seconds."""
+    command = [str(tree / ".venv/bin/python"), str(ROOT / "bench/before_worker.py"), str(tree), part]
+    process = subprocess.Popen(
+        [*command, str(settings.data), str(settings.home)], cwd=tree, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+
+    def work(run: int) -> float:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{run}\n".encode())
+        process.stdin.flush()
+        return float(process.stdout.readline())
+
+    try:
+        yield work
+    finally:
+        process.communicate()
+
+
+@contextmanager
+def service(tree: Path, part: str, settings: argparse.Namespace) -> Iterator[Callable[[int], float]]:
+    """Start the service of the tree on a linked copy of the home, and yield the function that measures a run."""
+    with tempfile.TemporaryDirectory(dir=settings.home.parent) as folder:
+        home, port = Path(folder) / "home", free_port()
+        home.mkdir()
+        for artefacts in ("indexes", "raters", "vectors"):
+            shutil.copytree(settings.home / artefacts, home / artefacts, copy_function=_link, symlinks=True)
+        with (home / "serve.log").open("wb") as log:
+            process = subprocess.Popen(
+                [str(tree / ".venv/bin/refaug"), "--home", str(home), "serve", "--port", str(port)],
+                cwd=tree,
+                stdout=log,
+                stderr=log,
+            )
+            try:
+                wait_until_ready(process, port, home)
+                yield lambda run: (_batch if part == "batch" else _single)(settings, port, run)
+            finally:
+                stop(process)
+
+
+def _link(source: str, target: str) -> None:
+    Path(target).hardlink_to(source)
+
+
+def _batch(settings: argparse.Namespace, port: int, run: int) -> float:
+    body = scores_body(items_of(settings.data, ITEMS_OF_A_BATCH, first=1_000 + 300 * run))
+    began = time.perf_counter()
+    status, _ = ask("POST", port, "/v1/scores", body)
+    if status != 200:
+        sys.exit(f"POST /v1/scores answered {status}")
+    return time.perf_counter() - began
+
+
+def _single(settings: argparse.Namespace, port: int, run: int) -> float:
+    """Return the seconds a request, over 32 connections."""
+    items = items_of(settings.data, NEW_ITEMS_A_RUN, first=NEW_ITEMS_A_RUN * (run % 10))
+    random.Random(run).shuffle(items)
+    bodies = [scores_body([item]) for item in items]
+    sent = load(port, "/v1/scores", bodies, connections=32, seconds=settings.seconds)
+    if set(sent.statuses()) != {"200"}:
+        sys.exit(f"POST /v1/scores answered {sent.statuses()}")
+    return 1 / sent.per_second
+
+
+def compare(part: str, settings: argparse.Namespace) -> dict[str, Any]:
+    """Have both trees work in turn, and return the ratios of their seconds."""
+    start = worker if part in ("bleu", "search") else service
+    seconds = {"before": list[float](), "this": list[float]()}
+    with ExitStack() as stack:
+        ways = {
+            "before": stack.enter_context(start(settings.before, part, settings)),
+            "this": stack.enter_context(start(ROOT, part, settings)),
+        }
+        for run in range(settings.pairs + WARM_PAIRS):
+            for name in ("before", "this") if run % 2 else ("this", "before"):
+                taken_s = ways[name](run)
+                if run >= WARM_PAIRS:
+                    seconds[name].append(taken_s)
+    ratios = [earlier / later for earlier, later in zip(seconds["before"], seconds["this"], strict=True)]
+    return {
+        "before": commit_of(settings.before),
+        "this": commit_of(ROOT),
+        "pairs": settings.pairs,
+        "before_s": round(statistics.median(seconds["before"]), 5),
+        "this_s": round(statistics.median(seconds["this"]), 5),
+        "ratio": median(ratios),
+        "ratios": [round(ratio, 3) for ratio in ratios],
+    }
+
+
+def commit_of(tree: Path) -> str:
+    """Return the commit that is checked out."""
+    command = ["git", "-C", str(tree), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def main() -> int:
+    """Measure the parts, one after the other."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--before", type=Path, required=True, help="a checkout of an earlier commit, with its .venv")
+    parser.add_argument("--home", type=Path, required=True, help="home with an index and a rater called `medium`")
+    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--seconds", type=float, default=4.0, help="of a run of `single`")
+    add_data_option(parser)
+    settings = parser.parse_args()
+    require_data(parser, settings.data)
+    if unknown := sorted(set(settings.parts) - set(PARTS)):
+        parser.error(f"unknown parts: {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    for part in settings.parts or PARTS:
+        write_result(f"before_{part}", compare(part, settings), ("refaug", "numpy", "numba"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
