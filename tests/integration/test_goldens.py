@@ -52,3 +52,17 @@ def test_the_comparison_sees_what_is_gone_or_new_or_another_number() -> None:
         {"a": 0.5, "b": [True, "x"], "c": None},
     ):
         assert len(list(record.differences(before, other))) == 1
+
+
+def test_only_the_last_bits_of_ratings_may_differ() -> None:
+    def differ(at: str, before: str, now: str) -> bool:
+        return bool(list(record.differences(before, now, at)))
+
+    assert not differ("score/signature", "log|range:0.8990909", "log|range:0.899091")
+    assert differ("score/signature", "log|range:0.8990909", "log|range:0.8991909")
+    assert differ("score/signature", "log|range:0.8990909", "norm|range:0.899091")
+    hashes = "19a4a0df92ea", "1b4ba2ff6be6"
+    assert not differ("score --rater demo/scores/0/references", *hashes)
+    assert differ("score/scores/0/references", *hashes)
+    assert differ("score --rater demo/scores/0/references", hashes[0], "none")
+    assert differ("score --rater demo/scores/0/reply", *hashes)
