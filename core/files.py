@@ -168,15 +168,3 @@ def lock_file(path: Path) -> BinaryIO:
     file = path.open("ab")
     fcntl.flock(file, fcntl.LOCK_EX)
     return file
-
-
-def is_locked(path: Path) -> bool:
-    """Return whether some process has this file locked."""
-    try:
-        with path.open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False

@@ -16,12 +16,13 @@ import duckdb
 import pyarrow as pa
 
 from refaug.core.errors import Conflict, RefaugError, StorageFull
-from refaug.core.files import is_locked, lock_file, make_folder, remove_tree, unique_suffix
+from refaug.core.files import make_folder, remove_tree, unique_suffix
+from refaug.core.processes.live_file import LiveFile
 
 # Memory of the process besides DuckDB's limit: Python, Arrow, and what the limit does not count (measured).
 _BESIDE: Final = 192 << 20
 _LEAST: Final = 128 << 20
-IN_USE: Final = "in-use"  # locked while an engine works here, which tells scratch folders in use from leftovers
+IN_USE: Final = "in-use"  # a live file while an engine works here, which tells scratch folders in use from leftovers
 _A_THREAD: Final = 256 << 20  # a sort of wide rows needs this much for each; with less it fails instead of spilling
 _FULL_SIGNS: Final = ("No space left", "File too large", "Disk quota", "max_temp_directory_size")
 _GONE_SIGNS: Final = ("No files found", "No such file")
@@ -36,7 +37,7 @@ class LogEngine:
         remove_tree(scratch)
         make_folder(scratch)
         self._scratch = scratch
-        self._lock = lock_file(scratch / IN_USE)
+        self._in_use = LiveFile(scratch / IN_USE)
         limit = max(_LEAST, (memory - _BESIDE) * 3 // 4)
         if threads is None:
             threads = max(1, min(len(os.sched_getaffinity(0)), limit // _A_THREAD))
@@ -53,7 +54,7 @@ class LogEngine:
                 self._connection = duckdb.connect(str(scratch / "scratch.duckdb"), config=settings)
                 self._connection.execute("SET GLOBAL TimeZone = 'UTC'")  # times must not depend on the reader
         except BaseException:
-            self._lock.close()
+            self._remove_scratch()
             raise
 
     def __enter__(self) -> Self:
@@ -63,8 +64,13 @@ class LogEngine:
         self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
     ) -> None:
         self._connection.close()
-        self._lock.close()
-        remove_tree(self._scratch)
+        self._remove_scratch()
+
+    def _remove_scratch(self) -> None:
+        try:
+            remove_tree(self._scratch)
+        finally:
+            self._in_use.close()
 
     def run(self, sql: str, values: Sequence[object] = ()) -> None:
         """Run a statement without an answer."""
@@ -128,7 +134,7 @@ class LogEngine:
 def scratch_in(cache: Path) -> Path:
     """Return a folder for an engine, and remove those of processes that have ended."""
     for leftover in cache.glob("engine-*"):
-        if (leftover / IN_USE).exists() and not is_locked(leftover / IN_USE):
+        if (leftover / IN_USE).exists() and not LiveFile.is_live(leftover / IN_USE):
             remove_tree(leftover)
     return cache / f"engine-{unique_suffix()}"
 

@@ -22,8 +22,9 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import MANIFEST, file_problems, named_files
 from refaug.core.artefacts.versions import DELETED, IMPORTING, Versions
 from refaug.core.errors import Conflict, RefaugError, Unavailable
-from refaug.core.files import is_locked, read_json
+from refaug.core.files import read_json
 from refaug.core.home import Settings
+from refaug.core.processes.live_file import LiveFile
 from refaug.core.query_engine import IN_USE
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.core.version import VERSION
@@ -271,7 +272,7 @@ def _leftovers(settings: Settings) -> Iterator[Finding]:
             remedy=f"run the same command again to finish it, or delete {stage}",
         )
     for scratch in sorted(settings.cache.glob("engine-*")):
-        if not is_locked(scratch / IN_USE):
+        if not LiveFile.is_live(scratch / IN_USE):
             yield Finding(
                 what="cache",
                 state=FindingState.NOTE,
@@ -383,7 +384,7 @@ def _service(settings: Settings, *, verify: bool) -> Iterator[Finding]:
     from refaug.service.database.database import FILE, Database  # noqa: PLC0415  imports sqlalchemy, needed only with a server
 
     lock = settings.home / "serving" / ".lock"
-    if lock.exists() and is_locked(lock):
+    if LiveFile.is_live(lock):
         yield Finding(what="server", state=FindingState.GOOD, found="one runs on this home")
     try:
         url = ServeSettings.from_env().database

@@ -11,8 +11,8 @@ from pathlib import Path
 from refaug.cli.shared.output import count_of, print_json, print_line, print_table
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import Locked, NoAccess, NoSource, RefaugError, Unavailable
-from refaug.core.files import is_locked
 from refaug.core.home import Settings
+from refaug.core.processes.live_file import LiveFile
 from refaug.core.text.messages import without_secrets
 from refaug.service.database.database import Database
 from refaug.service.process.listening_socket import bound_socket
@@ -101,7 +101,7 @@ def _home(home: Settings) -> str:
     if existing != home_folder:
         return f"{home_folder}: not there yet, and made at the start"
     lock = home.home / "serving" / ".lock"
-    if lock.exists() and is_locked(lock):
+    if LiveFile.is_live(lock):
         raise Locked(f"{home_folder} is served already", remedy="stop that server, or --home with another folder")
     return str(home_folder)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from refaug.core.errors import SourceChanged, Usage
 from refaug.core.files import require_name
-from refaug.core.worker_processes import default_count
+from refaug.core.processes.worker_processes import default_count
 from refaug.logs import ingest_options as options
 from refaug.logs.ingest.cleaning import CleaningSettings
 from refaug.logs.manifest import LogSource

@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Final
 
 from refaug.core.errors import BadInput, TooManyBadRows
+from refaug.core.processes.worker_processes import Workers
 from refaug.core.progress import Progress
-from refaug.core.worker_processes import Workers
 from refaug.logs.ingest.order import Unit
 from refaug.logs.ingest.pairing import BlockResult, ReadSettings, block_worker
 from refaug.logs.ingest.stage import Stage

@@ -13,7 +13,8 @@ import numpy as np
 
 from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import Usage
-from refaug.core.files import lock_file, make_folder, remove_tree
+from refaug.core.files import make_folder, remove_tree
+from refaug.core.processes.live_file import LiveFile
 from refaug.core.progress import Progress
 from refaug.core.query_engine import IN_USE, scratch_in
 from refaug.rater.nn.build import RaterOrder, find_hard_partners, open_training_data, prepare
@@ -73,12 +74,11 @@ def _scratch(cache: Path) -> Iterator[Path]:
     """Create a folder that is deleted when the block ends or, after a kill, when the next engine starts."""
     folder = scratch_in(cache)
     make_folder(folder)
-    lock = lock_file(folder / IN_USE)
-    try:
-        yield folder
-    finally:
-        lock.close()
-        remove_tree(folder)
+    with LiveFile(folder / IN_USE):
+        try:
+            yield folder
+        finally:
+            remove_tree(folder)
 
 
 def _draw_rows(corpus: ExampleCorpus, hard_partners: HardPartners, count: int, seed: int) -> Texts:

@@ -15,7 +15,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self
@@ -30,7 +30,7 @@ from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, exc,
 from sqlalchemy.engine import URL, make_url
 
 from refaug.core.errors import Conflict, RefaugError, StorageFull, Unavailable, Usage
-from refaug.core.files import is_locked, lock_file, make_folder, storage_errors, unique_suffix
+from refaug.core.files import make_folder
 from refaug.core.home import Settings
 from refaug.core.version import VERSION
 
@@ -205,43 +205,6 @@ def time_text(moment: datetime | None = None) -> str:
 def time_of(written: str) -> datetime:
     """Return the time of such a text."""
     return datetime.fromisoformat(written)
-
-
-# ── names of live processes ───────────────────────────────────────────────────────────────────────────────────────────
-
-_DEAD_AFTER_S: Final = 3600.0  # age of a lock file to remove; a new one may not be locked yet
-
-
-@contextmanager
-def hold_name(home: Settings) -> Iterator[str]:
-    """Hold a unique name for rows; other processes see by its lock whether this one is still in the block."""
-    folder, name = _names_folder(home), unique_suffix()
-    with storage_errors(folder):
-        make_folder(folder)
-        lock = lock_file(folder / f"{name}.lock")
-    with lock:
-        try:
-            yield name
-        finally:
-            (folder / f"{name}.lock").unlink(missing_ok=True)
-
-
-def is_name_held(home: Settings, name: str) -> bool:
-    """Return whether the process with this name is still in its block."""
-    path = _names_folder(home) / f"{name}.lock"
-    return path.exists() and is_locked(path)
-
-
-def remove_dead_names(home: Settings) -> None:
-    """Remove the lock files of killed processes."""
-    for path in _names_folder(home).glob("*.lock"):
-        with suppress(FileNotFoundError):
-            if time.time() - path.stat().st_mtime > _DEAD_AFTER_S and not is_locked(path):
-                path.unlink()
-
-
-def _names_folder(home: Settings) -> Path:
-    return home.home / "workers"
 
 
 # ── connecting ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -16,8 +16,9 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, insert, select, 
 from sqlalchemy.exc import IntegrityError
 
 from refaug.core.errors import Conflict, StorageFull, Unavailable, Usage
-from refaug.service.database.database import Database, hold_name, is_name_held, time_text
+from refaug.service.database.database import Database, time_text
 from refaug.service.database.migrations.tables import IDEMPOTENCY
+from refaug.service.database.row_holders import RowHolders
 
 KEPT_HOURS: Final = 24
 _MAX_KEY_CHARS: Final = 255  # of a key
@@ -40,7 +41,7 @@ class IdempotencyStore:
     """The answers of the last day, by scope and key."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self._database, self._holders = database, RowHolders(database.home)
 
     def get_or_create(
         self,
@@ -65,7 +66,7 @@ class IdempotencyStore:
     def _get_or_create(
         self, scope: str, key: str, body_sha256: str, make: Callable[[], tuple[int, Mapping[str, Any]]]
     ) -> tuple[int, Mapping[str, Any], bool]:
-        with hold_name(self._database.home) as holder:
+        with self._holders.hold() as holder:
             with self._database.writing() as connection:
                 answer = self._find_answer(connection, scope, key, body_sha256, holder)
             if answer is not None:
@@ -114,7 +115,7 @@ class IdempotencyStore:
             )
         if row_found.status is not None:
             return row_found.status, orjson.loads(row_found.answer)
-        if is_name_held(self._database.home, row_found.holder):
+        if self._holders.is_held(row_found.holder):
             raise InProgress(f"the first request with key {key!r} is still under way", remedy="send it again later")
         connection.execute(update(IDEMPOTENCY).where(_is_key(scope, key)).values(row))
         return None

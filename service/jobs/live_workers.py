@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from refaug.core.home import Settings
-from refaug.service.database.database import is_name_held
+from refaug.service.database.row_holders import RowHolders
 from refaug.service.jobs.store import Job
 
 STALE_S: Final = 60.0  # a worker loses its job after so long without a heartbeat
@@ -20,7 +20,7 @@ class LiveWorkers:
     """
 
     def __init__(self, home: Settings, own: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._home, self._own, self._clock = home, own, clock
+        self._holders, self._own, self._clock = RowHolders(home), own, clock
         self._seen = dict[str, tuple[str | None, float]]()  # worker → its last heartbeat, and when that was first seen
 
     def observe(self, running: Sequence[Job]) -> None:
@@ -40,4 +40,4 @@ class LiveWorkers:
         if worker == self._own:
             return True
         since = self._seen.get(worker, (None, self._clock()))[1]
-        return is_name_held(self._home, worker) and self._clock() - since < STALE_S
+        return self._holders.is_held(worker) and self._clock() - since < STALE_S

@@ -26,7 +26,8 @@ from refaug.core.files import storage_errors
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.text.messages import HiddenFolders, escape_undecodable
-from refaug.service.database.database import Database, hold_name, remove_dead_names
+from refaug.service.database.database import Database
+from refaug.service.database.row_holders import RowHolders
 from refaug.service.database.stored_answers import IdempotencyStore
 from refaug.service.jobs import kinds
 from refaug.service.jobs.interruption import Interruption, StopReason
@@ -72,7 +73,7 @@ def run_worker(
     """
     database = Database.open(home, serve.database)
     try:
-        with hold_name(home) as name, Interruption().handle_signals(until) as interruption:
+        with RowHolders(home).hold() as name, Interruption().handle_signals(until) as interruption:
             worker = Worker(home, serve, database, name=name, run=run, interruption=interruption)
             with worker.monitoring(maintains=not once):
                 worker.loop(once=once)
@@ -311,7 +312,7 @@ class Worker:
             if self._is_due("tidy", _CLEANUP_S):
                 removed = self._jobs.remove_older(self._serve.keep_jobs_days)
                 removed += IdempotencyStore(self._database).delete_expired()
-                remove_dead_names(self._home)
+                RowHolders(self._home).remove_dead()
                 log.info("tidied", extra={"rows": removed})
 
     def _fire_schedules(self) -> None:

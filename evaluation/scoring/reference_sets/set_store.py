@@ -14,7 +14,6 @@ import orjson
 
 from refaug.core.errors import BadInput, Conflict, NotFound, Usage, Withdrawn
 from refaug.core.files import (
-    is_locked,
     lock_file,
     make_folder,
     read_json,
@@ -22,6 +21,7 @@ from refaug.core.files import (
     unique_suffix,
     write_json,
 )
+from refaug.core.processes.live_file import LiveFile
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item
 from refaug.evaluation.scoring.items import BadItem
@@ -182,7 +182,7 @@ class ReferenceSets:
         with storage_errors(self.folder):
             with lock_file(self.folder / _LOCK):
                 for abandoned in self.folder.glob(".*.aside"):
-                    if not is_locked(abandoned):
+                    if not LiveFile.is_live(abandoned):
                         abandoned.unlink(missing_ok=True)
                 file = lock_file(path)
             try:

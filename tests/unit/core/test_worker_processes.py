@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from refaug.core.errors import RefaugError
-from refaug.core.worker_processes import Workers, default_count
+from refaug.core.processes.worker_processes import Workers, default_count
 
 ROOT = Path(__file__).parents[3]
 

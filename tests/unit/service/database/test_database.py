@@ -24,9 +24,6 @@ from refaug.service.database.database import (
     FILE,
     Database,
     NewerDatabase,
-    hold_name,
-    is_name_held,
-    remove_dead_names,
     time_of,
     time_text,
 )
@@ -412,7 +409,7 @@ def test_the_message_has_no_values_and_no_statement(database):
     assert "a-secret-hash" not in str(raised.value)
 
 
-# ── times, processes ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── times ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_times_are_read_as_they_were_written_and_sort_as_texts():
@@ -424,40 +421,6 @@ def test_times_are_read_as_they_were_written_and_sort_as_texts():
     assert sorted(map(time_text, moments)) == [time_text(one) for one in moments]
     before = datetime.now(UTC)
     assert before <= time_of(time_text()) <= datetime.now(UTC)
-
-
-def test_a_name_lives_as_long_as_its_block(tmp_path):
-    home = Settings(home=tmp_path)
-    assert not is_name_held(home, "nobody")
-    with hold_name(home) as one, hold_name(home) as other:
-        assert one != other
-        assert (is_name_held(home, one), is_name_held(home, other)) == (True, True)
-        left = tmp_path / "workers" / "killed.lock"
-        left.touch()
-        remove_dead_names(home)
-        assert left.exists()  # it may have been made just now
-        for path in (tmp_path / "workers").iterdir():
-            os.utime(path, (0, 0))
-        remove_dead_names(home)
-        assert {path.name for path in (tmp_path / "workers").iterdir()} == {f"{one}.lock", f"{other}.lock"}
-    assert (is_name_held(home, one), is_name_held(home, other)) == (False, False)
-    assert list((tmp_path / "workers").iterdir()) == []
-
-
-@pytest.mark.machine
-def test_a_name_for_which_the_disk_has_no_room_is_told(tmp_path):
-    with small_disk(tmp_path / "disk", "size=1m,nr_inodes=4") as folder:
-        home = Settings(home=folder)
-        with (
-            hold_name(home) as name,
-            hold_name(home),
-            pytest.raises(StorageFull, match="the disk is full"),
-            hold_name(home),
-        ):
-            pytest.fail("there is no room for a third")
-        assert not is_name_held(home, name)
-        with hold_name(home) as name:
-            assert is_name_held(home, name)
 
 
 def test_every_time_in_every_table_is_a_text():

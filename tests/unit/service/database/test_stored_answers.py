@@ -15,8 +15,9 @@ from sqlalchemy import func, select, update
 
 from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
-from refaug.service.database.database import Database, is_name_held, time_text
+from refaug.service.database.database import Database, time_text
 from refaug.service.database.migrations.tables import IDEMPOTENCY
+from refaug.service.database.row_holders import RowHolders
 from refaug.service.database.stored_answers import IdempotencyStore, InProgress, KeyReused
 from refaug.service.jobs.store import JobStore
 
@@ -221,5 +222,5 @@ def test_nothing_is_left_of_requests_that_have_ended(once, database):
     once("jobs", "k", "sha", Maker())
     with database.reading() as connection:
         holder = connection.execute(select(IDEMPOTENCY.c.holder)).scalar_one()
-    assert not is_name_held(database.home, holder)
+    assert not RowHolders(database.home).is_held(holder)
     assert list((database.home.home / "workers").iterdir()) == []
