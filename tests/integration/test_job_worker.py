@@ -13,6 +13,7 @@ import threading
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import orjson
 import pytest
@@ -266,26 +267,46 @@ def test_an_error_that_came_of_stopping_is_no_failure(jobs, run_once):
 
 
 def test_an_interrupt_that_is_swallowed_is_sent_again(jobs, run_once, monkeypatch):
-    monkeypatch.setattr(interruption, "_REPEAT_INTERRUPT_S", 0.2)
-    job, swallowed = jobs.enqueue("1", {}, []).id, []
+    """The clock stands except where the job waits, so that no interrupt comes where none is swallowed."""
+    clock, begun, swallowed = [1000.0], threading.Event(), []
+    monkeypatch.setattr(interruption, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
     def run(*_, **__):
         for _ in range(2):
             try:
+                begun.set()  # a signal before this line puts the job back unbegun
+                clock[0] += interruption._REPEAT_INTERRUPT_S
                 waits()
             except KeyboardInterrupt:
-                swallowed.append(True)
+                swallowed.append(jobs.get(job).state)
+        clock[0] += interruption._REPEAT_INTERRUPT_S
         return waits()
 
     def stop():
-        wait_for(lambda: jobs.get(job).state is JobState.RUNNING)
+        assert begun.wait(PATIENCE_S)
         os.kill(os.getpid(), signal.SIGTERM)
 
+    job = jobs.enqueue("1", {}, []).id
     thread = in_background(stop)
     assert run_once(run) == 0
     thread.join()
-    assert swallowed == [True, True]
+    assert swallowed == [JobState.RUNNING, JobState.RUNNING]
     assert jobs.get(job).state is JobState.QUEUED
+
+
+def test_a_stop_between_claim_and_begin_puts_the_job_back(jobs, run_once, monkeypatch):
+    job, begun, claim = jobs.enqueue("1", {}, []).id, [], JobStore.claim
+
+    def claim_and_stop(store, worker):
+        claimed = claim(store, worker)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return claimed
+
+    monkeypatch.setattr(JobStore, "claim", claim_and_stop)
+    assert run_once(lambda *_, **__: begun.append(True)) == 0
+    assert begun == []
+    assert (jobs.get(job).state, jobs.get(job).tries, jobs.get(job).worker) == (JobState.QUEUED, 0, None)
+    assert states(jobs, job) == ["queued", "running", "queued"]
 
 
 def test_a_job_that_ends_although_it_was_cancelled_is_done(jobs, run_once):
