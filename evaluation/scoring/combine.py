@@ -26,6 +26,7 @@ import numpy as np
 from refaug.core.errors import BadInput, NotFound, Usage
 from refaug.core.version import VERSION
 from refaug.evaluation.scoring.cases import NO_REPLY, ScoredCases
+from refaug.evaluation.scoring.copies import CopiedReplies, copies_json, copy_warning
 from refaug.evaluation.scoring.evaluate import ScoredTable, require_baseline
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import Evaluation, ReplyForm
@@ -68,6 +69,7 @@ def combine(batches: Sequence[Mapping[str, Any]], settings: ScoreSettings | None
     unscored = [reason for combined in tables if (reason := combined.table.unscored_reason())]
     if len(unscored) == len(tables):
         raise BadInput(unscored[0])
+    copies = _join_copies(checked)
     return {
         "scores": [combined.as_json(settings) for combined in tables],
         "data": [batch.data for batch in checked],
@@ -75,9 +77,21 @@ def combine(batches: Sequence[Mapping[str, Any]], settings: ScoreSettings | None
         "items": rows.items,
         "batches": len(checked),
         "resampling": settings.resampling(),
+        **copies_json(copies),
         "problems": [],
-        "warnings": unscored,
+        "warnings": [*unscored, *copy_warning(copies)],
     }
+
+
+def _join_copies(batches: Sequence[_Batch]) -> dict[str, CopiedReplies]:
+    """Return the copies of all batches, whose rows are counted on from batch to batch."""
+    rows, items, first = dict[str, list[int]](), dict[str, list[str]](), 0
+    for batch in batches:
+        for system, batch_rows in batch.copies.items():
+            rows.setdefault(system, []).extend(first + row for row in batch_rows)
+            items.setdefault(system, []).extend(batch.ids[row] for row in batch_rows)
+        first += len(batch.ids)
+    return {system: CopiedReplies(rows=tuple(rows[system]), items=tuple(items[system])) for system in rows}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,6 +241,7 @@ class _Batch:
     ids: Sequence[str]
     systems: Sequence[str]
     metrics: Mapping[str, _Sheet]  # by full signature
+    copies: Mapping[str, Sequence[int]]  # by system: the rows of replies that copy the utterance
 
     @classmethod
     def read(cls, batch: object, where: str) -> _Batch:
@@ -260,7 +275,29 @@ class _Batch:
         assert systems is not None, "there is a sheet"
         set_id, places = _set_of(document, where, len(ids))
         data_name = _require_text(document.get("data"), f"{where}.data")
-        return cls(where=where, data=data_name, set=set_id, places=places, ids=ids, systems=systems, metrics=metrics)
+        return cls(
+            where=where,
+            data=data_name,
+            set=set_id,
+            places=places,
+            ids=ids,
+            systems=systems,
+            metrics=metrics,
+            copies=_copies(document.get("copies"), f"{where}.copies", systems, len(ids)),
+        )
+
+
+def _copies(node: object, at: str, systems: Sequence[str], count: int) -> dict[str, Sequence[int]]:
+    """Read the rows that copy the utterance, by system; an answer without copies has none."""
+    if node is None:
+        return {}
+    copies = dict[str, Sequence[int]]()
+    for system, listed in _require_object(node, at).items():
+        rows = _require_list(_require_object(listed, f"{at}.{system}").get("rows"), f"{at}.{system}.rows")
+        if system not in systems or not all(type(row) is int and 0 <= row < count for row in rows):
+            raise BadInput(f"{at}.{system} names what is no row of the batch", remedy=_FROM_STATS)
+        copies[system] = rows
+    return copies
 
 
 def _sheet(sheet: Mapping[str, Any], at: str) -> _Sheet:

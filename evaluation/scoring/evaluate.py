@@ -31,6 +31,7 @@ from refaug.evaluation.scoring.cases import (
     split,
     systems_of,
 )
+from refaug.evaluation.scoring.copies import CopiedReplies, UtteranceTable, copy_warning, find_copies
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import Evaluation, MetricScores, ReplyScore, SystemComparison, SystemScore
@@ -73,6 +74,7 @@ def evaluate(
         raise BadInput(unscored[0])
     weighted = any(metric.info.uses is Uses.WEIGHTED for metric in metrics)
     evidence = {item.id: evidence_of(item) for item in usable} if weighted else {}
+    copies = _copies(usable, systems)
     return Evaluation(
         scores=tuple(scores),
         data=data_hash(usable),
@@ -82,12 +84,19 @@ def evaluate(
         warnings=(
             *unscored,
             *_reference_warnings(usable, systems, metrics),
+            *copy_warning(copies),
             *_ignored_weight_warning(usable, metrics),
             *_thin_warning(evidence),
             *dict.fromkeys(remark for metric_scores in scores for remark in metric_scores.metric.remarks()),
         ),
         settings=settings,
+        copies=copies,
     )
+
+
+def _copies(items: Sequence[Item], systems: Sequence[str]) -> dict[str, CopiedReplies]:
+    replies = {system: [item.replies.get(system) for item in items] for system in systems}
+    return find_copies(UtteranceTable.of(items), range(len(items)), [item.id for item in items], replies)
 
 
 def signature_of(

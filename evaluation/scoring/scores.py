@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from refaug.core.errors import Usage
+from refaug.evaluation.scoring.copies import CopiedReplies, copies_json
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.metrics.base import Floats, Metric, Problem
@@ -178,6 +179,7 @@ class Evaluation:
     bad_items: tuple[BadItem, ...]
     warnings: tuple[str, ...]
     settings: ScoreSettings
+    copies: Mapping[str, CopiedReplies] = field(default_factory=dict)  # of the utterance, by system
 
     def as_json(self, form: ReplyForm = ReplyForm.REPLIES) -> dict[str, Any]:
         """Return the evaluation as one document, the same for the command and the server."""
@@ -187,6 +189,7 @@ class Evaluation:
             "items": self.items,
             "resampling": self.settings.resampling(),
             **({"evidence": dict(self.evidence)} if self.evidence else {}),
+            **copies_json(self.copies),
             **self._remarks(),
         }
 
@@ -196,6 +199,7 @@ class Evaluation:
             "stats": [metric_scores.as_statistics() for metric_scores in self.scores],
             "data": self.data,
             "items": self.items,
+            **copies_json(self.copies),
             **self._remarks(),
         }
 

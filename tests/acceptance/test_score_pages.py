@@ -35,7 +35,7 @@ from refaug.metrics.specification import build
 from refaug.metrics.words import cider
 
 DOCS = ROOT / "docs"
-PAGES = ("items", "scores", "bleu", "levels", "upsilon", "metrics", "agreement")
+PAGES = ("items", "scores", "bleu", "levels", "upsilon", "metrics", "agreement", "gaming")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -150,7 +150,7 @@ def a_full_output() -> dict[str, Any]:
     weighted = [{"text": "No thanks.", "weight": 0.5}]
     items: list[dict[str, Any]] = [
         {"id": "tea", "references": ["Yes, please.", *weighted], "replies": {"old": "No thanks.", "new": "Yes."}},
-        {"id": "bus", "references": [], "replies": {"old": "Later.", "new": "Now."}},
+        {"id": "bus", "utterance": "Later?", "references": [], "replies": {"old": "Later.", "new": "Now."}},
         {"id": "key", "references": "On the hook."},
     ]
     read = [parse_item(one, where="page", line=n, fallback_id=str(n)) for n, one in enumerate(items, start=1)]
@@ -159,7 +159,7 @@ def a_full_output() -> dict[str, Any]:
 
 
 OPAQUE = (".parts", ".unscored_by_reason", ".sources")  # their keys are the metric's, codes and sources
-NAMES = (".systems", ".comparisons", "evidence")
+NAMES = (".systems", ".comparisons", "evidence", "copies")
 
 
 def key_paths(value: Any, path: str = "") -> set[str]:

@@ -18,7 +18,7 @@ import re
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -407,6 +407,18 @@ def write(kind: str, recorded: Any) -> None:
     (FOLDER / f"{kind}.json.zst").write_bytes(zstandard.ZstdCompressor(level=19).compress(text.encode()))
 
 
+# What answers otherwise on purpose: the lines of `differences` that say so, and what was decided.
+CHANGED: tuple[tuple[str, str], ...] = (
+    (r"openapi/.*/copies: new", "answers name the replies that copy the utterance"),
+)
+
+
+def undecided(lines: Iterable[str]) -> list[str]:
+    """The differences that no decision explains."""
+    patterns = [re.compile(pattern, re.DOTALL) for pattern, _ in CHANGED]
+    return [line for line in lines if not any(pattern.fullmatch(line) for pattern in patterns)]
+
+
 def differences(expected: Any, found: Any, at: str = "") -> Iterator[str]:
     """Where two recordings differ: numbers by more than the tolerance, everything else at all."""
     if isinstance(expected, dict) and isinstance(found, dict):
@@ -457,7 +469,7 @@ def main(arguments: list[str]) -> int:
             if arguments == ["--write"]:
                 write(kind, found)
             else:
-                listed = list(differences(read(kind), found, kind))
+                listed = undecided(differences(read(kind), found, kind))
                 total += len(listed)
                 sys.stdout.writelines(f"{line}\n" for line in listed[:_MOST_SHOWN])
     return 1 if total else 0

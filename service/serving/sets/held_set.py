@@ -24,6 +24,7 @@ from refaug.evaluation.scoring.cases import (
     is_thin,
     require_sources,
 )
+from refaug.evaluation.scoring.copies import UtteranceTable, UtteranceTableBuilder
 from refaug.evaluation.scoring.evaluate import other_golds, signature_of
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_manifest import SetManifest
@@ -49,6 +50,7 @@ class SetFacts:
     blank: int  # the number of empty references
     other_golds: int  # the number of golds with another weight than 1
     thin: NDArray[np.bool_]  # (items,): whether few references have a positive weight
+    utterances: UtteranceTable  # tells which replies copy them
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,7 +66,7 @@ class SetContent:
         """Read a set to its end, which also verifies it; TooLarge as soon as it does not fit."""
         ids, pieces, lines = list[str](), list[bytes](), list[bytes]()
         digest, sources, thin, blank, other_gold_count = DataDigest(), Counter[Origin](), list[bool](), 0, 0
-        size = 0
+        size, utterances = 0, UtteranceTableBuilder()
         for number, line in enumerate(frozen_set.lines(), start=1):
             set_item = frozen_set.item_of(line, number)
             digest.add(set_item)
@@ -72,12 +74,13 @@ class SetContent:
             blank += sum(not reference.text.strip() for reference in set_item.pair.references)
             other_gold_count += other_golds(set_item)
             thin.append(is_thin(set_item))
+            utterances.add(set_item)
             ids.append(set_item.id)
             lines.append(line)
             if len(lines) == _PIECE or number == frozen_set.manifest.items:
                 pieces.append(_pack(lines))
                 size, lines = size + len(pieces[-1]) + _ENTRY * len(lines), []
-            if size > most_bytes:
+            if size + utterances.bytes > most_bytes:
                 raise does_not_fit(f"the set {frozen_set.id}", most_bytes)
         facts = SetFacts(
             data=digest.name,
@@ -85,6 +88,7 @@ class SetContent:
             blank=blank,
             other_golds=other_gold_count,
             thin=np.array(thin, dtype=np.bool_),
+            utterances=UtteranceTable(**utterances.columns()),
         )
         return cls(ids=ids, pieces=pieces, facts=facts)
 
@@ -140,7 +144,7 @@ class HeldSet:
         self.ids = content.ids
         self.facts = content.facts
         self.places: Mapping[str, int] = {name: place for place, name in enumerate(self.ids)}
-        self.bytes = sum(map(len, self._pieces)) + _ENTRY * len(self.ids)
+        self.bytes = sum(map(len, self._pieces)) + _ENTRY * len(self.ids) + content.facts.utterances.bytes
         self._ready = dict[str, tuple[HeldMetric, int]]()  # by full signature, with the bytes that the metric takes
         self._keys = dict[tuple[str, str | None], str]()  # full signatures by specification and language
         self._refused = set[str]()  # metrics that do not fit, so that they are not tried again

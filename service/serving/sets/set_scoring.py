@@ -15,6 +15,7 @@ import numpy as np
 
 from refaug.core.errors import BadInput, Usage
 from refaug.evaluation.scoring.cases import NO_REPLY, Case
+from refaug.evaluation.scoring.copies import CopiedReplies, copy_warning, find_copies
 from refaug.evaluation.scoring.evaluate import (
     ScoredTable,
     blank_warning,
@@ -136,24 +137,31 @@ def evaluate_set(
     )
     is_weighted = any(held_metric.metric.info.uses is Uses.WEIGHTED for held_metric in held_metrics)
     places, bound = resolved.item_places(), [held_metric.metric for held_metric in held_metrics]
+    copies = find_copies(held.facts.utterances, resolved.places.tolist(), resolved.ids, resolved.replies)
     evaluation = Evaluation(
         scores=scores,
         data=held.facts.data,
         items=len(places),
         evidence=held.evidence(places) if is_weighted and settings.explain else {},
         bad_items=resolved.bad,
-        warnings=(*unscored, *_warnings(held, resolved, bound, places if is_weighted else None)),
+        warnings=(*unscored, *_warnings(held, resolved, bound, copies, places if is_weighted else None)),
         settings=settings,
+        copies=copies,
     )
     return in_percent(evaluation) if percent else evaluation
 
 
 def _warnings(
-    held: HeldSet, resolved: _ResolvedRequest, metrics: Sequence[Metric], weighted: Sequence[int] | None
+    held: HeldSet,
+    resolved: _ResolvedRequest,
+    metrics: Sequence[Metric],
+    copies: Mapping[str, CopiedReplies],
+    weighted: Sequence[int] | None,
 ) -> Iterator[str]:
     """Yield the warnings of an evaluation; those of thin evidence for the items at the places `weighted`."""
     yield from reply_warnings(resolved.replies, metrics)
     yield from blank_warning(held.facts.blank)
+    yield from copy_warning(copies)
     yield from ignored_warning(held.facts.other_golds, metrics)
     if weighted is not None:
         yield from thin_warning(int(held.facts.thin[weighted].sum()), len(weighted))

@@ -190,6 +190,13 @@ class ResamplingOut(BaseModel):
     seed: int = Field(description="of the resampling")
 
 
+class CopiesOut(BaseModel):
+    """The replies of one system that repeat the utterance."""
+
+    rows: list[int] = Field(description="their places among the replies of the system, from 0")
+    items: list[str] = Field(description="of each, the id of the item")
+
+
 class ScoresOut(Problems, ResponseModel):
     """What `refaug score --json` prints, with the versions that made it; with `stats`, sums instead of scores."""
 
@@ -201,6 +208,9 @@ class ScoresOut(Problems, ResponseModel):
     resampling: ResamplingOut | None = Field(default=None, description="how intervals were drawn")
     evidence: dict[str, dict[str, Any]] | None = Field(
         default=None, description="on what weighted scores stand, by item"
+    )
+    copies: dict[str, CopiesOut] | None = Field(
+        default=None, description="by system: replies that repeat the utterance, or nearly; only where there are any"
     )
     stats: list[MetricSumsOut] | None = Field(default=None, description='with `"return": "stats"`: a metric each')
     versions: VersionsOut = Field(description="what was asked beside the texts")
@@ -224,4 +234,7 @@ class CombinedOut(ResponseModel):
     items: int = Field(description="how many, each counted once")
     batches: int = Field(description="how many were put together")
     resampling: ResamplingOut = Field(description="how intervals were drawn")
+    copies: dict[str, CopiesOut] | None = Field(
+        default=None, description="by system: replies that repeat the utterance, over all batches"
+    )
     warnings: list[str] = Field(description="what one should know of the numbers")

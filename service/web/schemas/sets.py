@@ -18,6 +18,7 @@ from refaug.service.web.schemas.common import (
     RetrievalIn,
 )
 from refaug.service.web.schemas.scoring import (
+    CopiesOut,
     MetricFiguresOut,
     MetricSumsOut,
     ReplyScoreOut,
@@ -230,5 +231,8 @@ class SetScoresOut(ResponseModel):
     )
     stats: list[MetricSumsOut] | None = Field(default=None, description='with `"return": "stats"`: a metric each')
     set: ScoredSetOut | None = Field(default=None, description="which set they are against")
+    copies: dict[str, CopiesOut] | None = Field(
+        default=None, description="by system: replies that repeat the utterance, or nearly; only where there are any"
+    )
     problems: list[dict[str, Any]] = Field(default=[], description="what could not be scored, and why")
     warnings: list[str] = Field(default=[], description="what one should know of the rest")

@@ -19,6 +19,7 @@ from ._api.models.references import Ratings, Reference, ReferencedItem, Referenc
 from ._api.models.scored_item import ScoredItem
 from ._api.models.scores import (
     Comparison,
+    Copies,
     MetricInfo,
     MetricScores,
     MetricSums,
@@ -97,6 +98,7 @@ __all__ = [
     "Comparison",
     "Conflict",
     "ConnectionLost",
+    "Copies",
     "Counts",
     "Dialogue",
     "Event",

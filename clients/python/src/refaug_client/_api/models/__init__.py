@@ -11,6 +11,7 @@ from .references import Ratings, Reference, ReferencedItem, References
 from .scored_item import ScoredItem
 from .scores import (
     Comparison,
+    Copies,
     MetricInfo,
     MetricScores,
     MetricSums,
@@ -30,6 +31,7 @@ __all__ = [
     "BadDialogue",
     "Bin",
     "Comparison",
+    "Copies",
     "Evidence",
     "FieldProblem",
     "Firing",

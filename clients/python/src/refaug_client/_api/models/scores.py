@@ -189,6 +189,14 @@ class ScoredSet(Model):
 
 
 @record
+class Copies(Model):
+    """The replies of one system that repeat the utterance, or nearly."""
+
+    rows: list[int] = field(default_factory=list)  # their places among the replies of the system, from 0
+    items: list[str] = field(default_factory=list)  # of each, the id of the item
+
+
+@record
 class Scores(Model):
     """Scores of replies: by metric, by system, by reply.
 
@@ -202,6 +210,7 @@ class Scores(Model):
     batches: Optional[int] = None  # how many were put together
     resampling: Optional[Resampling] = None
     evidence: Optional[dict[str, Any]] = None  # on what weighted scores stand, by item
+    copies: dict[str, Copies] = field(default_factory=dict)  # by system: replies that repeat the utterance
     stats: Optional[list[MetricSums]] = None  # with return_="stats": the sums of each metric
     set: Optional[ScoredSet] = None  # the reference set that they are against
     versions: Optional[Versions] = None  # what was asked beside the texts

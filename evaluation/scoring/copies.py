@@ -1,0 +1,172 @@
+"""Replies that copy the utterance: the cheapest way to share words with every good answer.
+
+A reply is a copy if it equals the utterance, normalised, or nearly equals it by the rule that excludes near-duplicates
+from retrieval: at least 5 words in both, and nine tenths of all their different words in common. Where a gold of the
+item is such a copy itself, people have answered so, and no reply to it counts as one.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refaug.core.records import Item, Origin
+from refaug.core.text.normalisation import normalise
+
+NEAR: Final = 0.9  # share of all different words that two texts have in common, as in retrieval
+NEAR_WORDS: Final = 5  # that both texts have at least
+_UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class UtteranceTable:
+    """The utterances of many items as hashes of their texts and words, small enough for sets held in memory."""
+
+    keys: NDArray[np.uint64]  # (items,) of the normalised utterance; 0: no reply to the item is a copy
+    starts: NDArray[np.int64]  # (items + 1,) where the words of each utterance begin
+    words: NDArray[np.uint32]  # the different words of each utterance
+    counts: NDArray[np.int32]  # (items,) how many words an utterance has, repeats included
+
+    @classmethod
+    def of(cls, items: Iterable[Item]) -> Self:
+        """Read the utterances of items."""
+        builder = UtteranceTableBuilder()
+        for test_item in items:
+            builder.add(test_item)
+        return cls(**builder.columns())
+
+    @property
+    def bytes(self) -> int:
+        """The memory of the table."""
+        return self.keys.nbytes + self.starts.nbytes + self.words.nbytes + self.counts.nbytes
+
+    def is_copy(self, reply: str, place: int) -> bool:
+        """Say whether a reply copies the utterance of the item in this place."""
+        if not self.keys[place]:
+            return False
+        text = normalise(reply)
+        if not text:
+            return False
+        if _key(text) == int(self.keys[place]):
+            return True
+        words = _words(text)
+        if len(words) < NEAR_WORDS or self.counts[place] < NEAR_WORDS:
+            return False
+        distinct, first, last = set(words), int(self.starts[place]), int(self.starts[place + 1])
+        if not NEAR * len(distinct) <= last - first <= len(distinct) / NEAR:
+            return False
+        return _are_near({_word_hash(word) for word in distinct}, set(self.words[first:last].tolist()))
+
+
+class UtteranceTableBuilder:
+    """Collects the columns of a table from items that are read one by one."""
+
+    def __init__(self) -> None:
+        self._keys, self._starts, self._words, self._counts = array("Q"), array("q", [0]), array("I"), array("i")
+
+    def add(self, test_item: Item) -> None:
+        """Add the utterance of the next item."""
+        key, distinct, count = _fingerprint(test_item)
+        self._keys.append(key)
+        self._words.extend(distinct)
+        self._starts.append(len(self._words))
+        self._counts.append(count)
+
+    @property
+    def bytes(self) -> int:
+        """The memory of the columns so far."""
+        columns = (self._keys, self._starts, self._words, self._counts)
+        return sum(len(column) * column.itemsize for column in columns)
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns so far."""
+        return {
+            "keys": np.array(self._keys, dtype=np.uint64),
+            "starts": np.array(self._starts, dtype=np.int64),
+            "words": np.array(self._words, dtype=np.uint32),
+            "counts": np.array(self._counts, dtype=np.int32),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopiedReplies:
+    """The replies of one system that copy the utterance."""
+
+    rows: tuple[int, ...]  # their places among the replies of the system
+    items: tuple[str, ...]  # the ids of the items that they answer
+
+    def as_json(self) -> dict[str, Any]:
+        """Return rows and ids."""
+        return {"rows": list(self.rows), "items": list(self.items)}
+
+
+def find_copies(
+    table: UtteranceTable, places: Sequence[int], ids: Sequence[str], replies: Mapping[str, Sequence[str | None]]
+) -> dict[str, CopiedReplies]:
+    """Return the copies of every system that has any; row i answers the item `ids[i]`, in place `places[i]` or −1."""
+    copies = dict[str, CopiedReplies]()
+    for system, listed in replies.items():
+        rows = tuple(
+            row
+            for row, (reply, place) in enumerate(zip(listed, places, strict=True))
+            if reply is not None and place >= 0 and table.is_copy(reply, place)
+        )
+        if rows:
+            copies[system] = CopiedReplies(rows=rows, items=tuple(ids[row] for row in rows))
+    return copies
+
+
+def copies_json(copies: Mapping[str, CopiedReplies]) -> dict[str, Any]:
+    """Return the part of an answer about copies, which is not there where no reply is one."""
+    return {"copies": {system: copied.as_json() for system, copied in copies.items()}} if copies else {}
+
+
+def copy_warning(copies: Mapping[str, CopiedReplies]) -> Iterator[str]:
+    """Warn of the copies of each system."""
+    if copies:
+        listed = ", ".join(f"{system} ({len(copied.rows):,})" for system, copied in copies.items())
+        yield f"replies that repeat the utterance: {listed}; what they score says nothing of answers"
+
+
+def _fingerprint(test_item: Item) -> tuple[int, list[int], int]:
+    """Return the hash of the utterance, those of its different words, and the number of its words."""
+    text = normalise(test_item.pair.utterance or "")
+    words = _words(text)
+    distinct = {_word_hash(word) for word in words}
+    for reference in test_item.pair.references:
+        if reference.source is not Origin.GOLD:
+            continue
+        gold = normalise(reference.text)
+        gold_words = _words(gold)
+        is_long = min(len(words), len(gold_words)) >= NEAR_WORDS
+        if gold == text or (is_long and _are_near({_word_hash(word) for word in gold_words}, distinct)):
+            return 0, [], 0
+    return (_key(text) if text else 0), sorted(distinct), len(words)
+
+
+def _are_near(words: set[int], other_words: set[int]) -> bool:
+    return len(words & other_words) >= NEAR * len(words | other_words)
+
+
+def _words(text: str) -> list[str]:
+    """Split a normalised text into words; a script without spaces has its characters for words."""
+    if text.isascii() or not _UNSPACED.search(text):
+        return text.split()
+    return [piece for word in text.split() for piece in (word if _UNSPACED.search(word) else (word,))]
+
+
+def _word_hash(word: str) -> int:
+    return zlib.crc32(word.encode("utf-8", "surrogatepass"))
+
+
+def _key(text: str) -> int:
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little") or 1
