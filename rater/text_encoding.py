@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -11,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 CACHE_BYTES: Final = 256 << 20
@@ -34,14 +34,14 @@ class TextReader:
         self, read: Read, tokenizer: SentencePieceTokenizer, *, size: int, max_tokens: int, cache_bytes: int
     ) -> None:
         self._read, self._tokenizer, self._size, self._max_tokens = read, tokenizer, size, max_tokens
-        self._cache_bytes, self._cache, self._used_bytes = cache_bytes, OrderedDict[str, Vector](), 0
+        self._cache = BoundedCache[str, Vector](cache_bytes, bytes_of)
 
     def vectors(self, texts: Sequence[str]) -> Tensor:
         """Return the vector of each text, (texts, size), from the cache or from the network."""
         vectors = np.empty((len(texts), self._size), np.float32)
         new = list[int]()
         for place, text in enumerate(texts):
-            cached = self._cached(text)
+            cached = self._cache.get(text)
             if cached is None:
                 new.append(place)
             else:
@@ -53,7 +53,7 @@ class TextReader:
             vectors_read = self._read(*self._pad([coded[at] for at in batch])).numpy()
             vectors[[new[at] for at in batch]] = vectors_read
             for at, vector in zip(batch, vectors_read, strict=True):
-                self._store(texts[new[at]], vector.copy())
+                self._cache.put(texts[new[at]], vector.copy())
         return torch.from_numpy(vectors)
 
     def _pad(self, coded: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
@@ -64,21 +64,6 @@ class TextReader:
         for row, ids in enumerate(cut):
             tokens[row, : len(ids)] = ids
         return torch.from_numpy(tokens), torch.from_numpy(lengths)
-
-    def _cached(self, text: str) -> Vector | None:
-        """Return a text's vector from the cache and mark it as the most recent."""
-        vector = self._cache.get(text)
-        if vector is not None:
-            self._cache.move_to_end(text)
-        return vector
-
-    def _store(self, text: str, vector: Vector) -> None:
-        """Cache a vector; remove the oldest ones if there is no room."""
-        if text not in self._cache:
-            self._used_bytes += bytes_of(text, vector)
-        self._cache[text] = vector
-        while self._used_bytes > self._cache_bytes:
-            self._used_bytes -= bytes_of(*self._cache.popitem(last=False))
 
 
 def bytes_of(text: str, vector: Vector) -> int:

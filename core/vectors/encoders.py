@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.errors import BadInput, MissingPart, Usage
+from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.vectors.encoder_files import (
     EncoderFiles,
     Pooling,
@@ -154,41 +154,11 @@ _ENTRY_BYTES = 512  # the objects around the arrays
 _Vectors = TypeVar("_Vectors", TokenVectors, _SentenceVector)
 
 
-class _Cache:
-    """The most recent vectors of texts, up to a number of bytes."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._entries: OrderedDict[tuple[type, str], TokenVectors | _SentenceVector] = OrderedDict()
-        self._lock = threading.Lock()
-        self.nbytes = 0
-
-    def get(self, kind: type[_Vectors], text: str) -> _Vectors | None:
-        with self._lock:
-            vectors = self._entries.get((kind, text))
-            if not isinstance(vectors, kind):
-                return None
-            self._entries.move_to_end((kind, text))
-            return vectors
-
-    def put(self, text: str, vectors: TokenVectors | _SentenceVector) -> None:
-        """Cache the vectors of a text and remove the least recent ones.
-
-        Vectors larger than the cache are not stored.
-        """
-        key = (type(vectors), text)
-        with self._lock:
-            if key in self._entries or _entry_bytes(text, vectors) > self._capacity:
-                return
-            self._entries[key] = vectors
-            self.nbytes += _entry_bytes(text, vectors)
-            while self.nbytes > self._capacity:
-                (_, oldest_text), oldest = self._entries.popitem(last=False)
-                self.nbytes -= _entry_bytes(oldest_text, oldest)
+_CacheKey = tuple[type, str]  # token vectors or a sentence vector, of a text
 
 
-def _entry_bytes(text: str, vectors: TokenVectors | _SentenceVector) -> int:
-    return vectors.nbytes + sys.getsizeof(text) + _ENTRY_BYTES
+def _entry_bytes(key: _CacheKey, vectors: TokenVectors | _SentenceVector) -> int:
+    return vectors.nbytes + sys.getsizeof(key[1]) + _ENTRY_BYTES
 
 
 # The encoder
@@ -223,7 +193,7 @@ class OnnxEncoder:
         self._model = model
         self._tokenizer = tokenizer
         self._pooling = pooling
-        self._cache = _Cache(config.cache_bytes)
+        self._cache = BoundedCache[_CacheKey, TokenVectors | _SentenceVector](config.cache_bytes, _entry_bytes)
         self._counting = threading.Lock()
         self._widths: dict[str, int] = {}  # of the outputs
         self.one_by_one = not self._is_steady_in_batches()
@@ -295,13 +265,17 @@ class OnnxEncoder:
         self, texts: Sequence[str], kind: type[_Vectors], output: str, make: Callable[[EncodedText, Floats], _Vectors]
     ) -> list[_Vectors]:
         """Take vectors from the cache, and run each of the other texts once, however often it occurs."""
-        vectors = {text: cached for text in dict.fromkeys(texts) if (cached := self._cache.get(kind, text)) is not None}
+        vectors = {
+            text: cached
+            for text in dict.fromkeys(texts)
+            if isinstance(cached := self._cache.get((kind, text)), kind)  # or None
+        }
         tokens = {text: self._tokenizer.tokens_of(text) for text in dict.fromkeys(texts) if text not in vectors}
         for batch in self._batches(tokens):
             rows = self._rows([tokens[text] for text in batch], output)
             for text, row in zip(batch, rows, strict=True):
                 vectors[text] = make(tokens[text], row)
-                self._cache.put(text, vectors[text])
+                self._cache.put((kind, text), vectors[text])
         with self._counting:
             self.truncated += sum(vectors[text].truncated for text in texts)
         return [vectors[text] for text in texts]

@@ -6,14 +6,13 @@ metric needs, and the caller refuses.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Final, Self
 
 from refaug.core.artefacts.versions import Versions
+from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
 from refaug.core.text.tokenizers import default_tokenizer
@@ -113,23 +112,17 @@ class BaselineCache:
 
     def __init__(self, indexes: Versions) -> None:
         self._indexes = indexes
-        self._baselines: OrderedDict[tuple[str, str], IndexBaseline] = OrderedDict()
-        self._requests: OrderedDict[tuple[str, str, str | None], None] = OrderedDict()
-        self._lock = Lock()
+        self._baselines: BoundedCache[tuple[str, str], IndexBaseline] = BoundedCache(_CACHE_SIZE)
+        self._measured: BoundedCache[tuple[str, str, str | None], bool] = BoundedCache(_CACHE_SIZE)
 
     def has_measured(self, index: str, specifications: Sequence[str], language: str | None) -> bool:
         """Whether all of these got their b of this index before, so that it takes hardly any time."""
-        with self._lock:
-            return all((index, specification, language) in self._requests for specification in specifications)
+        return all((index, specification, language) in self._measured for specification in specifications)
 
     def note_measured(self, index: str, specifications: Sequence[str], language: str | None) -> None:
         """Remember that these got their b of this index."""
-        with self._lock:
-            for specification in specifications:
-                self._requests[index, specification, language] = None
-                self._requests.move_to_end((index, specification, language))
-            while len(self._requests) > _CACHE_SIZE:
-                self._requests.popitem(last=False)
+        for specification in specifications:
+            self._measured.put((index, specification, language), True)
 
     def of(self, index: str) -> SetBaseline:
         """Return a function that gives metrics the b of an index.
@@ -149,15 +142,10 @@ class BaselineCache:
         from refaug.evaluation.metric_setup.baseline import index_baseline  # noqa: PLC0415  only where an index is used
 
         key = (index, Signature.of(metric).full)
-        with self._lock:
-            if key in self._baselines:
-                self._baselines.move_to_end(key)
-                return self._baselines[key]
-        base = index_baseline(metric, self._indexes, index.partition("#")[0])
-        with self._lock:
-            self._baselines[key] = base
-            if len(self._baselines) > _CACHE_SIZE:
-                self._baselines.popitem(last=False)
+        base = self._baselines.get(key)
+        if base is None:
+            base = index_baseline(metric, self._indexes, index.partition("#")[0])
+            self._baselines.put(key, base)
         return base
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +12,7 @@ import numpy as np
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
+from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.progress import Progress, Silent
 from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.home.raters import ReplyJudge, open_rater
@@ -132,20 +132,19 @@ class HeldRubers:
     """A cache of the rubers that were used last: each is read whole, which takes a while."""
 
     def __init__(self, settings: Settings, *, most: int = 2, threads: int | None = None) -> None:
-        self._settings, self._most, self._threads = settings, most, threads
-        self._held = OrderedDict[str, Relevance]()
+        self._settings, self._threads = settings, threads
+        self._held = BoundedCache[str, Relevance](most)
         self._lock = Lock()
 
     def get(self, spec: str) -> Relevance:
         """Return the published version of a ruber, by `name` or `name@version`."""
         name = "@".join(artefact_stores(self._settings)["ruber"].resolve(spec))
         with self._lock:  # also while it is read, so that two requests at once read it only once
-            if name not in self._held:
-                self._held[name] = open_ruber(self._settings, name, threads=self._threads)
-                if len(self._held) > self._most:
-                    self._held.popitem(last=False)
-            self._held.move_to_end(name)
-            return self._held[name]
+            ruber = self._held.get(name)
+            if ruber is None:
+                ruber = open_ruber(self._settings, name, threads=self._threads)
+                self._held.put(name, ruber)
+            return ruber
 
 
 class _Models:

@@ -7,12 +7,11 @@ a rater give an item are the same each time, so they are looked up as long as th
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.records import Item, Reference
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import Augmented
@@ -56,13 +55,11 @@ def _size_of(reference: Reference) -> int:
     return _REFERENCE_BYTES + 2 * (len(reference.text) + texts)
 
 
-class ReferenceCache:
+class ReferenceCache(BoundedCache[bytes, CachedReferences]):
     """The most recently used references, up to a number of bytes; thread-safe."""
 
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes, self._size = max_bytes, 0
-        self._entries = OrderedDict[bytes, CachedReferences]()
-        self._lock = threading.Lock()
+    def __init__(self, most_bytes: int) -> None:
+        super().__init__(most_bytes, lambda _key, references: references.size)
 
     @staticmethod
     def key(lease: Lease, settings: AugmentSettings, scored_item: Item) -> bytes:
@@ -72,21 +69,3 @@ class ReferenceCache:
         settings_key = f"{versions.get('index', '')}\0{rater}\0{settings!r}\0".encode()
         pair = repr(scored_item.pair).encode("utf-8", "surrogatepass")
         return hashlib.blake2b(settings_key + pair, digest_size=16).digest()
-
-    def get(self, key: bytes) -> CachedReferences | None:
-        """Return the references under a key, or None; they become the most recently used."""
-        with self._lock:
-            references = self._entries.get(key)
-            if references is not None:
-                self._entries.move_to_end(key)
-            return references
-
-    def put(self, key: bytes, references: CachedReferences) -> None:
-        """Store references, and drop the least recently used beyond the limit."""
-        with self._lock:
-            if key in self._entries or references.size > self._max_bytes:
-                return
-            self._entries[key] = references
-            self._size += references.size
-            while self._size > self._max_bytes:
-                self._size -= self._entries.popitem(last=False)[1].size

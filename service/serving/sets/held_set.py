@@ -14,7 +14,8 @@ import zstandard
 from numpy.typing import NDArray
 
 from refaug.core.errors import NotFound, TooLarge
-from refaug.core.memory_sizes import MemoryCounter
+from refaug.core.memory.bounded_cache import BoundedCache
+from refaug.core.memory.object_sizes import MemoryCounter
 from refaug.core.records import Item, Origin
 from refaug.evaluation.metric_setup.metric_requests import metrics_of
 from refaug.evaluation.scoring.cases import (
@@ -146,8 +147,10 @@ class HeldSet:
         self.places: Mapping[str, int] = {name: place for place, name in enumerate(self.ids)}
         self.bytes = sum(map(len, self._pieces)) + _ENTRY * len(self.ids) + content.facts.utterances.bytes
         self._ready = dict[str, tuple[HeldMetric, int]]()  # by full signature, with the bytes that the metric takes
-        self._keys = dict[tuple[str, str | None], str]()  # full signatures by specification and language
-        self._refused = set[str]()  # metrics that do not fit, so that they are not tried again
+        self._keys = BoundedCache[tuple[str, str | None], str](_MOST_SPECIFICATIONS)  # full signatures
+        self._refused = BoundedCache[str, bool](
+            _MOST_SPECIFICATIONS
+        )  # metrics that do not fit: they are not tried again
         self._preparing = threading.Lock()
 
     @classmethod
@@ -195,16 +198,15 @@ class HeldSet:
         self._ready.pop(key, None)
 
     def _metric(self, text: str, language: str | None) -> HeldMetric:
-        key = self._keys.get((text, language), "")
+        key = self._keys.get((text, language)) or ""
         ready = self._ready.get(key)
         if ready is None:
             (metric,) = metrics_of([text], language)
             key = Signature.of(metric).full
             with self._preparing:
                 ready = self._ready.get(key) or self._prepare(key, metric)
-                if len(self._keys) >= _MOST_SPECIFICATIONS:
-                    self._keys.clear()
-                self._ready[key], self._keys[text, language] = ready, key
+                self._ready[key] = ready
+                self._keys.put((text, language), key)
         held_metric, size = ready
         self._note_use(self, key, size)
         return held_metric
@@ -246,9 +248,7 @@ class HeldSet:
             yield block
 
     def _too_large(self, key: str, metric: Metric) -> TooLarge:
-        if len(self._refused) >= _MOST_SPECIFICATIONS:
-            self._refused.clear()
-        self._refused.add(key)
+        self._refused.put(key, True)
         return does_not_fit(f"the set {self.manifest.id}, ready for {metric.name},", self._most_bytes)
 
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Collection
-from typing import Final
+from typing import Final, NamedTuple
 
 from refaug.core.errors import NotFound, TooLarge, Withdrawn
 from refaug.core.home import Settings
+from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.service import prometheus_figures
 from refaug.service.server_settings import MIB, ServeSettings
 from refaug.service.serving.sets.held_set import HeldSet, does_not_fit
 
 _ITEMS: Final = ""  # the key of a set's items, among the keys of its metrics
+
+
+class _Part(NamedTuple):
+    """The items of a held set, or one of its metrics."""
+
+    held: HeldSet
+    bytes: int
 
 
 class HeldSets:
@@ -25,9 +31,9 @@ class HeldSets:
 
     def __init__(self, home: Settings, serve: ServeSettings) -> None:
         self._store = ReferenceSets(home.reference_sets)
-        self._most_sets, self._most_bytes = serve.held_sets, serve.held_sets_mib * MIB
-        self._held = dict[str, HeldSet]()
-        self._sizes = OrderedDict[tuple[str, str], int]()  # of sets and metrics, in order of use
+        self._most_bytes = serve.held_sets_mib * MIB
+        self._held = BoundedCache[str, HeldSet](serve.held_sets)
+        self._parts = BoundedCache[tuple[str, str], _Part](self._most_bytes, lambda _place, part: part.bytes)
         self._refused = set[str]()  # sets that do not fit, so that they are not tried again
         self._reading = dict[str, threading.Lock]()
         self._lock = threading.Lock()
@@ -40,7 +46,7 @@ class HeldSets:
     def bytes(self) -> int:
         """The memory that all held sets take, as far as it can be told."""
         with self._lock:
-            return sum(self._sizes.values())
+            return self._parts.size
 
     def get(self, text: str) -> HeldSet:
         """Return a set by its id or the beginning of it, and read it if it is not held yet.
@@ -76,8 +82,10 @@ class HeldSets:
                 raise does_not_fit(f"the set {name}", self._most_bytes)
             try:
                 held = HeldSet.read(self._store.open(name), self._most_bytes, self._note_use)
-                with self._lock:  # both at once: every held set has a size
-                    self._held[name], self._sizes[name, _ITEMS] = held, held.bytes
+                with self._lock:  # both at once: every held set has its items among the parts
+                    for dropped, _ in self._held.put(name, held):
+                        self._drop(dropped)
+                    self._store_part((name, _ITEMS), _Part(held, held.bytes))
             except TooLarge:
                 self._refused.add(name)
                 raise
@@ -87,33 +95,28 @@ class HeldSets:
         return held
 
     def _note_use(self, held: HeldSet, key: str, size: int) -> None:
-        """Note that a set, or one of its metrics, was used; drop what there is no room for."""
+        """Note that a set, or one of its metrics, was used; other sets and metrics make room for it."""
         with self._lock:
             name = held.manifest.id
             if self._held.get(name) is not held:
                 return  # it was dropped meanwhile, and its last user frees it
-            for used_key, used_bytes in ((key, size), (_ITEMS, held.bytes)):  # sets after their metrics: they go later
-                self._sizes[name, used_key] = used_bytes
-                self._sizes.move_to_end((name, used_key))
-            self._make_room({(name, key), (name, _ITEMS)})
+            items = name, _ITEMS
+            self._parts.get(items)
+            if key != _ITEMS:
+                self._store_part((name, key), _Part(held, size))  # fits beside the items, so it does not drop them
+                self._parts.get(items)  # once more: a set goes after its metrics
 
-    def _make_room(self, in_use: Collection[tuple[str, str]]) -> None:
-        """Drop the least recently used, but nothing that is in use now."""
-        while len(self._held) > self._most_sets:
-            self._drop(next(name for name, key in self._sizes if key == _ITEMS))
-        while sum(self._sizes.values()) > self._most_bytes:
-            oldest = next((entry for entry in self._sizes if entry not in in_use), None)
-            if oldest is None:
-                return
-            name, key = oldest
+    def _store_part(self, place: tuple[str, str], part: _Part) -> None:
+        """Note the size of a part; forget metrics that it leaves no room for, and sets without room for their items."""
+        for (name, key), dropped in self._parts.put(place, part):
             if key == _ITEMS:
                 self._drop(name)
             else:
-                del self._sizes[oldest]
-                self._held[name].forget(key)
+                dropped.held.forget(key)
 
     def _drop(self, name: str) -> None:
         """Drop a set with everything that was prepared for it; requests that are using it go on."""
-        self._held.pop(name, None)
-        for entry in [entry for entry in self._sizes if entry[0] == name]:
-            del self._sizes[entry]
+        self._held.pop(name)
+        for place in self._parts:
+            if place[0] == name:
+                self._parts.pop(place)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -18,6 +17,7 @@ from typing import Final
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import Overloaded, RefaugError, Unavailable
 from refaug.core.home import Settings
+from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.rater.nn.rate import Rater
 from refaug.service.server_settings import ServeSettings
@@ -62,7 +62,7 @@ class OpenVersions:
         self._lock = threading.Lock()  # guards all attributes below, held only for moments
         self._open = dict[VersionKey, OpenVersion]()
         self._opening = dict[VersionKey, Future[None]]()
-        self._pinned = OrderedDict[VersionKey, OpenVersion]()  # the most recently requested last
+        self._pinned = BoundedCache[VersionKey, OpenVersion](serve.old_versions)
         self._requested = set[VersionKey]()  # versions that are open, or being opened, because a request named them
         self._notes = dict[str, str]()
         self._is_closed = False
@@ -122,7 +122,7 @@ class OpenVersions:
         with self._lock:
             self._is_closed = True  # a running refresh checks this at its end
             served, self.served = self.served, ServedVersions(generation=self.served.generation + 1, is_loaded=True)
-            unused = self._drop_holders([*served.opened.values(), *self._pinned.values()])
+            unused = self._drop_holders([*served.opened.values(), *(version for _, version in self._pinned.items())])
             self._pinned.clear()
         close_versions(unused)
 
@@ -193,15 +193,12 @@ class OpenVersions:
     def _pin_versions(self, opened: Sequence[OpenVersion]) -> None:
         """Keep pinned versions open, and release the least recently requested beyond `old_versions`."""
         with self._lock:
-            serving = set(self.served.opened.values())
-            for version in opened:
-                if version not in serving and not self._is_closed:
-                    if version.key not in self._pinned:
-                        version.holder_count += 1
-                        self._pinned[version.key] = version
-                    self._pinned.move_to_end(version.key)
-            too_many = max(0, len(self._pinned) - self._serve.old_versions)
-            unused = self._drop_holders([self._pinned.popitem(last=False)[1] for _ in range(too_many)])
+            serving, dropped = set(self.served.opened.values()), list[OpenVersion]()
+            for version in opened if self._pinned.most and not self._is_closed else ():
+                if version not in serving and self._pinned.get(version.key) is None:
+                    version.holder_count += 1
+                    dropped += [old for _, old in self._pinned.put(version.key, version)]
+            unused = self._drop_holders(dropped)
         close_versions(unused)
 
     # ── opening ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -237,13 +234,14 @@ class OpenVersions:
         serving, most = {one.key for one in self.served.opened.values()}, max(_LEAST_OLD, self._serve.old_versions)
         unused = list[OpenVersion]()
         if len(old := self._requested - serving) >= most:
-            idle = next((at for at, one in self._pinned.items() if one.holder_count == 1), None)
+            idle = next((version for _, version in self._pinned.items() if version.holder_count == 1), None)
             if idle is None:
                 raise Overloaded(
                     f"{len(old)} older versions are open, and requests need all of them",
                     remedy="ask again in a moment, or for fewer versions at once; --old-versions says how many",
                 )
-            unused = self._drop_holders([self._pinned.pop(idle)])
+            self._pinned.pop(idle.key)
+            unused = self._drop_holders([idle])
         self._requested.add(key)
         return unused
 
@@ -318,7 +316,7 @@ class OpenVersions:
             else:
                 self.served = served
                 serving = set(served.opened.values())
-                released = [self._pinned.pop(version.key) for version in serving if version.key in self._pinned]
+                released = [version for version in serving if self._pinned.pop(version.key) is not None]
                 unused = self._drop_holders([*released, *refresh.replaced()])
         close_versions(unused)
         return refresh.has_changed() and not self._is_closed

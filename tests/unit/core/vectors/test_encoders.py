@@ -239,13 +239,13 @@ def test_a_text_asked_for_again_is_not_run_again(folder: Path) -> None:
 def test_kept_vectors_stay_within_their_bytes_and_the_oldest_go_first(folder: Path) -> None:
     sizes = open_encoder(folder)
     sizes.token_vectors(["a cat"])
-    room = sizes._cache.nbytes
+    room = sizes._cache.size
     encoder = open_encoder(folder, EncoderConfig(cache_bytes=2 * room))
     cat, dog = encoder.token_vectors(["a cat", "a dog"])
-    assert encoder._cache.nbytes == 2 * room
+    assert encoder._cache.size == 2 * room
     assert encoder.token_vectors(["a cat"])[0] is cat
     encoder.token_vectors(["a tea"])
-    assert encoder._cache.nbytes == 2 * room
+    assert encoder._cache.size == 2 * room
     assert encoder.token_vectors(["a cat"])[0] is cat
     again = encoder.token_vectors(["a dog"])[0]
     assert again is not dog
@@ -257,7 +257,7 @@ def test_kept_vectors_stay_within_their_bytes_and_the_oldest_go_first(folder: Pa
 def test_without_room_nothing_is_kept(folder: Path) -> None:
     encoder = open_encoder(folder, EncoderConfig(cache_bytes=0))
     assert encoder.token_vectors(["a cat"])[0] is not encoder.token_vectors(["a cat"])[0]
-    assert encoder._cache.nbytes == 0
+    assert encoder._cache.size == 0
 
 
 def test_sentences_and_tokens_of_one_text_are_kept_apart(folder: Path) -> None:

@@ -424,7 +424,7 @@ def test_small_cache_holds_the_latest_texts_and_ratings_stay_right(
     tight = rater_of(tokenizer, cache_bytes=most)
     for _ in range(2):
         require_close(tight.rate(asked), expected)
-        held = sum(bytes_of(text, vector) for text, vector in tight._read._cache.items())
+        held = tight._read._cache.size
         assert most - most / max(1, room) <= held <= most
         for one, ratings in zip(asked, expected, strict=True):
             require_close(tight.rate([one]), [ratings])

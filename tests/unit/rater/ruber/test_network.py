@@ -183,7 +183,7 @@ def test_a_cache_with_room_for_a_few_texts_stays_as_small_and_scores_right(
         assert tight.score(pairs).tolist() == pytest.approx(expected, abs=CLOSE)
         readers_of = {id(reader): reader for reader in (tight._utterances, tight._replies)}.values()
         assert len(readers_of) == readers
-        held = sum(bytes_of(text, vector) for one in readers_of for text, vector in one._cache.items())
+        held = sum(one._cache.size for one in readers_of)
         assert held <= most
 
 

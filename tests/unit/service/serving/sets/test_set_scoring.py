@@ -32,7 +32,7 @@ from refaug.evaluation.scoring.scores import ReplyForm
 from refaug.metrics.base import Floats, Level
 from refaug.metrics.specification import build
 from refaug.metrics.statistics.resampling import resample_counts
-from refaug.service.server_settings import ServeSettings
+from refaug.service.server_settings import MIB, ServeSettings
 from refaug.service.serving.sets import held_metric, held_set
 from refaug.service.serving.sets.held_set import HeldSet, default_metric_of
 from refaug.service.serving.sets.held_sets import HeldSets
@@ -589,9 +589,9 @@ def test_of_more_sets_than_may_be_kept_the_one_used_longest_ago_goes(tmp_path: P
 
 
 def with_room(home: Path, bytes_: int) -> HeldSets:
-    sets = held_sets(home)
-    sets._most_bytes = bytes_
-    return sets
+    serve = ServeSettings()
+    object.__setattr__(serve, "held_sets_mib", bytes_ / MIB)  # less than settings allow
+    return HeldSets(Settings(home=home), serve)
 
 
 def ready(held: HeldSet, metric: str) -> bool:
