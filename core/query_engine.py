@@ -15,6 +15,7 @@ from typing import Any, Final, Self, TypeVar
 import duckdb
 import pyarrow as pa
 
+from refaug.core.backoff import Backoff
 from refaug.core.errors import Conflict, RefaugError, StorageFull
 from refaug.core.files import make_folder, remove_tree, unique_suffix
 from refaug.core.processes.live_file import LiveFile
@@ -113,10 +114,9 @@ class LogEngine:
         with _translate_errors(self._scratch):
             try:
                 _thread.start_new_thread(run, ())
-                pause = 0.0002
+                pauses = Backoff(0.0002, 0.05)
                 while not ended:
-                    time.sleep(pause)
-                    pause = min(2 * pause, 0.05)
+                    time.sleep(pauses.next_s())
             except KeyboardInterrupt:
                 for _ in range(100):
                     if not begun:

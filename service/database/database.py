@@ -13,7 +13,6 @@ import os
 import re
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -29,6 +28,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, exc, text
 from sqlalchemy.engine import URL, make_url
 
+from refaug.core.backoff import Backoff, retry
 from refaug.core.errors import Conflict, RefaugError, StorageFull, Unavailable, Usage
 from refaug.core.files import make_folder
 from refaug.core.home import Settings
@@ -270,17 +270,17 @@ def _write_ahead(connection: sqlite3.Connection, wait_s: float) -> None:
 
     Of several processes that switch a new file at once, SQLite refuses all but one without waiting for its timeout.
     """
-    until = time.monotonic() + wait_s
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-            if not is_busy or time.monotonic() >= until:
-                raise
-            time.sleep(_SWITCH_S)
-        else:
-            return
+
+    def is_busy(error: Exception) -> bool:
+        return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+
+    retry(
+        lambda: connection.execute("PRAGMA journal_mode = WAL"),
+        on=sqlite3.OperationalError,
+        backoff=Backoff(_SWITCH_S, _SWITCH_S),
+        within_s=wait_s,
+        is_transient=is_busy,
+    )
 
 
 @contextmanager

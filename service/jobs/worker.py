@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import orjson
 
+from refaug.core.backoff import Backoff
 from refaug.core.errors import NoAccess, RefaugError, StorageFull, Unavailable
 from refaug.core.files import storage_errors
 from refaug.core.home import Settings
@@ -151,7 +152,7 @@ class Worker:
 
     def _retry_until_answered(self, ask: Callable[[], T], *, raises: bool) -> T | None:
         """Call the database until it answers; return None if the worker is stopped before."""
-        wait_s = _POLL_S
+        backoff = Backoff(_POLL_S, _MAX_RETRY_S)
         while not self._interruption.is_stopped:
             try:
                 return ask()
@@ -160,8 +161,7 @@ class Worker:
                     raise
                 self._live_workers.reset()
                 log.warning("waiting for the database", extra={"why": error.message})
-                self._pause(wait_s)
-                wait_s = min(2 * wait_s, _MAX_RETRY_S)
+                self._pause(backoff.next_s())
         return None
 
     def _pause(self, seconds: float) -> None:
@@ -232,7 +232,7 @@ class Worker:
             else:
                 self._jobs.finish(job.id, self._name, ended.state, outcome=ended.result, error=ended.error)
 
-        wait_s, until = _STEP_S, float("inf")
+        backoff, until = Backoff(_STEP_S, _MAX_RETRY_S), float("inf")
         while time.monotonic() < until:
             try:
                 write()
@@ -242,8 +242,7 @@ class Worker:
                 log.warning("waiting for the database", extra={"job": job.id, "why": error.message})
                 if self._interruption.is_stopped:
                     until = min(until, time.monotonic() + _STOP_WAIT_S)
-                time.sleep(wait_s)
-                wait_s = min(2 * wait_s, _MAX_RETRY_S)
+                time.sleep(backoff.next_s())
                 continue
             return
         log.warning("job left as running; the next worker puts it back", extra={"job": job.id})

@@ -12,7 +12,7 @@ from typing import Final
 from refaug.core.home import Settings
 from refaug.service.process import json_logging
 from refaug.service.process.parent_watch import end_with_parent
-from refaug.service.process.restart_backoff import Backoff
+from refaug.service.process.restart_backoff import RestartBackoff
 from refaug.service.server_settings import ServeSettings
 
 _JOBS: Final = (
@@ -28,7 +28,7 @@ class JobProcess:
     def __init__(self, *, within_s: float, level: int) -> None:
         self._command = [sys.executable, "-P", "-c", _JOBS, str(os.getpid()), str(level), str(int(within_s))]
         self._process: subprocess.Popen[bytes] | None = None
-        self._backoff = Backoff()
+        self._backoff = RestartBackoff()
         self._not_before = 0.0
 
     @property

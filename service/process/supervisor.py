@@ -21,7 +21,7 @@ from refaug.service import prometheus_figures
 from refaug.service.process import json_logging
 from refaug.service.process.job_process import JobProcess
 from refaug.service.process.parent_watch import end_with_parent
-from refaug.service.process.restart_backoff import Backoff
+from refaug.service.process.restart_backoff import RestartBackoff
 
 _CLEANUP_S: Final = 10.0  # for the cleanup of a process after its requests have ended
 
@@ -80,7 +80,7 @@ class Supervisor(Multiprocess):
         self._level = level
         self.has_failed = False
         self._at_once = False
-        self._backoffs = [Backoff() for _ in range(config.workers)]
+        self._backoffs = [RestartBackoff() for _ in range(config.workers)]
         self._not_before = [0.0] * config.workers
 
     def init_processes(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Final, TypeVar
@@ -10,6 +9,7 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 import pyarrow.compute
 
+from refaug.core.backoff import Backoff, retry
 from refaug.core.errors import BadInput, CheckFailed, Conflict, Corrupt, Locked
 from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.home.indexes import cores, places_of
@@ -68,14 +68,7 @@ def as_json_list(values: Iterator[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _retry_while_locked(do: Callable[[], T]) -> T:
     """Wait for other work on the same artefact: an incomplete erasure would be worse than a late one."""
-    until = time.monotonic() + _WAIT_S
-    while True:
-        try:
-            return do()
-        except Locked:
-            if time.monotonic() > until:
-                raise
-            time.sleep(_RETRY_S)
+    return retry(do, on=Locked, backoff=Backoff(_RETRY_S, _RETRY_S), within_s=_WAIT_S)
 
 
 # ── the inbox and the log ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from refaug.core.artefacts.versions import Versions
+from refaug.core.backoff import Backoff
 from refaug.core.errors import RefaugError, Unavailable
 from refaug.core.home import Settings
 from refaug.core.records import Reference, TestPair
@@ -36,7 +37,7 @@ class _OpeningFailure:
 
     why: str
     again_at: float
-    wait_s: float
+    backoff: Backoff
 
 
 class VersionOpener:
@@ -56,8 +57,9 @@ class VersionOpener:
             opened = self._open_version(key)
         except Exception as error:
             why = explain_failure(error, self._home.home)
-            wait_s = _FIRST_WAIT_S if before is None else min(2 * before.wait_s, _LONGEST_WAIT_S)
-            self._failures[key] = _OpeningFailure(why=why, again_at=self._clock() + wait_s, wait_s=wait_s)
+            backoff = Backoff(_FIRST_WAIT_S, _LONGEST_WAIT_S) if before is None else before.backoff
+            wait_s = backoff.next_s()
+            self._failures[key] = _OpeningFailure(why=why, again_at=self._clock() + wait_s, backoff=backoff)
             log.exception("not opened", extra={"artefact": str(key), "why": why})
             raise _unavailable(str(key), why, wait_s) from error
         self._failures.pop(key, None)

@@ -17,7 +17,7 @@ from refaug.service.database.database import Database
 from refaug.service.keys import KeyStore, Scope
 from refaug.service.process.child_environment import environment_of
 from refaug.service.process.listening_socket import address_of, bound_socket
-from refaug.service.process.restart_backoff import Backoff
+from refaug.service.process.restart_backoff import RestartBackoff
 from refaug.service.process.server import APP, config_of
 from refaug.service.process.start_conditions import has_keys, lock_home, raise_file_limit, require_keys_if_public
 from refaug.service.server_settings import ServeSettings, is_local
@@ -270,7 +270,7 @@ def test_uvicorn_gets_the_timeouts_of_the_settings_and_logs_nothing() -> None:
 
 
 def test_who_dies_young_waits_longer_each_time_and_who_was_steady_does_not() -> None:
-    backoff, now, waits = Backoff(begun=0.0), 1.0, []
+    backoff, now, waits = RestartBackoff(begun=0.0), 1.0, []
     for _ in range(9):
         again = backoff.record_death(now)
         waits.append(again - now)
