@@ -1,8 +1,17 @@
-"""The command line: one file per noun, each flags → dataclass → one call. `start` is where `refaug` begins."""
+"""The command line: one file per noun, each flags → dataclass → one call.
+
+The main names:
+
+- `start`: where `refaug` begins
+- `main.main`: runs the command that the arguments name
+- `main.COMMANDS`: the module of each command, imported when it is needed.
+"""
 
 from __future__ import annotations
 
 import sys
+
+__all__ = ["start"]
 
 _INTERRUPTED = 5  # refaug.core.errors.Interrupted, which is not there yet
 

@@ -6,3 +6,22 @@ The main names:
 - `errors.RefaugError`: every error that a user sees, with its remedy
 - `files`: writing files whole or not at all, and locks.
 """
+
+__all__ = [
+    "array_files",
+    "artefacts",
+    "backoff",
+    "errors",
+    "files",
+    "home",
+    "kernel_cache",
+    "kernels",
+    "memory",
+    "processes",
+    "progress",
+    "query_engine",
+    "records",
+    "text",
+    "vectors",
+    "version",
+]

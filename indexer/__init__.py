@@ -6,3 +6,5 @@ The main names:
 - `search.index.ReferenceIndex`: an opened version
 - `vectors.training.train_vectors`: word vectors by GloVe.
 """
+
+__all__ = ["bm25", "building", "columns", "index_folders", "manifest", "search", "tokens", "vectors"]

@@ -6,3 +6,5 @@ The main names:
 - `ingest.ingest.ingest`: adds sources to a log
 - `deletion.delete`: removes dialogues and speakers for good.
 """
+
+__all__ = ["deletion", "demo", "ingest", "ingest_options", "manifest", "pairs", "reading", "statistics", "store"]

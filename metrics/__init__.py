@@ -6,3 +6,17 @@ The main names:
 - `base.Metric`: what every metric offers
 - `specification.build`: a metric from its specification.
 """
+
+__all__ = [
+    "base",
+    "catalogue",
+    "diagnostics",
+    "metric_info",
+    "models",
+    "parameters",
+    "ranges",
+    "signature",
+    "specification",
+    "statistics",
+    "upsilon",
+]

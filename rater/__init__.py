@@ -6,3 +6,5 @@ The main names:
 - `nn.rate.Rater`: rates with it
 - `ruber.build.train_ruber`: trains a ruber.
 """
+
+__all__ = ["language_coverage", "nn", "ruber", "training"]

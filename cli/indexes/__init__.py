@@ -1,1 +1,10 @@
-"""Commands on word vectors and indexes."""
+"""Commands on word vectors and indexes.
+
+The main names:
+
+- `index.build_command`: `refaug index build`
+- `index_search.search_command`: `refaug index search`
+- `vectors.train_command`: `refaug vectors train`.
+"""
+
+__all__ = ["index", "index_search", "index_versions", "vectors"]

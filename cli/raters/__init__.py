@@ -1,1 +1,10 @@
-"""Commands on raters and rubers."""
+"""Commands on raters and rubers.
+
+The main names:
+
+- `rater.train_command`: `refaug rater train`
+- `rater.rate_command`: `refaug rater rate`
+- `ruber.train_command`: `refaug ruber train`.
+"""
+
+__all__ = ["rater", "rater_evaluate", "rater_negatives", "rater_report", "ruber"]

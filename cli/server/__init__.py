@@ -1,1 +1,10 @@
-"""Commands of an operator: serve, jobs, schedules, keys, doctor, export and import."""
+"""Commands of an operator: serve, jobs, schedules, keys, doctor, export and import.
+
+The main names:
+
+- `serve.serve_command`: `refaug serve`
+- `jobs.start_command`: `refaug jobs start`
+- `doctor.doctor_command`: `refaug doctor`.
+"""
+
+__all__ = ["doctor", "jobs", "kernels", "keys", "schedules", "serve", "serve_check", "transfer"]

@@ -1,1 +1,20 @@
-"""What several commands share: options, output, progress."""
+"""Parts that several commands share: options, output, progress.
+
+The main names:
+
+- `output.print_table`: a table on the terminal
+- `progress.display_progress`: progress on the terminal while a command runs
+- `score_options.ScoreOptions`: the options of every command that scores.
+"""
+
+__all__ = [
+    "database",
+    "field_options",
+    "index_options",
+    "model_options",
+    "network_commands",
+    "output",
+    "progress",
+    "reference_options",
+    "score_options",
+]

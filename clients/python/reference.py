@@ -225,7 +225,9 @@ def _is_code(text: str) -> bool:
 
 
 def _lines(text: str) -> str:
-    """Return a paragraph on one line; lines of the form `word   what it means` become a list."""
+    """Return a paragraph on one line; lines of the form `word   what it means` become a list, and lists stay lists."""
+    if all(line.startswith("- ") for line in text.splitlines()):
+        return text
     rows = [re.fullmatch(r"(\w+) {2,}(.*)", line) for line in text.splitlines()]
     if all(rows):
         return "\n".join(f"- `{row[1]}`: {row[2]}" for row in rows if row)

@@ -6,3 +6,5 @@ The main names:
 - `build_stages.Stages`: a build that continues after a kill
 - `transfer.export_artefact`: an artefact in one file for another machine.
 """
+
+__all__ = ["build_stages", "kinds", "manifests", "transfer", "version_locks", "versions"]

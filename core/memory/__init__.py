@@ -6,3 +6,5 @@ The main names:
 - `object_sizes.MemoryCounter`: the bytes that arrays, texts and tables take
 - `object_sizes.MemoryCounter.add`: counts an object with everything that it refers to.
 """
+
+__all__ = ["bounded_cache", "object_sizes"]

@@ -6,3 +6,14 @@ The main names:
 - `tokenizers.get_tokenizer`: a tokenizer by its name
 - `tokenizer_training.train_sentencepiece`: a new SentencePiece model.
 """
+
+__all__ = [
+    "characters",
+    "messages",
+    "normalisation",
+    "sentencepiece_tokenizer",
+    "tokenizer_base",
+    "tokenizer_training",
+    "tokenizers",
+    "words",
+]

@@ -6,3 +6,5 @@ The main names:
 - `encoders.open_encoder`: an ONNX encoder from a folder
 - `encoders.Encoder`: what every encoder offers.
 """
+
+__all__ = ["encoders", "word_vectors"]

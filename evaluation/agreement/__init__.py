@@ -1,1 +1,10 @@
-"""Agreement of metrics with people: `refaug meta` and its probe."""
+"""Agreement of metrics with people: `refaug meta` and its probe.
+
+The main names:
+
+- `meta.agreement`: the agreement of several metrics on rated items
+- `probe.probe`: how metrics respond to spoilt replies
+- `records.MetaResult`: everything that a report on agreement shows.
+"""
+
+__all__ = ["meta", "probe", "rater_agreement", "records", "report", "row_scores", "rows"]

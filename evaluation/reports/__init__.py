@@ -1,1 +1,10 @@
-"""Parts that all reports share: HTML pages and plots."""
+"""Parts that all reports share: HTML pages and plots.
+
+The main names:
+
+- `html_page.render_page`: a page from a template
+- `html_page.Table`: a table of a page
+- `plotting.Plot`: a plot in the formats of a report.
+"""
+
+__all__ = ["html_page", "plotting"]

@@ -1,1 +1,10 @@
-"""The method's claims on real logs and real ratings, each beside a control that could refute it: `refaug reproduce`."""
+"""The method's claims on real logs and real ratings, each beside a control that could refute it: `refaug reproduce`.
+
+The main names:
+
+- `parts.parts_named`: the experiments by name
+- `material.proof_logs.ProofLogs`: the logs that they work on
+- `report.report.Report`: what an experiment reports.
+"""
+
+__all__ = ["material", "parts", "report"]

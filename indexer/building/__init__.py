@@ -6,3 +6,5 @@ The main names:
 - `update.update_index`: brings a version up to its logs
 - `plan.choose`: the kind of index that fits the memory.
 """
+
+__all__ = ["build", "order", "plan", "size_estimate", "update"]

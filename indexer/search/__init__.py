@@ -6,3 +6,5 @@ The main names:
 - `search.find`: the best pairs for queries
 - `ranking.Rules`: which references are excluded, and why.
 """
+
+__all__ = ["exact_check", "index", "queries", "ranking", "search", "search_settings", "segments", "similarity"]

@@ -6,3 +6,5 @@ The main names:
 - `vocabulary.Vocabulary`: the codes of words
 - `tokenizer_choice.default_tokenizer_for`: the tokenizer that suits logs.
 """
+
+__all__ = ["tokenizer_choice", "tokens", "vocabulary"]

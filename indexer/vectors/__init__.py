@@ -6,3 +6,5 @@ The main names:
 - `glove.train_glove`: the training itself
 - `sentence_vectors.embed`: the vector of a text from its words.
 """
+
+__all__ = ["cooccurrence", "encoder_vectors", "glove", "sentence_vectors", "training"]

@@ -6,3 +6,5 @@ The main names:
 - `test_file.demo_items`: test items with ratings
 - `topics.read_topics`: the topics, which lie in data files.
 """
+
+__all__ = ["generator", "test_file", "topics"]

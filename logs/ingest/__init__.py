@@ -6,3 +6,5 @@ The main names:
 - `cleaning.CleaningSettings`: which messages are repaired or dropped
 - `stage.Stage`: the folder that an interrupted ingest continues in.
 """
+
+__all__ = ["cleaning", "ingest", "order", "stage"]

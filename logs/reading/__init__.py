@@ -6,3 +6,5 @@ The main names:
 - `formats.detect`: the format of a source
 - `shapes.Fields`: which column holds which field.
 """
+
+__all__ = ["containers", "formats", "shapes", "sources"]

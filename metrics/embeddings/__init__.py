@@ -6,3 +6,5 @@ The main names:
 - `encoder_metrics.BertScore`: BERTScore
 - `encoder_metrics.SentenceCosine`: cosines of sentence vectors.
 """
+
+__all__ = ["contextual", "embedding", "encoder_metrics", "word_vector_metrics"]

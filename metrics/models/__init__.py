@@ -6,3 +6,5 @@ The main names:
 - `model_scores.RelevantReplies`: the unreferenced part of RUBER
 - `ruber.Ruber`: the metric `ruber`.
 """
+
+__all__ = ["model_scores", "ruber"]

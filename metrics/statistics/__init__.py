@@ -6,3 +6,5 @@ The main names:
 - `correlation.correlate`: correlations with ratings
 - `agreement.cluster_bootstrap`: the agreement of metrics with people.
 """
+
+__all__ = ["agreement", "alpha", "correlation", "intraclass", "kappa", "resampling", "split_half"]

@@ -6,3 +6,5 @@ The main names:
 - `build.train_rater`: logs to a published rater
 - `rate.Rater`: ratings of responses.
 """
+
+__all__ = ["build", "checkpoint", "model", "negative_samples", "rate", "rating_settings", "train"]

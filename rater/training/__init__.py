@@ -6,3 +6,15 @@ The main names:
 - `order.train_version`: from an order to a published version
 - `examples.Examples`: examples in batches.
 """
+
+__all__ = [
+    "accuracy",
+    "corpus",
+    "examples",
+    "hard_negatives",
+    "held_out_pairs",
+    "initial_embeddings",
+    "loop",
+    "order",
+    "stopped_trainings",
+]

@@ -1,1 +1,10 @@
-"""The database of a home: connections, migrations, and stored answers of repeated requests."""
+"""The database of a home: connections, migrations, and stored answers of repeated requests.
+
+The main names:
+
+- `database.Database`: SQLite in the home, or PostgreSQL
+- `database.Database.migrate`: upgrades the tables
+- `stored_answers.IdempotencyStore`: the answers of requests with an Idempotency-Key.
+"""
+
+__all__ = ["database", "migrations", "row_holders", "stored_answers"]

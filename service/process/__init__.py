@@ -1,1 +1,10 @@
-"""Processes of a server: the supervisor, liveness, logging and Prometheus figures."""
+"""Processes of a server: the supervisor, liveness, logging, and the checks before a start.
+
+The main names:
+
+- `server.serve`: starts a server and waits for its end
+- `supervisor.Supervisor`: starts dead or silent processes again
+- `live_processes.LiveProcesses`: which processes serve which versions.
+"""
+
+__all__ = ["json_logging", "listening_socket", "live_processes", "server", "start_conditions", "supervisor"]

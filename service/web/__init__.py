@@ -1,1 +1,10 @@
-"""The HTTP interface: routes read a request, call the same functions as the command line, and return JSON."""
+"""The HTTP interface: routes read a request, call the same functions as the command line, and return JSON.
+
+The main names:
+
+- `app.create_app`: the application over a home
+- `state.ServiceState`: the parts that routes share
+- `openapi.openapi_document`: the OpenAPI document.
+"""
+
+__all__ = ["app", "openapi", "routes", "state"]

@@ -1,1 +1,10 @@
-"""The report of `refaug meta`: CSV, LaTeX, an HTML page and plots."""
+"""The report of `refaug meta`: CSV, LaTeX, an HTML page and plots.
+
+The main names:
+
+- `report.write_report`: writes all files of a report
+- `page.page`: the HTML page
+- `latex_tables.as_latex`: the tables for a paper.
+"""
+
+__all__ = ["latex_tables", "page", "report", "wording"]

@@ -1,1 +1,21 @@
-"""The figures of the experiments: correlations, non-inferiority, selection, length controls."""
+"""The figures of the experiments: correlations, non-inferiority, selection, length controls.
+
+The main names:
+
+- `correlations.correlate`: correlations of lines of scores with ratings
+- `noninferiority.judge`: whether a metric is not inferior to another
+- `main_lines.MainLines`: the lines that an experiment compares.
+"""
+
+__all__ = [
+    "annotators",
+    "controls",
+    "correlations",
+    "length_stress",
+    "main_lines",
+    "noninferiority",
+    "retrieval_quality",
+    "row_subsets",
+    "selection",
+    "weight_claims",
+]

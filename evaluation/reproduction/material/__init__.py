@@ -1,1 +1,20 @@
-"""What the experiments work on: rated sets, logs, indexes and raters, kinds of references, candidate metrics."""
+"""The material of the experiments: rated sets, logs, indexes and raters, kinds of references, candidate metrics.
+
+The main names:
+
+- `rated_sets.read_sets`: the sets with ratings of people
+- `chain.Chain`: the index and rater of a log, built once
+- `reference_kinds.Pool`: the references of a set, by kind.
+"""
+
+__all__ = [
+    "chain",
+    "judged_replies",
+    "metric_candidates",
+    "proof_logs",
+    "rated_sets",
+    "rated_systems",
+    "reference_coverage",
+    "reference_kinds",
+    "reference_ladder",
+]

@@ -5,4 +5,12 @@ changed after its release; a test holds the sum of all migrations to `tables.py`
 runs them in one
 transaction: a failing migration leaves the database as it was. To add one, change `tables.py`, and write the next
 number in `versions/` with the previous one as its `down_revision`.
+
+The main names:
+
+- `tables.TABLES`: the current tables
+- `env`: the entry point that Alembic calls
+- `versions`: the migrations, one in each file.
 """
+
+__all__ = ["tables"]

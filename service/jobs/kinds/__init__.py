@@ -2,6 +2,12 @@
 
 A job that was killed is started again with the same order and id. Its finished stages are marked in the folder
 `jobs/<id>` of the home, up to the whole result; the functions it calls resume where they were.
+
+The main names:
+
+- `run`: does the work of a job
+- `job_context.JobContext`: the folders, settings and progress of a job
+- `nightly.nightly_job`: ingest, rebuild, checks and publication of a night.
 """
 
 from __future__ import annotations

@@ -1,5 +1,13 @@
 """The orders of jobs: one model for each kind, with the defaults of the same command.
 
-A `JobOrder` is any of them, `parse_order` reads one, and `resources_of` says what a job writes. Commands have an option
-`again`, orders do not: a job that is started again after its process was killed finds its earlier results.
+Commands have an option `again`, orders do not: a job that is started again after its process was killed finds its
+earlier results.
+
+The main names:
+
+- `job_order.JobOrder`: the order of any kind
+- `job_order.parse_order`: reads an order
+- `job_order.resources_of`: what a job writes, so that no two jobs write it at once.
 """
+
+__all__ = ["index_orders", "job_order", "log_orders", "nightly_order", "set_orders", "training_orders"]

@@ -1,5 +1,10 @@
 """Batches: requests wait in a queue, and a thread searches and rates for many of them at once.
 
-The `Batcher` takes requests and returns their answers, a request waits in a `RequestQueue`, and the `BatchRunner` does
-the work of a batch.
+The main names:
+
+- `batcher.Batcher`: requests in, their answers out
+- `request_queue.RequestQueue`: where a request waits
+- `batch_runner.BatchRunner`: the work of a batch.
 """
+
+__all__ = ["batch_runner", "batcher", "reference_lookup", "request_queue"]

@@ -1,4 +1,10 @@
 """Frozen sets that stay in memory, so that replies are scored against them quickly.
 
-`HeldSets` is the cache of all of them, a `HeldSet` has its items and prepared metrics, and `score_set` scores replies.
+The main names:
+
+- `held_sets.HeldSets`: the cache of all sets
+- `held_set.HeldSet`: a set with its items and prepared metrics
+- `set_scoring.score_set`: scores replies against a set.
 """
+
+__all__ = ["held_set", "held_sets", "set_scoring"]

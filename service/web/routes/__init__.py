@@ -1,1 +1,22 @@
-"""Routes, one module for each kind of resource."""
+"""Routes, one module for each kind of resource.
+
+The main names:
+
+- `scores.score`: POST /v1/scores
+- `references.find_references`: POST /v1/references
+- `jobs.start_job`: POST /v1/jobs.
+"""
+
+__all__ = [
+    "artefacts",
+    "catalogue",
+    "health",
+    "jobs",
+    "logs",
+    "pages",
+    "ratings",
+    "reference_sets",
+    "references",
+    "schedules",
+    "scores",
+]

@@ -1,1 +1,10 @@
-"""Models of requests and responses."""
+"""Models of requests and responses.
+
+The main names:
+
+- `scoring.ScoresIn`: a request for scores
+- `scoring.ScoresOut`: its response
+- `jobs.JobIn`: a job to queue.
+"""
+
+__all__ = ["artefacts", "catalogue", "common", "jobs", "logs", "references", "schedules", "scoring", "sets"]

@@ -1,7 +1,11 @@
 """The client of refaug: how good a reply is, when many different replies would have been fine.
 
-Begin with `Client` (or `AsyncClient`), `Scorer` for scores while a model trains, and `Reward` for reinforcement
-learning; every error is a `RefaugError`.
+The main names:
+
+- `Client`, or `AsyncClient`: begin here
+- `Scorer`: scores while a model trains
+- `Reward`: scores for reinforcement learning
+- `RefaugError`: every error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""`refaug-client`, the command: `main` runs it, `parser` describes its arguments."""
+"""The command `refaug-client`.
+
+The main names:
+
+- `main`: runs the command
+- `parser`: describes its arguments
+- `exit_code`: the exit code of an error.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,10 @@
-"""What every part of the client uses: the errors, files, frames and progress reports."""
+"""The ground of the client: errors, files, frames and progress reports.
+
+The main names:
+
+- `errors.RefaugError`: every error of the client
+- `files.write_atomically`: a file, whole or not at all
+- `progress.make_reporter`: shows progress.
+"""
+
+__all__ = ["errors", "files", "frames", "progress"]

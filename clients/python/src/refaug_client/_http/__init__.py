@@ -1,1 +1,10 @@
-"""Sending calls over HTTP: settings, connections for threads and for asyncio, retries."""
+"""Sending calls over HTTP: settings, connections for threads and for asyncio, retries.
+
+The main names:
+
+- `connection.Connection`: sends calls of threads
+- `async_connection.AsyncConnection`: sends calls of asyncio
+- `retry.Retry`: how often a request is tried, and how long the client waits in between.
+"""
+
+__all__ = ["async_connection", "call", "connection", "exchange", "pausing", "retry", "settings"]

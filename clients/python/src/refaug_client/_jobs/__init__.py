@@ -1,1 +1,10 @@
-"""Following a job: its stream of events, and how a lost stream is resumed."""
+"""Following a job: its stream of events, and how a lost stream is resumed.
+
+The main names:
+
+- `events.Event`: an event of a job
+- `events.Reader`: events from the lines of a stream
+- `following.JobFollower`: follows a job to its end.
+"""
+
+__all__ = ["events", "following"]

@@ -1,1 +1,10 @@
-"""Inputs too large for one request: batches, the threads and tasks that send them, and the merged answer."""
+"""Inputs too large for one request: batches, the threads and tasks that send them, and the merged answer.
+
+The main names:
+
+- `batches.cut`: batches of a large input
+- `threads.send_batches`: sends them, several at once
+- `scores.LargeScores`: merges the answers.
+"""
+
+__all__ = ["batches", "documents", "loops", "scores", "streams", "threads"]

@@ -1,1 +1,10 @@
-"""Scores while a model trains: the `Scorer`, its queue and cache, and rewards."""
+"""Scores while a model trains: the scorer, its queue and cache, and rewards.
+
+The main names:
+
+- `scorer.Scorer`: takes replies and returns their scores later
+- `rewards.Reward`: scores as rewards
+- `pending.Pending`: scores that are on their way.
+"""
+
+__all__ = ["pending", "rewards", "scorer", "settings"]

@@ -1,4 +1,11 @@
-"""Every route of the API as a function that returns a `Call`; nothing is sent here."""
+"""Every route of the API as a function that returns a `Call`; nothing is sent here.
+
+The main names:
+
+- `score`: POST /v1/scores
+- `references`: POST /v1/references
+- `start_job`: POST /v1/jobs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""What answers hold, as frozen dataclasses: typed, in the order sent, and with everything that came."""
+"""The content of answers, as frozen dataclasses: typed, in the order sent, and with everything that came.
+
+The main names:
+
+- `Scores`: scores of systems, with intervals and comparisons
+- `References`: the references of items
+- `Job`: a job and its state.
+"""
 
 from __future__ import annotations
 

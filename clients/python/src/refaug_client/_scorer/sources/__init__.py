@@ -1,1 +1,10 @@
-"""Where a scorer's scores come from: the caches, and the server's answers about single replies and whole corpora."""
+"""Sources of a scorer's scores: the caches, and the server's answers about single replies and whole corpora.
+
+The main names:
+
+- `cache.open_cache`: the cache that a user names
+- `groups.GroupScorer`: scores of single replies
+- `corpus.CorpusScorer`: scores of whole corpora.
+"""
+
+__all__ = ["answers", "cache", "corpus", "groups", "set_client"]
