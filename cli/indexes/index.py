@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from refaug.cli.indexes.index_versions import list_command
 from refaug.cli.shared.index_options import (
     EncoderOption,
     FactoryOption,
@@ -33,7 +34,7 @@ from refaug.cli.shared.output import (
     print_table,
 )
 from refaug.cli.shared.progress import display_progress
-from refaug.core.errors import CheckFailed, Corrupt
+from refaug.core.errors import CheckFailed
 
 if TYPE_CHECKING:
     from refaug.indexer.building.plan import Limits
@@ -167,38 +168,7 @@ def build_command(
     print_built(built, as_json=as_json)
 
 
-@app.command("list")
-def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
-    """All indexes with their versions; the published one is marked."""
-    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415  compiles
-
-    indexes = places_of(context.obj).indexes
-    rows = [
-        _version_row(indexes.folder(name, version), name, version, current=version == indexes.current(name))
-        for name in indexes.names()
-        for version in indexes.versions(name)
-    ]
-    if as_json:
-        print_json({"indexes": rows})
-    elif rows:
-        print_table(f"indexes in {indexes.root}", list(rows[0]), [list(row.values()) for row in rows])
-    else:
-        print_line(f"no indexes in {indexes.root} yet: refaug index build LOG")
-
-
-def _version_row(folder: Path, name: str, version: str, *, current: bool) -> dict[str, Any]:
-    """Return a version as a row of the list; a damaged version must not hide the others."""
-    from refaug.indexer.manifest import IndexManifest  # noqa: PLC0415  compiles
-
-    row: dict[str, Any] = {"name": name, "version": version, "published": current}
-    try:
-        facts = facts_of(IndexManifest.read(folder))
-    except Corrupt as error:
-        return {**row, **dict.fromkeys(_ROW_FACTS), "problem": error.message}
-    return {**row, **{fact: facts[fact] for fact in _ROW_FACTS}, "problem": None}
-
-
-_ROW_FACTS = ("kind", "utterances", "pairs", "segments", "recall_at_15", "bytes")
+app.command("list")(list_command)
 
 
 @app.command("show")

@@ -1,10 +1,10 @@
-"""`refaug index update|delete|compact|publish|rollback|gc|remove`: keeping an index current, and its versions."""
+"""`refaug index update|delete|compact|list|publish|rollback|gc|remove`: keeping an index current, and its versions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -12,20 +12,20 @@ from refaug.cli.shared.index_options import (
     NameArgument,
     SpecArgument,
     ThreadsOption,
+    facts_of,
     print_built,
 )
 from refaug.cli.shared.output import (
     JsonFlag,
     MemoryOption,
-    count_of,
     names_in,
     parse_size,
     print_json,
     print_line,
-    print_published,
 )
 from refaug.cli.shared.progress import display_progress
-from refaug.core.errors import Usage
+from refaug.cli.shared.version_commands import VersionCommands
+from refaug.core.errors import Corrupt, Usage
 
 
 def update_command(
@@ -132,63 +132,43 @@ def compact_command(
     print_built(built, as_json=as_json)
 
 
-def publish_command(context: typer.Context, index: SpecArgument, as_json: JsonFlag = False) -> None:
-    """Let a version serve: one that was built without publishing, or an older one."""
-    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
-    from refaug.indexer.building.update import publish_version  # noqa: PLC0415  compiles
+# ── versions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    name, at, version = index.partition("@")
-    if not at:
-        raise Usage(f"{index!r} names no version", remedy="give NAME@VERSION: refaug index list")
-    publish_version(places_of(context.obj), name, version)
-    print_published("index", name, version, as_json=as_json)
+_FACTS_IN_LIST: Final = ("kind", "utterances", "pairs", "segments", "recall_at_15", "bytes")
 
 
-def rollback_command(
-    context: typer.Context,
-    name: NameArgument,
-    to: Annotated[str | None, typer.Option(help="The version to go back to.", metavar="VERSION")] = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Let the version before the published one serve again."""
-    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
-    from refaug.indexer.building.update import rollback  # noqa: PLC0415  compiles
+def _facts_in_list(folder: Path) -> dict[str, Any]:
+    """Return the facts of a version in the list, with the problem of a damaged one."""
+    from refaug.indexer.manifest import IndexManifest  # noqa: PLC0415  compiles
 
-    version = rollback(places_of(context.obj), name, to)
-    print_published("index", name, version, as_json=as_json)
+    try:
+        facts = facts_of(IndexManifest.read(folder))
+    except Corrupt as error:
+        return {**dict.fromkeys(_FACTS_IN_LIST), "problem": error.message}
+    return {**{fact: facts[fact] for fact in _FACTS_IN_LIST}, "problem": None}
 
 
-def gc_command(
-    context: typer.Context,
-    name: NameArgument,
-    keep: Annotated[int, typer.Option(help="So many of the newest versions stay.", min=0)] = 3,
-    as_json: JsonFlag = False,
-) -> None:
-    """Remove old versions; the published one stays, and any that is being read."""
-    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415  compiles
-
-    removed = places_of(context.obj).indexes.gc(name, keep)
-    if as_json:
-        print_json({"index": name, "removed": removed})
-    else:
-        print_line(
-            f"index {name}: {count_of(len(removed), 'version')} removed{': ' if removed else ''}{', '.join(removed)}"
-        )
-
-
-def remove_command(
-    context: typer.Context,
-    name: NameArgument,
-    yes: Annotated[bool, typer.Option("--yes", help="Yes, the whole index.")] = False,
-    as_json: JsonFlag = False,
-) -> None:
-    """Remove an index with all its versions, whether its logs are still there or not; refused while it is read."""
-    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415  compiles
-
-    if not yes:
-        raise Usage(f"this removes index {name} with all its versions", remedy="say --yes")
-    removed = places_of(context.obj).indexes.delete(name)
-    if as_json:
-        print_json({"index": name, "removed": removed})
-    else:
-        print_line(f"index {name} removed: {count_of(len(removed), 'version')}")
+_COMMANDS: Final = VersionCommands(
+    kind="index",
+    plural="indexes",
+    name=NameArgument,
+    spec=SpecArgument,
+    helps={
+        "list": "All indexes with their versions; the published one is marked.",
+        "publish": "Let a version serve: one that was built without publishing, or an older one.",
+        "rollback": "Let the version before the published one serve again.",
+        "gc": "Remove old versions; the published one stays, and any that is being read.",
+        "remove": "Remove an index with all its versions, whether its logs are still there or not; refused while it is "
+        "read.",
+    },
+    begin="build",
+    facts=_facts_in_list,
+    removal="its versions",
+)
+list_command: Final = _COMMANDS.list_command()
+publish_command: Final = _COMMANDS.publish_command()
+rollback_command: Final = _COMMANDS.rollback_command()
+gc_command: Final = _COMMANDS.gc_command()
+remove_command: Final = _COMMANDS.remove_command(
+    Annotated[bool, typer.Option("--yes", help="Yes, the whole index.")],
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -16,11 +16,11 @@ from refaug.cli.shared.output import (
     print_facts,
     print_json,
     print_line,
-    print_published,
     print_table,
 )
 from refaug.cli.shared.progress import display_progress
-from refaug.core.errors import Conflict, Corrupt, Usage
+from refaug.cli.shared.version_commands import VersionCommands
+from refaug.core.errors import Corrupt
 from refaug.core.files import read_json
 
 if TYPE_CHECKING:
@@ -160,39 +160,40 @@ def import_command(
     _print_stored(imported, as_json=as_json)
 
 
-@app.command("list")
-def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
-    """All word vectors with their versions; the published one is marked."""
-    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415  compiles
-
-    vectors = places_of(context.obj).vectors
-    rows = [
-        _version_row(vectors.folder(name, version), name, version, current=version == vectors.current(name))
-        for name in vectors.names()
-        for version in vectors.versions(name)
-    ]
-    if as_json:
-        print_json({"vectors": rows})
-    elif rows:
-        print_table(f"vectors in {vectors.root}", list(rows[0]), [list(row.values()) for row in rows])
-    else:
-        print_line(f"no vectors in {vectors.root} yet: refaug vectors train LOG")
-
-
-def _version_row(folder: Path, name: str, version: str, *, current: bool) -> dict[str, Any]:
+def _facts_in_list(folder: Path) -> dict[str, Any]:
+    """Return the facts of a version in the list, with the problem of a damaged one."""
     try:
         manifest: dict[str, Any] = read_json(folder / "manifest.json")
     except Corrupt as error:
         manifest = {"details": {"made": error.message}}
     return {
-        "name": name,
-        "version": version,
-        "published": current,
         "words": manifest.get("words"),
         "dimensions": manifest.get("dimensions"),
         "made": manifest.get("details", {}).get("made"),
         "sha256": str(manifest.get("sha256"))[:12],
     }
+
+
+_COMMANDS: Final = VersionCommands(
+    kind="vectors",
+    plural="vectors",
+    name=NameArgument,
+    spec=SpecArgument,
+    helps={
+        "list": "All word vectors with their versions; the published one is marked.",
+        "publish": "Let a name stand for this version: one that was made without publishing, or another one.",
+        "rollback": "Let the name stand for the version before again; indexes keep the vectors that they were built "
+        "with.",
+        "gc": "Remove old versions; those stay that are published, being read, or needed by an index.",
+        "remove": "Remove word vectors with all their versions; refused while they are read, or an index needs one of "
+        "them.",
+    },
+    begin="train",
+    facts=_facts_in_list,
+    removal="their versions",
+)
+
+app.command("list")(_COMMANDS.list_command())
 
 
 @app.command("show")
@@ -269,77 +270,9 @@ def write_command(
     print_line(f"{file}: {words} of {word_vectors.dimensions} dimensions, SHA-256 {digest[:12]}")
 
 
-@app.command("publish")
-def publish_command(context: typer.Context, vectors: SpecArgument, as_json: JsonFlag = False) -> None:
-    """Let a name stand for this version: one that was made without publishing, or another one."""
-    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415  compiles
-
-    name, at, version = vectors.partition("@")
-    if not at:
-        raise Usage(f"{vectors!r} names no version", remedy="give NAME@VERSION: refaug vectors list")
-    places_of(context.obj).vectors.publish(name, version)
-    print_published("vectors", name, version, as_json=as_json)
-
-
-@app.command("rollback")
-def rollback_command(
-    context: typer.Context,
-    name: NameArgument,
-    to: Annotated[str | None, typer.Option(help="The version to go back to.", metavar="VERSION")] = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Let the name stand for the version before again; indexes keep the vectors that they were built with."""
-    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415  compiles
-
-    version = places_of(context.obj).vectors.rollback(name, to)
-    print_published("vectors", name, version, as_json=as_json)
-
-
-@app.command("gc")
-def gc_command(
-    context: typer.Context,
-    name: NameArgument,
-    keep: Annotated[int, typer.Option(help="So many of the newest versions stay.", min=0)] = 3,
-    as_json: JsonFlag = False,
-) -> None:
-    """Remove old versions; those stay that are published, being read, or needed by an index."""
-    from refaug.evaluation.home.indexes import places_of, vectors_in_use  # noqa: PLC0415  compiles
-
-    places = places_of(context.obj)
-    needed = vectors_in_use(places)
-
-    def is_needed(vectors_name: str, version: str) -> bool:
-        return read_json(places.vectors.folder(vectors_name, version) / "manifest.json").get("sha256") in needed
-
-    removed = places.vectors.gc(name, keep, is_needed)
-    if as_json:
-        print_json({"vectors": name, "removed": removed})
-    else:
-        listed = f": {', '.join(removed)}" if removed else ""
-        print_line(f"vectors {name}: {count_of(len(removed), 'version')} removed{listed}")
-
-
-@app.command("remove")
-def remove_command(
-    context: typer.Context,
-    name: NameArgument,
-    yes: Annotated[bool, typer.Option("--yes", help="Yes, all versions.")] = False,
-    as_json: JsonFlag = False,
-) -> None:
-    """Remove word vectors with all their versions; refused while they are read, or an index needs one of them."""
-    from refaug.evaluation.home.indexes import places_of, vectors_in_use  # noqa: PLC0415  compiles
-
-    if not yes:
-        raise Usage(f"this removes vectors {name} with all their versions", remedy="say --yes")
-    places = places_of(context.obj)
-    needed = vectors_in_use(places)
-    for version in places.vectors.versions(name):
-        if read_json(places.vectors.folder(name, version) / "manifest.json").get("sha256") in needed:
-            raise Conflict(
-                f"an index was built with vectors {name}@{version}", remedy="remove that index first, or build it anew"
-            )
-    removed = places.vectors.delete(name)
-    if as_json:
-        print_json({"vectors": name, "removed": removed})
-    else:
-        print_line(f"vectors {name} removed: {count_of(len(removed), 'version')}")
+app.command("publish")(_COMMANDS.publish_command())
+app.command("rollback")(_COMMANDS.rollback_command())
+app.command("gc")(_COMMANDS.gc_command())
+app.command("remove")(
+    _COMMANDS.remove_command(Annotated[bool, typer.Option("--yes", help="Yes, all versions.")]),
+)

@@ -12,9 +12,8 @@ from refaug.cli.raters.rater_negatives import negatives_command
 from refaug.cli.raters.rater_report import report_command
 from refaug.cli.shared import network_commands
 from refaug.cli.shared.field_options import with_options
-from refaug.cli.shared.network_commands import BatchReporter, TrainingOptions, epoch_reporter, print_training_result
+from refaug.cli.shared.network_commands import TrainingOptions, run_training
 from refaug.cli.shared.output import JsonFlag, parse_size, print_json
-from refaug.cli.shared.progress import display_progress
 from refaug.core.errors import Usage
 
 app = typer.Typer(help="Train raters on logs, publish them, ask them.", no_args_is_help=True)
@@ -24,6 +23,7 @@ SpecArgument = Annotated[
     str, typer.Argument(help="Name of the rater, or name@version for one that is not published.", metavar="RATER")
 ]
 _KIND: Final = "rater"
+_VERSIONS: Final = network_commands.network_version_commands(_KIND, NameArgument, SpecArgument)
 
 
 @app.command("train")
@@ -93,18 +93,23 @@ def train_command(
         memory=parse_size(training.memory),
         publish=training.publish,
     )
-    with display_progress(quiet=context.obj.quiet) as progress:
-        trained = train_rater(
-            rater_places(context.obj),
+    places = rater_places(context.obj)
+    run_training(
+        context.obj,
+        _KIND,
+        lambda progress, on_now, on_epoch: train_rater(
+            places,
             order,
             progress,
-            BatchReporter(progress),
-            epoch_reporter(progress),
+            on_now,
+            on_epoch,
             learn_vectors=learn_piece_vectors,
             illustrate=_illustrate,
             again=training.again,
-        )
-    print_training_result(_KIND, trained, _report_facts, as_json=as_json)
+        ),
+        _report_facts,
+        as_json=as_json,
+    )
 
 
 @app.command("resume")
@@ -114,17 +119,16 @@ def resume_command(context: typer.Context, name: NameArgument, as_json: JsonFlag
     from refaug.evaluation.home.raters import rater_places  # noqa: PLC0415
     from refaug.rater.nn.build import resume_rater  # noqa: PLC0415  torch
 
-    with display_progress(quiet=context.obj.quiet) as progress:
-        trained = resume_rater(
-            rater_places(context.obj),
-            name,
-            progress,
-            BatchReporter(progress),
-            epoch_reporter(progress),
-            learn_vectors=learn_piece_vectors,
-            illustrate=_illustrate,
-        )
-    print_training_result(_KIND, trained, _report_facts, as_json=as_json)
+    places = rater_places(context.obj)
+    run_training(
+        context.obj,
+        _KIND,
+        lambda progress, on_now, on_epoch: resume_rater(
+            places, name, progress, on_now, on_epoch, learn_vectors=learn_piece_vectors, illustrate=_illustrate
+        ),
+        _report_facts,
+        as_json=as_json,
+    )
 
 
 def _illustrate(report: Mapping[str, Any]) -> Mapping[str, bytes]:
@@ -160,10 +164,7 @@ def _hard_negative_facts(hard: Any) -> dict[str, Any]:
     }
 
 
-@app.command("list")
-def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
-    """All raters with their versions; the published one is marked."""
-    network_commands.print_list(context.obj, _KIND, as_json=as_json)
+app.command("list")(_VERSIONS.list_command())
 
 
 @app.command("show")
@@ -214,29 +215,6 @@ def rate_command(
 app.command("evaluate")(evaluate_command)
 
 
-@app.command("publish")
-def publish_command(context: typer.Context, rater: SpecArgument, as_json: JsonFlag = False) -> None:
-    """Let a name stand for this version."""
-    network_commands.publish(context.obj, _KIND, rater, as_json=as_json)
-
-
-@app.command("rollback")
-def rollback_command(
-    context: typer.Context,
-    name: NameArgument,
-    to: Annotated[str | None, typer.Option(help="The version to go back to.", metavar="VERSION")] = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Let the name stand for the version before again."""
-    network_commands.rollback(context.obj, _KIND, name, to, as_json=as_json)
-
-
-@app.command("gc")
-def gc_command(
-    context: typer.Context,
-    name: NameArgument,
-    keep: Annotated[int, typer.Option(help="So many of the newest versions stay.", min=0)] = 3,
-    as_json: JsonFlag = False,
-) -> None:
-    """Remove old versions; those stay that are published or being read."""
-    network_commands.gc(context.obj, _KIND, name, keep, as_json=as_json)
+app.command("publish")(_VERSIONS.publish_command())
+app.command("rollback")(_VERSIONS.rollback_command())
+app.command("gc")(_VERSIONS.gc_command())

@@ -10,7 +10,7 @@ import typer
 
 from refaug.cli.shared import network_commands
 from refaug.cli.shared.field_options import with_options
-from refaug.cli.shared.network_commands import BatchReporter, TrainingOptions, epoch_reporter, print_training_result
+from refaug.cli.shared.network_commands import TrainingOptions, run_training
 from refaug.cli.shared.output import JsonFlag, file_or_stdin, parse_size, print_json, print_table
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
@@ -31,6 +31,7 @@ SpecArgument = Annotated[
     str, typer.Argument(help="Name of the ruber, or name@version for one that is not published.", metavar="RUBER")
 ]
 _KIND: Final = "ruber"
+_VERSIONS: Final = network_commands.network_version_commands(_KIND, NameArgument, SpecArgument)
 
 
 @app.command("train")
@@ -88,17 +89,16 @@ def train_command(
         memory=parse_size(training.memory),
         publish=training.publish,
     )
-    with display_progress(quiet=context.obj.quiet) as progress:
-        trained = train_ruber(
-            ruber_places(context.obj),
-            order,
-            progress,
-            BatchReporter(progress),
-            epoch_reporter(progress),
-            learn_vectors=learn_piece_vectors,
-            again=training.again,
-        )
-    print_training_result(_KIND, trained, _report_facts, as_json=as_json)
+    places = ruber_places(context.obj)
+    run_training(
+        context.obj,
+        _KIND,
+        lambda progress, on_now, on_epoch: train_ruber(
+            places, order, progress, on_now, on_epoch, learn_vectors=learn_piece_vectors, again=training.again
+        ),
+        _report_facts,
+        as_json=as_json,
+    )
 
 
 @app.command("resume")
@@ -108,16 +108,16 @@ def resume_command(context: typer.Context, name: NameArgument, as_json: JsonFlag
     from refaug.evaluation.home.rubers import ruber_places  # noqa: PLC0415
     from refaug.rater.ruber.build import resume_ruber  # noqa: PLC0415  torch
 
-    with display_progress(quiet=context.obj.quiet) as progress:
-        trained = resume_ruber(
-            ruber_places(context.obj),
-            name,
-            progress,
-            BatchReporter(progress),
-            epoch_reporter(progress),
-            learn_vectors=learn_piece_vectors,
-        )
-    print_training_result(_KIND, trained, _report_facts, as_json=as_json)
+    places = ruber_places(context.obj)
+    run_training(
+        context.obj,
+        _KIND,
+        lambda progress, on_now, on_epoch: resume_ruber(
+            places, name, progress, on_now, on_epoch, learn_vectors=learn_piece_vectors
+        ),
+        _report_facts,
+        as_json=as_json,
+    )
 
 
 def _report_facts(report: Any) -> dict[str, Any]:
@@ -135,10 +135,7 @@ def _report_facts(report: Any) -> dict[str, Any]:
     }
 
 
-@app.command("list")
-def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
-    """All rubers with their versions; the published one is marked."""
-    network_commands.print_list(context.obj, _KIND, as_json=as_json)
+app.command("list")(_VERSIONS.list_command())
 
 
 @app.command("show")
@@ -233,29 +230,6 @@ def _rows(path: Path, called: str, bad: list[BadItem]) -> Iterator[_ReplyRow]:
 # ── versions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@app.command("publish")
-def publish_command(context: typer.Context, ruber: SpecArgument, as_json: JsonFlag = False) -> None:
-    """Let a name stand for this version."""
-    network_commands.publish(context.obj, _KIND, ruber, as_json=as_json)
-
-
-@app.command("rollback")
-def rollback_command(
-    context: typer.Context,
-    name: NameArgument,
-    to: Annotated[str | None, typer.Option(help="The version to go back to.", metavar="VERSION")] = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Let the name stand for the version before again."""
-    network_commands.rollback(context.obj, _KIND, name, to, as_json=as_json)
-
-
-@app.command("gc")
-def gc_command(
-    context: typer.Context,
-    name: NameArgument,
-    keep: Annotated[int, typer.Option(help="So many of the newest versions stay.", min=0)] = 3,
-    as_json: JsonFlag = False,
-) -> None:
-    """Remove old versions; those stay that are published or being read."""
-    network_commands.gc(context.obj, _KIND, name, keep, as_json=as_json)
+app.command("publish")(_VERSIONS.publish_command())
+app.command("rollback")(_VERSIONS.rollback_command())
+app.command("gc")(_VERSIONS.gc_command())

@@ -14,6 +14,7 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.transfer import ImportedVersion, Label, export_artefact, import_artefact
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
+from refaug.evaluation.home.stored_artefacts import stored_artefacts
 
 
 def export_command(
@@ -56,7 +57,7 @@ def import_command(
             artefact_stores(context.obj),
             progress,
             publish=publish,
-            before_publishing=lambda label: _require_nothing_erased(context.obj, label),
+            before_publishing=lambda label: _require_publishable(context.obj, label),
         )
     if as_json:
         print_json({**asdict(imported), "file": str(file)})
@@ -66,13 +67,9 @@ def import_command(
     print_line(f"  {_outcome(imported)}")
 
 
-def _require_nothing_erased(settings: Settings, label: Label) -> None:
+def _require_publishable(settings: Settings, label: Label) -> None:
     """Refuse an index that was exported before a deletion: it must not bring the deleted texts back."""
-    if label.kind == "index":
-        from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
-        from refaug.indexer.building.update import require_nothing_erased  # noqa: PLC0415  compiles
-
-        require_nothing_erased(places_of(settings), label.name, label.version)
+    stored_artefacts(settings, label.kind).require_publishable(label.name, label.version)
 
 
 def _outcome(imported: ImportedVersion) -> str:

@@ -12,22 +12,20 @@ import typer
 
 from refaug.cli.shared.output import (
     MemoryOption,
-    count_of,
     print_facts,
     print_json,
-    print_line,
-    print_published,
     print_table,
 )
 from refaug.cli.shared.progress import ProgressDisplay, display_progress
+from refaug.cli.shared.version_commands import VersionCommands
+from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import verify_files
-from refaug.core.errors import Corrupt, Usage
+from refaug.core.errors import Corrupt
 from refaug.core.files import read_json
 from refaug.core.home import Settings
 
 if TYPE_CHECKING:
-    from refaug.core.artefacts.versions import Versions
-    from refaug.rater.training.loop import EpochFigures, TrainConfig, TrainingStatus
+    from refaug.rater.training.loop import EpochFigures, OnEpoch, OnNow, TrainConfig, TrainingStatus
     from refaug.rater.training.order import TrainedVersion
 
 ThreadsOption = Annotated[
@@ -160,6 +158,20 @@ def epoch_reporter(progress: ProgressDisplay) -> Callable[[EpochFigures], None]:
     return say
 
 
+def run_training(
+    settings: Settings,
+    kind: str,
+    train: Callable[[ProgressDisplay, OnNow, OnEpoch], TrainedVersion],
+    facts: FactsOfReport,
+    *,
+    as_json: bool,
+) -> None:
+    """Train, show the progress, and print the version that this made."""
+    with display_progress(quiet=settings.quiet) as progress:
+        trained = train(progress, BatchReporter(progress), epoch_reporter(progress))
+    print_training_result(kind, trained, facts, as_json=as_json)
+
+
 def print_training_result(kind: str, network_version: TrainedVersion, facts: FactsOfReport, *, as_json: bool) -> None:
     """Print the version that a training made, or that made it unnecessary."""
     if as_json:
@@ -191,37 +203,13 @@ def print_training_result(kind: str, network_version: TrainedVersion, facts: Fac
 # ── listing and showing ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def print_list(settings: Settings, kind: str, *, as_json: bool) -> None:
-    """Print all networks of a kind with their versions; the published one is marked."""
-    networks = _stored(settings, kind)
-    rows = [
-        _version_row(networks.folder(name, version), name, version, current=version == networks.current(name))
-        for name in networks.names()
-        for version in networks.versions(name)
-    ]
-    if as_json:
-        print_json({f"{kind}s": rows})
-    elif rows:
-        print_table(f"{kind}s in {networks.root}", list(rows[0]), [list(row.values()) for row in rows])
-    else:
-        print_line(f"no {kind}s in {networks.root} yet: refaug {kind} train LOG")
-
-
-def _stored(settings: Settings, kind: str) -> Versions:
-    from refaug.core.artefacts.kinds import artefact_stores  # noqa: PLC0415
-
-    return artefact_stores(settings)[kind]
-
-
-def _version_row(folder: Path, name: str, version: str, *, current: bool) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": name, "version": version, "published": current}
+def _facts_in_list(folder: Path) -> dict[str, Any]:
     try:
         manifest, report = _manifest_and_report(folder)
     except Corrupt as error:
-        return {**row, "hidden": None, "auc_good_vs_wrong": None, "id": error.message}
+        return {"hidden": None, "auc_good_vs_wrong": None, "id": error.message}
     auc = report.get("auc_good_vs_wrong")
     return {
-        **row,
         "hidden": manifest["config"].get("hidden"),
         "auc_good_vs_wrong": None if auc is None else round(float(auc), 4),
         "id": str(manifest.get("id"))[:12],
@@ -241,7 +229,7 @@ def _manifest_and_report(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def print_network(settings: Settings, kind: str, spec: str, facts: FactsOfReport, *, as_json: bool) -> None:
     """Print how a network was made, and how good it is."""
-    with _stored(settings, kind).open(spec) as open_version:
+    with artefact_stores(settings)[kind].open(spec) as open_version:
         manifest, report = _manifest_and_report(open_version.folder)
     if as_json:
         print_json({**manifest, "name": open_version.name, "version": open_version.version, "report": report})
@@ -286,26 +274,19 @@ def warn_about(warning: str | None, settings: Settings) -> None:
 # ── versions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def publish(settings: Settings, kind: str, spec: str, *, as_json: bool) -> None:
-    """Let a name stand for a version."""
-    name, at, version = spec.partition("@")
-    if not at:
-        raise Usage(f"{spec!r} names no version", remedy=f"give NAME@VERSION: refaug {kind} list")
-    _stored(settings, kind).publish(name, version)
-    print_published(kind, name, version, as_json=as_json)
-
-
-def rollback(settings: Settings, kind: str, name: str, to: str | None, *, as_json: bool) -> None:
-    """Let the name stand for the previous version again."""
-    version = _stored(settings, kind).rollback(name, to)
-    print_published(kind, name, version, as_json=as_json)
-
-
-def gc(settings: Settings, kind: str, name: str, keep: int, *, as_json: bool) -> None:
-    """Remove old versions; published versions and those being read stay."""
-    removed = _stored(settings, kind).gc(name, keep)
-    if as_json:
-        print_json({kind: name, "removed": removed})
-    else:
-        listed = f": {', '.join(removed)}" if removed else ""
-        print_line(f"{kind} {name}: {count_of(len(removed), 'version')} removed{listed}")
+def network_version_commands(kind: str, name: Any, spec: Any) -> VersionCommands:
+    """Return the commands about versions of a kind of network; `name` and `spec` are the types of their arguments."""
+    return VersionCommands(
+        kind=kind,
+        plural=f"{kind}s",
+        name=name,
+        spec=spec,
+        helps={
+            "list": f"All {kind}s with their versions; the published one is marked.",
+            "publish": "Let a name stand for this version.",
+            "rollback": "Let the name stand for the version before again.",
+            "gc": "Remove old versions; those stay that are published or being read.",
+        },
+        begin="train",
+        facts=_facts_in_list,
+    )

@@ -70,6 +70,10 @@ def _none_spared(_name: str, _version: str) -> bool:
     return False
 
 
+def _all_publishable(_name: str, _version: str) -> None:
+    """Accept every version."""
+
+
 @dataclass(frozen=True)
 class Versions:
     """All artefacts of one kind, each with its versions."""
@@ -174,17 +178,31 @@ class Versions:
         with self.writing(name, f"adding a version to {self.kind} {name}") as writer:
             return writer.add(staged)
 
-    def publish(self, name: str, version: str) -> None:
-        """Run `Writer.publish` as a separate step."""
+    def publish(self, name: str, version: str, require: Callable[[str, str], None] = _all_publishable) -> None:
+        """Make this version the one that the name means, unless `require(name, version)` raises."""
         self._require_versions(name)
         with self.writing(name, f"publishing {self.kind} {name}@{version}") as writer:
+            require(name, version)
             writer.publish(version)
 
-    def rollback(self, name: str, to: str | None = None) -> str:
-        """Run `Writer.rollback` as a separate step."""
+    def rollback(
+        self,
+        name: str,
+        to: str | None = None,
+        require: Callable[[str, str], None] = _all_publishable,
+        *,
+        choose: Callable[[], str] | None = None,
+    ) -> str:
+        """Publish another version, and return it: `to`, or the one that `choose` returns.
+
+        By default that is the newest version older than the published one.
+        """
         self._require_versions(name)
         with self.writing(name, f"rolling back {self.kind} {name}") as writer:
-            return writer.rollback(to)
+            version = to or (choose or writer.version_before)()
+            require(name, version)
+            writer.publish(version)
+        return version
 
     def gc(self, name: str, keep: int, spare: Callable[[str, str], bool] = _none_spared) -> list[str]:
         """Run `Writer.gc` as a separate step."""
@@ -255,13 +273,8 @@ class Writer:
         with write_aside(self.folder / CURRENT) as file:
             file.write(f"{version}\n".encode())
 
-    def rollback(self, to: str | None = None) -> str:
-        """Publish another version: `to`, or the newest of those older than the published one."""
-        version = to or self._version_before_current()
-        self.publish(version)
-        return version
-
-    def _version_before_current(self) -> str:
+    def version_before(self) -> str:
+        """Return the newest of the versions older than the published one."""
         versions, current = self.artefacts.versions(self.name), self.artefacts.current(self.name)
         older = [
             version for version in versions if current is not None and _parse_version(version) < _parse_version(current)

@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -288,19 +289,20 @@ def _segment_work(
 
 
 def publish_version(places: Places, name: str, version: str) -> None:
-    """Publish a version, unless it holds pairs that have been deleted since."""
-    with places.indexes.writing(name, f"publishing index {name}@{version}") as writer:
+    """Publish a version, unless it is damaged or holds pairs that have been deleted since."""
+
+    def require_whole(name: str, version: str) -> None:
         require_nothing_erased(places, name, version)
         IndexManifest.read(places.indexes.folder(name, version))  # raises Corrupt if it is damaged
-        writer.publish(version)
+
+    places.indexes.publish(name, version, require_whole)
 
 
 def rollback(places: Places, name: str, to: str | None = None) -> str:
     """Publish the version before the current one, or the version `to`."""
-    with places.indexes.writing(name, f"rolling back index {name}") as writer:
-        version = to or version_before(places, name)
-        require_nothing_erased(places, name, version)
-        return writer.rollback(version)
+    return places.indexes.rollback(
+        name, to, partial(require_nothing_erased, places), choose=lambda: version_before(places, name)
+    )
 
 
 def version_before(places: Places, name: str) -> str:

@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, Final
 
-from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import CheckFailed, Corrupt
-from refaug.core.files import read_json
-from refaug.evaluation.home.indexes import cores, places_of, vectors_in_use
+from refaug.evaluation.home.indexes import cores, places_of
+from refaug.evaluation.home.stored_artefacts import stored_artefacts
 from refaug.indexer.bm25.index import Bm25Settings
 from refaug.indexer.building.build import IndexBuild, build_index
 from refaug.indexer.building.order import IndexOrder
@@ -252,16 +251,7 @@ def built_facts(built: IndexBuild) -> dict[str, Any]:
 
 def gc_job(order: GcJob, context: JobContext) -> Mapping[str, Any]:
     """Remove old versions of an artefact; word vectors that an index needs stay."""
-    versions = artefact_stores(context.home)[order.artefact]
-    if order.artefact == "vectors":
-        needed = vectors_in_use(places_of(context.home))
-
-        def is_needed(name: str, version: str) -> bool:
-            return read_json(versions.folder(name, version) / "manifest.json").get("sha256") in needed
-
-        removed = versions.gc(order.name, order.keep, is_needed)
-    else:
-        removed = versions.gc(order.name, order.keep)
+    removed = stored_artefacts(context.home, order.artefact).gc(order.name, order.keep)
     return {"artefact": order.artefact, "name": order.name, "removed": removed}
 
 

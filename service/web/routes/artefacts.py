@@ -18,8 +18,7 @@ from refaug.core.artefacts.versions import VersionName, Versions
 from refaug.core.errors import NotFound, RefaugError, Usage
 from refaug.core.files import read_json
 from refaug.core.home import Settings
-from refaug.evaluation.home.indexes import places_of
-from refaug.indexer.building.update import publish_version, rollback
+from refaug.evaluation.home.stored_artefacts import stored_artefacts
 from refaug.indexer.manifest import MANIFEST, IndexManifest
 from refaug.rater.nn.checkpoint import read_manifest
 from refaug.service.keys import Scope
@@ -226,9 +225,7 @@ async def publish_index(
     With 200 every process answers with it; with 202 it is published as well, and those in `lacking` follow as soon as
     they have opened it. A version that holds what was deleted since is refused.
     """
-    state = state_of(request)
-    version = await run_in_threadpool(_publish_index, state.home, name, body)
-    return await _wait_until_served(request, "index", name, version)
+    return await _publish(request, "index", name, body)
 
 
 @router.put(
@@ -242,26 +239,21 @@ async def publish_rater(
     request: Request, name: RaterName, body: Annotated[PublishIn, Depends(body_of(PublishIn))]
 ) -> Response:
     """Let a rater's name stand for another version; 200 and 202 as with indexes."""
+    return await _publish(request, "rater", name, body)
+
+
+async def _publish(request: Request, kind: Kind, name: str, body: PublishIn) -> Response:
     state = state_of(request)
-    version = await run_in_threadpool(_publish_rater, state.home, name, body)
-    return await _wait_until_served(request, "rater", name, version)
+    version = await run_in_threadpool(_publish_version, state.home, kind, name, body)
+    return await _wait_until_served(request, kind, name, version)
 
 
-def _publish_index(home: Settings, name: str, body: PublishIn) -> str:
-    places = places_of(home)
-    _require_versions(places.indexes, name)
+def _publish_version(home: Settings, kind: Kind, name: str, body: PublishIn) -> str:
+    artefacts = stored_artefacts(home, kind)
+    _require_versions(artefacts.versions, name)
     if body.version is None:
-        return rollback(places, name)
-    publish_version(places, name, body.version)
-    return body.version
-
-
-def _publish_rater(home: Settings, name: str, body: PublishIn) -> str:
-    raters = artefact_stores(home)["rater"]
-    _require_versions(raters, name)
-    if body.version is None:
-        return raters.rollback(name)
-    raters.publish(name, body.version)
+        return artefacts.rollback(name)
+    artefacts.publish(name, body.version)
     return body.version
 
 

@@ -1,0 +1,111 @@
+"""The versioned artefacts of a home by kind: publishing, rolling back, removing, each with the rules of its kind.
+
+An index with pairs that were deleted since is not published, and word vectors that an index needs are not removed.
+Commands, jobs and HTTP routes all come here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.manifests import MANIFEST
+from refaug.core.artefacts.versions import Versions
+from refaug.core.errors import Conflict
+from refaug.core.files import read_json
+from refaug.core.home import Settings
+
+# Modules that compile loops are imported in methods: listing raters needs none of them.
+
+
+@dataclass(frozen=True)
+class StoredArtefacts:
+    """The artefacts of one kind in a home, without rules: a rater or a ruber depends on nothing."""
+
+    settings: Settings
+    versions: Versions
+
+    def require_publishable(self, name: str, version: str) -> None:
+        """Raise an error if this version must not serve."""
+
+    def publish(self, name: str, version: str) -> None:
+        """Let a name stand for this version."""
+        self.versions.publish(name, version)
+
+    def rollback(self, name: str, to: str | None = None) -> str:
+        """Let the name stand for `to`, or for the version before the published one, and return that version."""
+        return self.versions.rollback(name, to)
+
+    def gc(self, name: str, keep: int) -> list[str]:
+        """Remove old versions, and return them; those stay that are published, held or needed."""
+        return self.versions.gc(name, keep)
+
+    def remove(self, name: str) -> list[str]:
+        """Remove an artefact with all its versions, and return them; refused while one is held or needed."""
+        return self.versions.delete(name)
+
+
+class StoredIndexes(StoredArtefacts):
+    """Indexes: a version that holds what was deleted since cannot serve again."""
+
+    def require_publishable(self, name: str, version: str) -> None:
+        """Raise Conflict if this version holds pairs that were deleted since."""
+        from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
+        from refaug.indexer.building.update import require_nothing_erased  # noqa: PLC0415
+
+        require_nothing_erased(places_of(self.settings), name, version)
+
+    def publish(self, name: str, version: str) -> None:
+        """Let a name stand for this version, unless it holds deleted pairs."""
+        from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
+        from refaug.indexer.building.update import publish_version  # noqa: PLC0415
+
+        publish_version(places_of(self.settings), name, version)
+
+    def rollback(self, name: str, to: str | None = None) -> str:
+        """Let the name stand for `to`, or for the version before that passed its check, and return that version."""
+        from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
+        from refaug.indexer.building.update import rollback  # noqa: PLC0415
+
+        return rollback(places_of(self.settings), name, to)
+
+
+class StoredWordVectors(StoredArtefacts):
+    """Word vectors: an index opens those that it was built with."""
+
+    def gc(self, name: str, keep: int) -> list[str]:
+        """Remove old versions, and return them; those stay that are published, held or needed by an index."""
+        return self.versions.gc(name, keep, self._needed_by_indexes())
+
+    def remove(self, name: str) -> list[str]:
+        """Remove word vectors with all their versions, and return these; refused where an index needs one."""
+        is_needed = self._needed_by_indexes()
+        for version in self.versions.versions(name):
+            if is_needed(name, version):
+                raise Conflict(
+                    f"an index was built with vectors {name}@{version}",
+                    remedy="remove that index first, or build it anew",
+                )
+        return self.versions.delete(name)
+
+    def _needed_by_indexes(self) -> Callable[[str, str], bool]:
+        """Return a function that says whether some index needs a version."""
+        from refaug.evaluation.home.indexes import places_of, vectors_in_use  # noqa: PLC0415
+
+        needed = vectors_in_use(places_of(self.settings))
+
+        def is_needed(name: str, version: str) -> bool:
+            manifest: Any = read_json(self.versions.folder(name, version) / MANIFEST)
+            return manifest.get("sha256") in needed
+
+        return is_needed
+
+
+_RULES: Final = {"index": StoredIndexes, "vectors": StoredWordVectors}
+
+
+def stored_artefacts(settings: Settings, kind: str) -> StoredArtefacts:
+    """Return the artefacts of a kind: index, rater, ruber or vectors."""
+    return _RULES.get(kind, StoredArtefacts)(settings, artefact_stores(settings)[kind])
