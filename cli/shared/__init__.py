@@ -17,4 +17,5 @@ __all__ = [
     "progress",
     "reference_options",
     "score_options",
+    "version_commands",
 ]

@@ -7,4 +7,4 @@ The main names:
 - `rubers.open_ruber`: a ruber by name.
 """
 
-__all__ = ["indexes", "piece_vectors", "raters", "rubers"]
+__all__ = ["indexes", "piece_vectors", "raters", "rubers", "stored_artefacts"]

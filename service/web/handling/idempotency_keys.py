@@ -57,7 +57,7 @@ class CreatedResource:
 async def create_once(
     request: Request, what: str, key: str | None, raw: bytes, make: Callable[[], Awaitable[CreatedResource]]
 ) -> Response:
-    """Return the response of `make`, or the stored one of the same key and body; without a key always the former."""
+    """Return the stored response of the same key and body; without one, or without a key, that of `make`."""
     if key is None:
         return (await make()).response(request)
     loop = asyncio.get_running_loop()

@@ -38,7 +38,7 @@ class ReferenceProvenance:
 
     @property
     def all(self) -> dict[str, str]:
-        """Both together."""
+        """The entries of the full form, which include those of the short form."""
         return {**self.entries, **self.details}
 
 
@@ -74,7 +74,7 @@ async def open_lease(
 
 
 async def _lease_in_thread(take: Callable[[], Lease], deadline: float) -> Lease:
-    """Lease in a thread, since opening takes a while; a lease that comes too late is released."""
+    """Lease in a thread, since opening takes a while; if the request has ended meanwhile, the lease is released."""
     taking = _OPENING.submit(take)
     try:
         async with asyncio.timeout(deadline - time.monotonic()):

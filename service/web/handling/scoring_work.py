@@ -100,7 +100,7 @@ class ScoringWork:
 
     @property
     def cost(self) -> int:
-        """The number of queue items that the work is worth: at most a quarter of the queue, so that it gets in."""
+        """The number of queue items that the work is worth; at most a quarter of the queue, which admits it."""
         return max(1, min(math.ceil(self._worth), self.state.serve.queue_items // 4))
 
     @property

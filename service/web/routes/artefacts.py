@@ -121,7 +121,7 @@ def _artefact(state: ServiceState, kind: Kind, name: str) -> dict[str, Any]:
 
 
 def _names(state: ServiceState, kind: Kind) -> list[str]:
-    """Return the names that have a version; an unfinished build has none."""
+    """Return the names that have a finished version."""
     artefacts = artefact_stores(state.home)[kind]
     return [name for name in artefacts.names() if artefacts.versions(name)]
 
@@ -137,7 +137,7 @@ def _versions(state: ServiceState, kind: Kind, name: str, after: str, limit: int
 
 
 def _require_versions(artefacts: Versions, name: str) -> list[str]:
-    """Return the versions of an artefact; NotFound where it has none."""
+    """Return the versions of an artefact; raise NotFound if there are none."""
     versions = artefacts.versions(name)
     if not versions:
         names = ", ".join(artefacts.names()) or "none yet"
@@ -148,7 +148,7 @@ def _require_versions(artefacts: Versions, name: str) -> list[str]:
 def _facts(
     state: ServiceState, kind: Kind, artefacts: Versions, name: str, version: str | None, current: str | None
 ) -> dict[str, Any]:
-    """Return a version as a row; a damaged one must not hide the others."""
+    """Return a version as a row; a damaged version gets a row, too, so that the list stays complete."""
     assert version is not None
     row: dict[str, Any] = {"version": version, "published": version == current}
     try:
@@ -258,7 +258,7 @@ def _publish_version(home: Settings, kind: Kind, name: str, body: PublishIn) -> 
 
 
 async def _wait_until_served(request: Request, kind: Kind, name: str, version: str) -> Response:
-    """Return which processes serve the version, as soon as all do or the waiting time is over."""
+    """Wait until all processes serve the version or the time is over; return the processes that serve it."""
     state = state_of(request)
     until = time.monotonic() + state.serve.publish_wait_s
     while pids_without := await run_in_threadpool(state.processes.pids_without, kind, name, version):

@@ -63,7 +63,7 @@ async def get_readiness(request: Request) -> Response:
 
 
 def missing_parts(state: ServiceState) -> list[str]:
-    """Return what requests would have to wait for, or could not get at all."""
+    """Return the parts that requests would wait for, or would not get."""
     served = state.open_versions.served
     if not served.is_loaded:
         return [*state.warming, "indexes and raters"]

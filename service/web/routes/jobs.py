@@ -116,7 +116,7 @@ async def cancel_job(request: Request, id: JobId) -> Response:  # noqa: A002
 
 
 class JobEvents(EventSourceResponse):
-    """A stream of events that is counted while a client listens."""
+    """The event stream of a job; the server counts the open streams, and their number is limited."""
 
     def __init__(self, content: AsyncIterator[ServerSentEvent], app: FastAPI, stopping: anyio.Event) -> None:
         super().__init__(
@@ -132,7 +132,7 @@ class JobEvents(EventSourceResponse):
         app.state.streams = _stream_count(app) + 1
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Stream the events, and give the place back in any case."""
+        """Stream the events; at the end, also after an error, the stream no longer counts."""
         try:
             await super().__call__(scope, receive, send)
         finally:

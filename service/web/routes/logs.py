@@ -56,7 +56,7 @@ def list_all_logs(
 
 
 def _log_row(state: ServiceState, name: str) -> dict[str, Any]:
-    """Return a log in a list; a damaged one must not hide the others."""
+    """Return a log as a row; a damaged log gets a row, too, so that the list stays complete."""
     try:
         return _manifest_row(StoredLog.open(state.home.logs, name).manifest)
     except RefaugError as error:

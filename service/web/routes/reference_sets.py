@@ -173,7 +173,7 @@ def list_sets(
 
 
 def _set_row(state: ServiceState, name: str) -> dict[str, Any]:
-    """Return a set in a list; a damaged one must not hide the others."""
+    """Return a set as a row; a damaged set gets a row, too, so that the list stays complete."""
     try:
         withdrawn = _sets(state).withdrawal(name)
         manifest = _sets(state).open(name, even_withdrawn=True).manifest
@@ -214,7 +214,7 @@ def get_set(request: Request, id: SetId) -> Response:  # noqa: A002
 
 @lru_cache(maxsize=256)
 def _evidence(path: Path, content: str) -> SetEvidence:  # noqa: ARG001  the content is the cache key
-    """Read every item of a set, once: a set never changes."""
+    """Return the evidence of a set, computed from all its items; cached, since a set never changes."""
     return evidence(ReferenceSet.at(path))
 
 
@@ -279,7 +279,7 @@ def _matches_tag(header: str, tag: str) -> bool:
 
 
 def _settle_range(request: Request, size: int) -> None:
-    """Refuse a range outside the file; HTTP ignores a header that cannot be read."""
+    """Refuse a range outside the file; ignore a range header that cannot be read, as HTTP demands."""
     header = request.headers.get("range")
     if header is None:
         return
@@ -375,6 +375,6 @@ class SetGone(Withdrawn, Details):
 
 
 def _gone_error(state: ServiceState, name: str, error: Withdrawn) -> SetGone:
-    """Return the same error with the set to use instead."""
+    """Return the error of a withdrawn set, with the set to use instead."""
     withdrawn = _sets(state).withdrawal(_sets(state).resolve(name))
     return SetGone(error, withdrawn.instead if withdrawn is not None else None)

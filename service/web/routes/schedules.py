@@ -115,7 +115,7 @@ def _describe(state: ServiceState, schedule: Schedule) -> dict[str, Any]:
 
 
 def _describe_with_firings(state: ServiceState, schedule: Schedule) -> dict[str, Any]:
-    """Describe a schedule and what became of its last due times."""
+    """Describe a schedule with its last due times, and the state of the job of each."""
     fired = state.schedules.firings(schedule.name, _MAX_FIRINGS)
     return {**_describe(state, schedule), "firings": [_describe_firing(state.jobs, one) for one in fired]}
 
