@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import socket
 import sys
 import threading
 import warnings
@@ -17,7 +18,7 @@ from known_items import ITEMS
 from scripted import Asked, Said, ok, page, problem, scripted
 from serving import small_items
 
-from refaug_client import AsyncClient, BadInput, Client, NotFound, RefaugError, Retry, Usage
+from refaug_client import AsyncClient, BadInput, Client, ConnectionLost, NotFound, RefaugError, Retry, Usage
 from refaug_client._core.progress import make_reporter
 from refaug_client._http.async_connection import AsyncConnection
 from refaug_client._http.call import Call, read_json
@@ -260,6 +261,55 @@ def test_a_client_that_is_closed_meanwhile_ends_the_waiting() -> None:
         require_no_senders()
         with pytest.raises(Usage, match="this client is closed"):
             next(send_in_order(connection, numbered(5), 2))
+
+
+def test_closing_a_client_ends_the_threads_of_a_stream_left_open() -> None:
+    with scripted(echoed) as server:
+        client = Client(server.url)
+        stream = client.references_iter(({"utterance": str(n)} for n in range(1_000)), batch=2, at_once=3)
+        assert [next(stream).id for _ in range(3)] == ["item-0", "item-1", "item-2"]
+        assert 1 <= len(senders()) <= 3
+        client.close()
+        require_no_senders()  # although the stream could still be asked
+        with pytest.raises((Usage, ConnectionLost), match=r"client (is|was) closed"):
+            list(stream)
+
+
+def test_sockets_opened_while_a_connection_is_closed_are_shut_down() -> None:
+    """Many threads open sockets at once; none of them keeps the closing from its end, or is left open by it."""
+    for _ in range(20):
+        connection = Connection(ConnectionSettings.of("http://127.0.0.1:9"))
+        pairs = [socket.socketpair() for _ in range(8)]
+        start = threading.Barrier(len(pairs) + 1)
+
+        def remember(opened: socket.socket, start: threading.Barrier, connection: Connection) -> None:
+            start.wait(WAIT_S)
+            connection._remember_socket("connect_tcp.complete", {"return_value": Stream(opened)})
+
+        threads = [threading.Thread(target=remember, args=(own, start, connection)) for own, _ in pairs]
+        for thread in threads:
+            thread.start()
+        connection.http  # noqa: B018  as after a first request
+        start.wait(WAIT_S)
+        connection.close()
+        for thread in threads:
+            thread.join(WAIT_S)
+        for own, other in pairs:
+            other.settimeout(WAIT_S)
+            assert other.recv(1) == b""  # it was shut down
+            own.close()
+            other.close()
+
+
+class Stream:
+    """What httpcore hands to a trace."""
+
+    def __init__(self, opened: socket.socket) -> None:
+        self._opened = opened
+
+    def get_extra_info(self, name: str) -> socket.socket:
+        assert name == "socket"
+        return self._opened
 
 
 def test_an_error_comes_after_all_that_came_before_it(opened: Opened) -> None:

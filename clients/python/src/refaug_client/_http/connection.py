@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Optional, TypeVar
+from typing import Any, Optional, Protocol, TypeVar
 
 import httpx
 
@@ -30,6 +30,13 @@ T = TypeVar("T")
 _OPENED = ("connect_tcp.complete", "connect_unix_socket.complete", "start_tls.complete")
 
 
+class Closable(Protocol):
+    """Something that ends with a connection."""
+
+    def close(self) -> None:
+        """End it; closing it again does nothing."""
+
+
 class Connection:
     """Sends calls from threads."""
 
@@ -38,8 +45,9 @@ class Connection:
         self.external_http = http
         self._http: Optional[httpx.Client] = http
         self._pid = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a garbage collection while it is held may close this connection
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._dependents: weakref.WeakSet[Closable] = weakref.WeakSet()
         self._limits = ServerLimits()
         self._trace = self._remember_socket if http is None else None
         self.closing: threading.Event = threading.Event()
@@ -151,17 +159,28 @@ class Connection:
         if event.endswith(_OPENED):
             opened = info["return_value"].get_extra_info("socket")
             if isinstance(opened, socket.socket):
-                self._sockets.add(opened)
+                with self._lock:  # a set must not change while `close` reads it
+                    self._sockets.add(opened)
                 if self.closing.is_set():
                     _shut_down(opened)
+
+    def add_dependent(self, dependent: Closable) -> None:
+        """Let something end with this connection; at once, if the connection is closed already."""
+        with self._lock:
+            self._dependents.add(dependent)
+        if self.closing.is_set():
+            dependent.close()
 
     def close(self) -> None:
         """End all connections, requests and pauses between tries; a client that was handed in stays open."""
         self.closing.set()
         with self._lock:
             http, self._http = self._http, None
+            sockets, dependents = list(self._sockets), list(self._dependents)
+        for dependent in dependents:
+            dependent.close()
         if http is not None and http is not self.external_http and self._pid == os.getpid():
-            for opened_socket in list(self._sockets):
+            for opened_socket in sockets:
                 _shut_down(opened_socket)
             http.close()
 
@@ -174,13 +193,13 @@ class Connection:
     def forked(self) -> None:
         """In a forked process: touch nothing of the parent's, least of all a lock that another thread may hold."""
         closed = self.closing.is_set()
-        self._lock, self.closing = threading.Lock(), threading.Event()
+        self._lock, self.closing = threading.RLock(), threading.Event()
         if closed:
             self.closing.set()
         for inherited in list(self._sockets):  # the child's copies: the parent's connections go on
             with suppress(OSError):
                 inherited.close()
-        self._sockets = weakref.WeakSet()
+        self._sockets, self._dependents = weakref.WeakSet(), weakref.WeakSet()
 
     def __reduce__(self) -> Any:
         return type(self), (require_picklable(self.settings, self.external_http),)

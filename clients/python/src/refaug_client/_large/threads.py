@@ -143,7 +143,7 @@ class _Ticket(Generic[T]):
 
 
 class _SenderThreads(Generic[T]):
-    """Threads that run tasks in turn; started when they are needed, ended when the iterator is closed.
+    """Threads that run tasks in turn; started when they are needed, ended with the iterator or the client.
 
     They have separate connections, so that closing those ends what is on its way, and nothing else of the client. With
     an httpx client that was handed in there is only that one, and requests that are on their way are not waited for.
@@ -157,6 +157,7 @@ class _SenderThreads(Generic[T]):
         self._changed = threading.Condition()
         self._idle, self._is_ended = 0, False
         self._pid = os.getpid()
+        connection.add_dependent(self)
 
     def submit(self, task: Callable[[Connection], T]) -> _Ticket[T]:
         """Queue a task."""
@@ -177,6 +178,8 @@ class _SenderThreads(Generic[T]):
         while not ticket.done.wait(_LOOK_S):
             if self._connection.closing.is_set():
                 raise errors.Usage("this client is closed", remedy="a new one")
+        if isinstance(ticket.error, errors.ConnectionLost) and self._connection.closing.is_set():
+            raise errors.Usage("this client is closed", remedy="a new one") from ticket.error
         if ticket.error is not None:
             raise ticket.error
         answer: T = ticket.answer
