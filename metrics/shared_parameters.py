@@ -29,7 +29,7 @@ VARIANT = Choice(
     choices=("galley15", "galley-fork", "tsuta20", "sacrebleu-raw"),
     help="how weights act on matches (docs/bleu.md)",
 )
-SMOOTHING = Smoothing(name="smooth", default="add-k", help="what an order without a match counts (docs/bleu.md)")
+SMOOTHING = Smoothing(name="smooth", default="exp", help="what an order without a match counts (docs/bleu.md)")
 EFFECTIVE = Choice(
     name="eff",
     default="auto",

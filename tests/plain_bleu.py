@@ -32,7 +32,7 @@ class PlainBleu:
 
     n: int = 2
     variant: str = "galley15"
-    smooth: str = "add-k"
+    smooth: str = "exp"
     value: float = 1.0
     penalty: str = "closest"
     eff: str = "auto"

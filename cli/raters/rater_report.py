@@ -82,7 +82,7 @@ def report_command(
         if index is None:
             report = RaterReport(about=about)
         else:
-            settings = AugmentSettings(search=SearchSettings(k=k))
+            settings = AugmentSettings(search=SearchSettings(k=k), parrot="rated")  # a page shows how it is rated
             with (
                 open_index_and_rater(context.obj, index, spec, settings, threads) as (reference_index, weigher),
                 _pairs(context.obj, items, manifest.details, progress, threads, parse_size(memory)) as pairs,

@@ -109,7 +109,9 @@ class ScoreOptions:
         from refaug.evaluation.metric_setup.metric_requests import default_metric, metrics_of  # noqa: PLC0415  compiles
         from refaug.evaluation.scoring.scores import require_share  # noqa: PLC0415
 
-        metrics = metrics_of(self.metric or [default_metric(items)], self.language, by_default, based)
+        metrics = metrics_of(
+            self.metric or [default_metric(items, searched=based is not None)], self.language, by_default, based
+        )
         for metric in metrics if self.percent else []:
             require_share(metric)
         return metrics

@@ -37,10 +37,13 @@ MODEL: Final = "sentencepiece:"
 SetBaseline = Callable[[Metric], Metric]
 
 
-def default_metric(items: Sequence[Item | BadItem]) -> str:
-    """Return the metric that the references of the items are meant for."""
+def default_metric(items: Sequence[Item | BadItem], *, searched: bool = False) -> str:
+    """Return the metric that the references of the items are meant for.
+
+    Where an index was searched for them, that does not depend on whether it had any.
+    """
     sources = {one.source for item in items if isinstance(item, Item) for one in item.pair.references}
-    if sources & {Origin.RETRIEVED, Origin.PARROT}:
+    if searched or sources & {Origin.RETRIEVED, Origin.PARROT}:
         return "upsilon-bleu"
     return "delta-bleu" if Origin.SUPPLIED in sources else "multi-bleu"
 

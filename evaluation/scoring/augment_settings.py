@@ -20,7 +20,7 @@ class AugmentSettings:
     search: SearchSettings = field(default_factory=SearchSettings)
     rating: RatingSettings = field(default_factory=RatingSettings)
     gold: WeightSource = "one"  # weight 1, or the rater's rating
-    parrot: float | Literal["rated", "off"] = "rated"  # the utterance itself as a reference
+    parrot: float | Literal["rated", "off"] = "off"  # the utterance itself as a reference (docs/gaming.md)
     weights: WeightSource = "rated"  # of retrieved references; "one" needs no rater
 
     def __post_init__(self) -> None:
@@ -38,7 +38,7 @@ class AugmentSettings:
         cls,
         *,
         gold: WeightSource = "one",
-        parrot: float | Literal["rated", "off"] = "rated",
+        parrot: float | Literal["rated", "off"] = "off",
         weights: WeightSource = "rated",
         combine: Combine = "first",
         calibrated: bool = False,

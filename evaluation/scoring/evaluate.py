@@ -65,7 +65,8 @@ def evaluate(
     require_baseline(settings.baseline, systems)
     scores, unscored = list[MetricScores](), list[str]()
     for metric in metrics:
-        require_references(usable, metric)
+        if metric.info.uses is not Uses.WEIGHTED or not _was_searched(provenance):
+            require_references(usable, metric)
         progress.stage(f"score {metric.name}", sum(len(item.replies) for item in usable), "replies")
         scored = _ScoredSystems.of(metric, usable, systems, progress)
         unscored += [reason] if (reason := scored.table.unscored_reason()) else []
@@ -92,6 +93,11 @@ def evaluate(
         settings=settings,
         copies=copies,
     )
+
+
+def _was_searched(provenance: Mapping[str, str] | None) -> bool:
+    """Say whether references were searched for just now: where none are found, the gold alone is thin evidence."""
+    return "mode" in (provenance or {}) and "set" not in (provenance or {})
 
 
 def _copies(items: Sequence[Item], systems: Sequence[str]) -> dict[str, CopiedReplies]:

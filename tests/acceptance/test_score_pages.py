@@ -324,12 +324,17 @@ VARIANTS = [codes(row[0])[0] for row in tables("bleu", "Which variant")[0]]
 def test_a_variant_worked_out_by_hand_is_what_is_computed(variant: str) -> None:
     by_hand = {row[0]: row[1 + VARIANTS.index(variant)] for row in tables("bleu", "Which variant")[1]}
     item = parse_item(json.loads(file_of("bleu", "variants.jsonl")), where="page", line=1, fallback_id="1")
-    found = evaluate([item], [build(f"delta-bleu:variant={variant}")], ScoreSettings(draws=0)).scores[0].systems["new"]
+    found = evaluate([item], [build(_with_add_k(variant))], ScoreSettings(draws=0)).scores[0].systems["new"]
     parts, score = found.replies[0].parts, found.replies[0].score
     assert parts is not None
     assert parts["credit"] == pytest.approx([float(by_hand["credit of words"]), 1.3])
     assert parts["precisions"] == pytest.approx([last_number(by_hand[f"p_{n}"]) for n in (1, 2)], abs=5.1e-5)
     assert score == pytest.approx(float(by_hand["score, the root of their product"]), abs=5e-5)
+
+
+def _with_add_k(variant: str) -> str:
+    smooth = "" if variant == "tsuta20" else ",smooth=add-k"
+    return f"delta-bleu:variant={variant}{smooth}"
 
 
 def last_number(cell: str) -> float:
@@ -429,3 +434,43 @@ def test_the_one_liner_keeps_every_reply_and_rating_of_other_rows(
         {"id": "y", "turns": ["q"], "references": ["d"], "replies": {"s": "d"}, "ratings": {"s": [2]}},
     ]
     assert all(isinstance(parse_item(one, where="made", line=1, fallback_id="1"), Item) for one in made)
+
+
+# ── the defaults, as they were measured ───────────────────────────────────────────────────────────────────────────
+
+
+def figures_in(cell: str) -> list[float]:
+    return [float(number) for number in re.findall(r"[-+]?\.\d+", cell)]
+
+
+@cache
+def measured_defaults() -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((ROOT / "bench" / "results" / "bleu_defaults.json").read_text("utf-8"))
+    return document
+
+
+def as_figures(estimate: dict[str, float]) -> list[float]:
+    return [round(estimate[key], 3) for key in ("value", "low", "high")]
+
+
+def test_the_table_of_parrots_has_the_figures_of_the_benchmark() -> None:
+    (rows,) = tables("gaming", "Why the utterance is no reference by default")
+    assert {"add-k, rated", "exp, off"} < {row[0] for row in rows}
+    for name, *groups, difference in rows:
+        expected = measured_defaults()["parrot"][name]
+        points = [expected["groups"][group]["value"] for group in ("DailyDialog", "EmpatheticDialogues", "mean")]
+        assert [number for cell in groups for number in figures_in(cell)] == pytest.approx(points, abs=5.1e-4)
+        lost = figures_in(difference)
+        assert lost == ([] if name == "add-k, rated" else pytest.approx(as_figures(expected["less_before"]["mean"])))
+        assert name != "exp, off" or lost[0] > -0.01  # what a default may cost in agreement with people
+
+
+def test_the_table_of_smoothings_has_the_figures_of_the_benchmark() -> None:
+    rows = tables("bleu", "Which smoothing")[-1]
+    assert rows[0][0] == "`add-k`"
+    columns = [(penalty, kind) for penalty in ("bp=closest", "bp=none") for kind in ("people", "rated")]
+    for (smoothing,), cells_of_row in ((codes(row[0]), row[1:]) for row in rows):
+        for (penalty, kind), cell in zip(columns, cells_of_row, strict=True):
+            expected = measured_defaults()["smoothing"][penalty][kind][smoothing]["mean"]
+            shown = [round(expected["spearman"]["value"], 3)]
+            assert figures_in(cell) == (shown if smoothing == "add-k" else as_figures(expected["less_add_k"]))

@@ -32,6 +32,10 @@ SET = "f5a069ecd990005c"
 _MOST_SHOWN = 40
 _FRACTION = re.compile(r"-?\d+\.\d+")
 _HASH = re.compile(r"[0-9a-f]{12,64}")
+_THEN = (  # what pages and reports said of the defaults of then, wherever they say it now
+    (re.compile(r"(--parrot .*?\[default: )off\]  ", re.DOTALL), r"\1rated]"),
+    (re.compile(r"\bbleu:smooth=add-k"), "bleu"),  # a name that a metric has where its smoothing is asked for
+)
 _STAMPS = (
     (re.compile(r"refaug:\d+\.\d+\.\d+"), "refaug:VERSION"),
     (re.compile(r"\|full:[0-9a-f]{12}"), "|full:HASH"),  # of a signature that holds the version, and is compared itself
@@ -107,7 +111,7 @@ def _as_the_script() -> Iterator[None]:
 def _timeless(text: str, folder: Path) -> str:
     for place in (str(folder.resolve()), str(folder)):
         text = text.replace(place, "FOLDER")
-    for stamp, name in _STAMPS:
+    for stamp, name in (*_STAMPS, *_THEN):
         text = stamp.sub(name, text)
     return text
 
@@ -178,6 +182,32 @@ FAILURES = (
     ("meta", "broken.jsonl", "--json"),
     ("diagnose", "--json"),
 )
+
+
+def explicit(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """The same command with the defaults of version 0.1.0 as options: add-k smoothing, and the parrot, rated.
+
+    What was recorded stands under the command as it was then.
+    """
+    if arguments[0] == "metrics" or not {"score", "refs", "freeze", "meta"} & set(arguments[:2]):
+        return arguments
+    parrot = ("--parrot", "rated") if "--index" in arguments and "--rater" in arguments else ()
+    return (*(_smoothed(word) for word in arguments), *parrot)
+
+
+def _smoothed(metric: str) -> str:
+    name, _, settings = metric.partition(":")
+    if not name.endswith("bleu") or "smooth" in settings:
+        return metric
+    return f"{name}:{settings}{',' * bool(settings)}smooth=add-k"
+
+
+def explicit_body(path: str, body: Any) -> Any:
+    """The same request with the defaults of version 0.1.0 as fields."""
+    if path not in ("/v1/references", "/v1/scores", f"/v1/reference-sets/{SET}/scores"):
+        return body
+    metrics = {"metrics": [_smoothed(name) for name in body["metrics"]]} if "metrics" in body else {}
+    return {**body, **metrics, **({"settings": {"parrot": "rated"}} if "index" in body else {})}
 
 
 def failures(folder: Path) -> dict[str, Any]:
@@ -275,7 +305,7 @@ def answers(folder: Path) -> dict[str, Any]:
     for name, text in LINES.items():
         (folder / name).write_text(text)
     for arguments in ANSWERS:
-        answer = said(folder, "--quiet", "--home", "home", *arguments)
+        answer = said(folder, "--quiet", "--home", "home", *explicit(arguments))
         answer["out"] = _parsed(answer["out"])
         if arguments[:2] in MAKING:
             answer["out"].pop("created")
@@ -374,7 +404,7 @@ def http(folder: Path) -> dict[str, Any]:
     with TestClient(web_app(folder / "home")) as client:
         wait_until_ready(client)
         for method, path, body in REQUESTS:
-            answer = client.request(method, path, json=body, headers={"X-Request-Id": "golden"})
+            answer = client.request(method, path, json=explicit_body(path, body), headers={"X-Request-Id": "golden"})
             name = f"{method} {path}" + (f" {json.dumps(body)}" if body is not None else "")
             text = _timeless(answer.text, folder)
             recorded[name] = {
@@ -410,6 +440,9 @@ def write(kind: str, recorded: Any) -> None:
 # What answers otherwise on purpose: the lines of `differences` that say so, and what was decided.
 CHANGED: tuple[tuple[str, str], ...] = (
     (r"openapi/.*/copies: new", "answers name the replies that copy the utterance"),
+    (r"openapi/.*/examples?(/.*)?: .*", "examples are recorded by tests/api_answers.py, and held to answers there"),
+    (r"openapi/.*/parrot/default: 'rated' was .*, 'off' was found", "the utterance is no reference by default"),
+    (r"(http/GET /v1/|answers/refaug )metrics.*/default: 'add-k' was recorded, 'exp' was found", "exp by default"),
 )
 
 

@@ -74,7 +74,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 def set_id(client: TestClient) -> str:
     """A set with the items that the examples of its routes name."""
     example = OPERATIONS["freeze_set"][2]["requestBody"]["content"]["application/json"]["examples"]["found"]["value"]
-    answer = client.post("/v1/reference-sets", json=example)
+    answer = client.post("/v1/reference-sets", json={**example, "settings": {"parrot": "rated"}})
     assert answer.status_code == 201, answer.text
     return str(answer.json()["id"])
 

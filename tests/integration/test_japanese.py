@@ -251,18 +251,17 @@ def test_pieces_of_the_rater_cover_its_log(ready: Home) -> None:
 def test_references_are_rated_answers_to_the_equal_utterance(ready: Home, items: Path) -> None:
     rater = open_rater(settings(ready), "chat", threads=1)
     for row, line in zip(augmented(ready, items), lines(), strict=True):
-        gold, parrot, *retrieved = row["references"]
+        gold, *retrieved = row["references"]
         assert (gold["text"], gold["source"]) == (line["references"][0], "gold")
-        assert (parrot["text"], parrot["source"]) == (line["utterance"], "parrot")
         assert sorted(one["text"] for one in retrieved[:3]) == sorted(ANSWERED[line["utterance"]])
         assert normalise(gold["text"]) not in {normalise(one["text"]) for one in retrieved}
         asked = RatingRequest(
             utterance=line["utterance"],
             golds=tuple(line["references"]),
-            candidates=tuple(Candidate(text=one["text"]) for one in (parrot, *retrieved)),
+            candidates=tuple(Candidate(text=one["text"]) for one in retrieved),
         )
         expected = rater.rate([asked], RatingSettings())[0]
-        assert [one["weight"] for one in (parrot, *retrieved)] == pytest.approx(expected, abs=1e-5)
+        assert [one["weight"] for one in retrieved] == pytest.approx(expected, abs=1e-5)
 
 
 # ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -281,7 +280,7 @@ def plain(row: dict[str, Any], reply: str) -> tuple[float, int]:
 
 @pytest.mark.parametrize("weights", ["one", "rated"])
 def test_upsilon_bleu_is_that_of_a_plain_computation_on_mecab_words(ready: Home, items: Path, weights: str) -> None:
-    more = ("--reference-weights", weights)
+    more = ("--reference-weights", weights, "--parrot", "rated")
     [found] = scores_of(ready, items, *WITH_BOTH, *more, "-m", "upsilon-bleu")
     assert Signature.parse(found["signature_full"]).settings["tok"] == "mecab"
     for system in ("log", "any"):

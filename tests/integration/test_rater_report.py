@@ -80,7 +80,7 @@ def test_references_of_given_items_are_those_that_refs_prints(
     lines = [" ".join(line.split()) for line in result.out.splitlines()]
     assert {"test_pairs 2", "with_references 1", "references 15"} <= set(lines)
     (example,) = orjson.loads((tmp_path / "a" / "report.json").read_bytes())["retrieved"]["examples"]
-    refs = ready("refs", file, "--index", "chat", "--rater", "chat", *ONE).out.splitlines()[0]
+    refs = ready("refs", file, "--index", "chat", "--rater", "chat", "--parrot", "rated", *ONE).out.splitlines()[0]
     wanted = [one for one in orjson.loads(refs)["references"] if one["source"] != "gold"]
     wanted.sort(key=lambda one: -one["weight"])
     for name in ("text", "source", "weight", "rating", "similarity", "utterance"):

@@ -78,7 +78,7 @@ def signature_of(score: dict[str, Any]) -> Signature:
 
 
 def test_every_item_is_a_line_with_its_references_in_order_and_sources(ready: Home, items: Path) -> None:
-    result = ready("refs", items, *BOTH, "-k", "4")
+    result = ready("refs", items, *BOTH, "-k", "4", "--parrot", "rated")
     assert result.code == 0, result.err
     rows, given = rows_of(result.out), items_of()
     assert [row["id"] for row in rows] == [row["id"] for row in given]
@@ -104,12 +104,13 @@ def test_every_item_is_a_line_with_its_references_in_order_and_sources(ready: Ho
 
 def test_ratings_are_those_of_the_rater_asked_by_hand(ready: Home, tmp_path: Path) -> None:
     row = {"id": "one", "utterance": ASKED[0], "references": ["at the market"]}
-    options = ("--combine", "mean", "--calibrated")
+    options = ("--combine", "mean", "--calibrated", "--parrot", "rated")
+    rating = options[:3]
     (found,) = rows_of(ready("refs", written(tmp_path / "one.jsonl", [row]), *BOTH, *options).out)
     assert len(found["references"]) == 2 + 15
     for one in found["references"][1:]:
         to = ("--to", one["utterance"]) if "utterance" in one else ()
-        asked = ready("rater", "rate", "tiny", ASKED[0], "at the market", one["text"], *to, *options, "--json")
+        asked = ready("rater", "rate", "tiny", ASKED[0], "at the market", one["text"], *to, *rating, "--json")
         assert [one["rating"]] == pytest.approx(asked.json["ratings"], abs=1e-5)
 
 
@@ -119,8 +120,8 @@ def test_ratings_are_those_of_the_rater_asked_by_hand(ready: Home, tmp_path: Pat
         (*BOTH,),
         (*BOTH, "-k", "3", "--gold", "rated", "--combine", "max"),
         (*BOTH, "--mode", "bm25-dialog", "--parrot", "-0.25", "--calibrated"),
-        (*BOTH, "--parrot", "off", "--combine", "mean"),
-        (*BOTH, "--reference-weights", "one"),
+        (*BOTH, "--parrot", "rated", "--combine", "mean"),
+        (*BOTH, "--parrot", "rated", "--reference-weights", "one"),
         (*UNRATED, "-k", "5"),
         ("--index", "chat", "--parrot", "0.75", "--reference-weights", "one", *ONE),
     ],
@@ -195,7 +196,7 @@ def test_signature_has_retrieval_and_weighting_only_where_they_count(ready: Home
         ("k", "7"),
         ("mode", "embedding-utterance"),
         ("gold", "one"),
-        ("parrot", "rated"),
+        ("parrot", "off"),
         ("weights", "rated"),
         ("combine", "max"),
         ("cal", "raw"),
@@ -219,9 +220,9 @@ def test_every_option_changes_the_signature(ready: Home, items: Path) -> None:
         ("-k", "3"),
         ("--mode", "bm25-utterance"),
         ("--gold", "rated"),
-        ("--parrot", "off"),
+        ("--parrot", "rated"),
         ("--parrot", "0.5"),
-        ("--reference-weights", "one"),
+        ("--parrot", "rated", "--reference-weights", "one"),
         ("--combine", "mean"),
         ("--calibrated",),
         ("--exclude-log", "chat"),
@@ -245,7 +246,7 @@ def test_every_option_changes_the_signature(ready: Home, items: Path) -> None:
         ("-k", "7"),
         ("--mode", "bm25-utterance"),
         ("--gold", "rated"),
-        ("--parrot", "off"),
+        ("--parrot", "rated"),
         ("--reference-weights", "one"),
         ("--exclude-log", "chat"),
         ("--after", "2020-01-01"),
@@ -265,7 +266,7 @@ def test_retrieval_options_without_an_index_are_refused(ready: Home, items: Path
     [
         (("--index", "chat"), 2, "no rater is named"),
         (("--index", "chat", "--parrot", "off"), 2, "no rater is named"),
-        (("--index", "chat", "--reference-weights", "one"), 2, "no rater is named"),
+        (("--index", "chat", "--reference-weights", "one", "--parrot", "rated"), 2, "no rater is named"),
         ((*UNRATED, "--gold", "rated"), 2, "no rater is named"),
         (("--rater", "chat"), 2, "index"),
         ((*BOTH, "--gold", "two"), 2, "gold='two'"),

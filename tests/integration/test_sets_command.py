@@ -176,7 +176,7 @@ def test_retrieval_options_without_an_index_are_refused(home, weighted) -> None:
         "-k": "3",
         "--mode": "bm25-utterance",
         "--gold": "rated",
-        "--parrot": "off",
+        "--parrot": "rated",
         "--reference-weights": "one",
         "--combine": "mean",
         "--calibrated": None,

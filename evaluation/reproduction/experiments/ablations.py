@@ -97,7 +97,8 @@ def _reference_ablation(usual: AblationSetting, sets: Sequence[ProofSet], rater:
         name="references",
         title="The parrot and the gold among the references",
         text=(
-            "The default has the utterance itself as a rated reference, and the gold at weight 1. Without the gold, "
+            "The first line has the utterance itself as a rated reference, as published (the commands leave it out), "
+            "and the gold at weight 1. Without the gold, "
             "items of which no reference is rated above 0 have no score, and are left out for all lines; the gold "
             "alone is then that of the default."
         ),
@@ -147,14 +148,14 @@ def _smoothing_ablation(usual: AblationSetting) -> Ablation:
     return Ablation(
         name="smoothing-penalty",
         title="Smoothing and length penalty",
-        text="The default is add-k with the closest length. Controls have the same smoothing and penalty.",
+        text="The default is exp with the closest length. Controls have the same smoothing and penalty.",
         settings=[
             usual,
             *(
                 replace(usual, name=f"{smooth}, {penalty}", metric=build(f"upsilon-bleu:smooth={smooth},bp={penalty}"))
                 for smooth in SMOOTHINGS
                 for penalty in PENALTIES
-                if (smooth, penalty) != ("add-k", "closest")
+                if (smooth, penalty) != ("exp", "closest")
             ),
         ],
     )

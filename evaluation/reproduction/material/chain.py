@@ -291,6 +291,7 @@ class Chain:
         settings = AugmentSettings(
             search=SearchSettings(k=deep, mode=mode),
             rating=RatingSettings(combine=combine),  # type: ignore[arg-type]
+            parrot="rated",  # conditions leave it out where they are without
         )
         golds = [[reference.text for reference in test_item.pair.references] for test_item in rated_set.items]
         with open_index(self.home, index, threads=self.settings.threads) as opened:

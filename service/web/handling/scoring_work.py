@@ -153,7 +153,7 @@ class ScoringWork:
     def _metrics(self, items: Sequence[Item]) -> list[Metric]:
         plan, rating, index = self.plan, self.plan.augmenting.rating, self.lease.index
         chosen = metrics_of(
-            plan.specifications or [default_metric(items)],
+            plan.specifications or [default_metric(items, searched=plan.finds)],
             plan.language,
             {"combine": rating.combine, "cal": rating.calibration},
             self.state.bases.of(index.spec) if plan.finds and index is not None else None,

@@ -130,7 +130,7 @@ async def freeze_set(request: Request, deadline: Deadline, idempotency_key: Idem
     status_code=201,
     dependencies=_WRITE,
     openapi_extra=request_body(
-        DeriveIn, examples={"without parrots": {"parrot": "off"}, "unweighted": {"weights": "one"}}
+        DeriveIn, examples={"unweighted": {"weights": "one"}, "without parrots": {"parrot": "off"}}
     ),
     responses={
         200: {"model": FrozenOut, "headers": CREATED_HEADERS, "description": "The same set was there already."},

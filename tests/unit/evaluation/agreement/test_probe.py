@@ -260,7 +260,8 @@ def test_without_gold_drops_equal_spellings_and_may_leave_items_unscored() -> No
     twice = [item("1", "x", "It is open.", "it is open!", "Yes."), item("2", "y", "Good.", "good")]
     found = rows(probe(twice, [build("multi-bleu")], ProbeSettings(without_gold=True)))["probe", "gold"]
     assert (found.scored, dict(found.unscored), found.in_references) == (1, {"no_reference": 1}, 0)
-    assert found.corpus == pytest.approx(0.25)  # against "Yes.": one full stop of four tokens, (0 + 1) / (3 + 1)
+    # against "Yes.": one full stop of four tokens, and half a pair of three
+    assert found.corpus == pytest.approx((1 / 4 * 0.5 / 3) ** 0.5)
 
 
 def test_scores_without_the_gold_have_a_signature_of_their_own() -> None:

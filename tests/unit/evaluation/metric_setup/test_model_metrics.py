@@ -163,7 +163,7 @@ def test_weighted_part_gets_references_without_the_reply_itself(home: Settings) 
     assert (details["sample-k"], details["sample-mode"]) == ("4", "embedding-utterance")
     assert details["sample-rater"] == open_rater(home, "some", threads=1).spec
     before = len(kept(home))
-    bound(home, "ruber:referenced=upsilon-rouge-1;keep-gold=yes;b=0.1", augmenting=replace(FEW, parrot="off"))
+    bound(home, "ruber:referenced=upsilon-rouge-1;keep-gold=yes;b=0.1", augmenting=replace(FEW, parrot="rated"))
     assert len(kept(home)) == before + 1  # found in another way, it is another question
 
 

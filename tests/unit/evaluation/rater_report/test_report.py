@@ -40,7 +40,7 @@ from refaug.indexer.search.search_settings import SearchSettings
 from refaug.rater.nn.rate import Rater
 
 K = 4
-ASKED = AugmentSettings(search=SearchSettings(k=K))
+ASKED = AugmentSettings(search=SearchSettings(k=K), parrot="rated")
 BAD = BadItem(file="some<b>.jsonl", line=3, item=None, field="id", message="it is empty")
 ABOUT = RaterDescription(
     spec="tiny@1#0123456789ab",

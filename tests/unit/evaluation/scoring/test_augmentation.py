@@ -166,7 +166,7 @@ def test_where_nothing_is_rated_a_rater_changes_nothing_and_none_is_needed(tools
         assert without == list(augment(items, tools.index, tools.rater, wanted))
 
 
-@pytest.mark.parametrize("given", [{}, {"parrot": "off"}, {"weights": "one"}])
+@pytest.mark.parametrize("given", [{}, {"parrot": "off"}, {"parrot": "rated", "weights": "one"}])
 @pytest.mark.parametrize("gold", ["one", "rated"])
 def test_rating_without_a_rater_is_refused(tools: Tools, given: dict[str, Any], gold: Any) -> None:
     wanted = asked(gold=gold, **given)
@@ -392,7 +392,7 @@ OTHERS: dict[type, dict[str, list[Any]]] = {
         "near_tokens": [6],
     },
     RatingSettings: {"combine": ["first-literal", "max", "confident", "mean"], "calibration": ["cal"]},
-    AugmentSettings: {"gold": ["rated"], "parrot": ["off", 0.5, -1.0], "weights": ["one"]},
+    AugmentSettings: {"gold": ["rated"], "parrot": ["rated", 0.5, -1.0], "weights": ["one"]},
 }
 
 
@@ -430,7 +430,7 @@ def test_provenance_names_index_and_rater_and_what_weighs(tools: Tools) -> None:
         ("k", str(K)),
         ("mode", "embedding-utterance"),
         ("gold", "rated"),
-        ("parrot", "rated"),
+        ("parrot", "off"),
         ("weights", "rated"),
         ("combine", "max"),
         ("cal", "cal"),

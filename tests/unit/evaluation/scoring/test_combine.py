@@ -334,8 +334,8 @@ def signed(batch: dict[str, Any], text: str) -> dict[str, Any]:
     [
         (lambda text: text.replace("refaug:0", "refaug:99.0"), "multi-bleu is of refaug 99.0.*, and this is"),
         (lambda text: text.replace("multi-bleu", "blue"), "no metric is called 'blue'"),
-        (lambda text: text.replace("smooth:add-k[1]", "smooth:add-k[1.0]"), "is not what we sign with, but"),
-        (lambda text: text.replace("smooth:add-k[1]", "smooth:sometimes"), "no metric has the signature"),
+        (lambda text: text.replace("smooth:exp", "smooth:floor[0.10]"), "is not what we sign with, but"),
+        (lambda text: text.replace("smooth:exp", "smooth:sometimes"), "no metric has the signature"),
         (lambda text: text.replace("tokenizer.:unicode", "tokenizer.:another"), "is not what we sign with, but"),
         (lambda text: text.replace("|case:lc", ""), "is not what we sign with, but"),
         (lambda text: "nonsense", "'nonsense' is not a signature"),

@@ -98,7 +98,7 @@ def test_every_question_has_its_settings_the_default_first(ablations: dict[str, 
     assert names["combine"] == ["default", *COMBINES[1:]]
     assert len(names["aggregate"]) == 8
     assert len(names["smoothing-penalty"]) == len(set(names["smoothing-penalty"])) == 25
-    assert "add-k, closest" not in names["smoothing-penalty"]
+    assert "exp, closest" not in names["smoothing-penalty"]
     assert names["variants"][-1] == "preset tsuta20"
     assert {name: one.controls for name, one in ablations.items() if len(one.controls) > 1} == {
         "combine": ("matched", "shuffled")

@@ -190,7 +190,7 @@ def test_scores_are_those_of_delta_bleu_written_down_once_more(
 
 def test_with_every_weight_one_the_score_is_that_of_sacrebleu(judged: WeightedSet) -> None:
     one, tokenizer = judged.rated_set, get_tokenizer("word")
-    bleu = BLEU(tokenize="none", smooth_method="add-k", max_ngram_order=2, effective_order=True)
+    bleu = BLEU(tokenize="none", smooth_method="exp", max_ngram_order=2, effective_order=True)
     found = weighted_scores(judged, build("delta-bleu"), ONE)
     for row, reply in enumerate(one.replies):
         item = int(one.item[row])

@@ -33,7 +33,7 @@ from refaug.rater.nn.rating_settings import RatingSettings
 
 K = 3
 BLEU = PlainBleu()
-FOUND = AugmentSettings(search=SearchSettings(k=K))
+FOUND = AugmentSettings(search=SearchSettings(k=K), parrot="rated")
 
 
 @dataclass

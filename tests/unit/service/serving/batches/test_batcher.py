@@ -40,7 +40,7 @@ T = TypeVar("T")
 CLOSE = 1e-5
 WAIT_S = 30.0  # so long nothing here takes unless it hangs
 POISON = "the poison"
-PLAIN = AugmentSettings(search=SearchSettings(k=4))
+PLAIN = AugmentSettings(search=SearchSettings(k=4), parrot="rated")
 UNRATED = AugmentSettings(search=SearchSettings(k=3), parrot="off", weights="one")
 WAYS = [
     PLAIN,
