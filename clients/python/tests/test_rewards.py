@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -238,7 +239,7 @@ def test_rows_of_other_tasks_and_replies_without_a_score_are_none(masking: Rewar
         prompts=["p"] * 3, completions=["tea", "milk", ""], item=["a", None, "b"], log_metric=said.__setitem__, more=1
     )
     assert found == [0.25, None, None]
-    assert said == {"refaug/masked": 0.0, "refaug/unscored": 1.0}
+    assert said == {"refaug/masked": 0.0, "refaug/unscored": 1.0, "refaug/copied": 0.0}
     assert (function.__name__, masking.counts.asked) == ("upsilon-bleu", 2)
 
 
@@ -299,3 +300,67 @@ def test_neither_rewards_nor_metrics_need_a_framework() -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout == "[]\n"
+
+
+# ── replies that copy the utterance ───────────────────────────────────────────────────────────────────────────────────
+
+PROMPTS = [
+    {
+        "id": "tea",
+        "utterance": "Would you like some tea?",
+        "references": ["Yes, please.", {"text": "No.", "weight": 0.5}],
+    },
+    {"id": "bye", "utterance": "Bye!", "references": ["Bye.", {"text": "See you.", "weight": 0.5}]},
+]
+COPIES = ["would you like some tea", "Yes.", "Bye.", "Would you like some tea?"]
+COPIED_IDS = ["tea", "tea", "bye", "tea"]
+
+
+@pytest.fixture
+def prompts(client: Client) -> str:
+    return client.sets.freeze(PROMPTS, purpose="train", references="given").id
+
+
+def test_a_copy_of_the_utterance_has_no_reward_and_is_counted_apart(client: Client, prompts: str) -> None:
+    with client.reward(reference_set=prompts, metric="delta-bleu", on_unavailable="mask") as reward:
+        for _ in range(2):  # the second time the others come from the cache
+            found = reward(COPIES, items=COPIED_IDS)
+            assert [math.isnan(one) for one in found] == [True, False, False, True]
+            assert found[2] == 1.0  # people have answered so
+        assert reward.counts == RewardCounts(asked=8, scored=4, copied=4)
+        assert "copies" not in reward.signature
+
+
+def test_a_copy_is_an_error_of_its_own_where_nothing_is_masked(client: Client, prompts: str) -> None:
+    with client.reward(reference_set=prompts, metric="delta-bleu") as reward:
+        with pytest.raises(NoScore, match="2 of 4 replies repeat the utterance, the first to item 'tea'"):
+            reward(COPIES, items=COPIED_IDS)
+        assert reward(COPIES[1:3], items=COPIED_IDS[1:3])[1] == 1.0
+
+
+def test_on_request_a_copy_gets_zero_or_its_score_and_the_signature_says_so(client: Client, prompts: str) -> None:
+    direct = client.sets.score(prompts, replies={"model": COPIES}, items=COPIED_IDS, metrics=["delta-bleu"])
+    assert direct.copies["model"].rows == [0, 3]
+    assert direct.copies["model"].items == ["tea", "tea"]
+    for on_copy, expected in (("zero", [0.0, *direct.replies[1:3], 0.0]), ("score", direct.replies)):
+        with client.reward(reference_set=prompts, metric="delta-bleu", on_copy=on_copy) as reward:
+            assert reward(COPIES, items=COPIED_IDS) == expected
+            assert reward.counts == RewardCounts(asked=4, scored=2, copied=2)
+            assert reward.signature == f"{direct.signature}|copies:{on_copy}"
+            assert f"on_copy='{on_copy}'" in repr(reward)
+            with pickle.loads(pickle.dumps(reward)) as again:
+                assert again.signature == reward.signature
+
+
+def test_another_way_with_copies_is_refused_before_the_server_is_asked(client: Client) -> None:
+    with pytest.raises(Usage, match="on_copy='drop'"):
+        client.reward(reference_set="s1", on_copy="drop")  # type: ignore[arg-type]
+
+
+def test_a_set_that_holds_parrots_is_warned_of_with_the_command_that_helps() -> None:
+    def answers(asked: Asked) -> Said:
+        said = answering()(asked)
+        return replace(said, body=said.body.replace(b"upsilon-bleu|set:s1", b"upsilon-bleu|parrot:rated|set:s1"))
+
+    with pytest.warns(UserWarning, match=r"\(parrot:rated\).*refaug sets derive s1 --parrot off"), rewarding(answers):
+        pass

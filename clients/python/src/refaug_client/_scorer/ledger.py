@@ -107,7 +107,7 @@ class Ledger:
                 if submission.missing == 0:
                     self.finish(submission)
         self.waiting -= settled
-        if source in ("server", "cache", "no-reply"):
+        if source in ("server", "copied", "cache", "no-reply"):
             self.tally["scored"] += scored
             self.tally["unscored"] += settled - scored
             self.tally["from_cache"] += settled if source == "cache" else 0

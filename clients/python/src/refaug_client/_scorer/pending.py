@@ -21,6 +21,7 @@ class Outcome:
     """What became of the replies of one call or submit, in the order they were given.
 
     `sources` has the source of each score: the server or the cache (None there: the server says that it has no score),
+    `copied` (from the server, which says that the reply repeats the utterance),
     `no-reply` (it was None), `skipped` or `last` (not scored in time; `last` is the item's value of an earlier reply),
     `failed` (`error` says why) or `dropped` (there was no room for it).
     """

@@ -29,10 +29,11 @@ _ON_UNAVAILABLE: Mapping[str, OnUnavailable] = {"raise": "raise", "mask": "skip"
 
 @dataclass(frozen=True)
 class RewardCounts:
-    """What became of all replies so far; each is in one of scored, unscored, masked, failed."""
+    """What became of all replies so far; each is in one of scored, copied, unscored, masked, failed."""
 
     asked: int = 0
     scored: int = 0
+    copied: int = 0  # they repeat the utterance; `on_copy` decides what they get
     unscored: int = 0  # the server has no score for them, or there was no reply
     masked: int = 0  # the server did not answer in time
     failed: int = 0  # an error was raised instead of a reward
@@ -54,6 +55,10 @@ class Reward:
         reward = client.reward(reference_set=ID, metric="upsilon-bleu")
         rewards = torch.tensor(reward(replies, items=ids))
 
+    A reply that repeats the utterance, or nearly, is no answer, however many words it shares with good ones:
+    `on_copy="refuse"` takes it as one without a score (NoScore, or NaN where rewards are masked), `"zero"` gives it 0,
+    and `"score"` its score. The latter two stand in the signature.
+
     Where there is no score, `on_unavailable="raise"` raises the error (NoScore where the server answers that there is
     none), and `"mask"` gives NaN, which is counted in `counts` and has to be left out of the loss. An earlier value, or
     a zero, would be an invented reward; that is why there is no third way.
@@ -71,6 +76,7 @@ class Reward:
         reference_set: str,
         metric: str = "upsilon-bleu",
         on_unavailable: Literal["raise", "mask"] = "raise",
+        on_copy: Literal["refuse", "zero", "score"] = "refuse",
         override_purpose: bool = False,
         **scorer: Any,
     ) -> None:
@@ -78,8 +84,11 @@ class Reward:
             raise errors.Usage(
                 f"on_unavailable={on_unavailable!r} would make a reward up", remedy="'raise', or 'mask' for NaN"
             )
+        if on_copy not in ("refuse", "zero", "score"):
+            raise errors.Usage(f"on_copy={on_copy!r}", remedy="'refuse', 'zero', or 'score'")
         self.metric = metric
         self.on_unavailable = on_unavailable
+        self.on_copy = on_copy
         self.scorer: Scorer = client.scorer(
             reference_set=reference_set,
             metric=metric,
@@ -92,6 +101,7 @@ class Reward:
             self.reference_set: str = facts.set
             self.purpose: str = facts.purpose
             self.overridden: bool = _check_purpose(facts.set, facts.purpose, override_purpose)
+            _warn_of_parrots(facts.set, facts.signature)
         except BaseException:
             self.scorer.close()
             raise
@@ -99,25 +109,42 @@ class Reward:
         self._lock = threading.Lock()
 
     def __call__(self, replies: Sequence[Optional[str]], items: Sequence[str]) -> list[float]:
-        """Return a reward for each reply, in their order; NaN for what is masked."""
+        """Return a reward for each reply, in their order; NaN for what is masked or refused."""
         outcome = self.scorer.submit(replies, items=items).outcome
         counts = _count(outcome.sources, outcome.scores)
         with self._lock:
             self._counts += counts
         if outcome.error is not None:
             raise outcome.error.with_traceback(None)
+        copies = [item for item, source in zip(outcome.items, outcome.sources) if source == "copied"]
+        if copies and self.on_copy == "refuse" and self.on_unavailable == "raise":
+            raise errors.NoScore(
+                f"{counts.copied} of {counts.asked} replies repeat the utterance, the first to item {copies[0]!r}",
+                remedy="on_copy='zero' rewards them with 0; on_unavailable='mask' leaves them out",
+            )
         if counts.unscored and self.on_unavailable == "raise":
-            missing = [item for item, score in zip(outcome.items, outcome.scores) if score is None]
+            missing = [
+                item
+                for item, score, source in zip(outcome.items, outcome.scores, outcome.sources)
+                if score is None and source != "copied"
+            ]
             raise errors.NoScore(
                 f"{counts.unscored} of {counts.asked} replies have no score, the first to item {missing[0]!r}",
                 remedy="leave such items out, or on_unavailable='mask'",
             )
-        return [math.nan if score is None else score for score in outcome.scores]
+        return [self._reward(score, source) for score, source in zip(outcome.scores, outcome.sources)]
+
+    def _reward(self, score: Optional[float], source: str) -> float:
+        if source == "copied" and self.on_copy != "score":
+            return 0.0 if self.on_copy == "zero" else math.nan
+        return math.nan if score is None else score
 
     @property
     def signature(self) -> str:
         """What a reward is, setting by setting; ends in `|purpose-override:test` where a test set was insisted on."""
-        return f"{self.scorer.signature}|purpose-override:{self.purpose}" if self.overridden else self.scorer.signature
+        copies = "" if self.on_copy == "refuse" else f"|copies:{self.on_copy}"
+        override = f"|purpose-override:{self.purpose}" if self.overridden else ""
+        return f"{self.scorer.signature}{copies}{override}"
 
     @property
     def counts(self) -> RewardCounts:
@@ -144,9 +171,10 @@ class Reward:
 
     def __repr__(self) -> str:
         override = ", override_purpose=True" if self.overridden else ""
+        copies = "" if self.on_copy == "refuse" else f", on_copy={self.on_copy!r}"
         return (
             f"<Reward {self.metric} against {self.purpose} set {self.reference_set}, "
-            f"on_unavailable={self.on_unavailable!r}{override}>"
+            f"on_unavailable={self.on_unavailable!r}{copies}{override}>"
         )
 
 
@@ -169,9 +197,22 @@ def _check_purpose(name: str, purpose: str, override: bool) -> bool:
     return False
 
 
+def _warn_of_parrots(name: str, signature: str) -> None:
+    """Warn of a set whose references hold the utterances: a model learns to repeat its prompts from it."""
+    parrots = [part for part in signature.split("|") if part.startswith("parrot:") and part != "parrot:off"]
+    if parrots:
+        warnings.warn(
+            f"reference set {name} has the utterances among its references ({parrots[0]}), which rewards their words: "
+            f"refaug sets derive {name} --parrot off makes the same set without",
+            stacklevel=4,
+        )
+
+
 def _count(sources: Sequence[str], scores: Sequence[Optional[float]]) -> RewardCounts:
     masked, failed = sources.count("skipped"), sources.count("failed") + sources.count("dropped")
-    scored = sum(score is not None for score in scores)
+    copied = sources.count("copied")
+    scored = sum(score is not None and source != "copied" for score, source in zip(scores, sources))
+    unscored = len(scores) - scored - copied - masked - failed
     return RewardCounts(
-        asked=len(scores), scored=scored, unscored=len(scores) - scored - masked - failed, masked=masked, failed=failed
+        asked=len(scores), scored=scored, copied=copied, unscored=unscored, masked=masked, failed=failed
     )

@@ -7,7 +7,7 @@ from typing import Callable, Literal, Optional
 
 from refaug_client._core import errors
 
-Source = Literal["server", "cache", "no-reply", "skipped", "last", "failed", "dropped"]
+Source = Literal["server", "copied", "cache", "no-reply", "skipped", "last", "failed", "dropped"]
 Text = tuple[str, str]  # an item's id and a reply to it
 
 

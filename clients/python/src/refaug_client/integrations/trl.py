@@ -90,3 +90,4 @@ def _log_counts(log_metric: Optional[Callable[[str, float], None]], counts: Any)
     if callable(log_metric):
         log_metric("refaug/masked", float(counts.masked))
         log_metric("refaug/unscored", float(counts.unscored))
+        log_metric("refaug/copied", float(counts.copied))

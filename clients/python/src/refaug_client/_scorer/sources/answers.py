@@ -37,6 +37,7 @@ class ReplyValues:
     values: list[Optional[float]]
     corpus: Optional[float]
     unknown: Mapping[int, errors.RefaugError]  # by place: items that the set does not have
+    copied: frozenset[int]  # places of replies that repeat the utterance
 
     @classmethod
     def of(cls, answer: Answer, query: Mapping[str, Any], count: int) -> ReplyValues:
@@ -51,11 +52,15 @@ class ReplyValues:
         places = [problem["place"] for problem in body["problems"]]
         if not all(type(place) is int and 0 <= place < count for place in places):
             raise ValueError("problems of replies that were not sent")
+        copied = ((body.get("copies") or {}).get(SYSTEM) or {}).get("rows") or []
+        if not all(type(row) is int and 0 <= row < count for row in copied):
+            raise ValueError("copies among replies that were not sent")
         return cls(
             facts=_facts_of(body["set"], metric_scores, query),
             values=[None if value is None else float(value) for value in values],
             corpus=None if system_scores["corpus"] is None else float(system_scores["corpus"]),
             unknown={problem["place"]: unknown_item_error([problem]) for problem in body["problems"]},
+            copied=frozenset(copied),
         )
 
     def require_known_items(self) -> None:
@@ -72,7 +77,7 @@ def _facts_of(set_facts: Mapping[str, Any], metric_scores: Mapping[str, Any], qu
         purpose=str(set_facts["purpose"]),
         signature=str(metric_scores["signature"]),
         full=full,
-        namespace=namespace_of(set_id, settings, metric_scores["scale"], full),
+        namespace=namespace_of(set_id, settings, metric_scores["scale"], full, "copies apart"),
     )
 
 

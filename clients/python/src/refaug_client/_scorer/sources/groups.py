@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Optional
 
 from refaug_client._core import errors
@@ -71,8 +71,8 @@ class GroupScorer:
         with self._ledger.lock:
             if facts is not None:
                 self._settle(texts, cached, facts, "cache")
-            for scores, facts in answers:
-                self._settle(texts, scores, facts, "server")
+            for scores, facts, source in answers:
+                self._settle(texts, scores, facts, source)
         return True
 
     def _keys(self, texts: Iterable[Text], facts: Facts) -> dict[Text, bytes]:
@@ -90,10 +90,13 @@ class GroupScorer:
 
     def _ask(
         self, missing: Places, deadline: Optional[float], facts: Optional[Facts], keys: Mapping[Text, bytes]
-    ) -> Optional[list[tuple[TextScores, Facts]]]:
-        """Return the server's scores, and settle what it refuses; None where it scores by another signature now."""
+    ) -> Optional[list[tuple[TextScores, Facts, Source]]]:
+        """Return the server's scores, and settle what it refuses; None where it scores by another signature now.
+
+        Copies of the utterance are not stored in the cache, which has no room to say that they are copies.
+        """
         waiting = deque([missing])
-        answers: list[tuple[TextScores, Facts]] = []
+        answers: list[tuple[TextScores, Facts, Source]] = []
         while waiting:
             sent = waiting.popleft()
             try:
@@ -110,10 +113,11 @@ class GroupScorer:
             scores = dict(zip(sent, answer.values))
             if answer.unknown:
                 self._fail_unknown(sent, scores, answer.unknown)
+            copies = {text: scores.pop(text) for text in _at(sent, answer.copied) if text in scores}
             if self._cache is not None:
                 keys = keys or self._keys(missing, facts)
                 self._cache.put({keys[text]: score for text, score in scores.items()})
-            answers.append((scores, facts))
+            answers += [(scores, facts, "server"), (copies, facts, "copied")]
         return answers
 
     def _fail_unknown(
@@ -148,6 +152,11 @@ class GroupScorer:
                 if text not in sound:
                     self._ledger.fail(places, error)
         return sound
+
+
+def _at(sent: Places, places: Collection[int]) -> list[Text]:
+    """Return the texts in these places of a request."""
+    return [text for place, text in enumerate(sent) if place in places] if places else []
 
 
 def _split_refused(sent: Places, error: errors.RefaugError) -> tuple[list[Places], Places]:
