@@ -7,4 +7,12 @@ The main names:
 - `live_processes.LiveProcesses`: which processes serve which versions.
 """
 
-__all__ = ["json_logging", "listening_socket", "live_processes", "server", "start_conditions", "supervisor"]
+__all__ = [
+    "guarded_config",
+    "json_logging",
+    "listening_socket",
+    "live_processes",
+    "server",
+    "start_conditions",
+    "supervisor",
+]

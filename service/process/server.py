@@ -16,12 +16,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Final
 
-from uvicorn import Config
-
 from refaug.core.errors import RefaugError
 from refaug.core.home import Settings
 from refaug.service.process import json_logging
 from refaug.service.process.child_environment import child_environment
+from refaug.service.process.guarded_config import ConnectionLimits, GuardedConfig
 from refaug.service.process.job_process import JobProcess
 from refaug.service.process.listening_socket import BACKLOG, address_of, bound_socket
 from refaug.service.process.start_conditions import (
@@ -39,6 +38,8 @@ APP: Final = "refaug.service.web.app:from_env"
 KEEP_ALIVE_S: Final = (
     75  # longer than the usual limits of clients and proxies, so that they close idle connections first
 )
+
+_ROUTES_FIRST_S: Final = 5.0  # so that a route that waits for a body is the first to refuse it
 
 log = logging.getLogger(__name__)
 
@@ -80,14 +81,14 @@ def serve(
     log.info("stopped")
 
 
-def config_of(settings: ServeSettings, *, app: str = APP) -> Config:
+def config_of(settings: ServeSettings, *, app: str = APP) -> GuardedConfig:
     """Return uvicorn's configuration. The application counts and logs requests, since it knows their routes."""
-    return Config(
+    return GuardedConfig(
         app,
+        limits=limits_of(settings),
         factory=True,
         workers=settings.workers,
         loop="uvloop",
-        http="refaug.service.web.connection.protocol:Protocol",
         ws="none",
         lifespan="on",
         interface="asgi3",
@@ -100,7 +101,16 @@ def config_of(settings: ServeSettings, *, app: str = APP) -> Config:
         date_header=True,
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_S,
-        limit_concurrency=settings.connections,  # our protocol limits only connections by it
-        timeout_graceful_shutdown=settings.shutdown_s,  # type: ignore[arg-type]  # asyncio.wait_for takes it
-        timeout_worker_healthcheck=settings.start_s,  # type: ignore[arg-type]  # seconds of a clock
+        timeout_graceful_shutdown=settings.shutdown_s,  # asyncio.wait_for takes it
+        timeout_worker_healthcheck=settings.start_s,  # seconds of a clock
+    )
+
+
+def limits_of(settings: ServeSettings) -> ConnectionLimits:
+    """Return what a connection may take by these settings."""
+    return ConnectionLimits(
+        connections=settings.connections,
+        idle_s=KEEP_ALIVE_S,
+        body_s=settings.body_timeout_s + _ROUTES_FIRST_S,
+        drain_s=settings.body_timeout_s,
     )

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any, Self
@@ -28,12 +28,11 @@ from serving import client_of, migrated, small_home, wait_until
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
 from refaug.service.keys import KeyStore, Scope
+from refaug.service.process.guarded_config import ConnectionLimits
 from refaug.service.process.json_logging import JsonLines
 from refaug.service.process.server import config_of
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web.app import create_app
-from refaug.service.web.connection import protocol
-from refaug.service.web.connection.protocol import HEAD_BYTES, Protocol
 
 pytest_plugins = ("databases",)
 
@@ -43,6 +42,8 @@ SCORED = {
     "metrics": ["bleu"],
 }
 SETTINGS = {"body_mib": 2, "bodies_mib": 4, "body_timeout_s": 0.5, "shutdown_s": 2, "timeout_s": 20, "streams": 2}
+LIMITS = {"idle_s": 2.0, "head_s": 0.5, "fetch_s": 0.5, "drain_s": 0.5, "trailers_s": 0.5, "linger_s": 0.5}
+HEAD_BYTES = ConnectionLimits().head_bytes
 
 
 @dataclass
@@ -164,6 +165,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
     serve = ServeSettings(port=0, keys=True, **SETTINGS)
     app, config = create_app(home, serve), config_of(serve)
     config.app, config.timeout_keep_alive = (lambda: app), 2
+    config.limits = replace(config.limits, **LIMITS)
     server = uvicorn.Server(config)
     log = io.StringIO()
     handler, root = logging.StreamHandler(log), logging.getLogger()
@@ -171,22 +173,19 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
     level = root.level
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Protocol, "head_s", 0.5)
-        patch.setattr(Protocol, "fetch_s", 0.5)
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        try:
-            wait_until(lambda: server.started or not thread.is_alive())
-            port = server.servers[0].sockets[0].getsockname()[1]
-            found = Hostile(port, token, home.home, server, app.state.refaug, log)
-            wait_until(lambda: found.ask(found.head("GET", "/readyz")).status == 200)
-            yield found
-        finally:
-            server.should_exit = True
-            thread.join()
-            root.removeHandler(handler)
-            root.setLevel(level)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        wait_until(lambda: server.started or not thread.is_alive())
+        port = server.servers[0].sockets[0].getsockname()[1]
+        found = Hostile(port, token, home.home, server, app.state.refaug, log)
+        wait_until(lambda: found.ask(found.head("GET", "/readyz")).status == 200)
+        yield found
+    finally:
+        server.should_exit = True
+        thread.join()
+        root.removeHandler(handler)
+        root.setLevel(level)
 
 
 @pytest.fixture(scope="module")
@@ -288,7 +287,7 @@ def test_the_clock_of_a_head_is_its_own(running: Hostile) -> None:
     with running.connect() as connection:
         connection.send(one[:100])
         begun, count = time.monotonic(), 0
-        while time.monotonic() - begun < 3 * Protocol.head_s:
+        while time.monotonic() - begun < 3 * LIMITS["head_s"]:
             connection.send(one[100:] + one[:100])
             count += running.checked(_next(connection)).status == 200
             threading.Event().wait(0.02)
@@ -311,7 +310,7 @@ def test_an_answer_that_is_fetched_slowly_comes_whole(running: Hostile) -> None:
         begun, found = time.monotonic(), bytearray()
         while piece := connection.socket.recv(1 << 16):
             found += piece
-            if time.monotonic() - begun < 3 * Protocol.fetch_s:  # longer than who takes nothing may stay
+            if time.monotonic() - begun < 3 * LIMITS["fetch_s"]:  # longer than who takes nothing may stay
                 threading.Event().wait(0.01)
     assert found.partition(b"\r\n\r\n")[2] == large
 
@@ -616,12 +615,12 @@ def test_many_connections_that_ask_nothing_are_in_nobodys_way(running: Hostile) 
 
 
 @contextmanager
-def limited(running: Hostile, connections: int) -> Iterator[list[Connection]]:
+def limited(running: Hostile, connections: int, **more: Any) -> Iterator[list[Connection]]:
     """The server with so many connections allowed, and all of them open; each is kept, asked or not."""
     wait_until(lambda: not running.server.server_state.connections)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running.server.config, "limit_concurrency", connections)
-        patch.setattr(running.server.config, "timeout_keep_alive", 60)
+        limits = {"connections": connections, "quiet_s": 60.0, "idle_s": 60.0, **more}
+        patch.setattr(running.server.config, "limits", replace(running.server.config.limits, **limits))
         kept = [running.connect() for _ in range(connections)]
         try:
             wait_until(lambda: len(running.server.server_state.connections) == connections)
@@ -650,7 +649,8 @@ def test_connections_are_so_many_and_those_above_are_told_to_come_again(
         for one in kept:  # those that were there first are answered as ever, again and again
             for _ in range(2):
                 assert running.checked(_next(one.send(scored))).status == 200
-        monkeypatch.setattr(protocol, "_EXTRA_S", 0.1)
+        limits = replace(running.server.config.limits, surplus_s=0.1)
+        monkeypatch.setattr(running.server.config, "limits", limits)
         with running.connect() as silent, running.connect() as slow:
             assert silent.is_dropped()
             assert running.checked(slow.send(b"GET /").answer()).status in (408, None)
@@ -658,12 +658,12 @@ def test_connections_are_so_many_and_those_above_are_told_to_come_again(
     assert running.ask(scored).status == 200
 
 
-def test_only_so_many_are_told_and_the_others_are_dropped_at_once(
-    running: Hostile, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(protocol, "_EXTRA_S", 60.0)
-    monkeypatch.setattr(protocol, "EXTRA_CONNECTIONS", 2)
-    with limited(running, 3), running.connect() as fourth, running.connect() as fifth:
+def test_only_so_many_are_told_and_the_others_are_dropped_at_once(running: Hostile) -> None:
+    with (
+        limited(running, 3, surplus_s=60.0, surplus_connections=2),
+        running.connect() as fourth,
+        running.connect() as fifth,
+    ):
         wait_until(lambda: len(running.server.server_state.connections) == 5)
         with running.connect() as sixth:
             assert sixth.is_dropped()

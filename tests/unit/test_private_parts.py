@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import tomllib
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 from numba.core.caching import FunctionCache
-
-from refaug.service.web.connection.protocol import Protocol
+from uvicorn.config import HTTP_PROTOCOLS
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
@@ -25,11 +27,14 @@ def test_a_library_that_is_reached_into_is_pinned_exactly(library: str) -> None:
     assert f"{library}=={metadata.version(library).split('+')[0]}" in REQUIREMENTS
 
 
-def test_uvicorn_has_the_private_parts_that_the_protocol_uses() -> None:
-    (base,) = Protocol.__bases__
-    assert base.__module__ == "uvicorn.protocols.http.httptools_impl"
-    assert callable(base._unset_keepalive_if_required)
-    assert import_module("uvicorn._types").ASGI3Application is not None
+def test_the_guard_reaches_into_nothing_of_uvicorn() -> None:
+    """It imports the protocol that uvicorn offers as `httptools`, and calls what asyncio defines."""
+    assert HTTP_PROTOCOLS["httptools"] == f"{HttpToolsProtocol.__module__}:{HttpToolsProtocol.__name__}"
+    for source in (ROOT / "service" / "web" / "guard").glob("*.py"):
+        text = source.read_text("utf-8")
+        assert re.findall(r"uvicorn\._|\buvicorn\w*(?:\.\w+)*\._|import _", text) == [], source.name
+        calls = set(re.findall(r"_uvicorn\.(\w+)", text))
+        assert calls <= {name for name in dir(asyncio.Protocol) if not name.startswith("_")}, source.name
 
 
 def test_numba_has_the_private_parts_that_the_cache_of_kernels_uses() -> None:

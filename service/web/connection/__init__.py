@@ -1,10 +1,10 @@
-"""The way of every connection and request to its route: limits, hosts, bodies, admission.
+"""The way of every request to its route: hosts, bodies, admission.
 
 The main names:
 
-- `protocol.Protocol`: HTTP with limits on connections
 - `admission.Gate`: admits or refuses a request
-- `body.read_body`: the body, within the limits.
+- `body.read_body`: the body, within the limits
+- `head_requests.HeadAsGet`: HEAD is answered like GET.
 """
 
-__all__ = ["admission", "body", "head_requests", "protocol"]
+__all__ = ["admission", "body", "head_requests"]

@@ -54,7 +54,12 @@ class Gate:
     def __init__(self, app: ASGIApp, state: ServiceState) -> None:
         self._app, self._state = app, state
         self._hosts = AllowedHosts(state.serve)
-        self._request_count = 0
+        self.request_count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many requests are being answered as may be."""
+        return self.request_count >= self._state.serve.requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request through."""
@@ -71,21 +76,24 @@ class Gate:
             await self._refuse(scope, receive, exchange, _ANOTHER_SITE_ERROR)
             return
         is_limited = path not in UNLIMITED_PATHS and not _EVENT_STREAM.fullmatch(path)
-        if is_limited and self._request_count >= self._state.serve.requests:
-            await self._refuse(scope, receive, exchange, self._overloaded_error())
+        if is_limited and self.is_full:
+            await self._refuse(scope, receive, exchange, self.overloaded_error())
             return
-        self._request_count += is_limited
+        place = _Place(self, receive)
+        if is_limited and not _has_body(scope):
+            place.take()
         try:
-            await self._app(scope, receive, exchange.send)
+            await self._app(scope, place.receive if is_limited else receive, exchange.send)
         except Exception as error:  # noqa: BLE001  every error becomes a problem document without a trace
             answer = problems.internal_error_response(Request(scope), error)
             if not exchange.status:
                 await answer(scope, receive, exchange.send)
         finally:
-            self._request_count -= is_limited
+            place.give_back()
             exchange.log_end(is_quiet=path in UNLIMITED_PATHS)
 
-    def _overloaded_error(self) -> Overloaded:
+    def overloaded_error(self) -> Overloaded:
+        """Return the error of a request that finds no place."""
         return Overloaded(
             f"{self._state.serve.requests:,} requests are being answered already",
             remedy="send it again in a moment",
@@ -99,6 +107,38 @@ class Gate:
             answer.headers["Connection"] = "close"
         await answer(scope, receive, exchange.send)
         exchange.log_end(is_quiet=False)
+
+
+class _Place:
+    """The place of a request among the concurrent ones; it is taken when the body is there: slow clients hold none."""
+
+    def __init__(self, gate: Gate, receive: Receive) -> None:
+        self._gate, self._receive = gate, receive
+        self._is_taken = False
+
+    async def receive(self) -> Message:
+        """Receive the next part of the body; Overloaded if it is the last one, and no place is free."""
+        message = await self._receive()
+        if not self._is_taken and message["type"] == "http.request" and not message.get("more_body", False):
+            if self._gate.is_full:
+                raise self._gate.overloaded_error()
+            self.take()
+        return message
+
+    def take(self) -> None:
+        """Take the place."""
+        self._is_taken = True
+        self._gate.request_count += 1
+
+    def give_back(self) -> None:
+        """Give the place back, if it was taken."""
+        self._gate.request_count -= self._is_taken
+
+
+def _has_body(scope: Scope) -> bool:
+    """Return whether a body follows the head."""
+    headers = Headers(scope=scope)
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
 
 def _wrong_host_error(host: str) -> NotAllowed:

@@ -261,7 +261,7 @@ def test_uvicorn_gets_the_timeouts_of_the_settings_and_logs_nothing() -> None:
     assert (config.log_config, config.access_log, config.server_header) == (None, False, False)
     assert (config.loop, config.http, config.ws) == (
         "uvloop",
-        "refaug.service.web.connection.protocol:Protocol",
+        "refaug.service.web.guard.guard:Guard",
         "none",
     )
 
