@@ -50,6 +50,10 @@ def probe_command(
     ] = None,
     padding: Annotated[int, typer.Option(help="How many words pad a reply.", min=1, max=1_000)] = 5,
     seed: Annotated[int, typer.Option(help="Another seed, other orders and other golds.", min=0, max=2**32 - 1)] = 1,
+    search: Annotated[
+        bool, typer.Option("--search", help="Look for the cheapest reply by machine: echoes, salad, constants, copies.")
+    ] = False,
+    steps: Annotated[int, typer.Option(help="Of the search for a constant.", min=1, max=1_000_000)] = 2_000,
     language: LanguageOption = None,
     threads: ThreadsOption = None,
     strict: StrictFlag = False,
@@ -66,7 +70,13 @@ def probe_command(
     from refaug.evaluation.scoring.cases import split  # noqa: PLC0415
 
     settings = ProbeSettings(
-        base=system, seed=seed, generic=generic, padding=padding, without_gold=without_gold, language=language
+        base=system,
+        seed=seed,
+        generic=generic,
+        padding=padding,
+        without_gold=without_gold,
+        language=language,
+        search_steps=steps if search else 0,
     )
     with display_progress(quiet=context.obj.quiet) as progress:
         good, bad = split(items_from(items, [], [], [], progress))
@@ -86,6 +96,8 @@ def probe_command(
 def _print_tables(report: ProbeReport) -> None:
     for probes in report.metrics:
         print_table(_title(probes), _COLUMNS, [_cells(row) for row in probes.rows])
+        if probes.searched is not None:
+            print_line(f"searched constant: {probes.searched.reply!r}, {probes.searched.steps:,} steps")
     base = f"the replies of {report.settings.base}" if report.settings.base is not None else "the gold"
     without = ", scored without the gold" if report.settings.without_gold else ""
     print_line(

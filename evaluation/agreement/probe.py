@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from refaug.core.records import Item, Origin
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.core.text.tokenizers import default_tokenizer, get_tokenizer
+from refaug.evaluation.agreement.exploits import FoundConstant, exploits_of, make_exploits
 from refaug.evaluation.scoring.cases import (
     NO_REPLY,
     Case,
@@ -40,6 +41,7 @@ from refaug.metrics.signature import Signature
 NO_UTTERANCE: Final = Problem("no_utterance", "it has no utterance to repeat")
 NO_OTHER_GOLD: Final = Problem("no_other_gold", "no other item has another gold")
 _MOST_PADDING: Final = 1_000
+_MOST_STEPS: Final = 1_000_000
 _GENERIC: Final = {"ja": "わかりません。"}  # English for all other languages
 _SHUFFLES: Final = 20  # attempts to find another order; a text of one word has none
 
@@ -75,6 +77,7 @@ class ReplySource(StrEnum):
     """The origin of the replies of a row."""
 
     PROBE = "probe"
+    EXPLOIT = "exploit"  # looked for by machine
     SYSTEM = "system"  # a system of the file, which the probes compete with
 
 
@@ -88,8 +91,11 @@ class ProbeSettings:
     padding: int = 5
     without_gold: bool = False  # remove the gold from the references before scoring
     language: str | None = None  # determines the words and the generic reply
+    search_steps: int = 0  # of the search for a constant that pays; 0: no exploits are looked for
 
     def __post_init__(self) -> None:
+        if not 0 <= self.search_steps <= _MOST_STEPS:
+            raise Usage(f"{self.search_steps} steps", remedy=f"0 for no search, else up to {_MOST_STEPS:,}")
         if not 1 <= self.padding <= _MOST_PADDING:
             raise Usage(f"{self.padding} words of padding", remedy=f"1 to {_MOST_PADDING:,}")
 
@@ -141,14 +147,17 @@ class MetricProbes:
     metric: Metric
     signature: Signature
     rows: tuple[ProbeScore, ...]
+    searched: FoundConstant | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the rows with the signature of the metric."""
+        searched = {} if self.searched is None else {"searched": asdict(self.searched)}
         return {
             "metric": self.metric.name,
             "signature": self.signature.short,
             "signature_full": self.signature.full,
             "higher_is_better": self.metric.info.higher_is_better,
+            **searched,
             "rows": [row.as_json() for row in self.rows],
         }
 
@@ -196,6 +205,10 @@ def probe(
     replies: dict[tuple[ReplySource, str], list[str | Problem]] = {
         (ReplySource.PROBE, kind.value): probe_replies for kind, probe_replies in make_probes(items, settings).items()
     }
+    tokenizer = _tokenizer(settings)
+    if settings.search_steps:
+        exploits = make_exploits(items, tokenizer)
+        replies |= {(ReplySource.EXPLOIT, name): exploit_replies for name, exploit_replies in exploits.items()}
     systems = systems_of(items) if any(item.replies for item in items) else []
     replies |= {(ReplySource.SYSTEM, name): [item.replies.get(name, NO_REPLY) for item in items] for name in systems}
     scored_items = _without_golds(items) if settings.without_gold else list(items)
@@ -250,7 +263,7 @@ def _without_gold(test_item: Item) -> Item:
 
 def make_probes(items: Sequence[Item], settings: ProbeSettings) -> dict[Probe, list[str | Problem]]:
     """Return a reply of each artificial system to each item, or the reason why it has none."""
-    tokenizer = get_tokenizer(default_tokenizer(settings.language or ""))
+    tokenizer = _tokenizer(settings)
     words = str.split if tokenizer.name == "word" else tokenizer.tokenize
     golds = [NO_GOLD if item.pair.gold is None else item.pair.gold.text for item in items]
     bases = golds if settings.base is None else [item.replies.get(settings.base, NO_REPLY) for item in items]
@@ -273,6 +286,10 @@ def make_probes(items: Sequence[Item], settings: ProbeSettings) -> dict[Probe, l
         Probe.EMPTY: [""] * len(items),
         Probe.RANDOM: other_golds(golds, _random(settings, Probe.RANDOM)),
     }
+
+
+def _tokenizer(settings: ProbeSettings) -> Tokenizer:
+    return get_tokenizer(default_tokenizer(settings.language or ""))
 
 
 def _random(settings: ProbeSettings, kind: Probe, item_id: str = "") -> random.Random:
@@ -375,6 +392,12 @@ def _metric_probes(
     settings: ProbeSettings,
     progress: Progress,
 ) -> MetricProbes:
+    searched: FoundConstant | None = None
+    if settings.search_steps:
+        exploits, searched = exploits_of(
+            metric, items, _tokenizer(settings), steps=settings.search_steps, seed=settings.seed
+        )
+        replies = {**replies, **{(ReplySource.EXPLOIT, name): listed for name, listed in exploits.items()}}
     chosen = [references_for(metric, item.pair.references, item.pair.turns) for item in items]
     cases = [
         _case(reply, references) for row in replies.values() for reply, references in zip(row, chosen, strict=True)
@@ -392,6 +415,7 @@ def _metric_probes(
         metric=metric,
         signature=Signature.of(metric, details={"left-out": "gold"} if settings.without_gold else None),
         rows=tuple(_rank(rows, higher_is_better=metric.info.higher_is_better)),
+        searched=searched,
     )
 
 

@@ -474,3 +474,37 @@ def test_the_table_of_smoothings_has_the_figures_of_the_benchmark() -> None:
             expected = measured_defaults()["smoothing"][penalty][kind][smoothing]["mean"]
             shown = [round(expected["spearman"]["value"], 3)]
             assert figures_in(cell) == (shown if smoothing == "add-k" else as_figures(expected["less_add_k"]))
+
+
+@cache
+def measured_exploits() -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((ROOT / "bench" / "results" / "gaming.json").read_text("utf-8"))["metrics"]
+    return document
+
+
+def shares_of(row: dict[str, float]) -> list[float]:
+    """The share of the human-like replies by corpus score and by mean; one where they are the same."""
+    both = [row["corpus_share"], row["mean_share"]]
+    return [round(share, 2) for share in (both[:1] if abs(both[0] - both[1]) < 5e-4 else both)]
+
+
+def test_the_table_of_exploits_has_the_figures_of_the_benchmark() -> None:
+    rows = tables("gaming", "The cheapest replies, looked for by machine")[1]
+    assert len(rows) > 15
+    for name, *shown in rows[1:]:
+        kind = "probe" if name in ("echo", "shuffled", "padded", "repeated") else "exploit"
+        key = f"{kind}: {'parrot' if name == 'echo' else name}"
+        for cell, measured in zip(shown, measured_exploits().values(), strict=True):
+            assert [float(number) for number in cell.split(" / ")] == shares_of(measured["rows"][key]), (name, cell)
+
+
+def test_by_default_no_echo_salad_or_constant_pays_in_upsilon_bleu() -> None:
+    gold, weighted = (measured_exploits()[name]["rows"] for name in ("BLEU, gold", "υBLEU"))
+    for level in ("corpus_share", "mean_share"):
+        assert weighted["probe: parrot"][level] <= gold["probe: parrot"][level]
+        assert weighted["exploit: salad"][level] <= 0.5
+        constants = [
+            row[level] for name, row in weighted.items() if name.startswith("exploit: ") and name.endswith(".")
+        ]
+        assert len(constants) == 5
+        assert max(constants) <= 0.5
