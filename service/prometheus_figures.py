@@ -1,36 +1,34 @@
 """Figures of a running service for Prometheus, counted in every process and added up on request.
 
-In a server every process writes its figures into files of PROMETHEUS_MULTIPROC_DIR, which the server sets before it
-starts them; the web process that is asked adds all of them up. Without that variable (a test, a single application)
-they stay in the process. Some figures are not counted but read on request: served versions and their age, the states of
-jobs, failing schedules.
+The web processes of a server count in memory that they share (`refaug.service.figures`): the web process that is asked
+adds up the numbers of all, and those of a dead process stay. Without such memory (a test, a single application, a
+system that has none) a process counts for itself. Some figures are not counted but read on request: served versions and
+their age, the states of jobs, failing schedules.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache as cached
+from itertools import accumulate
 from typing import Final
 
-from prometheus_client import (
-    CONTENT_TYPE_LATEST,
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    disable_created_metrics,
-    generate_latest,
-)
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
-from prometheus_client.registry import REGISTRY, Collector
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from refaug.core.artefacts.versions import CURRENT
 from refaug.core.home import Settings
+from refaug.service.figures.figure_memory import TABLE_BYTES, FigureMemory, sum_up
+from refaug.service.figures.figure_table import FigureTable, Series
 
-FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"  # the library's name for it
+MEMORY_VARIABLE: Final = "REFAUG_FIGURES"  # set by the parent process of a server for its children
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 OTHER: Final = "other"
 
@@ -38,19 +36,45 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "O
 _MAX_REASONS: Final = 64  # distinct reasons; labels must not grow with the input
 # from a request answered from memory to a large batch at the usual time limit
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-_ITEMS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024)
+_ITEMS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1_024.0)
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series of each metric, which is not used
+log = logging.getLogger(__name__)
 
-REQUESTS: Final = Counter("refaug_requests", "Requests that were answered.", ("route", "method", "status"))
-LATENCY: Final = Histogram("refaug_request_seconds", "Seconds until an answer.", ("route",), buckets=_SECONDS)
-STAGE: Final = Histogram("refaug_stage_seconds", "Seconds of a stage of the work.", ("stage",), buckets=_SECONDS)
-BATCH: Final = Histogram("refaug_batch_items", "Items that went through a stage at once.", ("stage",), buckets=_ITEMS)
-QUEUE: Final = Gauge("refaug_queue_items", "Items that wait for index and rater.", multiprocess_mode="livesum")
-HITS: Final = Counter("refaug_cache_hits", "What was kept ready and could be used.", ("cache",))
-MISSES: Final = Counter("refaug_cache_misses", "What had to be read or made.", ("cache",))
-UNSCORED: Final = Counter("refaug_unscored", "Replies that got no score, by the code of the reason.", ("reason",))
 
+@dataclass(frozen=True)
+class CountedFigure:
+    """A figure with its help and the names of its labels; with bounds it is a histogram."""
+
+    name: str
+    says: str
+    labels: tuple[str, ...] = ()
+    bounds: tuple[float, ...] = ()
+
+    def increase(self, *labels: str, by: float = 1.0) -> None:
+        """Add to a counter."""
+        _own_table().add((self.name, *labels), 1, ((0, by),))
+
+    def observe(self, *labels: str, measured: float) -> None:
+        """Count a measurement in its bucket of a histogram, and add it to the sum, which is the last number."""
+        bucket, total = bisect_left(self.bounds, measured), len(self.bounds) + 1
+        _own_table().add((self.name, *labels), total + 1, ((bucket, 1.0), (total, measured)))
+
+
+REQUESTS: Final = CountedFigure("refaug_requests", "Requests that were answered.", ("route", "method", "status"))
+LATENCY: Final = CountedFigure("refaug_request_seconds", "Seconds until an answer.", ("route",), _SECONDS)
+STAGE: Final = CountedFigure("refaug_stage_seconds", "Seconds of a stage of the work.", ("stage",), _SECONDS)
+BATCH: Final = CountedFigure("refaug_batch_items", "Items that went through a stage at once.", ("stage",), _ITEMS)
+QUEUE: Final = CountedFigure("refaug_queue_items", "Items that wait for index and rater.")
+HITS: Final = CountedFigure("refaug_cache_hits", "What was kept ready and could be used.", ("cache",))
+MISSES: Final = CountedFigure("refaug_cache_misses", "What had to be read or made.", ("cache",))
+UNSCORED: Final = CountedFigure("refaug_unscored", "Replies that got no score, by the code of the reason.", ("reason",))
+
+_COUNTERS: Final = (REQUESTS, HITS, MISSES, UNSCORED)
+_HISTOGRAMS: Final = (LATENCY, STAGE, BATCH)
+_GAUGES: Final = (QUEUE,)
+_GAUGE_NAMES: Final = tuple(gauge.name for gauge in _GAUGES)
+
+_claiming = threading.Lock()
 _reasons = set[str]()
 
 
@@ -59,27 +83,27 @@ _reasons = set[str]()
 
 def request(route: str, method: str, status: int, seconds: float) -> None:
     """Count an answered request; `route` is its template, so that names in paths do not become labels."""
-    REQUESTS.labels(route, method if method in _METHODS else OTHER, str(status)).inc()
-    LATENCY.labels(route).observe(seconds)
+    REQUESTS.increase(route, method if method in _METHODS else OTHER, str(status))
+    LATENCY.observe(route, measured=seconds)
 
 
 def stage(name: str, seconds: float, items: int) -> None:
     """Count items that went through a stage (`queue`, `search`, `rate`, `score`) together."""
-    STAGE.labels(name).observe(seconds)
-    BATCH.labels(name).observe(items)
+    STAGE.observe(name, measured=seconds)
+    BATCH.observe(name, measured=items)
 
 
 def queue(items: int) -> None:
     """Set the number of items that wait in this process."""
-    QUEUE.set(items)
+    _own_table().set((QUEUE.name,), items)
 
 
 def cache(name: str, hits: int, misses: int) -> None:
     """Count hits and misses of a cache."""
     if hits:
-        HITS.labels(name).inc(hits)
+        HITS.increase(name, by=hits)
     if misses:
-        MISSES.labels(name).inc(misses)
+        MISSES.increase(name, by=misses)
 
 
 def unscored(reasons: Mapping[str, int]) -> None:
@@ -87,13 +111,47 @@ def unscored(reasons: Mapping[str, int]) -> None:
     for reason, count in reasons.items():
         if reason not in _reasons and len(_reasons) < _MAX_REASONS:
             _reasons.add(reason)
-        UNSCORED.labels(reason if reason in _reasons else OTHER).inc(count)
+        UNSCORED.increase(reason if reason in _reasons else OTHER, by=count)
 
 
 def forget_process(process: int) -> None:
-    """Remove the waiting items of a process that has ended; its counters stay."""
-    if os.environ.get(FOLDER_VARIABLE):
-        mark_process_dead(process)  # type: ignore[no-untyped-call]
+    """Remove the waiting items of a process that has ended; its counters stay. The process must not count itself."""
+    if path := os.environ.get(MEMORY_VARIABLE):
+        with FigureMemory.open(path) as memory:
+            memory.forget(process, _GAUGE_NAMES)
+
+
+@cached
+def _shared_memory() -> FigureMemory | None:
+    path = os.environ.get(MEMORY_VARIABLE)
+    try:
+        return FigureMemory.open(path) if path else None
+    except OSError as error:
+        log.warning("figures count this process alone: %s", error)
+        return None
+
+
+def _own_table() -> FigureTable:
+    with _claiming:  # two threads that count first must not open it twice: a process gets its own locks again
+        return _claimed_table()
+
+
+@cached
+def _claimed_table() -> FigureTable:
+    memory = _shared_memory()
+    try:
+        if memory is not None:
+            return memory.claim(_GAUGE_NAMES)
+    except OSError as error:
+        log.warning("figures leave this process out: %s", error)
+    return FigureTable.empty(memoryview(bytearray(TABLE_BYTES)))
+
+
+def totals() -> Mapping[Series, list[float]]:
+    """Return the numbers of every series, added up over all processes of the server."""
+    with _claiming:
+        memory = _shared_memory()
+    return sum_up([_own_table()]) if memory is None else memory.totals()
 
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -112,14 +170,39 @@ class ServiceSnapshot:
 
 
 def exposition(snapshot: ServiceSnapshot) -> bytes:
-    """Return all figures in the text format of Prometheus; reads files, so not for the event loop."""
-    folder = os.environ.get(FOLDER_VARIABLE)
+    """Return all figures in the text format of Prometheus; asks the file system, so not for the event loop."""
     registry = CollectorRegistry()
+    registry.register(_CountedCollector(totals()))
     registry.register(_SnapshotCollector(snapshot, time.time()))
-    if not folder:
-        return generate_latest(REGISTRY) + generate_latest(registry)
-    MultiProcessCollector(registry, path=folder)  # type: ignore[no-untyped-call]
     return generate_latest(registry)
+
+
+@dataclass(frozen=True, eq=False)
+class _CountedCollector(Collector):
+    """Figures that are counted."""
+
+    totals: Mapping[Series, Sequence[float]]
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield each figure with all its labels."""
+        for figure in _COUNTERS:
+            counter = CounterMetricFamily(figure.name, figure.says, labels=figure.labels)
+            for labels, numbers in self._series_of(figure):
+                counter.add_metric(labels, numbers[0])
+            yield counter
+        for figure in _HISTOGRAMS:
+            histogram = HistogramMetricFamily(figure.name, figure.says, labels=figure.labels)
+            names = [*map(str, figure.bounds), "+Inf"]
+            for labels, (*counts, total) in self._series_of(figure):
+                histogram.add_metric(labels, list(zip(names, accumulate(counts), strict=True)), total)
+            yield histogram
+        for figure in _GAUGES:
+            yield _gauge(figure.name, figure.says, (), [((), self.totals.get((figure.name,), [0.0])[0])])
+
+    def _series_of(self, figure: CountedFigure) -> Iterable[tuple[Series, Sequence[float]]]:
+        for (name, *labels), numbers in sorted(self.totals.items()):
+            if name == figure.name:
+                yield tuple(labels), numbers
 
 
 @dataclass(frozen=True, eq=False)

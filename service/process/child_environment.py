@@ -1,40 +1,50 @@
-"""The environment of the processes of a server: its settings, threads, caches, and the folder of its figures."""
+"""The environment of the processes of a server: its settings, threads, caches, and the memory of its figures."""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
 
 from refaug.core import kernel_cache
-from refaug.core.files import make_folder, remove_tree, unique_suffix
+from refaug.core.files import remove_tree
 from refaug.core.home import Settings
 from refaug.service import prometheus_figures
+from refaug.service.figures.figure_memory import FigureMemory
 from refaug.service.server_settings import ServeSettings
+
+log = logging.getLogger(__name__)
 
 
 @contextmanager
 def child_environment(home: Settings, settings: ServeSettings) -> Iterator[None]:
-    """Set the environment of the children, with a new folder for their figures; restore it afterwards."""
-    serving = home.home / "serving"
-    for old_figures in serving.glob("metrics-*"):  # of killed servers
+    """Set the environment of the children, with memory for their figures; restore it afterwards."""
+    for old_figures in (home.home / "serving").glob("metrics-*"):  # of killed servers of an older version
         remove_tree(old_figures)
-    figures = serving / f"metrics-{unique_suffix()}"
-    make_folder(figures)
     before = dict(os.environ)
-    os.environ.update(environment_of(home, settings, figures, os.environ))
+    with ExitStack() as stack:
+        os.environ.update(environment_of(home, settings, _figures_of(settings, stack), os.environ))
+        try:
+            yield
+        finally:
+            for name in os.environ.keys() - before.keys():
+                del os.environ[name]
+            os.environ.update(before)
+
+
+def _figures_of(settings: ServeSettings, stack: ExitStack) -> str:
+    """Return the path of memory for the figures of all web processes; empty where the system has none."""
     try:
-        yield
-    finally:
-        for name in os.environ.keys() - before.keys():
-            del os.environ[name]
-        os.environ.update(before)
-        remove_tree(figures)
+        # one more than processes, in case a new one starts before the system has ended the locks of a killed one
+        return stack.enter_context(FigureMemory.create(settings.workers + 1)).path
+    except OSError as error:
+        log.warning("no memory for the figures of all processes, each counts for itself: %s", error)
+        return ""
 
 
 def environment_of(
-    home: Settings, settings: ServeSettings, figures: Path, inherited: Mapping[str, str]
+    home: Settings, settings: ServeSettings, figures: str, inherited: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the variables for the children; thread counts and caches that are set already are kept.
 
@@ -50,13 +60,16 @@ def environment_of(
         "MKL_NUM_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads,
         "NUMBA_NUM_THREADS": threads,
+        # for GNU's and for LLVM's OpenMP; some builds of torch bring the one, some the other
         "OMP_WAIT_POLICY": "PASSIVE",
+        "GOMP_SPINCOUNT": "0",
+        "KMP_BLOCKTIME": "0",
     }
     if not kernel_cache.is_writable():
         unless_set["NUMBA_CACHE_DIR"] = str((home.cache / "numba").resolve())
     return {
         **{name: value for name, value in unless_set.items() if name not in inherited},
         "REFAUG_HOME": str(home.home.resolve()),
-        prometheus_figures.FOLDER_VARIABLE: str(figures.resolve()),
+        prometheus_figures.MEMORY_VARIABLE: figures,
         **settings.as_env(),
     }

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from refaug.core.home import Settings
 from refaug.service import prometheus_figures
+from refaug.service.figures.figure_memory import FigureMemory
 from refaug.service.prometheus_figures import ServiceSnapshot, exposition
 
 Figures = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -134,6 +135,7 @@ import sys
 from refaug.service import prometheus_figures as observe
 observe.request("/x", "GET", 200, 0.1)
 observe.queue(int(sys.argv[1]))
+print("counted", flush=True)
 sys.stdin.read()
 """
 
@@ -148,27 +150,36 @@ sys.stdout.buffer.write(observe.exposition(observe.ServiceSnapshot(home=Settings
 """
 
 
-def test_figures_of_processes_are_summed_and_a_dead_one_has_none_waiting(tmp_path: Path) -> None:
-    environment = {**os.environ, prometheus_figures.FOLDER_VARIABLE: str(tmp_path)}
+def test_figures_of_processes_are_summed_and_a_dead_one_has_none_waiting() -> None:
+    with FigureMemory.create(4) as memory:
+        environment = {**os.environ, prometheus_figures.MEMORY_VARIABLE: memory.path}
 
-    def asked(*dead: int) -> Figures:
-        command = [sys.executable, "-c", _ASKS, *map(str, dead)]
-        return figures(subprocess.run(command, env=environment, check=True, capture_output=True).stdout)
+        def asked(*dead: int) -> Figures:
+            command = [sys.executable, "-c", _ASKS, *map(str, dead)]
+            return figures(subprocess.run(command, env=environment, check=True, capture_output=True).stdout)
 
-    counting = [
-        subprocess.Popen([sys.executable, "-c", _COUNTS, items], env=environment, stdin=subprocess.PIPE)
-        for items in ("5", "7")
-    ]
-    try:
-        for _ in range(200):
+        def counting(items: str) -> subprocess.Popen[bytes]:
+            command = [sys.executable, "-c", _COUNTS, items]
+            return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+        processes = [counting("5"), counting("7")]
+        try:
+            assert [process.stdout.readline() for process in processes if process.stdout] == [b"counted\n"] * 2
             found = asked()
-            if of(found, "refaug_queue_items") == 12:
-                break
+            assert of(found, "refaug_requests_total", route="/x", method="GET", status="200") == 2
+            assert of(found, "refaug_request_seconds_bucket", route="/x", le="+Inf") == 2
+            assert of(found, "refaug_queue_items") == 12
+        finally:
+            for process in processes:
+                process.communicate()
+        found = asked(processes[0].pid)
+        assert of(found, "refaug_queue_items") == 7
         assert of(found, "refaug_requests_total", route="/x", method="GET", status="200") == 2
-        assert of(found, "refaug_queue_items") == 12
-    finally:
-        for process in counting:
-            process.communicate()
-    found = asked(counting[0].pid)
-    assert of(found, "refaug_queue_items") == 7
-    assert of(found, "refaug_requests_total", route="/x", method="GET", status="200") == 2
+
+
+def test_a_process_without_the_shared_memory_counts_for_itself() -> None:
+    environment = {**os.environ, prometheus_figures.MEMORY_VARIABLE: "/proc/self/fd/no-such"}
+    program = _ASKS.replace("for process", 'observe.request("/x", "GET", 200, 0.1)\nfor process')
+    done = subprocess.run([sys.executable, "-c", program], env=environment, check=True, capture_output=True)
+    assert of(figures(done.stdout), "refaug_requests_total", route="/x", method="GET", status="200") == 1
+    assert b"figures count this process alone" in done.stderr

@@ -221,18 +221,19 @@ def test_stale_unix_socket_is_replaced_and_another_file_is_not(tmp_path: Path) -
 def test_children_read_back_the_same_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     settings = ServeSettings(port=0, workers=2, root_path="/x", timeout_s=12.5, open=True, sources="/a:/b")
-    told = environment_of(Settings(home=Path("data")), settings, tmp_path / "figures", {})
+    told = environment_of(Settings(home=Path("data")), settings, "/proc/9/fd/4", {})
     assert ServeSettings.from_env(told) == settings
     assert Settings.from_env(told).home == tmp_path / "data"
-    assert told[prometheus_figures.FOLDER_VARIABLE] == str(tmp_path / "figures")
+    assert told[prometheus_figures.MEMORY_VARIABLE] == "/proc/9/fd/4"
 
 
 @pytest.mark.parametrize("workers", [1, 2, CORES, 4 * CORES])
 def test_threads_are_divided_among_the_web_processes(workers: int, tmp_path: Path) -> None:
-    told = environment_of(Settings(home=tmp_path), ServeSettings(workers=workers), tmp_path, {})
+    told = environment_of(Settings(home=tmp_path), ServeSettings(workers=workers), "", {})
     counts = {told[f"{library}_NUM_THREADS"] for library in ("OMP", "MKL", "OPENBLAS", "NUMBA")}
     assert counts == {str(max(1, CORES // workers))}
-    assert told["OMP_WAIT_POLICY"] == "PASSIVE"
+    waiting = {name: told[name] for name in ("OMP_WAIT_POLICY", "KMP_BLOCKTIME", "GOMP_SPINCOUNT")}
+    assert waiting == {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "GOMP_SPINCOUNT": "0"}
 
 
 @pytest.mark.parametrize("writable", [True, False])
@@ -240,13 +241,13 @@ def test_compiled_loops_are_cached_beside_the_code_or_else_in_the_home(
     writable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("refaug.core.kernel_cache.is_writable", lambda: writable)
-    told = environment_of(Settings(home=tmp_path), ServeSettings(), tmp_path, {})
+    told = environment_of(Settings(home=tmp_path), ServeSettings(), "", {})
     assert told.get("NUMBA_CACHE_DIR") == (None if writable else str(tmp_path / "cache" / "numba"))
 
 
 def test_thread_counts_and_caches_that_somebody_has_set_are_kept(tmp_path: Path) -> None:
     given = {"OMP_NUM_THREADS": "3", "NUMBA_CACHE_DIR": "/data/cache/numba", "REFAUG_PORT": "1"}
-    told = environment_of(Settings(home=tmp_path), ServeSettings(port=2), tmp_path, given)
+    told = environment_of(Settings(home=tmp_path), ServeSettings(port=2), "", given)
     assert not {"OMP_NUM_THREADS", "NUMBA_CACHE_DIR"} & told.keys()
     assert told["REFAUG_PORT"] == "2"
 
