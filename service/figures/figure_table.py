@@ -53,7 +53,9 @@ class FigureTable:
         """Add amounts to some numbers of a series, which has `length` of them."""
         with self._lock:
             place = self._place_of(series, length)
-            for number, amount in amounts if place is not None else ():
+            if place is None:
+                return
+            for number, amount in amounts:
                 self._numbers[place + number] += amount
 
     def set(self, series: Series, amount: float) -> None:
@@ -73,7 +75,7 @@ class FigureTable:
     def read(self) -> Iterator[tuple[Series, list[float]]]:
         """Yield every series with its numbers at this moment."""
         for series, place, length in self._series():
-            yield series, self._numbers[place : place + length].tolist()
+            yield series, list(self._numbers[place : place + length])
 
     def _place_of(self, series: Series, length: int) -> int | None:
         place = self._places.get(series)
