@@ -159,8 +159,14 @@ class PlainBm25:
 
     def share(self, query: Sequence[str], text: Sequence[str]) -> float:
         """What it gives as a share of what it gives to itself."""
-        own = self.score(query, self._words(query))
+        own = self.own_score(query)
         return self.score(query, text) / own if own else 0.0
+
+    def own_score(self, query: Sequence[str]) -> float:
+        """What a text gives to itself: words that nobody else has count, too."""
+        norm = K1 * (1 - B + B * len(query) / self._average)
+        gains = (times * self._idf(word) * times / (times + norm) for word, times in Counter(query).items())
+        return max(rounded(math.fsum(gains)), 1e-6) if query else 0.0
 
     def _idf(self, word: str) -> float:
         return math.log(1 + (self._count - self._df[word] + 0.5) / (self._df[word] + 0.5))

@@ -32,6 +32,7 @@ from refaug.indexer.bm25.scores import (
     Bm25Statistics,
     Codes,
     Offsets,
+    Scores,
     bm25_row_score,
     brute_force,
     select_queries,
@@ -190,6 +191,16 @@ class Bm25Index:
         if self.responses is None:
             raise Corrupt("the BM25 index has no statistics of responses", remedy=_REMEDY)
         return weigh_queries(codes, offsets, statistics=self.responses, settings=self.settings)
+
+    def self_scores(self, codes: Codes, hashes: NDArray[np.uint64], offsets: Offsets) -> Scores:
+        """Return what each text scores as a query to itself."""
+        return self_scores(codes, hashes, offsets, statistics=self.statistics, settings=self.settings)
+
+    def response_self_scores(self, codes: Codes, hashes: NDArray[np.uint64], offsets: Offsets) -> Scores:
+        """Return what each text scores as a query to itself, by the statistics of responses."""
+        if self.responses is None:
+            raise Corrupt("the BM25 index has no statistics of responses", remedy=_REMEDY)
+        return self_scores(codes, hashes, offsets, statistics=self.responses, settings=self.settings)
 
     def search(
         self, queries: Bm25Queries, depth: int, threads: int = 1

@@ -135,7 +135,8 @@ def _idf(codes: Codes, df: NDArray[np.int32], document_count: int) -> Scores:
 class Bm25Queries(NamedTuple):
     """Texts as queries: the distinct known words of each, ascending by code, with the parameters for scoring.
 
-    Unknown words (code -1) are left out; they count neither here nor for a query's own length.
+    Unknown words (code -1) are left out: they match nothing. What a text scores as a query to itself has them
+    (`self_scores`).
     """
 
     start: Offsets  # (queries + 1,): where the words of each query begin
@@ -202,18 +203,26 @@ def brute_force(queries: Bm25Queries, query: int, codes: Codes, offsets: Offsets
     return scores
 
 
-@compiled
-def self_scores(queries: Bm25Queries) -> Scores:
-    """Return the score of each query and its own text: a divisor, so at least a millionth; 0 without a known word."""
-    scores = np.zeros(len(queries.start) - 1)
-    for query in range(len(scores)):
-        first, last = queries.start[query], queries.start[query + 1]
-        norm, score = _norm(queries, queries.times[first:last].sum()), 0.0
-        for word in range(first, last):
-            score += _gain(queries.weight[word], queries.times[word], norm)
-        if last > first:
-            scores[query] = max(_round(score), 1 / _MILLION)
-    return scores
+def self_scores(
+    codes: Codes, hashes: NDArray[np.uint64], offsets: Offsets, *, statistics: Bm25Statistics, settings: Bm25Settings
+) -> Scores:
+    """Return the score of each text as a query to itself: a divisor, so at least a millionth; 0 without any word.
+
+    Words that the statistics do not know are rare words like any other: they count with a frequency of 0, and the text
+    has its whole length. `hashes` tell them apart.
+    """
+    lengths = np.diff(offsets)
+    text = np.repeat(np.arange(len(lengths)), lengths)
+    order = np.lexsort((hashes, text))
+    is_first = np.ones(len(order), dtype=np.bool_)
+    is_first[1:] = (text[order][1:] != text[order][:-1]) | (hashes[order][1:] != hashes[order][:-1])
+    first = np.flatnonzero(is_first)
+    times = np.diff(np.append(first, len(order)))
+    owner, known = text[order][first], codes[order][first]
+    weights = times * statistics.idf(np.where(known < 0, len(statistics.df), known).astype(np.int32))
+    norms = settings.k1 * (1 - settings.b + settings.b * lengths / statistics.average_length)
+    scores = np.bincount(owner, weights * times / (times + norms[owner]), minlength=len(lengths))
+    return np.asarray(np.where(lengths > 0, np.maximum(np.rint(scores * _MILLION), 1) / _MILLION, 0.0))
 
 
 @compiled

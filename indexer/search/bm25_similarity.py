@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
 from refaug.core.kernels import compiled
-from refaug.indexer.bm25.index import Bm25Queries, bm25_row_score, brute_force, select_queries, self_scores
+from refaug.indexer.bm25.index import Bm25Queries, bm25_row_score, brute_force, select_queries
 from refaug.indexer.search.queries import Queries
 from refaug.indexer.search.ranking import MILLION, NO_LEVEL, Rows
 from refaug.indexer.search.segments import Segment
@@ -41,7 +41,9 @@ class Bm25Likeness:
         able, scale, gold_scale = np.diff(words.start) > 0, np.ones(len(queries)), np.ones(len(queries))
         if dialog:
             able = able & (np.diff(golds.start) > 0)
-            scale, gold_scale = self_scores(words), self_scores(golds)
+            utterances, responses = queries.utterances, queries.golds
+            scale = index.self_scores(utterances.codes, utterances.hashes, utterances.offsets)
+            gold_scale = index.response_self_scores(responses.codes, responses.hashes, responses.offsets)
         return cls(
             words=words,
             scale=scale,

@@ -97,12 +97,30 @@ def test_other_texts_are_scored_by_the_statistics_of_the_index(main: Texts, late
 
 @given(texts, queries, parameters)
 @settings(deadline=None, max_examples=50)
-def test_a_query_scores_itself_as_the_text_of_its_known_words(some: Texts, asked: Texts, chosen: Bm25Settings) -> None:
+def test_a_text_scores_itself_with_all_its_words_known_or_not(some: Texts, asked: Texts, chosen: Bm25Settings) -> None:
     plain = PlainBm25(some, k1=chosen.k1, b=chosen.b)
-    prepared = weigh_queries(*coded(asked), statistics=Bm25Statistics.of(*coded(some), VOCABULARY), settings=chosen)
-    known = [[word for word in words if word >= 0] for words in asked]
-    expected = [max(plain.score(words, words), 1e-6) if words else 0 for words in known]
-    assert self_scores(prepared).tolist() == expected
+    as_new = [[word if word >= 0 else VOCABULARY + 9 for word in words] for words in asked]  # nobody else has it
+    expected = [max(plain.score(words, words), 1e-6) if words else 0 for words in as_new]
+    statistics = Bm25Statistics.of(*coded(some), VOCABULARY)
+    assert own_scores(asked, statistics, chosen) == pytest.approx(expected, abs=1.1e-6)
+
+
+def own_scores(asked: Texts, statistics: Bm25Statistics, chosen: Bm25Settings) -> list[float]:
+    """The words of a text are told apart by their numbers, those without a code too."""
+    codes, offsets = coded(asked)
+    hashes = codes.astype(np.int64).view(np.uint64)
+    known = np.where(codes < VOCABULARY, codes, -1).astype(np.int32)
+    scores: list[float] = self_scores(known, hashes, offsets, statistics=statistics, settings=chosen).tolist()
+    return scores
+
+
+def test_unknown_words_are_told_apart_and_lower_the_share_of_a_match() -> None:
+    statistics, chosen = Bm25Statistics.of(*coded([[0, 1], [1, 2, 2]]), VOCABULARY), Bm25Settings()
+    known, one, twice, two = own_scores([[0], [0, -1], [0, -1, -1], [0, -1, -2]], statistics, chosen)
+    assert known < one < two < twice  # a word counts as often as the query has it
+    prepared = weigh_queries(*coded([[0, -1, -2]]), statistics=statistics, settings=chosen)
+    match = brute_force(prepared, 0, *coded([[0]]))[0]
+    assert match / two < match / known == 1.0
 
 
 def test_statistics_count_texts_not_occurrences() -> None:
@@ -233,8 +251,7 @@ def test_some_of_the_queries_are_what_they_were(asked: Texts, data: st.DataObjec
 
 def test_a_word_of_nearly_no_weight_still_divides() -> None:
     statistics = Bm25Statistics(document_count=10_000_000, average_length=1.0, df=np.array([10_000_000], np.int32))
-    prepared = weigh_queries(*coded([[0], [-1]]), statistics=statistics, settings=Bm25Settings())
-    assert self_scores(prepared).tolist() == [1e-6, 0.0]
+    assert own_scores([[0], []], statistics, Bm25Settings()) == [1e-6, 0.0]
 
 
 def test_no_queries_find_nothing(large: tuple[Bm25Index, np.ndarray, np.ndarray]) -> None:
