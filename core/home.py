@@ -1,4 +1,4 @@
-"""Settings of every command, from the environment; those of a server are in `serve_settings`."""
+"""The home and the folders in it, for every command; `service.server_settings` has the settings of a server."""
 
 from __future__ import annotations
 

@@ -107,7 +107,10 @@ class StoredLog:
             yield from (_pair(self.manifest.name, row) for row in batch.to_pylist())
 
     def turns(self, progress: Progress | None = None) -> Iterator[pa.StringArray]:
-        """Yield every turn once and in order: most utterances are the response or the utterance of the pair before."""
+        """Yield every turn once and in order.
+
+        Most utterances also occur in the pair before, as its response or its utterance; they are left out here.
+        """
         before = pa.record_batch([pa.array([""]), pa.array([""])], _TURN_COLUMNS)  # the last pair of the batch before
         for batch in self.batches(_TURN_COLUMNS):
             yield _new_turns(before, batch)

@@ -9,8 +9,8 @@ import typer
 
 from refaug.cli.shared.output import JsonFlag, print_json, print_line
 from refaug.core.files import write_aside
+from refaug.logs.demo.demo_items import DemoItemSettings, demo_item_lines
 from refaug.logs.demo.generator import DemoSettings, demo_log_lines
-from refaug.logs.demo.test_file import DemoItemSettings, demo_item_lines
 
 
 def demo_log_command(

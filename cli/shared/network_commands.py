@@ -173,7 +173,7 @@ def run_training(
 
 
 def print_training_result(kind: str, network_version: TrainedVersion, facts: FactsOfReport, *, as_json: bool) -> None:
-    """Print the version that a training made, or that made it unnecessary."""
+    """Print the new version, or the existing one if the training was not necessary."""
     if as_json:
         print_json(
             {

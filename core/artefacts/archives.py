@@ -140,7 +140,7 @@ class ArchiveReader:
             raise self.damage_error(f"it cannot be unpacked: {error}") from error
 
     def _require_end(self) -> None:
-        """Require the end after the first block of zeros: another one, at most a record of them, and nothing more."""
+        """Require the archive's end after its first block of zeros: a second one, then zeros up to a full record."""
         if self._take(_BLOCK) != bytes(_BLOCK):
             raise self.damage_error("where a file should begin, there is none")
         self._unpack(_RECORD + 1)

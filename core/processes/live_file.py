@@ -100,9 +100,10 @@ def _locked(aside: Path) -> BinaryIO:
 
 
 def _read_live(path: Path, *, size: int = -1, removes_dead: bool = False) -> bytes | None:
-    """Return up to `size` bytes of a file whose process is alive; None for any other, which may be removed.
+    """Return up to `size` bytes of a file whose process is alive, else None; `removes_dead` removes a dead one's file.
 
-    The lock tried is a shared one: two processes that look at once do not take each other for the file's.
+    The lock tried is a shared one. Two processes may try it at the same time, and neither takes the other for the
+    process that owns the file.
     """
     while True:
         try:

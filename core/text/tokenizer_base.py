@@ -38,11 +38,11 @@ class PickledByName:
     name: str
 
     def __reduce__(self) -> tuple[Callable[[str], Tokenizer], tuple[str]]:
-        return _tokenizer_again, (self.name,)
+        return _unpickle_tokenizer, (self.name,)
 
 
-def _tokenizer_again(name: str) -> Tokenizer:
-    """Return the tokenizer of that name in the process that reads the pickle."""
+def _unpickle_tokenizer(name: str) -> Tokenizer:
+    """Return the tokenizer with this name; called in the process that reads the pickle."""
     from refaug.core.text.tokenizers import get_tokenizer  # noqa: PLC0415  it imports this module
 
     return get_tokenizer(name)

@@ -92,7 +92,7 @@ class LiveSegment:
 
 
 def live_segments(held: HeldVersion, manifest: IndexManifest, rules: Rules | None = None) -> list[LiveSegment]:
-    """Open the live segments of an index, after checking that its files are there; items are drawn by the rules."""
+    """Open the segments of an index after checking that its files exist; `rules` say which occurrences are allowed."""
     require_files(held.folder, read_json(held.folder / MANIFEST))
     return [
         LiveSegment.of(open_segment(held.folder, number, info), rules) for number, info in enumerate(manifest.segments)

@@ -45,7 +45,7 @@ class AugmentSettings:
         exclude_logs: Sequence[str] = (),
         **search: Any,
     ) -> Self:
-        """Return the settings for options as commands, jobs and requests name them; `search`: the rest of a search."""
+        """Return the settings for options of commands, jobs and requests; `search` has the other fields of a search."""
         return cls(
             search=SearchSettings(exclude_logs=tuple(exclude_logs), **search),
             rating=RatingSettings(combine=combine, calibration="cal" if calibrated else "raw"),

@@ -122,7 +122,7 @@ _FEW: Final = 8  # texts that are encoded faster without Arrow
 
 
 def _encode(texts: Sequence[str]) -> tuple[Bytes, Places]:
-    """Return what `_content` returns for so many texts as an Arrow array."""
+    """Return the same as `_content`, but of a few texts that are not in an Arrow array."""
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     if any(b"\xed" in encoded_text for encoded_text in encoded):  # surrogates begin with this byte
         return _content(_column(texts))

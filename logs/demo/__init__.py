@@ -3,8 +3,8 @@
 The main names:
 
 - `generator.demo_dialogues`: the dialogues
-- `test_file.demo_items`: test items with ratings
+- `demo_items.demo_items`: test items with ratings
 - `topics.read_topics`: the topics, which lie in data files.
 """
 
-__all__ = ["generator", "test_file", "topics"]
+__all__ = ["demo_items", "generator", "topics"]

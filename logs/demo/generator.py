@@ -4,7 +4,7 @@ A dialogue consists of an opener of one topic, one of the replies written for th
 kind of reply, remarks of the topic, and mostly a goodbye. Its slots ({dish}, {day}) are drawn once and hold for all
 turns. Slot values are drawn with a bias to the first ones, so that the same utterances recur with different responses.
 
-Two things never occur here, because they are reserved for the test file (refaug.logs.demo.test_file): one in eight
+Two things never occur here, because they are reserved for the test file (refaug.logs.demo.demo_items): one in eight
 fillings of an opener, and one of the replies written for each opener.
 """
 

@@ -19,7 +19,7 @@ class Register(enum.Enum):
 
 
 class Moment(enum.Enum):
-    """Where in a dialogue a sentence stands that has no intent of a reply."""
+    """Where a sentence stands in a dialogue; used for sentences that are no replies, and so have no intent."""
 
     OPENING = "opening"
     LATER = "later"

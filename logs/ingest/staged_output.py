@@ -137,7 +137,7 @@ class StagedOutput:
         self._checkpoint(len(self._stage.units), 0)
 
     def _checkpoint(self, unit: int, blocks: int) -> None:
-        """Name what is finished in the state, and save what the rest of the reading depends on."""
+        """Save how far the reading is, and everything that a later run needs to continue from here."""
         stage, state = self._stage, self._stage.state
         for unit_read in stage.units[state.unit : unit + 1]:
             unit_read.require_unchanged()

@@ -110,15 +110,15 @@ def extrema_pairs(
     reply, reference, low = np.empty(matrix.shape[1]), np.empty(matrix.shape[1]), np.empty(matrix.shape[1])
     square, at = 0.0, -1
     for i in range(reply_of.size):
-        words = reply_words[reply_starts[reply_of[i]] : reply_starts[reply_of[i] + 1]]
-        reference_text = reference_words[reference_starts[reference_of[i]] : reference_starts[reference_of[i] + 1]]
-        if words.size == 0 or reference_text.size == 0:
+        words_of_reply = reply_words[reply_starts[reply_of[i]] : reply_starts[reply_of[i] + 1]]
+        words_of_reference = reference_words[reference_starts[reference_of[i]] : reference_starts[reference_of[i] + 1]]
+        if words_of_reply.size == 0 or words_of_reference.size == 0:
             continue
         if reply_of[i] != at:
             at = reply_of[i]
-            _extreme_values(matrix, rows, words, low, reply)
+            _extreme_values(matrix, rows, words_of_reply, low, reply)
             square = _dot(reply, reply)
-        _extreme_values(matrix, rows, reference_text, low, reference)
+        _extreme_values(matrix, rows, words_of_reference, low, reference)
         out[i] = _cosine(reply, square, reference)
     return out
 
@@ -149,15 +149,15 @@ def pooled_pairs(
     reply, reference = np.empty(2 * matrix.shape[1]), np.empty(2 * matrix.shape[1])
     square, at = 0.0, -1
     for i in range(reply_of.size):
-        words = reply_words[reply_starts[reply_of[i]] : reply_starts[reply_of[i] + 1]]
-        reference_text = reference_words[reference_starts[reference_of[i]] : reference_starts[reference_of[i] + 1]]
-        if words.size == 0 or reference_text.size == 0:
+        words_of_reply = reply_words[reply_starts[reply_of[i]] : reply_starts[reply_of[i] + 1]]
+        words_of_reference = reference_words[reference_starts[reference_of[i]] : reference_starts[reference_of[i] + 1]]
+        if words_of_reply.size == 0 or words_of_reference.size == 0:
             continue
         if reply_of[i] != at:
             at = reply_of[i]
-            _pool(matrix, rows, words, reply)
+            _pool(matrix, rows, words_of_reply, reply)
             square = _dot(reply, reply)
-        _pool(matrix, rows, reference_text, reference)
+        _pool(matrix, rows, words_of_reference, reference)
         out[i] = _cosine(reply, square, reference)
     return out
 

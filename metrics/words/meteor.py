@@ -226,7 +226,7 @@ class Meteor(SingleReferenceMetric):
         return {**package_version("nltk"), **self._words.versions()}
 
     def read(self, texts: list[str]) -> list[list[str]]:
-        """Return tokens."""
+        """Return the tokens of each text."""
         return self._words.of(texts)
 
     def usable(self, read: Any) -> NDArray[np.bool_]:

@@ -93,7 +93,7 @@ def _draw_rows(corpus: ExampleCorpus, hard_partners: HardPartners, count: int, s
 
 
 def _texts(folder: Path, rows: Texts) -> Mapping[int, str]:
-    """Return the texts of these numbers from the file with all texts."""
+    """Read the texts with these numbers from the file of all texts."""
     numbers = set(rows.ravel().tolist())
     every = chain.from_iterable((row["utterance"], *row["responses"]) for row in shared_rows(folder))
     return {number: text for number, text in enumerate(every) if number in numbers}

@@ -257,7 +257,7 @@ class Examples:
 
     @property
     def _half(self) -> int:
-        """Positive examples of a batch: enough that no utterance has more than half of them."""
+        """The number of positive examples in a batch, so large that no utterance has more than half of them."""
         return max(1, self._settings.batch // 2, 2 * self._largest)
 
     def batches(self, number: int, *, skip: int = 0) -> Iterator[ExampleBatch]:

@@ -22,8 +22,8 @@ from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
+from refaug.logs.demo.demo_items import DemoItemSettings, demo_items
 from refaug.logs.demo.generator import DemoSettings, demo_dialogues
-from refaug.logs.demo.test_file import DemoItemSettings, demo_items
 from refaug.metrics.base import Level, References
 from refaug.metrics.specification import build
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from refaug.logs.demo.test_file import DemoItemSettings, demo_items
+from refaug.logs.demo.demo_items import DemoItemSettings, demo_items
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
 

@@ -225,7 +225,7 @@ def _widths() -> Mapping[int, float]:
 
 
 def _drawable(text: str) -> str:
-    """Replace what the font lacks by a box, which matplotlib would draw as well, with a warning."""
+    """Replace every character that the font lacks with a box; matplotlib would draw a box too, but also warn."""
     return "".join(sign if ord(sign) in _widths() else _MISSING_SIGN for sign in make_printable(text))
 
 

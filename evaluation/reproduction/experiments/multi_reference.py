@@ -354,7 +354,7 @@ def _settings_table(rungs_by_metric: Sequence[RungCorrelations]) -> Table:
 
 
 def _curve_table(curve: Curve) -> Table:
-    [scope] = curve.correlations.sets
+    [set_name] = curve.correlations.sets
     last, first = curve.numbers[-1], curve.numbers[0]
     rows = []
     for kind in KINDS:
@@ -385,8 +385,8 @@ def _curve_table(curve: Curve) -> Table:
                 ),
             ]
         )
-    left_out = curve.correlations.left_out[scope]
-    notes = [f"{curve.correlations.rows[scope]:,} rows of {curve.correlations.contexts[scope]:,} contexts"]
+    left_out = curve.correlations.left_out[set_name]
+    notes = [f"{curve.correlations.rows[set_name]:,} rows of {curve.correlations.contexts[set_name]:,} contexts"]
     notes += [f"{left_out:,} rows left out, without a score"] if left_out else []
     notes += ["no replies are drawn beside all references"] if last == "all" else []
     return Table(

@@ -29,7 +29,7 @@ class NightLimits(StrictModel):
 
     @property
     def of_set(self) -> dict[str, float]:
-        """The limits on scores of a set that are given."""
+        """The limits on the scores of a set, without those that were not set."""
         return {name: value for name, value in self.model_dump(exclude={"recall"}).items() if value is not None}
 
 

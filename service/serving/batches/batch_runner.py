@@ -151,5 +151,5 @@ def _items_to_rate(shares: Sequence[Share]) -> list[BatchItem]:
 
 
 def _rating_size(part: BatchItem) -> int:
-    """Return the number of triplets of a text each, to which the time of rating is proportional."""
+    """Return the number of pairs of a candidate and a gold; the time of rating grows with it."""
     return 0 if part.to_rate is None else len(part.to_rate.candidates) * len(part.to_rate.golds)

@@ -14,6 +14,15 @@ import orjson
 import pytest
 
 from refaug.core.errors import Usage
+from refaug.logs.demo.demo_items import (
+    DECENT,
+    GENERIC,
+    HUMAN_LIKE,
+    RANDOM,
+    DemoItemSettings,
+    demo_item_lines,
+    demo_items,
+)
 from refaug.logs.demo.generator import (
     SPEAKERS,
     DemoSettings,
@@ -25,15 +34,6 @@ from refaug.logs.demo.generator import (
 )
 from refaug.logs.demo.registers import Register, polite, terse
 from refaug.logs.demo.small_talk import REPAIRS, SHORT, VAGUE_BEGINNINGS, VAGUE_ENDS
-from refaug.logs.demo.test_file import (
-    DECENT,
-    GENERIC,
-    HUMAN_LIKE,
-    RANDOM,
-    DemoItemSettings,
-    demo_item_lines,
-    demo_items,
-)
 from refaug.logs.demo.topic_model import COMMON_SLOTS, SLOT, Intent, fill
 from refaug.logs.demo.topics import TOPICS
 
