@@ -38,7 +38,7 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
-from refaug.core.query_engine import LogEngine
+from refaug.core.query_engine import QueryEngine
 from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.evaluation.home.raters import open_rater
@@ -223,7 +223,7 @@ def prepare_corpus(data_folder: Path, folder: Path, config: RaterConfig) -> Any:
     refaug = [str(ROOT / ".venv" / "bin" / "refaug"), "--quiet", "--home", str(folder)]
     subprocess.run([*refaug, "ingest", str(source), "--log", "small", "--language", "en"], check=True)
     logs = [StoredLog.open(folder / "logs", "small")]
-    with LogEngine(folder / "scratch", memory=1 << 30, threads=THREADS) as engine:
+    with QueryEngine(folder / "scratch", memory=1 << 30, threads=THREADS) as engine:
         mine(engine, logs, SharedSettings(), folder, Silent())
     settings = TokenizerTraining(vocab_size=config.vocabulary - 2, at_most=True, sample=100_000)
     train_sentencepiece(turns_of(logs, Silent()), folder / "tokenizer.model", settings)

@@ -31,7 +31,7 @@ _GONE_SIGNS: Final = ("No files found", "No such file")
 Answer = TypeVar("Answer")
 
 
-class LogEngine:
+class QueryEngine:
     """One connection with a scratch database, which is deleted on closing."""
 
     def __init__(self, scratch: Path, *, memory: int, threads: int | None = None) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from refaug.core.errors import BadInput
 from refaug.core.progress import Progress
-from refaug.core.query_engine import LogEngine
+from refaug.core.query_engine import QueryEngine
 from refaug.indexer.columns import NpyWriter, TextWriter
 from refaug.indexer.pair_table_sql import (
     NO_TIME,
@@ -61,7 +61,7 @@ class TableCounts:
 
 
 def build_table(
-    engine: LogEngine,
+    engine: QueryEngine,
     logs: Sequence[StoredLog],
     folder: Path,
     *,
@@ -97,11 +97,11 @@ def build_table(
     )
 
 
-def _count(engine: LogEngine, table: str) -> int:
+def _count(engine: QueryEngine, table: str) -> int:
     return engine.number(f"SELECT count(*) FROM {table}")
 
 
-def _write_utterances(engine: LogEngine, rows: LogRows, folder: Path, progress: Progress) -> int:
+def _write_utterances(engine: QueryEngine, rows: LogRows, folder: Path, progress: Progress) -> int:
     progress.stage("writing utterances", _count(engine, "utterance"), "utterances")
     answer = rows.stream(
         engine,
@@ -123,7 +123,7 @@ def _write_utterances(engine: LogEngine, rows: LogRows, folder: Path, progress: 
     return texts.text_bytes
 
 
-def _write_pairs(engine: LogEngine, rows: LogRows, folder: Path, progress: Progress) -> int:
+def _write_pairs(engine: QueryEngine, rows: LogRows, folder: Path, progress: Progress) -> int:
     progress.stage("writing pairs", _count(engine, "pair"), "pairs")
     answer = rows.stream(
         engine,
@@ -144,7 +144,7 @@ def _write_pairs(engine: LogEngine, rows: LogRows, folder: Path, progress: Progr
     return texts.text_bytes
 
 
-def _write_occurrences(engine: LogEngine, rows: LogRows, folder: Path, progress: Progress) -> None:
+def _write_occurrences(engine: QueryEngine, rows: LogRows, folder: Path, progress: Progress) -> None:
     progress.stage("writing occurrences", _count(engine, "occurrence"), "pairs")
     answer = rows.stream(
         engine,
@@ -194,7 +194,7 @@ class ChangedKeys:
     gone: Keys
 
 
-def fingerprints(engine: LogEngine, logs: Sequence[StoredLog], erased: ErasedKeySets | None = None) -> int:
+def fingerprints(engine: QueryEngine, logs: Sequence[StoredLog], erased: ErasedKeySets | None = None) -> int:
     """Fill the engine's table `fingerprint` (utterance_key, fingerprint) for the current logs; return its row count."""
     rows = LogRows.of(logs, erased or ErasedKeySets())
     fill_erased_keys(engine, rows.erased)
@@ -204,7 +204,7 @@ def fingerprints(engine: LogEngine, logs: Sequence[StoredLog], erased: ErasedKey
 
 
 def changed_keys(
-    engine: LogEngine, logs: Sequence[StoredLog], erased: ErasedKeySets | None, indexed: Sequence[tuple[Keys, Keys]]
+    engine: QueryEngine, logs: Sequence[StoredLog], erased: ErasedKeySets | None, indexed: Sequence[tuple[Keys, Keys]]
 ) -> ChangedKeys:
     """Compare the logs with the keys and fingerprints of an index's live utterances, each of which occurs once.
 
@@ -235,7 +235,7 @@ def _compare(new: tuple[Keys, Keys], old: tuple[Keys, Keys]) -> ChangedKeys:
     return ChangedKeys(changed=new_keys[~same], gone=np.setdiff1d(old_keys, new_keys, assume_unique=True))
 
 
-def _fingerprints_between(engine: LogEngine, lowest: int, highest: int) -> tuple[Keys, Keys]:
+def _fingerprints_between(engine: QueryEngine, lowest: int, highest: int) -> tuple[Keys, Keys]:
     sql = (
         f"SELECT * FROM fingerprint WHERE utterance_key BETWEEN {lowest}::UBIGINT AND {highest}::UBIGINT "
         "ORDER BY utterance_key"

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from refaug.core.errors import Usage
 from refaug.core.files import require_name
 from refaug.core.progress import Progress
-from refaug.core.query_engine import LogEngine, parquet
+from refaug.core.query_engine import QueryEngine, parquet
 from refaug.indexer.columns import ROWS_A_BATCH
 from refaug.logs.store import StoredLog
 
@@ -93,7 +93,7 @@ class LogRows:
         """The number of rows before anything is left out."""
         return sum(part.pairs for part in self.parts)
 
-    def stream(self, engine: LogEngine, sql: str) -> Iterator[pa.RecordBatch]:
+    def stream(self, engine: QueryEngine, sql: str) -> Iterator[pa.RecordBatch]:
         """Yield the answer to a question about `{rows}`, all rows of the logs; without parts there is none."""
         if self.parts:
             yield from engine.batches(sql.format(rows=f"({self.sql(self.parts)})"), size=ROWS_A_BATCH)
@@ -139,7 +139,7 @@ class LogRows:
         return f"md5_number_upper(concat({', chr(31), '.join(fields)}))"
 
 
-def fill_erased_keys(engine: LogEngine, erased: ErasedKeySets) -> None:
+def fill_erased_keys(engine: QueryEngine, erased: ErasedKeySets) -> None:
     """Fill the table `erased_key`, with which the rows of a log are compared."""
     engine.run("CREATE OR REPLACE TABLE erased_key (key VARCHAR)")
     keys = sorted(erased.pairs | erased.dialogues | erased.speakers)
@@ -147,7 +147,7 @@ def fill_erased_keys(engine: LogEngine, erased: ErasedKeySets) -> None:
         engine.run("INSERT INTO erased_key SELECT unnest(?::VARCHAR[])", [keys[first : first + _KEYS_AT_ONCE]])
 
 
-def fill_wanted(engine: LogEngine, keys: Keys) -> None:
+def fill_wanted(engine: QueryEngine, keys: Keys) -> None:
     """Fill the table `wanted` with the keys of the requested utterances."""
     engine.run("CREATE OR REPLACE TABLE wanted (utterance_key UBIGINT)")
     for first in range(0, len(keys), _KEYS_AT_ONCE):
@@ -155,7 +155,7 @@ def fill_wanted(engine: LogEngine, keys: Keys) -> None:
         engine.run("INSERT INTO wanted SELECT DISTINCT unnest(?::UBIGINT[])", [batch])
 
 
-def fill_occurrences(engine: LogEngine, rows: LogRows, *, only_wanted: bool, progress: Progress) -> None:
+def fill_occurrences(engine: QueryEngine, rows: LogRows, *, only_wanted: bool, progress: Progress) -> None:
     """Fill the table `occurrence` with keys and hashes of every row, in one pass over the texts."""
     engine.run(
         "CREATE OR REPLACE TABLE occurrence (row BIGINT, utterance_key UBIGINT, response_key UBIGINT, "
@@ -175,7 +175,7 @@ def _sha(text: str) -> str:
     return f"('0x' || left(sha256({text}), 16))::UBIGINT"
 
 
-def group_occurrences(engine: LogEngine) -> None:
+def group_occurrences(engine: QueryEngine) -> None:
     """Fill the tables `utterance` and `pair`, numbered in the order of the index, with a row that holds each text.
 
     Any row of equal hashes will do: their texts are the same.
@@ -197,7 +197,7 @@ def _total(hashes: str) -> str:
     return f"(sum({hashes}) & {_ALL_BITS})::UBIGINT"
 
 
-def fill_fingerprints(engine: LogEngine, rows: LogRows) -> None:
+def fill_fingerprints(engine: QueryEngine, rows: LogRows) -> None:
     """Fill the table `fingerprint` (utterance_key, fingerprint) with one row for every utterance."""
     engine.run("CREATE OR REPLACE TABLE fingerprint (utterance_key UBIGINT, fingerprint UBIGINT)")
     if rows.parts:
@@ -207,7 +207,7 @@ def fill_fingerprints(engine: LogEngine, rows: LogRows) -> None:
         )
 
 
-def drop_tables(engine: LogEngine, tables: Iterable[str]) -> None:
+def drop_tables(engine: QueryEngine, tables: Iterable[str]) -> None:
     """Drop tables to free their space."""
     for table in tables:
         engine.run(f"DROP TABLE IF EXISTS {table}")

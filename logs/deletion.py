@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from refaug.core.errors import Corrupt
 from refaug.core.files import exclusive, remove_tree, require_name, sync_folder, unique_suffix
-from refaug.core.query_engine import LogEngine
+from refaug.core.query_engine import QueryEngine
 from refaug.logs.manifest import MANIFEST, Erasure, LogManifest, LogPart, next_revision, now
 from refaug.logs.pairs import erasure_key
 from refaug.logs.part_files import ROWS_A_GROUP, PartWriter
@@ -48,7 +48,7 @@ def delete(
         try:
             parts = [_rewrite_part(log, part, by_dialogue, by_speaker) for part in old.parts]
             remaining = tuple(part for part in parts if part.pairs)
-            with LogEngine(folder / ENGINE, memory=memory) as engine:
+            with QueryEngine(folder / ENGINE, memory=memory) as engine:
                 totals = totals_of(engine, [folder / part.file for part in remaining])
             removed = sum(part.pairs for part in old.parts) - totals["pairs"]
             manifest = replace(

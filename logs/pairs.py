@@ -12,7 +12,7 @@ import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
 from refaug.core.errors import Usage
-from refaug.core.query_engine import LogEngine, parquet
+from refaug.core.query_engine import QueryEngine, parquet
 
 TIME: Final = pa.timestamp("us", tz="UTC")
 PAIR_SCHEMA: Final = pa.schema(
@@ -79,7 +79,9 @@ class SharedUtterance:
     responses: tuple[str, ...]
 
 
-def shared_utterances(engine: LogEngine, parts: Sequence[Path], settings: SharedSettings) -> Iterator[SharedUtterance]:
+def shared_utterances(
+    engine: QueryEngine, parts: Sequence[Path], settings: SharedSettings
+) -> Iterator[SharedUtterance]:
     """Yield utterances with several different responses, in a seeded order that does not depend on the log's storage.
 
     Grouping joins keys and row numbers only; texts are fetched for the chosen rows. Of texts that are equal after
@@ -113,7 +115,7 @@ def _numbered_rows(parts: Sequence[Path]) -> str:
     )
 
 
-def _choose(engine: LogEngine, rows: str, settings: SharedSettings) -> None:
+def _choose(engine: QueryEngine, rows: str, settings: SharedSettings) -> None:
     """Fill the table `chosen`: one row for each response used, with the rows that hold the texts to show."""
     word = r"[^\s]*[\p{L}\p{N}][^\s]*"
     is_long = (

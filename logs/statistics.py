@@ -9,18 +9,18 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-from refaug.core.query_engine import LogEngine, parquet
+from refaug.core.query_engine import QueryEngine, parquet
 from refaug.logs.store import StoredLog
 
 
-def totals_of(engine: LogEngine, paths: Sequence[Path]) -> dict[str, int]:
+def totals_of(engine: QueryEngine, paths: Sequence[Path]) -> dict[str, int]:
     """Count pairs and distinct pairs; exact duplicates are stored and counted."""
     if not paths:
         return dict.fromkeys(("pairs", "dialogues", "distinct_pairs", "distinct_utterances"), 0)
     return _totals(engine, parquet(paths), "")
 
 
-def new_totals(engine: LogEngine, stored: Sequence[Path], added: Sequence[Path]) -> dict[str, int]:
+def new_totals(engine: QueryEngine, stored: Sequence[Path], added: Sequence[Path]) -> dict[str, int]:
     """Return what `added` adds to the totals of `stored`; the sum with the log's totals gives those of the whole.
 
     Only keys that occur in the new parts are in memory: a night's dialogues cost little on top of years of them.
@@ -37,7 +37,7 @@ _DISTINCT: Final = {
 }
 
 
-def _totals(engine: LogEngine, added: str, stored: str) -> dict[str, int]:
+def _totals(engine: QueryEngine, added: str, stored: str) -> dict[str, int]:
     totals = {"pairs": engine.number(f"SELECT count(*) FROM {added}")}
     for name, key in _DISTINCT.items():
         engine.run(f"CREATE OR REPLACE TABLE keys AS SELECT DISTINCT {key} AS k FROM {added}")
@@ -53,7 +53,7 @@ def _moment(micros: int | None) -> str | None:
     return None if micros is None else datetime.fromtimestamp(micros / 1_000_000, UTC).isoformat()
 
 
-def statistics(engine: LogEngine, log: StoredLog) -> dict[str, Any]:
+def statistics(engine: QueryEngine, log: StoredLog) -> dict[str, Any]:
     """Return the figures of `refaug log stats`, counted again from the parts."""
     totals = totals_of(engine, log.paths)
     if not totals["pairs"]:
@@ -97,7 +97,7 @@ def statistics(engine: LogEngine, log: StoredLog) -> dict[str, Any]:
     }
 
 
-def known_pairs(engine: LogEngine, stored: Sequence[Path], staged: Sequence[Path]) -> Iterator[tuple[int, list[int]]]:
+def known_pairs(engine: QueryEngine, stored: Sequence[Path], staged: Sequence[Path]) -> Iterator[tuple[int, list[int]]]:
     """Yield rows of staged parts whose pair id occurs earlier: (index of the part, row numbers), part by part."""
     key = "hash(dialogue, position) AS h"
     engine.run(f"CREATE TABLE mine AS SELECT h, count(*) AS n FROM (SELECT {key} FROM {parquet(staged)}) GROUP BY h")

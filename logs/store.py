@@ -25,7 +25,7 @@ from refaug.core.files import (
     sync_folder,
 )
 from refaug.core.progress import Progress
-from refaug.core.query_engine import LogEngine, parquet
+from refaug.core.query_engine import QueryEngine, parquet
 from refaug.core.records import Pair
 from refaug.logs.manifest import MANIFEST, LogManifest, LogPart
 from refaug.logs.pairs import PAIR_SCHEMA
@@ -118,7 +118,7 @@ class StoredLog:
             if progress is not None:
                 progress.advance(batch.num_rows)
 
-    def sample(self, count: int, seed: int, engine: LogEngine) -> list[Pair]:
+    def sample(self, count: int, seed: int, engine: QueryEngine) -> list[Pair]:
         """Return a seeded sample without replacement: the same for the same log content."""
         if not self.paths:
             return []

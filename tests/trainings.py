@@ -65,7 +65,7 @@ PROGRAM = """if True:
 
     import refaug.cli.raters.rater, refaug.cli.raters.ruber
     import refaug.rater.nn.build, refaug.rater.nn.rate, refaug.rater.ruber.build
-    from refaug.core.query_engine import LogEngine
+    from refaug.core.query_engine import QueryEngine
     import faults
 
     weight = torch.nn.Parameter(torch.ones(1))

@@ -24,7 +24,7 @@ from refaug.cli.shared.progress import display_progress
 from refaug.core.errors import Corrupt, Usage
 from refaug.core.files import unique_suffix
 from refaug.core.home import Settings
-from refaug.core.query_engine import LogEngine
+from refaug.core.query_engine import QueryEngine
 from refaug.core.records import Pair
 from refaug.logs.deletion import delete, delete_log
 from refaug.logs.pairs import SharedSettings, shared_utterances
@@ -36,10 +36,10 @@ app = typer.Typer(help="Look into logs, check them, take dialogues or speakers o
 NameArgument = Annotated[str, typer.Argument(help="Name of the log.", metavar="LOG")]
 
 
-def _engine(context: typer.Context, memory: str) -> LogEngine:
+def _engine(context: typer.Context, memory: str) -> QueryEngine:
     """Return an engine with scratch space of this process alone, so that readers do not meet."""
     settings: Settings = context.obj
-    return LogEngine(settings.cache / f"engine-{unique_suffix()}", memory=parse_size(memory))
+    return QueryEngine(settings.cache / f"engine-{unique_suffix()}", memory=parse_size(memory))
 
 
 @app.command("list")

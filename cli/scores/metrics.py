@@ -89,7 +89,7 @@ def baseline_command(
     """
     from refaug.cli.shared.progress import display_progress  # noqa: PLC0415
     from refaug.core.files import unique_suffix  # noqa: PLC0415
-    from refaug.core.query_engine import LogEngine  # noqa: PLC0415  DuckDB, Arrow
+    from refaug.core.query_engine import QueryEngine  # noqa: PLC0415  DuckDB, Arrow
     from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
     from refaug.evaluation.metric_setup.baseline import baseline_in, baseline_of  # noqa: PLC0415
     from refaug.logs.store import StoredLog  # noqa: PLC0415
@@ -105,7 +105,7 @@ def baseline_command(
             baseline = baseline_in(parsed, indexes, index, pairs=pairs, seed=seed, progress=progress)
     else:
         stored = StoredLog.open(context.obj.logs, log or "")
-        with LogEngine(context.obj.cache / f"engine-{unique_suffix()}", memory=parse_size(memory)) as engine:
+        with QueryEngine(context.obj.cache / f"engine-{unique_suffix()}", memory=parse_size(memory)) as engine:
             baseline = baseline_of(parsed, stored, engine, pairs=pairs, seed=seed)
     if as_json:
         print_json(baseline.as_json())

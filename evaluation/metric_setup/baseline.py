@@ -19,7 +19,7 @@ from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Progress, Silent
-from refaug.core.query_engine import LogEngine
+from refaug.core.query_engine import QueryEngine
 from refaug.evaluation.metric_setup.log_sample import live_segments, unrelated_responses
 from refaug.evaluation.metric_setup.measurement_cache import MeasurementKey, read_measurement, write_measurement
 from refaug.indexer.manifest import IndexManifest
@@ -108,7 +108,7 @@ def _mean(metric: Metric, pairings: Sequence[tuple[str, str]], where: str) -> fl
 
 
 def baseline_of(
-    specification: Specification, log: StoredLog, engine: LogEngine, *, pairs: int = PAIRS, seed: int = SEED
+    specification: Specification, log: StoredLog, engine: QueryEngine, *, pairs: int = PAIRS, seed: int = SEED
 ) -> Baseline:
     """Score responses of a log against responses of other dialogues, both drawn by the seed."""
     metric = _require_upsilon(specification)

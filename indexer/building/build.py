@@ -19,7 +19,7 @@ from refaug.core.artefacts.versions import Writer
 from refaug.core.errors import CheckFailed, Corrupt, SourceChanged
 from refaug.core.files import make_folder
 from refaug.core.progress import Progress
-from refaug.core.query_engine import LogEngine, scratch_in
+from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.core.version import VERSION
 from refaug.indexer.building.material import Material, open_material
 from refaug.indexer.building.order import IndexOrder
@@ -138,7 +138,7 @@ def _main_segment(
         progress=progress,
     )
     make_folder(stages.folder / MAIN)
-    with LogEngine(scratch_in(places.cache), memory=order.memory, threads=order.threads) as engine:
+    with QueryEngine(scratch_in(places.cache), memory=order.memory, threads=order.threads) as engine:
         info = make_segment(work, engine)
     efforts, check = measure_recall(stages, (info,), work)
     return replace(info, effort=efforts[0]), check

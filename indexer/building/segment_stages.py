@@ -13,7 +13,7 @@ import numpy as np
 from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import BadInput
 from refaug.core.progress import Progress
-from refaug.core.query_engine import LogEngine
+from refaug.core.query_engine import QueryEngine
 from refaug.indexer.bm25.index import Bm25Settings
 from refaug.indexer.building.material import Material
 from refaug.indexer.building.plan import Demand, Limits, choose, options
@@ -58,7 +58,7 @@ class SegmentWork:
         return self.stages.folder / self.folder
 
 
-def make_segment(work: SegmentWork, engine: LogEngine) -> SegmentInfo:
+def make_segment(work: SegmentWork, engine: QueryEngine) -> SegmentInfo:
     """Build table, words, vectors, FAISS and BM25; finished stages are not repeated."""
     stages, material, progress = work.stages, work.material, work.progress
     table = stages.run("table", lambda: _table(work, engine))
@@ -97,7 +97,7 @@ def make_segment(work: SegmentWork, engine: LogEngine) -> SegmentInfo:
     )
 
 
-def _table(work: SegmentWork, engine: LogEngine) -> Mapping[str, Any]:
+def _table(work: SegmentWork, engine: QueryEngine) -> Mapping[str, Any]:
     counts = build_table(
         engine, work.material.logs, work.path, keys=work.keys, erased=work.erased, progress=work.progress
     )

@@ -24,7 +24,7 @@ from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.errors import Conflict, Corrupt, NotFound
 from refaug.core.files import make_folder, read_json, sync_folder
 from refaug.core.progress import Progress
-from refaug.core.query_engine import LogEngine, scratch_in
+from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.indexer.bm25.index import Bm25Settings
 from refaug.indexer.building.build import (
     IndexBuild,
@@ -84,7 +84,7 @@ def update_index(
         require_files(base.folder, {"files": before.files})  # most of them become part of the new version
         erased = _merge_erased(before.erased, erase)
         with reopen_material(places, before, base.folder, threads) as material:
-            with LogEngine(scratch_in(places.cache), memory=memory, threads=threads) as engine:
+            with QueryEngine(scratch_in(places.cache), memory=memory, threads=threads) as engine:
                 progress.stage("comparing with the logs")
                 changes = changed_keys(engine, material.logs, key_sets_of(erased), _live_keys(before, base.folder))
                 if not len(changes.changed) and not len(changes.gone) and erased == before.erased:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from refaug.core.progress import Progress
-from refaug.core.query_engine import LogEngine
+from refaug.core.query_engine import QueryEngine
 from refaug.logs.ingest.rejects import reject_pair
 from refaug.logs.ingest.stage import Stage
 from refaug.logs.part_files import ROWS_A_GROUP, PartWriter
@@ -30,7 +30,7 @@ def drop_known_pairs(stage: Stage, progress: Progress) -> None:
     staged = [stage.folder / part["file"] for part in state.parts]
     starts = np.cumsum([0, *(part["pairs"] for part in state.parts)])
     duplicates = 0
-    with LogEngine(stage.folder / "engine", memory=stage.order.memory) as engine:
+    with QueryEngine(stage.folder / "engine", memory=stage.order.memory) as engine:
         stored = [stage.log / part.file for part in stage.manifest.parts]
         for index, rows in known_pairs(engine, stored, staged):
             units = [state.unit_of(int(starts[index]) + row) for row in rows]

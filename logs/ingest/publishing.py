@@ -14,7 +14,7 @@ from refaug.core.files import (
     write_aside,
 )
 from refaug.core.progress import Progress
-from refaug.core.query_engine import LogEngine
+from refaug.core.query_engine import QueryEngine
 from refaug.logs.ingest.order import IngestReport
 from refaug.logs.ingest.stage import Stage
 from refaug.logs.manifest import LogIngest, LogPart, LogSource, now, software
@@ -35,7 +35,7 @@ def publish(stage: Stage, known_names: tuple[str, ...], progress: Progress) -> I
         )
     progress.stage("publishing")
     parts = _move_parts(stage)
-    with LogEngine(stage.folder / "engine", memory=stage.order.memory) as engine:
+    with QueryEngine(stage.folder / "engine", memory=stage.order.memory) as engine:
         stored = [stage.log / part.file for part in stage.manifest.parts]
         added = new_totals(engine, stored, [stage.log / part.file for part in parts])
     totals = {name: stage.manifest.totals.get(name, 0) + added[name] for name in added}

@@ -13,7 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from refaug.core.query_engine import LogEngine, parquet, quote_path
+from refaug.core.query_engine import QueryEngine, parquet, quote_path
 from refaug.logs.pairs import PAIR_SCHEMA
 
 TREE_PAIR_SCHEMA: Final = pa.schema([*PAIR_SCHEMA, ("source", pa.int32()), ("line", pa.int64())])
@@ -45,7 +45,7 @@ class UnplacedMessage:
 class Trees:
     """The join over staged messages, step by step, each bounded by the engine's memory."""
 
-    def __init__(self, engine: LogEngine, staged: Sequence[Path], folder: Path) -> None:
+    def __init__(self, engine: QueryEngine, staged: Sequence[Path], folder: Path) -> None:
         self._engine = engine
         self._messages = parquet(staged)
         self._sorted = folder / "messages-by-tree.parquet"

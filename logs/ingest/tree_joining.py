@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from refaug.core.progress import Progress
-from refaug.core.query_engine import LogEngine
+from refaug.core.query_engine import QueryEngine
 from refaug.logs.ingest.rejects import reject_pair, reject_unplaced
 from refaug.logs.ingest.reply_trees import TreeCounts, Trees
 from refaug.logs.ingest.stage import Stage
@@ -23,7 +23,7 @@ def join_trees(stage: Stage, progress: Progress) -> None:
         return
     progress.stage("joining message trees", state.messages, "messages")
     staged = [stage.folder / part["file"] for part in state.message_parts]
-    with LogEngine(stage.folder / "engine", memory=stage.order.memory) as engine:
+    with QueryEngine(stage.folder / "engine", memory=stage.order.memory) as engine:
         trees = Trees(engine, staged, stage.folder)
         counts = trees.link()
         state.tree_counts = asdict(counts)

@@ -11,7 +11,7 @@ from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import BadInput, Usage
 from refaug.core.files import make_folder, write_aside
 from refaug.core.progress import Progress
-from refaug.core.query_engine import LogEngine, scratch_in
+from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.logs.pairs import SharedSettings
 from refaug.logs.store import StoredLog
@@ -176,7 +176,7 @@ def prepare(
 ) -> SentencePieceTokenizer:
     """Run all stages before the first batch: shared utterances as pieces, the tokenizer, the initial embeddings."""
     sources, shared, folder = training_data.sources, training_data.shared, stages.folder
-    with LogEngine(scratch_in(cache), memory=order.memory, threads=order.training.threads) as engine:
+    with QueryEngine(scratch_in(cache), memory=order.memory, threads=order.training.threads) as engine:
         stages.run("shared", lambda: mine(engine, sources.logs, shared, folder, progress))
         if with_short:
             stages.run("short", lambda: _mine_short(engine, sources.logs, shared, folder / _SHORT, progress))
@@ -331,7 +331,7 @@ def _require_both(splits: Mapping[Split, Examples]) -> None:
 
 
 def _mine_short(
-    engine: LogEngine, logs: Sequence[StoredLog], shared: SharedSettings, folder: Path, progress: Progress
+    engine: QueryEngine, logs: Sequence[StoredLog], shared: SharedSettings, folder: Path, progress: Progress
 ) -> Mapping[str, Any]:
     """Write some of the utterances that are too short for training: the rater is asked about them all the same."""
     make_folder(folder)

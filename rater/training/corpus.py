@@ -14,7 +14,7 @@ from refaug.core.array_files import write_array
 from refaug.core.errors import BadInput, Corrupt
 from refaug.core.files import storage_errors, sync_file
 from refaug.core.progress import Progress
-from refaug.core.query_engine import LogEngine
+from refaug.core.query_engine import QueryEngine
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.logs.pairs import SharedSettings, shared_utterances, text_key
@@ -30,7 +30,7 @@ LEAST_UTTERANCES: Final = 200  # with fewer, a network learns nothing that gener
 
 
 def mine(
-    engine: LogEngine, logs: Sequence[StoredLog], settings: SharedSettings, folder: Path, progress: Progress
+    engine: QueryEngine, logs: Sequence[StoredLog], settings: SharedSettings, folder: Path, progress: Progress
 ) -> Mapping[str, Any]:
     """Write the utterances with several responses in these logs; return their counts, or raise BadInput for too few."""
     progress.stage("finding shared utterances", None, "utterances")
@@ -47,7 +47,7 @@ def mine(
 
 
 def write_shared(
-    engine: LogEngine,
+    engine: QueryEngine,
     logs: Sequence[StoredLog],
     settings: SharedSettings,
     folder: Path,

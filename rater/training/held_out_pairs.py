@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from refaug.core.errors import Corrupt, NotFound, Usage
 from refaug.core.progress import Progress
-from refaug.core.query_engine import LogEngine, scratch_in
+from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.core.records import Item, Reference, TestPair
 from refaug.core.text.normalisation import normalise
 from refaug.logs.pairs import SharedSettings, text_key
@@ -54,7 +54,7 @@ def held_out(
     shared, examples = _settings(details)
     of_training = [_open_trained_parts(logs, name, parts) for name, parts in _parts(details).items()]
     scratch = scratch_in(cache)
-    with LogEngine(scratch, memory=memory, threads=threads) as engine:
+    with QueryEngine(scratch, memory=memory, threads=threads) as engine:
         mine(engine, of_training, shared, scratch, progress)  # the texts are deleted with the engine's folder
         chosen = heapq.nsmallest(
             count, _held_out_rows(scratch, examples), key=lambda candidate: (candidate.number, candidate.key)

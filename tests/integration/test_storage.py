@@ -16,7 +16,7 @@ from integration.reference import dialogue_log, message
 
 from refaug.core.errors import StorageFull
 from refaug.core.progress import Silent
-from refaug.core.query_engine import LogEngine
+from refaug.core.query_engine import QueryEngine
 from refaug.logs import part_files
 from refaug.logs.deletion import delete
 from refaug.logs.ingest import ingest as ingesting
@@ -106,7 +106,7 @@ def test_a_deletion_on_a_full_disk_leaves_the_log_and_nothing_half_written(home_
 @pytest.mark.machine
 def test_the_engine_s_spill_on_a_full_disk_is_a_full_disk(disk):
     many = "SELECT range AS n, md5(range::VARCHAR) AS text FROM range(6_000_000)"
-    with LogEngine(disk / "engine", memory=256 << 20) as engine:
+    with QueryEngine(disk / "engine", memory=256 << 20) as engine:
         with pytest.raises(StorageFull, match=str(disk / "engine")):
             engine.run(f"CREATE TABLE t AS {many}")
         with pytest.raises(StorageFull, match=str(disk / "engine")):

@@ -20,7 +20,7 @@ from refaug.core.errors import Corrupt, RefaugError
 from refaug.core.files import make_folder, write_aside
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.core.query_engine import LogEngine, scratch_in
+from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.core.records import Item
 from refaug.core.text.messages import HiddenFolders
 from refaug.core.text.normalisation import normalise
@@ -330,7 +330,7 @@ class Chain:
 
     def _draw_sample(self, selections: Sequence[LogSelection]) -> ReplySample:
         if selections not in self._samples:
-            with LogEngine(scratch_in(self.home.cache), memory=self.settings.memory, threads=1) as engine:
+            with QueryEngine(scratch_in(self.home.cache), memory=self.settings.memory, threads=1) as engine:
                 texts = [
                     pair.response
                     for name in self.logs(selections)

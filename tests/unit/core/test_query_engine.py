@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from refaug.core.errors import Conflict, RefaugError
-from refaug.core.query_engine import LogEngine, parquet, quote_path
+from refaug.core.query_engine import QueryEngine, parquet, quote_path
 
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
 def engine(tmp_path):
-    with LogEngine(tmp_path / "engine", memory=256 << 20) as engine:
+    with QueryEngine(tmp_path / "engine", memory=256 << 20) as engine:
         yield engine
 
 
@@ -56,8 +56,8 @@ def test_quotes_in_a_path_stay_inside_the_string():
 
 
 def test_times_are_utc_wherever_they_are_read(tmp_path):
-    program = "import sys; from pathlib import Path; from refaug.core.query_engine import LogEngine\n"
-    program += "with LogEngine(Path(sys.argv[1]), memory=1 << 28) as e:\n"
+    program = "import sys; from pathlib import Path; from refaug.core.query_engine import QueryEngine\n"
+    program += "with QueryEngine(Path(sys.argv[1]), memory=1 << 28) as e:\n"
     program += "    print([b['t'].to_pylist() for b in e.batches('SELECT to_timestamp(0) AS t')])"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TZ": "Asia/Tokyo"}
     done = subprocess.run(
@@ -69,7 +69,7 @@ def test_times_are_utc_wherever_they_are_read(tmp_path):
 def test_its_folder_goes_with_it_even_after_an_error(tmp_path):
     (tmp_path / "engine").mkdir()
     (tmp_path / "engine/left-by-a-kill").write_bytes(b"x")
-    engine = LogEngine(tmp_path / "engine", memory=1 << 28)
+    engine = QueryEngine(tmp_path / "engine", memory=1 << 28)
     assert not (tmp_path / "engine/left-by-a-kill").exists()
     with pytest.raises(RefaugError, match="the log engine failed"), engine:
         engine.run("SELECT nonsense")
@@ -93,9 +93,9 @@ def test_ctrl_c_stops_a_query(tmp_path, how):
     program = """if True:
         import signal, sys, threading, os
         from pathlib import Path
-        from refaug.core.query_engine import LogEngine
+        from refaug.core.query_engine import QueryEngine
         sql = "SELECT a.range FROM range(100_000_000) a JOIN range(100_000) b ON a.range % 7 = b.range % 11 ORDER BY 1"
-        with LogEngine(Path(sys.argv[1]), memory=1 << 28) as engine:
+        with QueryEngine(Path(sys.argv[1]), memory=1 << 28) as engine:
             batches = lambda sql: list(engine.batches(sql))
             work = {"run": engine.run, "rows": engine.rows, "batches": batches}[sys.argv[2]]
             print("begun", flush=True)

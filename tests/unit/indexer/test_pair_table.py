@@ -14,7 +14,7 @@ from plain_table import NO_TIME, PlainTable, first_half_of_md5, plain_table
 
 from refaug.core.errors import BadInput, Conflict, Usage
 from refaug.core.progress import Silent
-from refaug.core.query_engine import LogEngine
+from refaug.core.query_engine import QueryEngine
 from refaug.core.text.normalisation import normalise
 from refaug.indexer import columns, pair_table, pair_table_sql
 from refaug.indexer.columns import TextColumn, map_array
@@ -104,7 +104,7 @@ def key(text):
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory):
-    with LogEngine(tmp_path_factory.mktemp("engine") / "scratch", memory=512 << 20, threads=2) as engine:
+    with QueryEngine(tmp_path_factory.mktemp("engine") / "scratch", memory=512 << 20, threads=2) as engine:
         yield engine
 
 

@@ -18,7 +18,7 @@ from hypothesis import settings as trying
 from hypothesis import strategies as st
 
 from refaug.core.errors import Usage
-from refaug.core.query_engine import LogEngine
+from refaug.core.query_engine import QueryEngine
 from refaug.core.text.normalisation import normalise
 from refaug.logs.pairs import PAIR_SCHEMA, SharedSettings, SharedUtterance, erasure_key, shared_utterances, text_key
 from refaug.logs.part_files import PartWriter
@@ -50,7 +50,7 @@ def stored(folder, pairs, parts=1):
 
 
 def shared(folder, paths, settings):
-    with LogEngine(folder / "engine", memory=512 << 20) as engine:
+    with QueryEngine(folder / "engine", memory=512 << 20) as engine:
         return list(shared_utterances(engine, paths, settings))
 
 
@@ -130,7 +130,7 @@ UTTERANCES = st.lists(st.sampled_from(SAID), min_size=1, max_size=5).map(" ".joi
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory):
-    with LogEngine(tmp_path_factory.mktemp("engine"), memory=512 << 20) as opened:
+    with QueryEngine(tmp_path_factory.mktemp("engine"), memory=512 << 20) as opened:
         yield opened
 
 

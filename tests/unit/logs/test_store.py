@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from refaug.core.errors import Conflict, Corrupt, NotFound, Usage
 from refaug.core.files import sha256_of
 from refaug.core.progress import Silent
-from refaug.core.query_engine import LogEngine
+from refaug.core.query_engine import QueryEngine
 from refaug.core.text.normalisation import normalise
 from refaug.logs import part_files
 from refaug.logs.deletion import delete
@@ -70,7 +70,7 @@ def make_log(logs, rows, *, parts=3, name="chat"):
 
 @pytest.fixture
 def engine(tmp_path):
-    with LogEngine(tmp_path / "engine", memory=512 << 20) as engine:
+    with QueryEngine(tmp_path / "engine", memory=512 << 20) as engine:
         yield engine
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from refaug.cli.main import main
 from refaug.core.errors import BadInput, Usage
-from refaug.core.query_engine import LogEngine
+from refaug.core.query_engine import QueryEngine
 from refaug.evaluation.metric_setup.baseline import baseline_of
 from refaug.evaluation.scoring.cases import Case, score_cases
 from refaug.logs.store import StoredLog
@@ -31,7 +31,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def found(home: Path, specification: str, **settings):
-    with LogEngine(home / "cache" / "test", memory=512 << 20) as engine:
+    with QueryEngine(home / "cache" / "test", memory=512 << 20) as engine:
         return baseline_of(
             Specification.parse(specification), StoredLog.open(home / "logs", "chat"), engine, **settings
         )

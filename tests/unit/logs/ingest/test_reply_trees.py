@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from integration.reference import join, message
 
-from refaug.core.query_engine import LogEngine
+from refaug.core.query_engine import QueryEngine
 from refaug.logs.ingest import reply_trees as trees_module
 from refaug.logs.ingest.reply_trees import Trees
 from refaug.logs.ingest.staged_output import STAGED_MESSAGE_SCHEMA
@@ -47,7 +47,7 @@ def joined(folder, table, *, files=1, memory=512 << 20):
     paths = [folder / f"{number}.parquet" for number in range(files)]
     for number, path in enumerate(paths):
         pq.write_table(table.slice(number * size, size), path)
-    with LogEngine(folder / "engine", memory=memory) as engine:
+    with QueryEngine(folder / "engine", memory=memory) as engine:
         trees = Trees(engine, paths, folder)
         counts = trees.link()
         out = list(trees.unplaced())

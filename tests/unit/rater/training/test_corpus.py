@@ -14,7 +14,7 @@ import pytest
 
 from refaug.core.errors import BadInput, Corrupt
 from refaug.core.progress import Silent
-from refaug.core.query_engine import LogEngine
+from refaug.core.query_engine import QueryEngine
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
@@ -69,7 +69,7 @@ def by_hand(logs: Iterable[StoredLog], settings: SharedSettings) -> dict[str, tu
 
 def mined(folder: Path, logs: Sequence[StoredLog], settings: SharedSettings = SETTINGS) -> Mapping[str, Any]:
     folder.mkdir(exist_ok=True)
-    with LogEngine(folder / "engine", memory=512 << 20, threads=1) as engine:
+    with QueryEngine(folder / "engine", memory=512 << 20, threads=1) as engine:
         return mine(engine, logs, settings, folder, Silent())
 
 
