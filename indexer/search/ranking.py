@@ -22,7 +22,7 @@ NO_TIME: Final = np.iinfo(np.int64).min
 MILLION: Final = 1_000_000
 
 
-class Reason(IntEnum):
+class ExclusionReason(IntEnum):
     """Why a pair that came up is not among the references."""
 
     NONE = 0
@@ -39,16 +39,16 @@ class Reason(IntEnum):
 
 
 _FETCHED: Final = 20  # candidates whose responses are prefetched
-_TEST_PAIR: Final = int(Reason.TEST_PAIR)
-_GOLD: Final = int(Reason.GOLD)
-_NEAR_GOLD: Final = int(Reason.NEAR_GOLD)
-_PARROT: Final = int(Reason.PARROT)
-_NEAR_PARROT: Final = int(Reason.NEAR_PARROT)
-_OWN_DIALOGUE: Final = int(Reason.OWN_DIALOGUE)
-_DIALOGUE: Final = int(Reason.DIALOGUE)
-_TIME: Final = int(Reason.TIME)
-_LOG: Final = int(Reason.LOG)
-_DUPLICATE: Final = int(Reason.DUPLICATE)
+_TEST_PAIR: Final = int(ExclusionReason.TEST_PAIR)
+_GOLD: Final = int(ExclusionReason.GOLD)
+_NEAR_GOLD: Final = int(ExclusionReason.NEAR_GOLD)
+_PARROT: Final = int(ExclusionReason.PARROT)
+_NEAR_PARROT: Final = int(ExclusionReason.NEAR_PARROT)
+_OWN_DIALOGUE: Final = int(ExclusionReason.OWN_DIALOGUE)
+_DIALOGUE: Final = int(ExclusionReason.DIALOGUE)
+_TIME: Final = int(ExclusionReason.TIME)
+_LOG: Final = int(ExclusionReason.LOG)
+_DUPLICATE: Final = int(ExclusionReason.DUPLICATE)
 
 
 class SegmentTables(NamedTuple):

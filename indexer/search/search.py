@@ -15,7 +15,7 @@ from refaug.indexer.search.ranking import (
     MILLION,
     NO_LEVEL,
     Events,
-    Reason,
+    ExclusionReason,
     Rows,
     Rules,
     events_of_pairs,
@@ -202,7 +202,7 @@ def merge(segments: Sequence[Sequence[tuple[Rows, Events]]], queries: int, k: in
     events = _concatenate([part for _, _, part in parts])
     if len(parts) == 1 and len(parts[0][1]) == queries:
         places = np.arange(events.start[-1])
-        chosen, excluded = first_k(events.start, events.response_key, events.reason, places, k, len(Reason))
+        chosen, excluded = first_k(events.start, events.response_key, events.reason, places, k, len(ExclusionReason))
         return RankedPairs(chosen, excluded, np.full(len(places), parts[0][0]), events)
     query = np.repeat(np.concatenate([which for _, which, _ in parts]), np.diff(events.start))
     segment = np.repeat([number for number, _, _ in parts], [part.start[-1] for _, _, part in parts]).astype(np.int64)
@@ -211,11 +211,11 @@ def merge(segments: Sequence[Sequence[tuple[Rows, Events]]], queries: int, k: in
     else:
         order = np.lexsort((events.utterance_sha, events.response_sha, -events.level, query))
     start = np.searchsorted(query[order], np.arange(queries + 1)).astype(np.int64)
-    chosen, excluded = first_k(start, events.response_key, events.reason, order, k, len(Reason))
+    chosen, excluded = first_k(start, events.response_key, events.reason, order, k, len(ExclusionReason))
     return RankedPairs(chosen, excluded, segment, events)
 
 
-_NAMES: Final = [reason.name.lower() for reason in Reason]
+_NAMES: Final = [reason.name.lower() for reason in ExclusionReason]
 _NONE: Final = np.empty(0, np.int64)
 _NO_KEYS: Final = np.empty(0, np.uint64)
 _EMPTY: Final = Events(

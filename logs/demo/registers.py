@@ -90,9 +90,9 @@ _TEXTING = re.compile(r"\b(" + "|".join(TEXTING) + r")\b")
 
 
 def _full_form(match: re.Match[str]) -> str:
-    found = match.group(1)
-    full = FULL_FORMS.get(found) or FULL_FORMS.get(found.lower(), found)
-    return full[0].upper() + full[1:] if found[0].isupper() else full
+    short_form = match.group(1)
+    full = FULL_FORMS.get(short_form) or FULL_FORMS.get(short_form.lower(), short_form)
+    return full[0].upper() + full[1:] if short_form[0].isupper() else full
 
 
 def terse(text: str) -> str:

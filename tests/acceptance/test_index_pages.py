@@ -21,7 +21,7 @@ from refaug.indexer.building.recall import AT, NEIGHBOURS, QUERIES
 from refaug.indexer.columns import ROWS_A_BATCH
 from refaug.indexer.manifest import ErasedKeys, IndexManifest, LogState, RecallCheck, SegmentInfo, VectorSource
 from refaug.indexer.nearest.index_kinds import AnnKind
-from refaug.indexer.search.ranking import Reason
+from refaug.indexer.search.ranking import ExclusionReason
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.vectors.sentence_vectors import SentenceSettings
 
@@ -138,7 +138,7 @@ def test_the_settings_of_training_have_the_defaults_that_the_page_shows() -> Non
 
 def test_every_reason_is_on_the_page_in_the_words_in_which_it_is_counted() -> None:
     listed = [codes(row[0])[0] for row in table("indexes", "<!-- reasons -->")]
-    assert listed == [reason.name.lower() for reason in Reason if reason]
+    assert listed == [reason.name.lower() for reason in ExclusionReason if reason]
 
 
 def test_the_bytes_of_a_vector_are_those_of_each_kind() -> None:

@@ -15,7 +15,7 @@ from indexes import built, home_of, pairs_of
 from plain_search import RawPair
 
 from refaug.core.records import Origin, Reference, TestPair
-from refaug.indexer.search.ranking import Reason
+from refaug.indexer.search.ranking import ExclusionReason
 from refaug.indexer.search.search_settings import SearchSettings
 
 AXES = ("tea", "coffee", "yes", "no", "so")
@@ -267,7 +267,7 @@ def test_fully_excluded_merged_pair_counts_for_the_first_reason(often, test, how
 
 
 def test_the_reasons_have_the_names_that_answers_show():
-    assert [reason.name.lower() for reason in Reason][1:] == [
+    assert [reason.name.lower() for reason in ExclusionReason][1:] == [
         "test_pair",
         "gold",
         "near_gold",

@@ -30,7 +30,7 @@ from refaug.core.text.tokenizers import get_tokenizer
 from refaug.indexer.building.plan import Limits
 from refaug.indexer.building.update import update_index
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.indexer.search.ranking import Reason
+from refaug.indexer.search.ranking import ExclusionReason
 from refaug.indexer.search.search_settings import MODES, SearchSettings
 
 WORD = get_tokenizer("word")
@@ -206,7 +206,9 @@ def test_every_reason_and_many_ties_come_up_as_defined(world, mode):
     talk._texts = [text for pair in world.pairs for text in (pair.utterance, pair.response)]
     tests = [*(talk.test_pair(world.pairs) for _ in range(100)), asked("never seen", "yes")]
     answers = assert_as_defined(world.index, world.plain, tests, SearchSettings(mode=mode, k=40, near=0.75, **left_out))
-    assert {reason for answer in answers for reason in answer.excluded} == {one.name.lower() for one in Reason if one}
+    assert {reason for answer in answers for reason in answer.excluded} == {
+        one.name.lower() for one in ExclusionReason if one
+    }
     notes = {"", "no_utterance", "no_gold", "no_known_word"}
     assert {answer.note for answer in answers} == notes - ({"no_gold"} if mode.endswith("utterance") else set())
     levels = [one.level for answer in answers for one in answer.references]
