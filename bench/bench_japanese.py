@@ -201,7 +201,7 @@ def _held_dialogues(path: Path) -> Iterator[Sequence[str]]:
 
 def held_out_figures(chain: Chain, artefacts: JapaneseArtefacts, items: Sequence[Item]) -> dict[str, Any]:
     """Return how many references each gets, how the rater rates them, and what vectors and rater do not know."""
-    settings = AugmentSettings()
+    settings = AugmentSettings(parrot="rated")  # how it is rated is one of the figures
     began = perf_counter()
     with open_index(chain.home, artefacts.index, threads=chain.settings.threads) as index:
         augmented = [one for one in augment(items, index, artefacts.rater, settings) if isinstance(one, Augmented)]

@@ -117,8 +117,7 @@ def bleu(data_folder: Path, runs: int) -> dict[str, Any]:
         theirs = BLEU(
             max_ngram_order=2,
             effective_order=True,
-            smooth_method="add-k",
-            smooth_value=1,
+            smooth_method="exp",
             tokenize=tokenizer,
             lowercase=tokenizer != "none",
             force=True,

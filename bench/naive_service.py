@@ -89,7 +89,7 @@ def serve_references(home: str, index: str, rater: str, port: int, *, plain: boo
 def serve_sacrebleu(path: str, port: int) -> None:
     """Serve a score for each reply to an item of a set."""
     references: dict[str, list[str]] = orjson.loads(Path(path).read_bytes())
-    bleu = BLEU(max_ngram_order=2, smooth_method="add-k", smooth_value=1, effective_order=True, lowercase=True)
+    bleu = BLEU(max_ngram_order=2, smooth_method="exp", effective_order=True, lowercase=True)
 
     @app.post("/scores")
     async def scores(body: dict[str, Any] = Body()) -> dict[str, Any]:  # noqa: B008

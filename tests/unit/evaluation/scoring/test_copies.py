@@ -109,3 +109,30 @@ def test_copies_that_are_none_of_the_batch_are_refused(copies: Any) -> None:
     first, second = batches()
     with pytest.raises(BadInput, match=r"batches\[1\]\.copies"):
         combine([first, {**second, "copies": copies}], PLAIN)
+
+
+@pytest.mark.parametrize("parrot", ["rated", "0.5"])
+def test_batches_scored_with_different_parrots_are_not_combined(parrot: str) -> None:
+    weighed = Reference(text="Yes.", source=Origin.RETRIEVED, weight=0.5)
+    parts = []
+    for name, setting in (("a", "off"), ("b", parrot)):
+        pair = TestPair(id=name, turns=("Tea?",), references=(Reference(text="Please."), weighed))
+        scored = evaluate(
+            [Item(pair=pair, replies={"model": "Yes."})],
+            [build("upsilon-bleu")],
+            PLAIN,
+            provenance={"mode": "embedding-utterance", "parrot": setting},
+            is_part=True,
+        )
+        parts.append(statistics_of(scored))
+    with pytest.raises(BadInput, match=r"parrot:(off|rated|0\.5).*which batches\[\d\] has not"):
+        combine(parts, PLAIN)
+
+
+def test_where_a_search_found_nothing_the_gold_alone_is_scored_and_thin() -> None:
+    test_item = item("Tea?", "Yes, please.", model="Yes.")
+    with pytest.raises(BadInput, match="has nothing to weigh"):
+        evaluate([test_item], [build("upsilon-bleu")], PLAIN)
+    answer = evaluate([test_item], [build("upsilon-bleu")], PLAIN, provenance={"mode": "embedding-utterance"}).as_json()
+    assert 0 < answer["scores"][0]["systems"]["model"]["corpus"] < 1
+    assert [text for text in answer["warnings"] if "thin evidence for 1 of 1 items" in text]
