@@ -86,6 +86,7 @@ class Item:
     pair: TestPair
     replies: Mapping[str, str] = field(default_factory=dict)
     ratings: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)  # one number an annotator
+    provenance: str = ""  # how its references were retrieved and weighted, as signatures write it; empty: unknown
 
     @property
     def id(self) -> str:

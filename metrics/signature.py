@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from urllib.parse import unquote
@@ -47,14 +47,13 @@ class Signature:
     @cached_property
     def full(self) -> str:
         """Everything, in one line, which parses back."""
-        pairs = [f"{key}:{_escape(value)}" for key, value in self.settings.items()]
-        pairs += [f"{key}.:{_escape(value)}" for key, value in self.details.items()]
+        pairs = write_fields(self.settings, self.details)
         return "|".join([_escape(self.metric), *pairs, f"refaug:{_escape(self.refaug)}"])
 
     @cached_property
     def short(self) -> str:
         """The form that is printed beside a score."""
-        pairs = [f"{key}:{_escape(value)}" for key, value in self.settings.items()]
+        pairs = write_fields(self.settings, {})
         digest = hashlib.sha256(self.full.encode("ascii")).hexdigest()[:12]
         return "|".join([_escape(self.metric), *pairs, f"full:{digest}", f"refaug:{_escape(self.refaug)}"])
 
@@ -62,13 +61,7 @@ class Signature:
     def parse(cls, text: str) -> Signature:
         """Read a signature back; a short form has no details."""
         name, *pairs = text.strip().split("|")
-        settings, details = dict[str, str](), dict[str, str]()
-        for pair in pairs:
-            key, colon, content = pair.partition(":")
-            fields, plain = (details, key.removesuffix(".")) if key.endswith(".") else (settings, key)
-            if not colon or not _KEY.fullmatch(plain) or plain in fields:
-                raise BadInput(f"{pair!r} is no part of a signature: {text!r}", remedy="copy the whole line")
-            fields[plain] = unquote(content, errors="surrogatepass")
+        settings, details = read_fields(pairs, text)
         if not settings or "refaug" not in settings:
             raise BadInput(f"{text!r} is not a signature", remedy="copy the whole line, from the metric to refaug:…")
         version = settings.pop("refaug")
@@ -82,6 +75,24 @@ class Signature:
         return Specification(
             self.metric, tuple((key, value) for key, value in self.settings.items() if key in own and value)
         )
+
+
+def write_fields(settings: Mapping[str, str], details: Mapping[str, str]) -> list[str]:
+    """Return the parts of a signature, as Signature.full has them between the metric and the version."""
+    pairs = [f"{key}:{_escape(text)}" for key, text in settings.items()]
+    return pairs + [f"{key}.:{_escape(text)}" for key, text in details.items()]
+
+
+def read_fields(parts: Sequence[str], line: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Read parts back as settings and details; BadInput names the part of the line that is none."""
+    settings, details = dict[str, str](), dict[str, str]()
+    for part in parts:
+        key, colon, content = part.partition(":")
+        fields, plain = (details, key.removesuffix(".")) if key.endswith(".") else (settings, key)
+        if not colon or not _KEY.fullmatch(plain) or plain in fields:
+            raise BadInput(f"{part!r} is no part of a signature: {line!r}", remedy="copy the whole line")
+        fields[plain] = unquote(content, errors="surrogatepass")
+    return settings, details
 
 
 @lru_cache(maxsize=4_096)  # signatures repeat the same words

@@ -94,7 +94,6 @@ class Upsilon(MeanMetric):
         self._subtracted = float(settings["lambda"])
         self._baseline = float(settings["b"])
         self.b_is_open = False
-        self._b_from: Mapping[str, str] = {}
 
     def without_b(self) -> Upsilon:
         """Return the metric as requested without b."""
@@ -102,16 +101,16 @@ class Upsilon(MeanMetric):
         copied.b_is_open = True
         return copied
 
-    def with_b(self, b: str, measured: Mapping[str, str]) -> Upsilon:
-        """Return the metric with a b as specifications write it; full signatures tell how it was measured."""
+    def with_b(self, b: str) -> Upsilon:
+        """Return the metric with a b as specifications write it, measured or not: the number alone decides a score."""
         copied = copy(self)
         copied.settings = {**self.settings, "b": b}
-        copied._baseline, copied.b_is_open, copied._b_from = float(b), False, dict(measured)  # noqa: SLF001  a copy
+        copied._baseline, copied.b_is_open = float(b), False  # noqa: SLF001  a copy
         return copied
 
     def versions(self) -> Mapping[str, str]:
-        """Return those of the base metric, and the source of a measured b."""
-        return {**self.base.versions(), **self._b_from}
+        """Return those of the base metric."""
+        return self.base.versions()
 
     def for_set(self, references: Sequence[References]) -> Upsilon:
         """Return the metric with the base metric for this set."""

@@ -29,7 +29,8 @@ def refs_command(
     strict: StrictFlag = False,
 ) -> None:
     """Weighted references for every item of a test file, as a test file again, with where each comes from."""
-    from refaug.evaluation.scoring.augmentation import augment  # noqa: PLC0415
+    from refaug.evaluation.scoring.augmentation import augment, references_provenance  # noqa: PLC0415
+    from refaug.evaluation.scoring.provenance import with_provenance  # noqa: PLC0415
 
     if index is None:
         raise Usage("no index is named", remedy="--index NAME: refaug index list")
@@ -41,6 +42,7 @@ def refs_command(
         file_or_stdin(items) as path,
         open_index_and_rater(context.obj, index, rater, settings, threads) as (reference_index, weigher),
     ):
+        provenance = references_provenance(reference_index, weigher, settings).line
         for augmented in augment(
             read_items(path, shown_name="stdin" if str(items) == "-" else str(items)),
             reference_index,
@@ -51,7 +53,7 @@ def refs_command(
             if isinstance(augmented, BadItem):
                 bad.append(augmented)
                 continue
-            line = item_json(augmented.item)
+            line = item_json(with_provenance(augmented.item, provenance))
             line |= {"excluded": dict(augmented.excluded)} if augmented.excluded else {}
             line |= {"note": augmented.note} if augmented.note else {}
             print_json_line(line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,12 +14,15 @@ from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.output import file_or_stdin
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.shared.reference_options import IndexOption, ReferenceOptions, ReferenceSignature, augment_items
+from refaug.cli.shared.reference_options import IndexOption, ReferenceOptions, augment_items
 from refaug.cli.shared.score_options import ScoreOptions, report_problems
 from refaug.core.errors import Usage
 from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.evaluation.scoring.items import BadItem, read_aligned, read_items, system_name
+
+if TYPE_CHECKING:
+    from refaug.evaluation.scoring.provenance import Provenance
 
 ItemsArgument = Annotated[
     Path | None,
@@ -85,29 +88,28 @@ def score_command(
     options.require_used(index, rater, rates=asks_rater)
     with display_progress(quiet=context.obj.quiet) as progress:
         test_items = list(items_from(items, replies or [], references or [], weights or [], progress))
-        provenance = ReferenceSignature({}, {})
+        provenance: Provenance | None = None
         if index is not None:
             test_items, provenance = augment_items(
                 context.obj, test_items, index, rater, options.settings(), threads, progress
             )
         by_default = {"combine": options.combine, "cal": "cal" if options.calibrated else "raw"}
         indexes = places_of(context.obj).indexes
-        based = baseline_setter(indexes, provenance.by["index"], progress) if index is not None else None
+        named = provenance.settings if provenance is not None else {}
+        based = baseline_setter(indexes, named["index"], progress) if provenance is not None else None
         chosen = scoring.metrics(test_items, by_default, based)
         if (advice := baseline_advice(chosen, test_items)) is not None:
             progress.warn(advice)
         chosen = models.bind(
             context.obj,
             chosen,
-            rater=provenance.by.get("rater", rater),
-            index=provenance.by.get("index"),
+            rater=named.get("rater", rater),
+            index=named.get("index"),
             augmenting=options.settings() if asks_rater or index is not None else None,
             threads=threads,
             progress=progress,
         )
-        evaluation = evaluate(
-            test_items, chosen, settings, provenance=provenance.by, details=provenance.details, progress=progress
-        )
+        evaluation = evaluate(test_items, chosen, settings, provenance=provenance, progress=progress)
         report_problems(evaluation.bad_items, evaluation.warnings, progress)
     scoring.show(evaluation)
 

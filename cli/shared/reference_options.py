@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,7 @@ from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
 from refaug.rater.nn.rating_settings import RatingSettings
 
 if TYPE_CHECKING:
+    from refaug.evaluation.scoring.provenance import Provenance
     from refaug.indexer.search.index import ReferenceIndex
     from refaug.rater.nn.rate import Rater
 
@@ -123,13 +124,6 @@ def open_index_and_rater(
         yield reference_index, weigher
 
 
-class ReferenceSignature(NamedTuple):
-    """What signatures say about the references."""
-
-    by: Mapping[str, str]
-    details: Mapping[str, str]
-
-
 def augment_items(
     settings: Settings,
     items: Sequence[Item | BadItem],
@@ -138,16 +132,13 @@ def augment_items(
     augment_settings: AugmentSettings,
     threads: int | None,
     progress: Progress,
-) -> tuple[list[Item | BadItem], ReferenceSignature]:
+) -> tuple[list[Item | BadItem], Provenance]:
     """Return items with weighted references from an index, and the provenance of the references."""
-    from refaug.evaluation.scoring.augmentation import augment, provenance, provenance_details  # noqa: PLC0415
+    from refaug.evaluation.scoring.augmentation import augment, references_provenance  # noqa: PLC0415
 
     with open_index_and_rater(settings, index, rater, augment_settings, threads) as (reference_index, weigher):
         augmented = [
             augmented_item if isinstance(augmented_item, BadItem) else augmented_item.item
             for augmented_item in augment(items, reference_index, weigher, augment_settings, progress)
         ]
-        return augmented, ReferenceSignature(
-            provenance(reference_index, weigher, augment_settings),
-            provenance_details(reference_index, augment_settings),
-        )
+        return augmented, references_provenance(reference_index, weigher, augment_settings)

@@ -117,7 +117,10 @@ class ScoreOptions:
         return metrics
 
     def show(self, evaluation: Evaluation, **beside: object) -> None:
-        """Print scores; `beside` precedes them in the JSON. With --strict, bad items are an error."""
+        """Print scores, with `beside` before them in the JSON, and in the last line of tables.
+
+        With --strict, bad items are an error.
+        """
         from refaug.evaluation.scoring.scores import percent  # noqa: PLC0415  compiles
 
         evaluation = percent(evaluation) if self.percent else evaluation
@@ -126,7 +129,9 @@ class ScoreOptions:
         elif self.as_tsv:
             _print_tsv(evaluation, self.level or LevelChoice.CORPUS)
         else:
-            _print_tables(evaluation, self.level or LevelChoice.CORPUS)
+            _print_tables(
+                evaluation, self.level or LevelChoice.CORPUS, "".join(f", {k} {v}" for k, v in beside.items())
+            )
         require_all(evaluation.bad_items, strict=self.strict)
 
 
@@ -164,8 +169,8 @@ def _span(bounds: Sequence[float] | None, scale: float = 1.0) -> str:
     return "-" if bounds is None else f"[{number(bounds[0], scale)}, {number(bounds[1], scale)}]"
 
 
-def _print_tables(evaluation: Evaluation, level: LevelChoice) -> None:
-    """Print a table for each metric, and how the intervals were drawn."""
+def _print_tables(evaluation: Evaluation, level: LevelChoice, beside: str = "") -> None:
+    """Print a table for each metric, and how the intervals were drawn; `beside` follows the name of the data."""
     for metric_scores in evaluation.scores:
         if level is LevelChoice.REPLY:
             rows = [
@@ -185,7 +190,7 @@ def _print_tables(evaluation: Evaluation, level: LevelChoice) -> None:
             print_table(f"against {evaluation.settings.baseline}", *_comparison_table(metric_scores))
     drawn = evaluation.settings
     how = f"; intervals: {drawn.confidence:.4g} of {drawn.draws:,} draws, seed {drawn.seed}" if drawn.draws else ""
-    print_line(f"data {evaluation.data}: {count_of(evaluation.items, 'item')}{how}")
+    print_line(f"data {evaluation.data}{beside}: {count_of(evaluation.items, 'item')}{how}")
 
 
 def _systems_table(metric_scores: MetricScores, level: LevelChoice) -> tuple[tuple[str, ...], list[Sequence[object]]]:

@@ -8,7 +8,7 @@ and it goes when the index does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self
@@ -164,27 +164,16 @@ def baseline_in(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class IndexBaseline:
-    """The b of a weighted form as specifications write it, and how it was measured."""
-
-    written: str
-    measured: Mapping[str, str]
-
-
-def index_baseline(metric: Upsilon, indexes: Versions, index: str, progress: Progress | None = None) -> IndexBaseline:
-    """Return the b of an index for a metric, from the cache or measured and cached."""
-    measurement = _measure_index(metric, indexes, index, PAIRS, SEED, progress or Silent())
-    measured = {"b-index": measurement.manifest.id[:12], "b-pairs": str(measurement.drawn), "b-seed": str(SEED)}
-    return IndexBaseline(written=_written(measurement.b), measured=measured)
+def index_baseline(metric: Upsilon, indexes: Versions, index: str, progress: Progress | None = None) -> str:
+    """Return the b of an index for a metric as specifications write it, from the cache or measured and cached."""
+    return _written(_measure_index(metric, indexes, index, PAIRS, SEED, progress or Silent()).b)
 
 
 def with_index_baseline(metric: Metric, indexes: Versions, index: str, progress: Progress | None = None) -> Metric:
     """Return the metric; a weighted form that was requested without b gets that of the index."""
     if not isinstance(metric, Upsilon) or not metric.b_is_open:
         return metric
-    base = index_baseline(metric, indexes, index, progress)
-    return metric.with_b(base.written, base.measured)
+    return metric.with_b(index_baseline(metric, indexes, index, progress))
 
 
 class _IndexMeasurement(NamedTuple):

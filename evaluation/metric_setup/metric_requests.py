@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from refaug.core.artefacts.versions import Versions
 from refaug.core.memory.bounded_cache import BoundedCache
@@ -24,9 +24,6 @@ from refaug.metrics.ranges import AUTO
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import Specification, build
 from refaug.metrics.upsilon import Upsilon, open_without_b
-
-if TYPE_CHECKING:
-    from refaug.evaluation.metric_setup.baseline import IndexBaseline
 
 _CACHE_SIZE: Final = 1_000  # entries, of a number and three words each
 
@@ -115,7 +112,7 @@ class BaselineCache:
 
     def __init__(self, indexes: Versions) -> None:
         self._indexes = indexes
-        self._baselines: BoundedCache[tuple[str, str], IndexBaseline] = BoundedCache(_CACHE_SIZE)
+        self._baselines: BoundedCache[tuple[str, str], str] = BoundedCache(_CACHE_SIZE)
         self._measured: BoundedCache[tuple[str, str, str | None], bool] = BoundedCache(_CACHE_SIZE)
 
     def has_measured(self, index: str, specifications: Sequence[str], language: str | None) -> bool:
@@ -137,11 +134,11 @@ class BaselineCache:
             if not isinstance(metric, Upsilon) or not metric.b_is_open:
                 return metric
             base = self._base(metric, index)
-            return metric.with_b(base.written, base.measured)
+            return metric.with_b(base)
 
         return set_baseline
 
-    def _base(self, metric: Upsilon, index: str) -> IndexBaseline:
+    def _base(self, metric: Upsilon, index: str) -> str:
         from refaug.evaluation.metric_setup.baseline import index_baseline  # noqa: PLC0415  only where an index is used
 
         key = (index, Signature.of(metric).full)

@@ -14,6 +14,7 @@ from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin, Reference, TestPair
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.provenance import Provenance
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search import RetrievalResult
 from refaug.rater.language_coverage import Coverage
@@ -190,6 +191,11 @@ def provenance(index: ReferenceIndex, rater: Rater | None, settings: AugmentSett
     if rater is not None and settings.needs_rater:
         fields["rater"] = rater.spec
     return fields
+
+
+def references_provenance(index: ReferenceIndex, rater: Rater | None, settings: AugmentSettings) -> Provenance:
+    """Return both, as items carry it."""
+    return Provenance(settings=provenance(index, rater, settings), details=provenance_details(index, settings))
 
 
 def _shortest_digits(number: float) -> str:

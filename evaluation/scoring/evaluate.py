@@ -33,6 +33,7 @@ from refaug.evaluation.scoring.cases import (
 )
 from refaug.evaluation.scoring.copies import CopiedReplies, UtteranceTable, copy_warning, find_copies
 from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import Evaluation, MetricScores, ReplyScore, SystemComparison, SystemScore
 from refaug.metrics.base import Floats, Indexes, Level, Metric, Problem, References
@@ -49,20 +50,20 @@ def evaluate(
     metrics: Sequence[Metric],
     settings: ScoreSettings | None = None,
     *,
-    provenance: Mapping[str, str] | None = None,
-    details: Mapping[str, str] | None = None,
+    provenance: Provenance | None = None,
     progress: Progress | None = None,
     is_part: bool = False,
 ) -> Evaluation:
     """Score every system of a test file under every metric.
 
-    `provenance` and `details` describe retrieval and rating; they go unchanged into the signatures of metrics that look
-    at weighted references. In a part of a test file (`is_part`) it is no error if no reply has a score.
+    `provenance` describes retrieval and rating, for the signatures of metrics that look at weighted references; without
+    it, it is that of the items. In a part of a test file (`is_part`) it is no error if no reply has a score.
     """
     settings, progress = settings or ScoreSettings(), progress or Silent()
     usable, bad = split(items)
     systems = systems_of(usable)
     require_baseline(settings.baseline, systems)
+    provenance = Provenance.of_items(usable) if provenance is None else provenance
     scores, unscored = list[MetricScores](), list[str]()
     for metric in metrics:
         if metric.info.uses is not Uses.WEIGHTED or not _was_searched(provenance):
@@ -70,7 +71,7 @@ def evaluate(
         progress.stage(f"score {metric.name}", sum(len(item.replies) for item in usable), "replies")
         scored = _ScoredSystems.of(metric, usable, systems, progress)
         unscored += [reason] if (reason := scored.table.unscored_reason()) else []
-        scores.append(scored.scores(settings, signature_of(scored.metric, provenance, details)))
+        scores.append(scored.scores(settings, signature_of(scored.metric, provenance)))
     if len(unscored) == len(metrics) and not is_part:
         raise BadInput(unscored[0])
     weighted = any(metric.info.uses is Uses.WEIGHTED for metric in metrics)
@@ -86,6 +87,7 @@ def evaluate(
             *unscored,
             *_reference_warnings(usable, systems, metrics),
             *copy_warning(copies),
+            *(provenance.warnings if weighted else ()),
             *_ignored_weight_warning(usable, metrics),
             *_thin_warning(evidence),
             *dict.fromkeys(remark for metric_scores in scores for remark in metric_scores.metric.remarks()),
@@ -95,9 +97,9 @@ def evaluate(
     )
 
 
-def _was_searched(provenance: Mapping[str, str] | None) -> bool:
-    """Say whether references were searched for just now: where none are found, the gold alone is thin evidence."""
-    return "mode" in (provenance or {}) and "set" not in (provenance or {})
+def _was_searched(provenance: Provenance) -> bool:
+    """Say whether references were searched for: where none are found, the gold alone is thin evidence."""
+    return "mode" in provenance.settings
 
 
 def _copies(items: Sequence[Item], systems: Sequence[str]) -> dict[str, CopiedReplies]:
@@ -105,11 +107,11 @@ def _copies(items: Sequence[Item], systems: Sequence[str]) -> dict[str, CopiedRe
     return find_copies(UtteranceTable.of(items), range(len(items)), [item.id for item in items], replies)
 
 
-def signature_of(
-    metric: Metric, provenance: Mapping[str, str] | None = None, details: Mapping[str, str] | None = None
-) -> Signature:
-    """Return the signature of a bound metric, with provenance and details if it looks at weighted references."""
-    return Signature.of(metric, *((provenance, details) if metric.info.uses is Uses.WEIGHTED else ()))
+def signature_of(metric: Metric, provenance: Provenance | None = None) -> Signature:
+    """Return the signature of a bound metric, with the provenance if it looks at weighted references."""
+    if provenance is None or metric.info.uses is not Uses.WEIGHTED:
+        return Signature.of(metric)
+    return Signature.of(metric, provenance.settings, provenance.details)
 
 
 def require_baseline(baseline: str | None, systems: Sequence[str]) -> None:

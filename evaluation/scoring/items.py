@@ -30,8 +30,9 @@ FIELDS: Final = (
     "dialogue",
     "time",
     "exclude",
-    "excluded",  # this and the note are added by `refaug refs`
+    "excluded",  # this, the note and the provenance are added by `refaug refs`
     "note",
+    "provenance",
 )
 _REFERENCE_NUMBERS: Final = {"weight": (-1.0, 1.0), "rating": (-1.0, 1.0), "similarity": (-math.inf, math.inf)}
 _READ: Final = frozenset({"text", "source", "weight", "similarity", "rating", "ratings", "scale"})
@@ -150,7 +151,19 @@ def item_of(values: Mapping[str, Any], *, fallback_id: str) -> Item:
     }
     if nameless := [name for name in ratings if name not in replies]:
         raise _InvalidField(f"ratings.{nameless[0]}", f"ratings of {nameless[0]!r}, which has no reply here")
-    return Item(pair=pair, replies=replies, ratings=ratings)
+    return Item(pair=pair, replies=replies, ratings=ratings, provenance=_provenance(values.get("provenance")))
+
+
+def _provenance(content: object) -> str:
+    """Return the line as it stands, if it reads as a part of a signature."""
+    if content is None:
+        return ""
+    from refaug.evaluation.scoring.provenance import canonical_line  # noqa: PLC0415  imports numpy
+
+    try:
+        return canonical_line(_text(content, "provenance"))
+    except BadInput as error:
+        raise _InvalidField("provenance", error.message) from None
 
 
 # ── fields ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -345,6 +358,7 @@ def item_json(test_item: Item) -> dict[str, Any]:
         **({"dialogue": pair.dialogue} if pair.dialogue is not None else {}),
         **({"time": pair.time.isoformat()} if pair.time is not None else {}),
         **({"exclude": list(pair.exclude)} if pair.exclude else {}),
+        **({"provenance": test_item.provenance} if test_item.provenance else {}),
     }
 
 

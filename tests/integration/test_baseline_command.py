@@ -80,15 +80,13 @@ def test_score_takes_the_b_that_the_command_prints(ready: Home, items: Path) -> 
         assert all(0 <= low["score"] < high["score"] for low, high in pairs)
 
 
-def test_full_signature_names_the_source_of_b_only_if_it_is_the_index(ready: Home, items: Path) -> None:
-    version = ready("index", "show", "chat", "--json").json
+def test_a_measured_b_and_the_same_b_given_have_one_signature(ready: Home, items: Path) -> None:
     wanted = ("upsilon-chrf", "upsilon-chrf:b=0.1", "upsilon-bleu", "upsilon-rouge-1", "chrf")
     found = scored(ready, "score", items, *FOUND, *(part for one in wanted for part in ("-m", one)))
-    said = [Signature.parse(one["signature_full"]).details for one in found]
-    from_index = [{key: value for key, value in one.items() if key.startswith("b-")} for one in said]
-    measured = {"b-index": version["id"][:12], "b-pairs": "10000", "b-seed": "1"}
-    assert from_index == [measured, {}, {}, measured, {}]
     assert b_of(found[0]) != b_of(found[3])
+    given = scored(ready, "score", items, *FOUND, "-m", f"upsilon-chrf:b={b_of(found[0])}")[0]
+    assert given["signature_full"] == found[0]["signature_full"]
+    assert given["systems"] == found[0]["systems"]
 
 
 def test_without_b_and_with_b_0_are_two_metrics_with_an_index(ready: Home, items: Path) -> None:

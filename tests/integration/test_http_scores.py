@@ -28,7 +28,13 @@ from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.metric_setup import baseline
 from refaug.evaluation.metric_setup.metric_requests import baseline_setter, metrics_of
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import Augmented, augment, provenance, provenance_details
+from refaug.evaluation.scoring.augmentation import (
+    Augmented,
+    augment,
+    provenance,
+    provenance_details,
+    references_provenance,
+)
 from refaug.evaluation.scoring.cases import evidence_of
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import item_json, parse_item
@@ -248,8 +254,7 @@ def scored_as_the_command_does(home: Settings, specs: list[str], settings: Score
         items = [one.item for one in augment(items_of(ITEMS), index, rater, asked) if isinstance(one, Augmented)]
         based = baseline_setter(places_of(home).indexes, index.spec, None)  # type: ignore[arg-type]
         metrics = metrics_of(specs, None, None, based)
-        by, details = provenance(index, rater, asked), provenance_details(index, asked)
-        return evaluate(items, metrics, settings, provenance=by, details=details)
+        return evaluate(items, metrics, settings, provenance=references_provenance(index, rater, asked))
 
 
 def assert_same_scores(found: dict[str, Any], expected: Any) -> None:
@@ -295,7 +300,6 @@ def test_scores_are_those_of_evaluate_after_one_retrieval(client: TestClient, ho
     with tools(home) as (index, rater):
         assert found["versions"] == {"index": index.spec, "rater": rater.spec}
     chrf = Signature.parse(found["scores"][1]["signature_full"])
-    assert (chrf.details["b-seed"], chrf.details["b-index"]) == ("1", found["versions"]["index"].rpartition("#")[2])
     assert float(chrf.settings["b"]) > 0
     assert sorted(found["evidence"]) == sorted(one["id"] for one in ITEMS)
 
@@ -376,7 +380,8 @@ def test_references_that_came_as_found_are_scored_as_they_are_with_advice(client
     given = client.post("/v1/scores", json=body).json()
     signature = Signature.parse(given["scores"][0]["signature_full"])
     assert (signature.settings["b"], given["versions"]) == ("0", {})
-    assert "index" not in signature.settings
+    versions = client.post("/v1/references", json={"items": ITEMS}).json()["versions"]
+    assert {name: signature.settings[name] for name in ("index", "rater")} == versions
     assert any("upsilon-chrf without b counts from 0" in one for one in given["warnings"])
     found = client.post("/v1/scores", json={**body, "references": "find"}).json()
     assert Signature.parse(found["scores"][0]["signature_full"]).settings["b"] != "0"

@@ -99,7 +99,8 @@ def test_a_set_scores_as_the_index_did_when_index_and_rater_are_gone(with_tools,
     listed = home("refs", items, *tools)
     given = freeze(home, write(tmp_path / "refs.jsonl", map(json.loads, listed.out.splitlines())))
     assert given["content"] == frozen["content"]
-    assert (given["provenance"], given["how"]) == ({}, {"freeze": {"references": "given"}})
+    assert (given["provenance"], given["details"]) == (frozen["provenance"], frozen["details"])
+    assert given["how"] == {"freeze": {"references": "given"}}
     assert given["id"] != frozen["id"]
     said = frozen["provenance"]
     assert said["k"] == "4"
@@ -127,10 +128,7 @@ def test_a_set_scores_as_the_index_did_when_index_and_rater_are_gone(with_tools,
     assert (found["data"], found["evidence"]) == (direct["data"], direct["evidence"])
     one, other = found["scores"][0], direct["scores"][0]
     assert (one["systems"], one["references"]) == (other["systems"], other["references"])
-    assert (
-        one["signature"]
-        == other["signature"].split("|full:")[0] + f"|set:{frozen['id']}|full:" + (one["signature"].split("|full:")[1])
-    )
+    assert (one["signature"], one["signature_full"]) == (other["signature"], other["signature_full"])
     assert found == made(home("sets", "score", frozen["id"][:6], items, *QUIET))
 
 
@@ -279,7 +277,7 @@ def test_scores_are_printed_in_every_form(home, weighted) -> None:
         [system, repr(one["corpus"])] for system, one in whole["scores"][0]["systems"].items()
     ]
     table = home("sets", "score", name, weighted, "--level", "reply", "--baseline", "old").out
-    assert f"|set:{name}|" in table
+    assert f", set {name}: " in table
     assert "against old" in table
     for wrong, told in (
         (("--tsv", "--json"), "--json and --tsv at once"),

@@ -20,6 +20,7 @@ import orjson
 from refaug.core.artefacts.manifests import require_format
 from refaug.core.errors import Corrupt
 from refaug.core.version import VERSION
+from refaug.evaluation.scoring.provenance import Provenance
 
 KIND: Final = "reference-set"
 FORMAT_VERSION: Final = 1
@@ -47,6 +48,12 @@ class SetDescription:
     details: Mapping[str, str] = field(default_factory=dict)  # only for the full form
     parent: str | None = None
     how: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_provenance_of(self, provenance: Provenance) -> SetDescription:
+        """Return the description; one without a provenance takes that of the items."""
+        if self.provenance or self.details:
+            return self
+        return replace(self, provenance=provenance.settings, details=provenance.details)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,10 +133,10 @@ class SetManifest:
             if not _KEY.fullmatch(key) or not isinstance(text, str):
                 raise ValueError(f"{key!r} cannot be part of a signature")
 
-    def signature_fields(self) -> dict[str, str]:
-        """Return what both forms of a signature say of the references: how they were made, and the id of the set."""
-        parent = {"parent": self.parent} if self.parent is not None else {}
-        return {**self.provenance, **parent, "set": self.id}
+    @property
+    def references_provenance(self) -> Provenance:
+        """How the references were made; the same signature stands beside scores that retrieve them anew."""
+        return Provenance(settings=self.provenance, details=self.details)
 
     def as_json(self) -> dict[str, Any]:
         """Return all fields."""

@@ -11,7 +11,7 @@ from typing import Final
 from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Progress
 from refaug.core.records import Item
-from refaug.evaluation.scoring.cases import evidence_of
+from refaug.evaluation.scoring.cases import evidence_of, require_references
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.reference_sets.frozen_items import NO_LINE, describe_bad
@@ -61,16 +61,16 @@ def score(
     settings: ScoreSettings | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Score the items that `join` returned; signatures name the set and how its references were made.
+    """Score the items that `join` returned; signatures say how the references of the set were made.
 
     A metric that needs a rater or a ruber is refused, even with a judge: scores against a set must not depend on
     models. So is a weighted form without b, where the index of the set's references would have a b.
     """
     require_answerable(frozen_set.manifest, metrics)
-    manifest = frozen_set.manifest
-    return evaluate(
-        joined, metrics, settings, provenance=manifest.signature_fields(), details=manifest.details, progress=progress
-    )
+    manifest, joined = frozen_set.manifest, list(joined)
+    for metric in metrics:
+        require_references([joined_item for joined_item in joined if isinstance(joined_item, Item)], metric)
+    return evaluate(joined, metrics, settings, provenance=manifest.references_provenance, progress=progress)
 
 
 def require_answerable(manifest: SetManifest, metrics: Sequence[Metric]) -> None:

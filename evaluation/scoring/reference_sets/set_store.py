@@ -25,6 +25,7 @@ from refaug.core.processes.live_file import LiveFile
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item
 from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.provenance import ProvenanceWatch
 from refaug.evaluation.scoring.reference_sets.derivation import Derivation, derived_items
 from refaug.evaluation.scoring.reference_sets.frozen_items import describe_bad, write_items, write_set
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
@@ -103,7 +104,8 @@ class ReferenceSets:
         `check` gets the items that could not be frozen before anything is published, and may refuse.
         """
         with self._aside() as (aside, file):
-            written = write_items(items, file, called)
+            watch = ProvenanceWatch()
+            written = write_items(watch.over(items), file, called)
             if not written.items:
                 bad = written.bad
                 raise BadInput(
@@ -111,6 +113,7 @@ class ReferenceSets:
                 )
             if check is not None:
                 check(written.bad)
+            description = description.with_provenance_of(watch.provenance)
             counts = {"items": written.items, "references": written.references, "content": written.content}
             manifest = SetManifest.of(description, **counts)  # type: ignore[arg-type]
             is_new = self._publish(manifest, aside)

@@ -217,7 +217,7 @@ def _withdraw_set(sets: ReferenceSets, stored: ReferenceSet, gone: _ErasedText, 
     manifest = stored.manifest
     making = SetDescription(
         purpose=manifest.purpose,
-        provenance=manifest.provenance,
+        provenance={**manifest.provenance, "erased": str(references)},
         details=manifest.details,
         parent=stored.id,
         how={"erase": {"references": references}},

@@ -229,7 +229,7 @@ class HeldSet:
                 raise self._too_large(key, metric)
         held_metric = HeldMetric(
             metric=metric,
-            signature=signature_of(metric, self.manifest.signature_fields(), self.manifest.details),
+            signature=signature_of(metric, self.manifest.references_provenance),
             references=digest.name,
             blocks=blocks,
         )

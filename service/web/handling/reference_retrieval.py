@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,7 +13,8 @@ from typing import Final
 from refaug.core.errors import Expired
 from refaug.core.records import Item
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import Augmented, provenance, provenance_details
+from refaug.evaluation.scoring.augmentation import Augmented, references_provenance
+from refaug.evaluation.scoring.provenance import Provenance
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.web.state import ServiceState
 
@@ -21,25 +22,10 @@ from refaug.service.web.state import ServiceState
 _OPENING: Final = ThreadPoolExecutor(8, thread_name_prefix="opening")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReferenceProvenance:
-    """The entries of a signature about references: those of both forms, and those of the full form only."""
-
-    entries: Mapping[str, str]
-    details: Mapping[str, str]
-
-    @classmethod
-    def of(cls, lease: Lease, settings: AugmentSettings) -> ReferenceProvenance:
-        """Return the entries about the leased artefacts."""
-        assert lease.index is not None, "references are found in an index"
-        return cls(
-            entries=provenance(lease.index, lease.rater, settings), details=provenance_details(lease.index, settings)
-        )
-
-    @property
-    def all(self) -> dict[str, str]:
-        """The entries of the full form, which include those of the short form."""
-        return {**self.entries, **self.details}
+def leased_provenance(lease: Lease, settings: AugmentSettings) -> Provenance:
+    """Return what signatures say of references that the leased artefacts give."""
+    assert lease.index is not None, "references are found in an index"
+    return references_provenance(lease.index, lease.rater, settings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +34,7 @@ class ItemsWithReferences:
 
     items: Sequence[Augmented]
     warnings: tuple[str, ...]
-    provenance: ReferenceProvenance
+    provenance: Provenance
 
 
 @asynccontextmanager
@@ -101,5 +87,5 @@ async def augment_items(
     """Return the items with further references, found and weighted in batches with other requests."""
     augmented = await state.batcher.augment(lease, items, settings, deadline=deadline)
     return ItemsWithReferences(
-        items=augmented.items, warnings=augmented.warnings, provenance=ReferenceProvenance.of(lease, settings)
+        items=augmented.items, warnings=augmented.warnings, provenance=leased_provenance(lease, settings)
     )

@@ -16,13 +16,14 @@ from refaug.evaluation.metric_setup.metric_requests import baseline_advice, defa
 from refaug.evaluation.metric_setup.model_metrics import ModelNames, OpenModels, with_parts
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import Evaluation, percent
 from refaug.metrics.base import Metric
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches.reference_lookup import AugmentedItems
 from refaug.service.serving.versions.leases import Lease
-from refaug.service.web.handling.reference_retrieval import ReferenceProvenance
+from refaug.service.web.handling.reference_retrieval import leased_provenance
 from refaug.service.web.handling.request_items import ParsedItems
 from refaug.service.web.handling.scoring_plan import ScoringPlan
 from refaug.service.web.state import ServiceState
@@ -70,7 +71,7 @@ class ScoringWork:
     items: Sequence[Item]
     bad: Sequence[BadItem]
     lease: Lease
-    provenance: ReferenceProvenance | None  # None: the references are given
+    provenance: Provenance | None  # None: the references are given
     progress: DeadlineProgress
     versions: dict[str, str] = field(default_factory=dict)  # of artefacts that only scoring uses
 
@@ -85,7 +86,7 @@ class ScoringWork:
             items=parsed_items.good,
             bad=parsed_items.bad,
             lease=lease,
-            provenance=ReferenceProvenance.of(lease, plan.augmenting) if plan.finds else None,
+            provenance=leased_provenance(lease, plan.augmenting) if plan.finds else None,
             progress=DeadlineProgress(deadline),
         )
 
@@ -141,8 +142,7 @@ class ScoringWork:
             listed,
             self._bound(chosen),
             plan.scoring,
-            provenance=provenance.entries if provenance is not None else {},
-            details=provenance.details if provenance is not None else {},
+            provenance=provenance,
             progress=self.progress,
             is_part=plan.is_part,
         )

@@ -35,7 +35,7 @@ from refaug.service.serving.versions.leases import Lease
 from refaug.service.web.handling import database_threads
 from refaug.service.web.handling.idempotency_keys import CreatedResource
 from refaug.service.web.handling.job_queueing import enqueue_job
-from refaug.service.web.handling.reference_retrieval import ReferenceProvenance, open_lease
+from refaug.service.web.handling.reference_retrieval import leased_provenance, open_lease
 from refaug.service.web.handling.request_items import ParsedItems, parse_items, problems_of
 from refaug.service.web.handling.scoring_work import DeadlineProgress
 from refaug.service.web.problems import bad_items_error
@@ -72,10 +72,10 @@ async def freeze_or_queue(state: ServiceState, body: SetIn, deadline: float, req
         augmented_items = await _run_in_turn(
             lambda: _augment(state, lease, parsed_items.good, settings, progress), lease, deadline
         )
-        provenance = ReferenceProvenance.of(lease, settings)
+        provenance = leased_provenance(lease, settings)
     making = SetDescription(
         purpose=body.purpose,
-        provenance=provenance.entries,
+        provenance=provenance.settings,
         details=provenance.details,
         how={"freeze": {"references": "found"}},
     )

@@ -12,6 +12,7 @@ from refaug.core.errors import Usage
 from refaug.evaluation.scoring.augmentation import Augmented
 from refaug.evaluation.scoring.cases import evidence_of
 from refaug.evaluation.scoring.items import item_json
+from refaug.evaluation.scoring.provenance import with_provenance
 from refaug.service.keys import Scope
 from refaug.service.web.answers import large_json_response
 from refaug.service.web.connection.body import body_of, request_body
@@ -77,19 +78,19 @@ def _content(
     state: ServiceState, references: ItemsWithReferences, parsed_items: ParsedItems, versions: dict[str, str]
 ) -> dict[str, Any]:
     return {
-        "items": items_json(references.items),
+        "items": items_json(references.items, references.provenance.line),
         "problems": parsed_items.problems(),
         "warnings": [state.without_paths(one) for one in (*parsed_items.warnings, *references.warnings)],
         "versions": versions,
-        "provenance": references.provenance.all,
+        "provenance": {**references.provenance.settings, **references.provenance.details},
     }
 
 
-def items_json(augmented_items: Sequence[Augmented]) -> list[dict[str, Any]]:
+def items_json(augmented_items: Sequence[Augmented], provenance: str) -> list[dict[str, Any]]:
     """Return the items as `refaug refs` writes them, with the evidence for weighted scores of each."""
     return [
         {
-            **item_json(augmented.item),
+            **item_json(with_provenance(augmented.item, provenance)),
             **({"excluded": dict(augmented.excluded)} if augmented.excluded else {}),
             **({"note": augmented.note} if augmented.note else {}),
             "evidence": evidence_of(augmented.item),

@@ -86,6 +86,7 @@ ITEM_SCHEMA: Final[dict[str, Any]] = {
             "additionalProperties": {"type": "array", "items": {"type": ["number", "null"]}},
             "description": "how people rated the replies, one number an annotator",
         },
+        "provenance": {"type": "string", "description": "as POST /v1/references wrote it; signatures have it"},
     },
 }
 # Validated by the parser of test files, which names the faults of each item; the model only counts the items.

@@ -53,6 +53,7 @@ class ReferencedItemOut(BaseModel):
     references: list[ReferenceOut] = Field(description="golds and supplied ones, the parrot, then what was found")
     excluded: dict[str, int] = Field(default={}, description="what was left out on the way, counted by the reason")
     note: str | None = Field(default=None, description="why nothing was found, or nothing could be rated")
+    provenance: str = Field(description="how its references were made, as signatures say it; keep it in the item")
     evidence: dict[str, Any] = Field(description="on what a weighted score of it stands")
 
 

@@ -197,17 +197,12 @@ def test_a_metric_without_a_weighted_form_is_refused(places: Places) -> None:
 # ── metrics that take it ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_weighted_form_without_b_takes_it_from_the_index_and_names_it(places: Places) -> None:
+def test_weighted_form_without_b_takes_it_from_the_index(places: Places) -> None:
     found, metric = measured(places, "rouge-1"), based(places, "upsilon-rouge-1:agg=best")
     assert metric.settings["b"] == found.parameter.removeprefix("b=") == str(round(found.b, 7))
     assert not metric.b_is_open
     signature = Signature.of(metric)
-    said = {key: value for key, value in signature.details.items() if key.startswith("b-")}
-    version = orjson.loads(
-        (places.indexes.folder("chat", places.indexes.versions("chat")[0]) / "manifest.json").read_bytes()
-    )
-    assert said == {"b-index": version["id"][:12], "b-pairs": "10000", "b-seed": "1"}
-    assert "b-index" not in signature.short
+    assert signature == Signature.of(metric_of(Specification.parse(f"upsilon-rouge-1:agg=best,{found.parameter}")))
     again = metric_of(Signature.parse(signature.full).specification())
     assert again.settings == metric.settings
 

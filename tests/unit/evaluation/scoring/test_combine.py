@@ -18,6 +18,7 @@ from refaug.core.home import Settings
 from refaug.core.records import Item
 from refaug.evaluation.scoring.combine import combine, metric_of, statistics_of
 from refaug.evaluation.scoring.evaluate import evaluate
+from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import ReplyForm
 from refaug.metrics.signature import Signature
@@ -43,7 +44,7 @@ METRICS = [
 ]
 DRAWN = ScoreSettings(draws=50, baseline="b", seed=4)
 PLAIN = ScoreSettings(draws=0, parts=False)
-ORIGIN = {"provenance": {"index": "chat@1#9f2c", "rater": "base@3#41d0"}, "details": {"oov": "skip"}}
+ORIGIN = Provenance(settings={"index": "chat@1#9f2c", "rater": "base@3#41d0"}, details={"oov": "skip"})
 
 
 def items_of(replies: dict[str, list[str | None]]) -> list[Item]:
@@ -59,13 +60,13 @@ ITEMS = items_of({"a": replies_of(COUNT, "a"), "b": replies_of(COUNT, "b")})
 
 def stats(items: Sequence[Item], metrics: Sequence[str] = METRICS) -> dict[str, Any]:
     """A batch as it comes over the wire."""
-    found = evaluate(items, [build(one) for one in metrics], PLAIN, **ORIGIN)  # type: ignore[arg-type]
+    found = evaluate(items, [build(one) for one in metrics], PLAIN, provenance=ORIGIN)
     return orjson.loads(orjson.dumps({"request_id": "r1", **statistics_of(found)}))  # type: ignore[no-any-return]
 
 
 def whole(items: Sequence[Item], metrics: Sequence[str], settings: ScoreSettings) -> list[dict[str, Any]]:
     """Everything scored at once, without single replies and names of references."""
-    found = evaluate(items, [build(one) for one in metrics], settings, **ORIGIN)  # type: ignore[arg-type]
+    found = evaluate(items, [build(one) for one in metrics], settings, provenance=ORIGIN)
     return [without(one, "references") for one in found.as_json(ReplyForm.NONE)["scores"]]
 
 

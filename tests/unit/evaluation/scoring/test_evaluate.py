@@ -19,6 +19,7 @@ from refaug.evaluation.scoring.cases import (
 )
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import BadItem, item_of
+from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import percent
 from refaug.metrics.base import NO_GOLD, Level, References
@@ -319,7 +320,9 @@ def test_the_data_hash_names_the_golds_and_not_the_replies() -> None:
 def test_what_retrieval_says_is_in_the_signatures_of_what_looks_at_it() -> None:
     items = [item("d1", ["we open at nine", {"text": "at ten", "weight": 0.5}], {"a": "open at nine"})]
     metrics = [build("upsilon-bleu"), build("bleu"), build("multi-bleu")]
-    found, *others = evaluate(items, metrics, QUICK, provenance={"k": "15"}, details={"depth": "1000"}).scores
+    found, *others = evaluate(
+        items, metrics, QUICK, provenance=Provenance(settings={"k": "15"}, details={"depth": "1000"})
+    ).scores
     for other in others:
         assert "k:15" not in other.signature.short
         assert "depth" not in other.signature.full

@@ -439,9 +439,8 @@ def test_a_weighted_part_without_b_remembers_that_none_was_given() -> None:
         assert part.b_is_open is is_open
     based = ruber("ruber:referenced=upsilon-chrf")
     assert isinstance(based.referenced, Upsilon)
-    with_b = based.with_referenced(based.referenced.with_b("0.25", {"b-index": "abc"}))
+    with_b = based.with_referenced(based.referenced.with_b("0.25"))
     assert "b=0.25" in with_b.settings["referenced"]
-    assert with_b.versions()["b-index"] == "abc"
     assert "b=0;" in based.settings["referenced"]
 
 

@@ -26,6 +26,7 @@ from refaug.core.progress import Silent
 from refaug.core.records import Item, Origin, Reference, TestPair
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import BadItem, parse_item
+from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.reference_sets.derivation import Derivation
 from refaug.evaluation.scoring.reference_sets.frozen_items import NO_LINE, line_of
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
@@ -557,7 +558,7 @@ def test_a_derived_set_is_what_plain_python_makes_of_its_parent(sets: ReferenceS
     manifest = derived.manifest
     assert (manifest.parent, manifest.how, manifest.purpose) == (parent.id, {"derive": said}, Purpose.TEST)
     assert manifest.provenance == {**TEST.provenance, **said}
-    assert manifest.signature_fields() == {**TEST.provenance, **said, "parent": parent.id, "set": derived.id}
+    assert manifest.references_provenance.settings == {**TEST.provenance, **said}
     assert derived.id != parent.id
 
 
@@ -639,12 +640,11 @@ def test_scores_are_those_of_the_items_themselves_bit_by_bit(sets: ReferenceSets
         ITEMS,
         [build(name) for name in METRICS],
         FEW,
-        provenance={**TEST.provenance, "set": stored.id},
-        details=TEST.details,
+        provenance=Provenance(settings=TEST.provenance, details=TEST.details),
     )
     assert found == direct.as_json()
     signatures = [one["signature"] for one in found["scores"]]
-    assert [f"set:{stored.id}" in one for one in signatures] == [name.startswith("upsilon") for name in METRICS]
+    assert ["|index:" in one for one in signatures] == [name.startswith("upsilon") for name in METRICS]
     assert Signature.parse(found["scores"][0]["signature_full"]).details["oov"] == "skip"
 
 
@@ -685,7 +685,6 @@ def test_a_derived_set_gives_other_scores_under_another_signature(sets: Referenc
     derived = sets.derive(parent.id, Derivation(weights="one", parrot="off")).set
     first, second = (scored(one, list(ITEMS), ["upsilon-bleu"])["scores"][0] for one in (parent, derived))
     assert first["signature"] != second["signature"]
-    assert f"parent:{parent.id}|set:{derived.id}" in second["signature"]
     assert "|parrot:off|weights:one|" in second["signature"]
     changed = [Derivation(weights="one", parrot="off").of(item) for item in ITEMS]
     direct = evaluate(changed, [build("upsilon-bleu")], FEW).as_json()["scores"][0]

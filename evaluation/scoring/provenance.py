@@ -1,0 +1,98 @@
+"""Where references come from: what signatures say of retrieval and rating, written into items and read back.
+
+    k:15|mode:embedding-utterance|gold:one|parrot:rated|…|index:chat@2026-11-20.1#9f2c41d07e12|vectors.:glove@…
+
+Items carry this line as `provenance`, so scores have one signature, whether the references were retrieved for the
+scores, came from a file that `refaug refs` wrote, or from a frozen set.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Final, Self, TypeVar
+
+from refaug.core.errors import BadInput
+from refaug.core.records import Item
+from refaug.metrics.signature import read_fields, write_fields
+
+_Read = TypeVar("_Read")
+MIXED: Final = "mixed"
+_LONGEST: Final = 20_000  # characters; ours have a tenth of that, even with many excluded logs
+_RESERVED: Final = frozenset({"refaug", "full"})  # keys that end a signature
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """How references were retrieved, rated and weighted; `settings` stand in both forms of a signature."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def line(self) -> str:
+        """The line that items carry; empty where nothing is known."""
+        return "|".join(write_fields(self.settings, self.details))
+
+    @classmethod
+    def parse(cls, line: str) -> Self:
+        """Read a line back; BadInput where it is none."""
+        if len(line) > _LONGEST:
+            raise BadInput(f"a provenance of {len(line):,} characters", remedy="as refaug refs writes it")
+        settings, details = read_fields(line.split("|"), line) if line else ({}, {})
+        if reserved := _RESERVED & {*settings, *details}:
+            raise BadInput(f"{min(reserved)!r} is no part of a provenance", remedy="as refaug refs writes it")
+        return cls(settings=settings, details=details)
+
+    @classmethod
+    def of_lines(cls, lines: Iterable[str]) -> Self:
+        """Return what items with these lines have in common: all of it, or that several ways are mixed."""
+        distinct = sorted(set(lines))
+        if len(distinct) > 1:
+            digest = hashlib.sha256("\n".join(distinct).encode()).hexdigest()[:12]
+            return cls(settings={"references": f"{MIXED}#{digest}"})
+        return cls.parse(distinct[0]) if distinct else cls()
+
+    @classmethod
+    def of_items(cls, items: Iterable[Item]) -> Self:
+        """Return the provenance of the references of items."""
+        return cls.of_lines({test_item.provenance for test_item in items})
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know of references from several sources."""
+        if not self.settings.get("references", "").startswith(MIXED):
+            return ()
+        return ("the references of the items were made in several ways, and the signature names none of them",)
+
+
+def with_provenance(test_item: Item, line: str) -> Item:
+    """Return the item with the provenance of its references."""
+    return test_item if test_item.provenance == line else replace(test_item, provenance=line)
+
+
+@lru_cache(maxsize=64)  # all items of a file have the same line
+def canonical_line(line: str) -> str:
+    """Return the line as refaug writes it; BadInput where it is no provenance."""
+    return Provenance.parse(line).line
+
+
+class ProvenanceWatch:
+    """Collects the provenance of items as they pass, which need not be in memory at once."""
+
+    def __init__(self) -> None:
+        self._lines = set[str]()
+
+    def over(self, items: Iterable[_Read]) -> Iterator[_Read]:
+        """Yield the items unchanged."""
+        for test_item in items:
+            if isinstance(test_item, Item):
+                self._lines.add(test_item.provenance)
+            yield test_item
+
+    @property
+    def provenance(self) -> Provenance:
+        """The provenance of all items so far."""
+        return Provenance.of_lines(self._lines)
