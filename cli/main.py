@@ -123,6 +123,10 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
         at="scores.sets:app",
         help="Freeze weighted references, and score against them.",
     ),
+    "signature": _CommandPlace(
+        at="scores.signature:app",
+        help="Compare the signatures of scores.",
+    ),
     "meta": _CommandPlace(
         at="scores.meta:app",
         help="Say how far metrics agree with people's ratings, and whether one agrees better than another.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +23,9 @@ from refaug.core.records import Item
 from refaug.evaluation.scoring.items import BadItem, read_aligned, read_items, system_name
 
 if TYPE_CHECKING:
+    from refaug.evaluation.metric_setup.signature_requests import SignatureRequest
     from refaug.evaluation.scoring.provenance import Provenance
+    from refaug.evaluation.scoring.scores import Evaluation
 
 ItemsArgument = Annotated[
     Path | None,
@@ -49,6 +52,16 @@ RaterOption = Annotated[
 ]
 
 
+SignatureOption = Annotated[
+    str | None,
+    typer.Option(
+        "--signature",
+        help="Signature of an earlier score: its metric, index, rater and settings, instead of options for them.",
+        metavar="SIGNATURE",
+    ),
+]
+
+
 @with_options
 def score_command(
     context: typer.Context,
@@ -65,6 +78,7 @@ def score_command(
     rater: RaterOption = None,
     models: ModelOptions,
     options: ReferenceOptions,
+    signature: SignatureOption = None,
     threads: ThreadsOption = None,
 ) -> None:
     """Score the replies of one or several systems against their references.
@@ -72,14 +86,18 @@ def score_command(
     ITEMS is JSONL (docs/items.md); or give line-aligned files with --replies and --references. With --index, further
     references are found in it first, and weighed by --rater; a weighted form without b has that of the index. The
     metric rater asks --rater about the replies themselves, and ruber asks --ruber. What cannot be scored is listed and
-    counted, and the rest is scored.
+    counted, and the rest is scored. --signature scores as an earlier score was made.
     """
     from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice, baseline_setter  # noqa: PLC0415  compiles
     from refaug.evaluation.scoring.evaluate import evaluate  # noqa: PLC0415
 
-    settings = scoring.settings()
-    asks_rater = models.require_named(scoring.metric or [], rater, index=index)
+    settings, augmenting = scoring.settings(), options.settings()
+    if signature is not None:
+        request = _request_of(signature, scoring, index, rater, options)
+        scoring, index, rater = replace(scoring, metric=[request.metric]), request.index, request.rater
+        augmenting = request.augmenting
+    asks_rater = models.require_named(scoring.specifications, rater, index=index)
     if index is None and rater is not None and not asks_rater:
         raise Usage(
             "--rater without --index",
@@ -90,9 +108,7 @@ def score_command(
         test_items = list(items_from(items, replies or [], references or [], weights or [], progress))
         provenance: Provenance | None = None
         if index is not None:
-            test_items, provenance = augment_items(
-                context.obj, test_items, index, rater, options.settings(), threads, progress
-            )
+            test_items, provenance = augment_items(context.obj, test_items, index, rater, augmenting, threads, progress)
         by_default = {"combine": options.combine, "cal": "cal" if options.calibrated else "raw"}
         indexes = places_of(context.obj).indexes
         named = provenance.settings if provenance is not None else {}
@@ -105,13 +121,36 @@ def score_command(
             chosen,
             rater=named.get("rater", rater),
             index=named.get("index"),
-            augmenting=options.settings() if asks_rater or index is not None else None,
+            augmenting=augmenting if asks_rater or index is not None else None,
             threads=threads,
             progress=progress,
         )
         evaluation = evaluate(test_items, chosen, settings, provenance=provenance, progress=progress)
         report_problems(evaluation.bad_items, evaluation.warnings, progress)
+        if signature is not None:
+            _warn_of_differences(request, evaluation, progress)
     scoring.show(evaluation)
+
+
+def _request_of(
+    signature: str, scoring: ScoreOptions, index: str | None, rater: str | None, options: ReferenceOptions
+) -> SignatureRequest:
+    """Read the signature back; Usage where options beside it say the same or something else."""
+    from refaug.evaluation.metric_setup.signature_requests import SignatureRequest  # noqa: PLC0415  numpy
+
+    beside = {"--metric": scoring.metric, "--language": scoring.language, "--index": index, "--rater": rater}
+    if names := [name for name, text in beside.items() if text]:
+        raise Usage(f"--signature with {', '.join(names)}", remedy="one of the two: the signature says it all")
+    options.require_unchanged("with --signature", remedy="leave it out: the signature says how references are found")
+    return SignatureRequest.parse(signature)
+
+
+def _warn_of_differences(request: SignatureRequest, evaluation: Evaluation, progress: Progress) -> None:
+    """Warn where the scores have another signature than the requested one."""
+    from refaug.evaluation.metric_setup.signature_requests import signature_differences  # noqa: PLC0415  numpy
+
+    for difference in signature_differences(request.signature, evaluation.scores[0].signature):
+        progress.warn(f"the signature differs in {difference}")
 
 
 # ── input ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

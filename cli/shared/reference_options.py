@@ -73,15 +73,22 @@ class ReferenceOptions:
             raise Usage("--rater, and nothing is to be rated", remedy="leave --rater out, or ask for rated weights")
 
     def _require_none(self, *, rates: bool) -> None:
-        looked_at = ("combine", "calibrated") if rates else ()
+        self.require_unchanged(
+            "without --index",
+            remedy="--index NAME: refaug index list",
+            except_for=("combine", "calibrated") if rates else (),
+        )
+
+    def require_unchanged(self, why: str, *, remedy: str, except_for: Sequence[str] = ()) -> None:
+        """Raise Usage where an option has another setting than its default."""
         is_changed = {
             "-k" if field.name == "k" else f"--{field.name.replace('_', '-')}": getattr(self, field.name)
             != field.default
             for field in fields(self)
-            if field.name not in looked_at
+            if field.name not in except_for
         }
         if ignored := [name for name, changed in is_changed.items() if changed]:
-            raise Usage(f"{', '.join(ignored)} without --index", remedy="--index NAME: refaug index list")
+            raise Usage(f"{', '.join(ignored)} {why}", remedy=remedy)
 
     def settings(self) -> AugmentSettings:
         """Return the checked settings."""

@@ -36,8 +36,8 @@ MetricOption = Annotated[
     typer.Option(
         "--metric",
         "-m",
-        help="What to score with: NAME or NAME:key=value,…; repeat it for several. Without it: upsilon-bleu for items "
-        "with retrieved references, delta-bleu for weighted ones, else multi-bleu.",
+        help="What to score with: NAME, NAME:key=value,… or a signature; repeat it for several. Without it: "
+        "upsilon-bleu for items with retrieved references, delta-bleu for weighted ones, else multi-bleu.",
         metavar="SPEC",
     ),
 ]
@@ -99,6 +99,15 @@ class ScoreOptions:
             parts=self.as_json,
         )
 
+    @property
+    def specifications(self) -> list[str]:
+        """The metrics that were named; a signature names its metric."""
+        if not any("|" in text for text in self.metric or []):
+            return self.metric or []
+        from refaug.evaluation.metric_setup.signature_requests import specification_texts  # noqa: PLC0415  numpy
+
+        return specification_texts(self.metric or [])
+
     def metrics(
         self,
         items: Sequence[Item | BadItem],
@@ -110,7 +119,7 @@ class ScoreOptions:
         from refaug.evaluation.scoring.scores import require_share  # noqa: PLC0415
 
         metrics = metrics_of(
-            self.metric or [default_metric(items, searched=based is not None)], self.language, by_default, based
+            self.specifications or [default_metric(items, searched=based is not None)], self.language, by_default, based
         )
         for metric in metrics if self.percent else []:
             require_share(metric)

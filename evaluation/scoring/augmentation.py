@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final
 
 from refaug.core.errors import Usage
@@ -17,8 +18,10 @@ from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search import RetrievalResult
+from refaug.indexer.search.search_settings import SearchSettings
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
+from refaug.rater.nn.rating_settings import RatingSettings
 
 _BATCH_SIZE: Final = 200  # test pairs that are held in memory at a time
 
@@ -222,3 +225,40 @@ def provenance_details(index: ReferenceIndex, settings: AugmentSettings) -> dict
     if search.is_dialog:
         fields |= {"alpha": _shortest_digits(search.alpha), "epsilon": _shortest_digits(search.epsilon)}
     return {key: str(setting) for key, setting in fields.items() if setting != ""}
+
+
+def settings_of_provenance(made: Provenance) -> AugmentSettings:
+    """Return the settings that a provenance has; the inverse of `references_provenance`.
+
+    ValueError or Usage where a setting has no meaning here. What a short signature lacks is as by default.
+    """
+    provenance = {**made.details, **made.settings}
+    return AugmentSettings(
+        search=SearchSettings(
+            k=int(provenance["k"]),
+            mode=provenance["mode"],  # type: ignore[arg-type]
+            alpha=float(provenance.get("alpha", SearchSettings.alpha)),
+            epsilon=float(provenance.get("epsilon", SearchSettings.epsilon)),
+            depth=None if provenance.get("depth", "auto") == "auto" else int(provenance["depth"]),
+            after=_parse_time(provenance.get("after")),
+            before=_parse_time(provenance.get("before")),
+            exclude_logs=tuple(filter(None, provenance.get("exclude-logs", "").split(","))),
+            near=float(provenance.get("near", SearchSettings.near)),
+            near_tokens=int(provenance.get("near-tokens", SearchSettings.near_tokens)),
+        ),
+        rating=RatingSettings(
+            combine=provenance.get("combine", RatingSettings.combine),  # type: ignore[arg-type]
+            calibration=provenance.get("cal", RatingSettings.calibration),  # type: ignore[arg-type]
+        ),
+        gold=provenance.get("gold", AugmentSettings.gold),  # type: ignore[arg-type]
+        parrot=_parse_parrot(provenance.get("parrot", "rated")),  # type: ignore[arg-type]
+        weights=provenance.get("weights", AugmentSettings.weights),  # type: ignore[arg-type]
+    )
+
+
+def _parse_time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _parse_parrot(text: str) -> str | float:
+    return text if text in ("rated", "off") else float(text)

@@ -445,6 +445,10 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"openapi/.*/parrot/default: 'rated' was .*, 'off' was found", "the utterance is no reference by default"),
     (r"(http/GET /v1/|answers/refaug )metrics.*/default: 'add-k' was recorded, 'exp' was found", "exp by default"),
     (r"(openapi|http|answers)/.*/provenance: new", "items say how their references were made"),
+    (r"help/refaug (score|sets score) --help/out: .*", "metrics may be named by signatures, and --signature sets all"),
+    (r"help/refaug (--help|-h)/out: .*", "signature is a command"),
+    (r"help/refaug signature( diff)? --help: new", "signature is a command"),
+    (r"failures/refaug/(err|out): .*", "signature is a command"),
     (
         r"openapi/paths//v1/references/.*/required: \"\['id', 'references', 'evidence'\]\" was recorded,.*",
         "the same, of the field's description",

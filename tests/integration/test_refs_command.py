@@ -362,3 +362,28 @@ def test_what_came_as_found_is_found_anew(ready: Home, items: Path, tmp_path: Pa
     for row in fewer:
         counts = Counter(one["source"] for one in row["references"])
         assert (counts[Origin.PARROT], counts[Origin.RETRIEVED]) == (0, 2)
+
+
+def test_the_same_score_has_one_signature_and_reads_back(ready: Home, items: Path, tmp_path: Path) -> None:
+    flags = ("-m", "upsilon-bleu", "--draws", "0", "--json")
+    direct = ready("score", items, *BOTH, "-k", "5", "--parrot", "rated", *flags).json["scores"][0]
+    (tmp_path / "refs.jsonl").write_text(ready("refs", items, *BOTH, "-k", "5", "--parrot", "rated").out)
+    from_file = ready("score", tmp_path / "refs.jsonl", *flags).json["scores"][0]
+    frozen = ready("sets", "freeze", tmp_path / "refs.jsonl", "--purpose", "test", "--json").json
+    from_set = ready("sets", "score", frozen["id"], items, *flags).json["scores"][0]
+    assert direct["signature_full"] == from_file["signature_full"] == from_set["signature_full"]
+    assert direct["systems"] == from_file["systems"] == from_set["systems"]
+
+    for form in ("signature_full", "signature"):
+        again = ready("score", items, "--signature", direct[form], "--draws", "0", "--threads", "1", "--json")
+        assert (again.json["scores"][0]["signature_full"], "differs" in again.err) == (direct["signature_full"], False)
+        assert again.json["scores"][0]["systems"] == direct["systems"]
+    named = ready("score", items, "--metric", direct["signature"], *BOTH, *flags[2:]).json["scores"][0]
+    assert named["signature"].partition("|k:")[0] == direct["signature"].partition("|k:")[0]
+    listed = ready("signature", "diff", direct["signature_full"], named["signature_full"], "--json").json
+    assert {row["key"]: (row["first"], row["second"]) for row in listed["differences"]}["k"] == ("5", "15")
+
+    other = ready("score", items, "--signature", direct["signature"], "-k", "4")
+    assert (other.code, "-k with --signature" in other.err) == (2, True)
+    gone = ready("score", items, "--signature", direct["signature"].replace("chat@20", "chat@10"))
+    assert (gone.code, "no index 'chat@10" in gone.err) == (3, True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +16,7 @@ from refaug.core.errors import BadInput, Corrupt, Usage
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import augment
+from refaug.evaluation.scoring.augmentation import augment, settings_of_provenance
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
@@ -25,11 +24,9 @@ from refaug.evaluation.scoring.reference_sets.set_manifest import SetManifest
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import MetricScores, SystemScore
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.base import Metric
 from refaug.metrics.statistics.correlation import spearman
 from refaug.rater.nn.rate import Rater
-from refaug.rater.nn.rating_settings import RatingSettings
 
 GOLD: Final = "gold"  # the golds as a system, where no replies are given
 
@@ -213,27 +210,7 @@ def settings_of(manifest: SetManifest) -> AugmentSettings:
             remedy="name a set that was frozen with an index",
         )
     try:
-        return AugmentSettings(
-            search=SearchSettings(
-                k=int(provenance["k"]),
-                mode=provenance["mode"],  # type: ignore[arg-type]
-                alpha=float(provenance.get("alpha", SearchSettings.alpha)),
-                epsilon=float(provenance.get("epsilon", SearchSettings.epsilon)),
-                depth=None if provenance.get("depth", "auto") == "auto" else int(provenance["depth"]),
-                after=_parse_time(provenance.get("after")),
-                before=_parse_time(provenance.get("before")),
-                exclude_logs=tuple(filter(None, provenance.get("exclude-logs", "").split(","))),
-                near=float(provenance.get("near", SearchSettings.near)),
-                near_tokens=int(provenance.get("near-tokens", SearchSettings.near_tokens)),
-            ),
-            rating=RatingSettings(
-                combine=provenance.get("combine", RatingSettings.combine),  # type: ignore[arg-type]
-                calibration=provenance.get("cal", RatingSettings.calibration),  # type: ignore[arg-type]
-            ),
-            gold=provenance.get("gold", AugmentSettings.gold),  # type: ignore[arg-type]
-            parrot=_parse_parrot(provenance.get("parrot", "rated")),  # type: ignore[arg-type]
-            weights=provenance.get("weights", AugmentSettings.weights),  # type: ignore[arg-type]
-        )
+        return settings_of_provenance(manifest.references_provenance)
     except (ValueError, Usage) as error:
         raise Corrupt(
             f"the manifest of the set {manifest.id} says nothing usable of how its references were found: {error}"
@@ -244,11 +221,3 @@ def rater_of(manifest: SetManifest) -> str | None:
     """Return the rater that weighted a set, as name@version."""
     spec = manifest.provenance.get("rater")
     return None if spec is None else spec.partition("#")[0]
-
-
-def _parse_time(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
-
-
-def _parse_parrot(text: str) -> str | float:
-    return text if text in ("rated", "off") else float(text)
