@@ -78,10 +78,17 @@ class BadRequest(RefaugError):
     code, status = "bad_input", 422
 
     def __init__(
-        self, message: str, *, errors: Sequence[Mapping[str, Any]] = (), remedy: str = "", status: int = 422
+        self,
+        message: str,
+        *,
+        errors: Sequence[Mapping[str, Any]] = (),
+        error_count: int | None = None,
+        remedy: str = "",
+        status: int = 422,
     ) -> None:
         super().__init__(message, remedy=remedy)
         self.errors, self.given_status = list(errors), status
+        self.error_count = len(self.errors) if error_count is None else error_count
 
 
 class UnknownPath(RefaugError):
@@ -112,8 +119,8 @@ def field_problem(bad: BadItem) -> dict[str, Any]:
     }
 
 
-def from_validation(error: ValidationError | RequestValidationError) -> BadRequest:
-    """Return pydantic's errors as one of our errors."""
+def from_validation(error: ValidationError | RequestValidationError, count: int | None = None) -> BadRequest:
+    """Return pydantic's errors as one of our errors; `count` is how many there are, if there are more than these."""
     problems = [
         {
             "field": _path(fault["loc"]),
@@ -124,7 +131,7 @@ def from_validation(error: ValidationError | RequestValidationError) -> BadReque
         for fault in error.errors()
     ]
     first = problems[0]
-    return BadRequest(f"{first['field'] or 'body'}: {first['message']}", errors=problems)
+    return BadRequest(f"{first['field'] or 'body'}: {first['message']}", errors=problems, error_count=count)
 
 
 def _path(location: Sequence[int | str]) -> str:
@@ -164,8 +171,8 @@ def problem_response(request: Request, error: RefaugError) -> Response:
         body["remedy"] = state.without_paths(error.remedy)
     if isinstance(error, BadRequest) and error.errors:
         body["errors"] = error.errors[:_MAX_SHOWN]
-        if len(error.errors) > _MAX_SHOWN:
-            body["more_errors"] = len(error.errors) - _MAX_SHOWN
+        if error.error_count > len(body["errors"]):
+            body["more_errors"] = error.error_count - len(body["errors"])
     if isinstance(error, Details):
         body |= {name: value for name, value in error.details.items() if name not in body}
     headers = {}

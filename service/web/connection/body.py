@@ -1,14 +1,16 @@
-"""Reading a request's body: limits of size and time, gzip, and validation straight from the bytes."""
+"""Reading a request's body: limits of size, time and number of values, gzip, and validation straight from the bytes."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import zlib
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json, to_json
 from starlette.requests import ClientDisconnect
 
 from refaug.core.errors import TooLarge
@@ -18,6 +20,11 @@ from refaug.service.web.problems import BadRequest, from_validation
 from refaug.service.web.state import state_of
 
 _PIECE: Final = 1 << 18
+MAX_VALUES: Final = 1_000_000  # in a body: each takes a hundred times the memory of the two bytes that say it
+_THREAD_BYTES: Final = 1 << 16  # larger bodies are read beside the event loop
+_MAX_ERRORS: Final = 1_000  # more take longer to list than to find
+_SHOWN_ELEMENTS: Final = 100  # of each list and object, in a body with more errors
+_TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 Model = TypeVar("Model", bound=BaseModel)
 
 # Models of bodies, by name; the OpenAPI document takes their schemas from here.
@@ -37,17 +44,58 @@ def body_of(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
     """Return a dependency that reads the body as this model."""
 
     async def read(request: Request) -> Model:
-        return parse_json(model, await read_body(request))
+        return await parse_body(model, await read_body(request))
 
     return read
 
 
+async def parse_body(model: type[Model], raw: bytes) -> Model:
+    """Validate the bytes as this model; beside the event loop, if there are many."""
+    if len(raw) <= _THREAD_BYTES:
+        return parse_json(model, raw)
+    return await asyncio.to_thread(parse_json, model, raw)
+
+
 def parse_json(model: type[Model], raw: bytes) -> Model:
     """Validate the bytes as this model, without a second walk over what may be megabytes."""
+    _require_few_values(raw)
     try:
         return model.model_validate_json(raw)
     except ValidationError as error:
-        raise from_validation(error) from None
+        raise _bad_body(model, raw, error) from None
+
+
+def _require_few_values(raw: bytes) -> None:
+    """Refuse a body of very many values before they are made; commas and brackets inside texts do not count."""
+    if _mark_count(raw) <= MAX_VALUES or _mark_count(_TEXT.sub(b"", raw)) <= MAX_VALUES:
+        return
+    raise TooLarge(f"the body has more than {MAX_VALUES:,} values", remedy="send it in several requests")
+
+
+def _mark_count(raw: bytes) -> int:
+    """Return how many values there are at most: each but the first follows a comma or an opening bracket."""
+    return raw.count(b",") + raw.count(b"[") + raw.count(b"{")
+
+
+def _bad_body(model: type[Model], raw: bytes, error: ValidationError) -> BadRequest:
+    """Return what is wrong with a body; of very many errors, those among the first elements of each list."""
+    count = error.error_count()
+    if count <= _MAX_ERRORS:
+        return from_validation(error)
+    try:
+        model.model_validate_json(to_json(_first_elements(from_json(raw))))
+    except ValidationError as of_first_elements:
+        if of_first_elements.error_count() <= _MAX_ERRORS:
+            return from_validation(of_first_elements, count)
+    return BadRequest(f"{count:,} places of the body are wrong", remedy="send less, to see what is wrong")
+
+
+def _first_elements(content: Any) -> Any:
+    if isinstance(content, list):
+        return [_first_elements(element) for element in content[:_SHOWN_ELEMENTS]]
+    if isinstance(content, dict):
+        return {name: _first_elements(content[name]) for name in list(content)[:_SHOWN_ELEMENTS]}
+    return content
 
 
 async def read_body(request: Request, media_types: tuple[str, ...] = ("application/json",)) -> bytes:

@@ -19,7 +19,7 @@ from refaug.core.errors import NotFound, Overloaded, StorageFull, Unavailable
 from refaug.service.jobs.store import Event, JobState, JobStore
 from refaug.service.keys import Scope
 from refaug.service.web.answers import json_response
-from refaug.service.web.connection.body import parse_json, read_body, request_body
+from refaug.service.web.connection.body import parse_body, read_body, request_body
 from refaug.service.web.dependencies import key_of, requires
 from refaug.service.web.handling import database_threads
 from refaug.service.web.handling.idempotency_keys import CreatedResource, IdempotencyKey, create_once_in_database
@@ -62,7 +62,7 @@ async def start_job(request: Request, idempotency_key: IdempotencyKey = None) ->
     there. With an `Idempotency-Key`, the same request again gets the first one's answer.
     """
     raw = await read_body(request)
-    order = parse_json(JobIn, raw).root
+    order = (await parse_body(JobIn, raw)).root
 
     def make() -> CreatedResource:
         require_sources(state_of(request), order, must_exist=True)

@@ -25,7 +25,7 @@ from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult, Ref
 from refaug.service import prometheus_figures
 from refaug.service.keys import Scope
 from refaug.service.web.answers import json_response, large_json_response
-from refaug.service.web.connection.body import body_of, parse_json, read_body, request_body
+from refaug.service.web.connection.body import body_of, parse_body, read_body, request_body
 from refaug.service.web.dependencies import Deadline, count_items, key_of, requires, while_connected
 from refaug.service.web.handling.idempotency_keys import CreatedResource, IdempotencyKey, create_once
 from refaug.service.web.handling.set_freezing import freeze_or_queue, frozen_set_resource
@@ -51,6 +51,7 @@ _SEAL_SHA256: Final = 32  # bytes at the end of a set's file
 _LINES: Final = 100  # items in one piece of a download: each piece is read in a thread
 _ZSTD: Final = "application/zstd"
 _JSONL: Final = "application/x-ndjson"
+_MAX_DIGITS: Final = 18  # of a position in a file
 _RANGES: Final = re.compile(r"bytes=\s*(\d*-\d*(?:\s*,\s*\d*-\d*)*)\s*")
 _READ: Final = [Depends(requires(Scope.READ))]
 _SCORE: Final = [Depends(requires(Scope.SCORE))]
@@ -116,7 +117,7 @@ async def freeze_set(request: Request, deadline: Deadline, idempotency_key: Idem
     `Idempotency-Key`, the same request again gets the first one's answer.
     """
     raw = await read_body(request)
-    body = parse_json(SetIn, raw)
+    body = await parse_body(SetIn, raw)
     count_items(request, len(body.items))
 
     async def make() -> CreatedResource:
@@ -286,12 +287,22 @@ def _settle_range(request: Request, size: int) -> None:
     match = _RANGES.fullmatch(header)
     parts = [part.strip().partition("-") for part in match[1].split(",")] if match else []
     readable = [(first, last) for first, _, last in parts if first or last]
-    if not readable or len(readable) < len(parts) or any(a and b and int(a) > int(b) for a, b in readable):
+    if not readable or len(readable) < len(parts) or any(a and b and _position(a) > _position(b) for a, b in readable):
         headers = [(name, value) for name, value in request.scope["headers"] if name != b"range"]
         request.scope["headers"] = headers
         return
-    if any((int(first) >= size) if first else int(last) == 0 for first, last in readable):
+    if any((_position(first) >= size) if first else _position(last) == 0 for first, last in readable):
         raise HTTPException(416, detail=f"the file has {size:,} bytes", headers={"Content-Range": f"bytes */{size}"})
+    ranges = ",".join(f"{first and _position(first)}-{last and _position(last)}" for first, last in readable)
+    fields = request.scope["headers"]
+    request.scope["headers"] = [
+        (b"range", b"bytes=" + ranges.encode()) if name == b"range" else (name, content) for name, content in fields
+    ]
+
+
+def _position(digits: str) -> int:
+    """Return the number of a range, or a number beyond every file."""
+    return int(digits) if len(digits) <= _MAX_DIGITS else 10**_MAX_DIGITS
 
 
 def _download_pieces(stored: ReferenceSet) -> Iterator[bytes]:

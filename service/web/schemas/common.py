@@ -92,7 +92,8 @@ ITEM_SCHEMA: Final[dict[str, Any]] = {
 # Validated by the parser of test files, which names the faults of each item; the model only counts the items.
 Item = Annotated[Any, WithJsonSchema(ITEM_SCHEMA)]
 ItemsField = Annotated[
-    list[Item], Field(min_length=1, description="at most the server's `items`, 1,000 unless set otherwise")
+    list[Item],
+    Field(min_length=1, max_length=100_000, description="at most the server's `items`, 1,000 unless set otherwise"),
 ]
 
 

@@ -67,7 +67,9 @@ class DialoguesIn(BaseModel):
     model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"dialogues": [_EXAMPLE]}]})
 
     dialogues: list[Annotated[Any, WithJsonSchema(_DIALOGUE_SCHEMA)]] = Field(
-        description="whole dialogues: one that goes on later is posted when it has ended", min_length=1
+        description="whole dialogues: one that goes on later is posted when it has ended",
+        min_length=1,
+        max_length=1_000_000,
     )
     on_error: OnError = Field(
         default="fail", description="fail: one bad dialogue, and none is taken; report: the others are taken"

@@ -47,6 +47,7 @@ class ScoresIn(ResamplingIn):
     metrics: list[Specification] | None = Field(
         default=None,
         min_length=1,
+        max_length=1_000,
         description="`NAME` or `NAME:key=value,…`, as GET /v1/metrics lists them; null: `upsilon-bleu` where "
         "references are found or came as found, `delta-bleu` where people weighted some, else `multi-bleu`",
     )

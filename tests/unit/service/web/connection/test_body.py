@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +18,12 @@ from serving import bare_app, played
 from starlette.responses import Response
 from starlette.testclient import TestClient
 
+from refaug.core.errors import TooLarge
 from refaug.core.home import Settings
 from refaug.service.server_settings import MIB
 from refaug.service.web.answers import json_response
-from refaug.service.web.connection.body import MODELS, body_of, read_body, request_body
+from refaug.service.web.connection.body import MODELS, body_of, parse_json, read_body, request_body
+from refaug.service.web.problems import BadRequest
 
 
 class Sent(BaseModel):
@@ -220,3 +223,35 @@ def test_answers_carry_the_id_of_their_own_request_also_out_of_threads(tmp_path:
     with TestClient(app) as client:
         answer = client.get("/threaded", headers={"X-Request-Id": "mine-1"})
     assert answer.json() == {"main": False, "request_id": "mine-1"}
+
+
+class Numbers(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    numbers: list[int]
+
+
+def test_of_very_many_errors_the_first_are_shown_and_all_are_counted() -> None:
+    with pytest.raises(BadRequest) as raised:
+        parse_json(Numbers, b'{"numbers":[' + b'"a",' * 50_000 + b'"a"]}')
+    assert raised.value.error_count == 50_001
+    assert [problem["field"] for problem in raised.value.errors] == [f"numbers[{place}]" for place in range(100)]
+
+
+def test_very_many_errors_behind_the_first_elements_are_counted() -> None:
+    with pytest.raises(BadRequest, match=r"^50,001 places of the body are wrong"):
+        parse_json(Numbers, b'{"numbers":[' + b"1," * 200 + b'"a",' * 50_000 + b'"a"]}')
+
+
+@pytest.mark.parametrize("value", [b"1", b"{}", b"[]", b'"a"'])
+def test_a_body_of_more_than_a_million_values_is_refused(value: bytes) -> None:
+    with pytest.raises(TooLarge, match=r"^the body has more than 1,000,000 values"):
+        parse_json(Numbers, b'{"numbers":[' + (value + b",") * 1_000_000 + b"1]}")
+
+
+def test_commas_and_brackets_in_texts_are_no_values() -> None:
+    class Text(BaseModel):
+        text: str
+
+    content = ',[{"\\' * 400_000
+    assert parse_json(Text, json.dumps({"text": content}).encode()).text == content
