@@ -1,7 +1,7 @@
 """The cache of every room: the most recently used values, bounded by their number or by their bytes.
 
-`functools.lru_cache` serves functions that compute a value from their arguments. Ratings of texts in the cache were
-measured with cachetools, too: 5 % slower with the default network, 14 % with a small one.
+`functools.lru_cache` serves functions that compute a value from their arguments. Ratings of many cached
+texts were measured with cachetools and a lock, too: 5 % slower with the default network, 14 % with a small one.
 """
 
 from __future__ import annotations

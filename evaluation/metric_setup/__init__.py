@@ -7,4 +7,4 @@ The main names:
 - `model_metrics.with_parts`: metrics bound to the models that they need.
 """
 
-__all__ = ["baseline", "metric_requests", "model_metrics"]
+__all__ = ["baseline", "metric_requests", "model_metrics", "signature_requests"]

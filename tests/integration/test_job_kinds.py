@@ -416,7 +416,8 @@ def test_an_erased_dialogue_is_gone_everywhere(jobs, frozen):
     assert one["instead"] in caught.value.remedy
     left = jobs.sets.open(one["instead"])
     assert (left.manifest.parent, left.manifest.purpose) == (frozen, "validation")
-    assert left.manifest.provenance == jobs.sets.open(frozen, even_withdrawn=True).manifest.provenance
+    withdrawn = jobs.sets.open(frozen, even_withdrawn=True).manifest
+    assert left.manifest.provenance == {**withdrawn.provenance, "erased": str(count)}, "scores by it say so"
     assert references(jobs, one["instead"]) == [one for one in references(jobs, frozen) if one["dialogue"] != gone]
     assert not (job_folder(jobs.home, "job-2") / "pairs.txt").exists()
 

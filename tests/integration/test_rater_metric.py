@@ -156,7 +156,7 @@ def test_tables_name_the_rater_and_another_one_gives_other_scores(ready: Home, i
         (("--rater", "chat"), 2, "--rater without --index"),
         (("-m", "rater", "--rater", "nobody"), 3, "no rater 'nobody'"),
         (("-m", "rater:combine=median", "--rater", "chat"), 2, "combine cannot be 'median'"),
-        (("-m", "rater", "--combine", "median", "--rater", "chat"), 2, "combine cannot be 'median'"),
+        (("-m", "rater", "--combine", "median", "--rater", "chat"), 2, "combine='median' is not known"),
         (("-m", "rater", "--rater", "chat", "--percent"), 2, "cannot be given in per cent"),
     ],
 )

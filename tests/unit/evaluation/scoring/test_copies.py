@@ -11,6 +11,7 @@ from refaug.core.records import Item, Origin, Reference, TestPair
 from refaug.evaluation.scoring.combine import combine, statistics_of
 from refaug.evaluation.scoring.copies import CopiedReplies, UtteranceTable, find_copies
 from refaug.evaluation.scoring.evaluate import evaluate
+from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.metrics.specification import build
 
@@ -121,7 +122,7 @@ def test_batches_scored_with_different_parrots_are_not_combined(parrot: str) -> 
             [Item(pair=pair, replies={"model": "Yes."})],
             [build("upsilon-bleu")],
             PLAIN,
-            provenance={"mode": "embedding-utterance", "parrot": setting},
+            provenance=Provenance(settings={"mode": "embedding-utterance", "parrot": setting}),
             is_part=True,
         )
         parts.append(statistics_of(scored))
@@ -133,6 +134,7 @@ def test_where_a_search_found_nothing_the_gold_alone_is_scored_and_thin() -> Non
     test_item = item("Tea?", "Yes, please.", model="Yes.")
     with pytest.raises(BadInput, match="has nothing to weigh"):
         evaluate([test_item], [build("upsilon-bleu")], PLAIN)
-    answer = evaluate([test_item], [build("upsilon-bleu")], PLAIN, provenance={"mode": "embedding-utterance"}).as_json()
+    searched = Provenance(settings={"mode": "embedding-utterance"})
+    answer = evaluate([test_item], [build("upsilon-bleu")], PLAIN, provenance=searched).as_json()
     assert 0 < answer["scores"][0]["systems"]["model"]["corpus"] < 1
     assert [text for text in answer["warnings"] if "thin evidence for 1 of 1 items" in text]

@@ -42,6 +42,7 @@ class Item(TypedDict, total=False):
     time: str
     exclude: Sequence[str]
     ratings: Mapping[str, Sequence[Optional[float]]]
+    provenance: str  # how its references were made, as the server wrote it; signatures have it
 
 
 class Candidate(TypedDict, total=False):
