@@ -75,12 +75,15 @@ def search(data_folder: Path, home: Path) -> Callable[[int], None]:
     """Return the work of `bench_index search`: a batch of a thousand test pairs, and single ones."""
     places, settings = module("places").Places.under(home), module("search_settings").SearchSettings()
     index = module("index").ReferenceIndex.open(places, "medium", threads=1).__enter__()
-    test_pair = module("records").TestPair
+    test_pair, reference = module("records").TestPair, module("records").Reference
     pairs = pairs_of(data_folder)
 
     def work(run: int) -> None:
         sample = random.Random(run).sample(pairs, PAIRS + SINGLE_PAIRS)
-        queries = [test_pair(utterance=pair[0], response=pair[1]) for pair in sample]
+        queries = [
+            test_pair(id=str(row), turns=(utterance,), references=(reference(text=response),))
+            for row, (utterance, response) in enumerate(sample)
+        ]
         began = time.perf_counter()
         index.search(queries[:PAIRS], settings)
         for query in queries[PAIRS:]:
