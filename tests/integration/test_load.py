@@ -36,6 +36,7 @@ from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import augment, provenance, provenance_details
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import item_of
+from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.metrics.specification import build
 from refaug.rater.nn.rating_settings import RatingSettings
@@ -149,16 +150,15 @@ def known_answers(home: Settings, groups: Sequence[Sequence[dict[str, Any]]]) ->
     for one, other in product(*(artefact_stores(home)[kind].versions(name) for kind, name in NAMES.items())):
         index, rater = open_index(home, f"chat@{one}", threads=1), open_rater(home, f"base@{other}", threads=1)
         with index:
-            made: dict[str, Any] = {
-                "provenance": provenance(index, rater, settings),
-                "details": provenance_details(index, settings),
-            }
+            of_both = Provenance(
+                settings=provenance(index, rater, settings), details=provenance_details(index, settings)
+            )
             scored = [
                 evaluate(
                     [it.item for it in augment([item_of(it, fallback_id="") for it in group], index, rater, settings)],
                     [build("upsilon-bleu")],
                     ScoreSettings(draws=0),
-                    **made,
+                    provenance=of_both,
                 )
                 for group in groups
             ]
