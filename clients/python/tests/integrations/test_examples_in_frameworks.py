@@ -33,7 +33,7 @@ def ran(served: Served, folder: Path, *command: str) -> str:
 def test_reward_in_trl(served: Served, tmp_path: Path) -> None:
     said = ran(served, tmp_path, str(EXAMPLES / "reward_in_trl.py"))
     assert re.findall(r"^step (\d): mean reward 0\.\d+, 0 masked$", said, re.MULTILINE) == ["1", "2", "3", "4"]
-    assert "RewardCounts(asked=32, scored=32, unscored=0, masked=0, failed=0)" in said
+    assert "RewardCounts(asked=32, scored=32, copied=0, unscored=0, masked=0, failed=0)" in said
     assert re.search(r"^delta-bleu\|n:2\|", said, re.MULTILINE)
 
 
@@ -63,7 +63,7 @@ def test_score_over_ranks(served: Served, tmp_path: Path) -> None:
 def test_reward_in_pytorch(served: Served, tmp_path: Path) -> None:
     said = ran(served, tmp_path, str(EXAMPLES / "reward_in_pytorch.py"))
     assert re.findall(r"^step (\d+): mean ([\d.]+) of 3$", said, re.MULTILINE)[-1] == ("60", "1.0000")
-    assert "RewardCounts(asked=2880, scored=2880, unscored=0, masked=0, failed=0)" in said
+    assert "RewardCounts(asked=2880, scored=2880, copied=0, unscored=0, masked=0, failed=0)" in said
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_validations_and_tests_are_scored_and_the_check_before_them_is_not(
         assert trainer.callback_metrics["val_upsilon-bleu_unscored"].item() == 0.0
         assert callback.last is not None
         assert callback.last.corpus == found
-        assert "|index:" in callback.last.signature
+        assert callback.last.signature.startswith("upsilon-bleu|n:2|variant:galley15|")
         tested = trainer.test(Talker(), loader(items[:6]), verbose=False)
         assert tested[0]["test_upsilon-bleu"] == pytest.approx(corpus(client, served, items[:6]), rel=1e-6)
 
