@@ -13,6 +13,7 @@ __all__ = [
     "backoff",
     "errors",
     "files",
+    "full_disk",
     "home",
     "kernel_cache",
     "kernels",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import hashlib
 import os
@@ -17,12 +16,10 @@ from typing import BinaryIO
 
 import orjson
 
-from refaug.core.errors import Corrupt, Locked, StorageFull, Usage
+from refaug.core.errors import Corrupt, Locked, Usage
+from refaug.core.full_disk import storage_errors
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-
-# EFBIG reports a file-size limit of the process; for the user it is the same problem.
-_FULL = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota is used up", errno.EFBIG: "the file may not grow"}
 
 
 def require_name(kind: str, name: str) -> str:
@@ -33,19 +30,6 @@ def require_name(kind: str, name: str) -> str:
             remedy="use lower-case letters, digits, '.', '_' and '-', a letter or digit first, at most 64 characters",
         )
     return name
-
-
-@contextmanager
-def storage_errors(path: Path) -> Iterator[None]:
-    """Turn 'no space left' in the block into StorageFull naming the path; other errors pass."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _FULL:
-            raise StorageFull(
-                f"{path}: {_FULL[error.errno]}", remedy="free some room and run the same command again"
-            ) from error
-        raise
 
 
 def sync_folder(folder: Path) -> None:

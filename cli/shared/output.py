@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from refaug.core.errors import NoSource, RefaugError, StorageFull, Usage
-from refaug.core.files import storage_errors
+from refaug.core.full_disk import storage_errors
 from refaug.core.text.characters import make_printable
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]

@@ -22,7 +22,8 @@ from refaug.core.artefacts.archives import COPY_AGAIN, ArchiveReader, ArchiveWri
 from refaug.core.artefacts.manifests import MANIFEST, NamedFile, content_id, named_files, require_files
 from refaug.core.artefacts.versions import IMPORTING, VersionName, Versions, Writer
 from refaug.core.errors import Conflict, Corrupt, DamagedSource, NoSource, StorageFull, UnknownFormat
-from refaug.core.files import NAME, make_folder, read_json, remove_tree, storage_errors, unique_suffix, write_aside
+from refaug.core.files import NAME, make_folder, read_json, remove_tree, unique_suffix, write_aside
+from refaug.core.full_disk import storage_errors
 from refaug.core.progress import Progress
 
 FORMAT_VERSION: Final = 1

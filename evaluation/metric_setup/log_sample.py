@@ -19,7 +19,7 @@ from refaug.core.files import read_json
 from refaug.core.records import Item, Reference, TestPair
 from refaug.indexer.columns import TextColumn
 from refaug.indexer.manifest import IndexManifest
-from refaug.indexer.search.ranking import NO_TIME, Rows, Rules
+from refaug.indexer.search.search_tables import NO_TIME, Rows, Rules
 from refaug.indexer.search.segments import Segment, open_segment
 
 TRUE: Final = "true"  # the systems whose replies a drawn item has

@@ -227,32 +227,32 @@ def provenance_details(index: ReferenceIndex, settings: AugmentSettings) -> dict
     return {key: str(setting) for key, setting in fields.items() if setting != ""}
 
 
-def settings_of_provenance(made: Provenance) -> AugmentSettings:
+def settings_of_provenance(provenance: Provenance) -> AugmentSettings:
     """Return the settings that a provenance has; the inverse of `references_provenance`.
 
     ValueError or Usage where a setting has no meaning here. What a short signature lacks is as by default.
     """
-    provenance = {**made.details, **made.settings}
+    fields = {**provenance.details, **provenance.settings}
     return AugmentSettings(
         search=SearchSettings(
-            k=int(provenance["k"]),
-            mode=provenance["mode"],  # type: ignore[arg-type]
-            alpha=float(provenance.get("alpha", SearchSettings.alpha)),
-            epsilon=float(provenance.get("epsilon", SearchSettings.epsilon)),
-            depth=None if provenance.get("depth", "auto") == "auto" else int(provenance["depth"]),
-            after=_parse_time(provenance.get("after")),
-            before=_parse_time(provenance.get("before")),
-            exclude_logs=tuple(filter(None, provenance.get("exclude-logs", "").split(","))),
-            near=float(provenance.get("near", SearchSettings.near)),
-            near_tokens=int(provenance.get("near-tokens", SearchSettings.near_tokens)),
+            k=int(fields["k"]),
+            mode=fields["mode"],  # type: ignore[arg-type]
+            alpha=float(fields.get("alpha", SearchSettings.alpha)),
+            epsilon=float(fields.get("epsilon", SearchSettings.epsilon)),
+            depth=None if fields.get("depth", "auto") == "auto" else int(fields["depth"]),
+            after=_parse_time(fields.get("after")),
+            before=_parse_time(fields.get("before")),
+            exclude_logs=tuple(filter(None, fields.get("exclude-logs", "").split(","))),
+            near=float(fields.get("near", SearchSettings.near)),
+            near_tokens=int(fields.get("near-tokens", SearchSettings.near_tokens)),
         ),
         rating=RatingSettings(
-            combine=provenance.get("combine", RatingSettings.combine),  # type: ignore[arg-type]
-            calibration=provenance.get("cal", RatingSettings.calibration),  # type: ignore[arg-type]
+            combine=fields.get("combine", RatingSettings.combine),  # type: ignore[arg-type]
+            calibration=fields.get("cal", RatingSettings.calibration),  # type: ignore[arg-type]
         ),
-        gold=provenance.get("gold", AugmentSettings.gold),  # type: ignore[arg-type]
-        parrot=_parse_parrot(provenance.get("parrot", "rated")),  # type: ignore[arg-type]
-        weights=provenance.get("weights", AugmentSettings.weights),  # type: ignore[arg-type]
+        gold=fields.get("gold", AugmentSettings.gold),  # type: ignore[arg-type]
+        parrot=_parse_parrot(fields.get("parrot", "rated")),  # type: ignore[arg-type]
+        weights=fields.get("weights", AugmentSettings.weights),  # type: ignore[arg-type]
     )
 
 

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from refaug.core.array_files import write_array
 from refaug.core.errors import Corrupt, Usage
-from refaug.core.files import make_folder, storage_errors, sync_file, write_json
+from refaug.core.files import make_folder, sync_file, write_json
+from refaug.core.full_disk import storage_errors
 from refaug.core.kernels import frozen
 from refaug.core.progress import Progress
 from refaug.indexer.bm25.postings import Postings, search_postings, write_postings

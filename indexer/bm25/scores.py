@@ -218,8 +218,8 @@ def self_scores(
     is_first[1:] = (text[order][1:] != text[order][:-1]) | (hashes[order][1:] != hashes[order][:-1])
     first = np.flatnonzero(is_first)
     times = np.diff(np.append(first, len(order)))
-    owner, known = text[order][first], codes[order][first]
-    weights = times * statistics.idf(np.where(known < 0, len(statistics.df), known).astype(np.int32))
+    owner, word = text[order][first], codes[order][first]
+    weights = times * statistics.idf(np.where(word < 0, len(statistics.df), word).astype(np.int32))
     norms = settings.k1 * (1 - settings.b + settings.b * lengths / statistics.average_length)
     scores = np.bincount(owner, weights * times / (times + norms[owner]), minlength=len(lengths))
     return np.asarray(np.where(lengths > 0, np.maximum(np.rint(scores * _MILLION), 1) / _MILLION, 0.0))

@@ -22,7 +22,7 @@ from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.segment_files import EncoderBlocks, VectorBlocks, WordVectorBlocks
 from refaug.indexer.index_folders import Places, hold_vectors, open_vectors_version
 from refaug.indexer.manifest import IndexManifest, LogState, VectorSource
-from refaug.indexer.search.ranking import Rows
+from refaug.indexer.search.search_tables import Rows
 from refaug.indexer.search.segments import Segment
 from refaug.indexer.search.similarity import EncoderLikeness, Likeness, WordVectorLikeness
 from refaug.indexer.tokens.tokenizer_choice import default_tokenizer_for, load_tokenizer

@@ -23,7 +23,7 @@ from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.manifest import RecallCheck, SegmentInfo
 from refaug.indexer.pair_table import ErasedKeySets, build_table
 from refaug.indexer.pair_table_sql import Keys
-from refaug.indexer.search.ranking import Rows
+from refaug.indexer.search.search_tables import Rows
 from refaug.indexer.search.segments import EXTRA_WORDS, QUICK, UTTERANCE_TOKENS, Segment, open_segment
 from refaug.indexer.search.similarity import COARSE
 from refaug.indexer.tokens.vocabulary import Vocabulary

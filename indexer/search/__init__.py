@@ -4,7 +4,18 @@ The main names:
 
 - `index.ReferenceIndex`: an opened index
 - `search.find`: the best pairs for queries
-- `ranking.Rules`: which references are excluded, and why.
+- `exclusion.ExclusionReason`: why a pair is not among the references.
 """
 
-__all__ = ["exact_check", "index", "queries", "ranking", "search", "search_settings", "segments", "similarity"]
+__all__ = [
+    "exact_check",
+    "exclusion",
+    "index",
+    "queries",
+    "ranking",
+    "search",
+    "search_settings",
+    "search_tables",
+    "segments",
+    "similarity",
+]

@@ -11,7 +11,8 @@ from refaug.core.errors import Usage
 from refaug.core.kernels import compiled
 from refaug.indexer.bm25.index import Bm25Queries, bm25_row_score, brute_force, select_queries
 from refaug.indexer.search.queries import Queries
-from refaug.indexer.search.ranking import MILLION, NO_LEVEL, Rows
+from refaug.indexer.search.ranking import MILLION, NO_LEVEL
+from refaug.indexer.search.search_tables import Rows
 from refaug.indexer.search.segments import Segment
 from refaug.indexer.search.similarity import Levels
 

@@ -16,8 +16,8 @@ from refaug.core.kernels import compiled
 from refaug.core.records import Origin, TestPair
 from refaug.core.text.normalisation import normalise
 from refaug.indexer.pair_table import dialogue_key
-from refaug.indexer.search.ranking import NO_TIME, Keys, QueryTables, Rows, Rules
 from refaug.indexer.search.search_settings import SearchSettings
+from refaug.indexer.search.search_tables import NO_TIME, Keys, QueryTables, Rows, Rules
 from refaug.indexer.tokens.vocabulary import CodedTexts, Vocabulary
 from refaug.logs.pairs import text_key
 

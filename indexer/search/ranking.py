@@ -6,95 +6,19 @@ utterance, so that neither a pair's age nor its segment matters. A *level* is a 
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.kernels import compiled, fetch_ahead
-
-Rows = NDArray[np.int64]
-Keys = NDArray[np.uint64]
+from refaug.indexer.search.exclusion import ExclusionReason, exclusion_of
+from refaug.indexer.search.search_tables import Keys, QueryTables, Rows, Rules, SegmentTables
 
 NO_LEVEL: Final = -(1 << 62)  # of an empty place in a table of candidates; its negative is a valid number too
-NO_TIME: Final = np.iinfo(np.int64).min
 MILLION: Final = 1_000_000
-
-
-class ExclusionReason(IntEnum):
-    """Why a pair that came up is not among the references."""
-
-    NONE = 0
-    TEST_PAIR = 1  # utterance and response are those of the test pair
-    GOLD = 2  # the response is a gold
-    NEAR_GOLD = 3
-    PARROT = 4  # the response is the test utterance
-    NEAR_PARROT = 5
-    OWN_DIALOGUE = 6
-    DIALOGUE = 7  # one that the caller listed
-    TIME = 8
-    LOG = 9
-    DUPLICATE = 10  # its text is among the references already
-
-
 _FETCHED: Final = 20  # candidates whose responses are prefetched
-_TEST_PAIR: Final = int(ExclusionReason.TEST_PAIR)
-_GOLD: Final = int(ExclusionReason.GOLD)
-_NEAR_GOLD: Final = int(ExclusionReason.NEAR_GOLD)
-_PARROT: Final = int(ExclusionReason.PARROT)
-_NEAR_PARROT: Final = int(ExclusionReason.NEAR_PARROT)
-_OWN_DIALOGUE: Final = int(ExclusionReason.OWN_DIALOGUE)
-_DIALOGUE: Final = int(ExclusionReason.DIALOGUE)
-_TIME: Final = int(ExclusionReason.TIME)
-_LOG: Final = int(ExclusionReason.LOG)
 _DUPLICATE: Final = int(ExclusionReason.DUPLICATE)
-
-
-class SegmentTables(NamedTuple):
-    """The arrays of a segment that decide order and exclusion; see `refaug.indexer.search.segments`."""
-
-    utterance_key: Keys
-    utterance_sha: Keys
-    pair_start: Rows
-    response_key: Keys
-    response_sha: Keys
-    occurrence_start: Rows
-    occurrence_log: NDArray[np.uint16]
-    occurrence_dialogue: Keys
-    occurrence_time: Rows
-    response_tokens: NDArray[np.int32]
-    response_token_start: Rows
-    superseded: NDArray[np.bool_]  # one per utterance, or none at all
-
-
-class QueryTables(NamedTuple):
-    """The exclusions of each test pair; lists of lists are one list with the place where each begins."""
-
-    utterance_key: Keys
-    gold_start: Rows
-    gold_key: Keys
-    set_start: Rows  # the sets of distinct tokens of query i: those of its golds, and of its utterance
-    set_code_start: Rows
-    set_code: NDArray[np.int32]  # ascending in each set; words that the index does not know are only counted
-    set_size: Rows  # how many distinct tokens the text has, unknown ones included
-    set_tokens: Rows  # how many tokens the text has, repeats included
-    set_is_parrot: NDArray[np.bool_]
-    own_dialogue: Keys
-    has_dialogue: NDArray[np.bool_]
-    blocked_start: Rows
-    blocked: Keys  # ascending for each query
-
-
-class Rules(NamedTuple):
-    """The exclusions that apply to all test pairs of a search."""
-
-    timed: bool
-    after: int  # microseconds since 1970; a pair at this very time is in
-    before: int  # and one at this is not
-    blocked_log: NDArray[np.bool_]  # one per log of the segment
-    near: float  # token Jaccard from which texts count as equal …
-    near_tokens: int  # … if both have so many tokens
 
 
 class Events(NamedTuple):
@@ -109,85 +33,6 @@ class Events(NamedTuple):
     pair: Rows
     occurrence: Rows  # the first that is not excluded, shown as the pair's origin
     reason: NDArray[np.int8]
-
-
-@compiled
-def _is_near(segment: SegmentTables, queries: QueryTables, rules: Rules, query: int, pair: int) -> int:
-    """Return NEAR_GOLD, NEAR_PARROT or 0: whether the response says nearly the same as a text of the test pair."""
-    begin, end = segment.response_token_start[pair], segment.response_token_start[pair + 1]
-    if end - begin < rules.near_tokens:
-        return 0
-    distinct = np.empty(0, np.int32)
-    for at_set in range(queries.set_start[query], queries.set_start[query + 1]):
-        first, last, size = (
-            queries.set_code_start[at_set],
-            queries.set_code_start[at_set + 1],
-            queries.set_size[at_set],
-        )
-        if queries.set_tokens[at_set] < rules.near_tokens or end - begin < rules.near * size:
-            continue
-        if len(distinct) == 0:
-            distinct = np.unique(segment.response_tokens[begin:end])
-        if len(distinct) * rules.near > size:
-            continue
-        shared, at = 0, first
-        for code in distinct:
-            while at < last and queries.set_code[at] < code:
-                at += 1
-            if at < last and queries.set_code[at] == code:
-                shared += 1
-        if shared >= rules.near * (size + len(distinct) - shared):
-            return _NEAR_PARROT if queries.set_is_parrot[at_set] else _NEAR_GOLD
-    return 0
-
-
-@compiled
-def _occurrence_reason(segment: SegmentTables, queries: QueryTables, rules: Rules, query: int, at: int) -> int:
-    """Return why this occurrence of a pair is excluded, or 0."""
-    dialogue = segment.occurrence_dialogue[at]
-    if queries.has_dialogue[query] and dialogue == queries.own_dialogue[query]:
-        return _OWN_DIALOGUE
-    first, last = queries.blocked_start[query], queries.blocked_start[query + 1]
-    if first < last:
-        place = first + np.searchsorted(queries.blocked[first:last], dialogue)
-        if place < last and queries.blocked[place] == dialogue:
-            return _DIALOGUE
-    if rules.timed:
-        time = segment.occurrence_time[at]
-        if time == NO_TIME or time < rules.after or time >= rules.before:
-            return _TIME
-    if rules.blocked_log[segment.occurrence_log[at]]:
-        return _LOG
-    return 0
-
-
-@compiled
-def _judge(
-    segment: SegmentTables, queries: QueryTables, rules: Rules, query: int, utterance: int, pair: int
-) -> tuple[int, int]:
-    """Return why a pair is excluded, or 0, and the occurrence shown as its origin.
-
-    A pair is excluded for its origin only if all its occurrences are; the reason is then that of the first.
-    """
-    first = segment.occurrence_start[pair]
-    key = segment.response_key[pair]
-    for gold in range(queries.gold_start[query], queries.gold_start[query + 1]):
-        if queries.gold_key[gold] == key:
-            same_utterance = segment.utterance_key[utterance] == queries.utterance_key[query]
-            return (_TEST_PAIR if same_utterance else _GOLD), first
-    if key == queries.utterance_key[query]:
-        return _PARROT, first
-    near = _is_near(segment, queries, rules, query, pair)
-    if near:
-        return near, first
-    reason = 0
-    for at in range(first, segment.occurrence_start[pair + 1]):
-        occurrence_reason = _occurrence_reason(segment, queries, rules, query, at)
-        if occurrence_reason == 0:
-            return 0, at
-        if reason == 0:
-            reason = occurrence_reason
-    return reason, first
 
 
 @compiled
@@ -350,7 +195,7 @@ def events_of_utterances(
                     continue
                 fresh = 0
                 for pair in range(segment.pair_start[utterance], segment.pair_start[utterance + 1]):
-                    reason, occurrence = _judge(segment, queries, rules, query, utterance, pair)
+                    reason, occurrence = exclusion_of(segment, queries, rules, query, utterance, pair)
                     if used == len(events.level):
                         events = _grow(events, used)
                     _store_event(events, used, segment, level, utterance, pair, occurrence, reason)
@@ -392,7 +237,7 @@ def events_of_pairs(
                 at += 1
                 if len(segment.superseded) and segment.superseded[utterance]:
                     continue
-                reason, occurrence = _judge(segment, queries, rules, query, utterance, pair)
+                reason, occurrence = exclusion_of(segment, queries, rules, query, utterance, pair)
                 if used == len(events.level):
                     events = _grow(events, used)
                 _store_event(events, used, segment, level, utterance, pair, occurrence, reason)

@@ -10,20 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.records import Origin, Reference
+from refaug.indexer.search.exclusion import ExclusionReason
 from refaug.indexer.search.queries import Queries, rules_of
 from refaug.indexer.search.ranking import (
     MILLION,
     NO_LEVEL,
     Events,
-    ExclusionReason,
-    Rows,
-    Rules,
     events_of_pairs,
     events_of_utterances,
     first_k,
     pairs_of,
 )
 from refaug.indexer.search.search_settings import SearchSettings
+from refaug.indexer.search.search_tables import Rows, Rules
 from refaug.indexer.search.segments import Segment
 from refaug.indexer.search.similarity import CANDIDATES, Likeness
 

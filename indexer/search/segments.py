@@ -14,7 +14,7 @@ from refaug.indexer.bm25.index import Bm25Index
 from refaug.indexer.columns import TextColumn, map_array
 from refaug.indexer.manifest import SegmentInfo
 from refaug.indexer.nearest.faiss_index import AnnIndex
-from refaug.indexer.search.ranking import Rows, SegmentTables
+from refaug.indexer.search.search_tables import Rows, SegmentTables
 
 UTTERANCES: Final = "utterances.arrow"
 PAIRS: Final = "pairs.arrow"

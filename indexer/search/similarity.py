@@ -18,7 +18,8 @@ from refaug.core.errors import Usage
 from refaug.core.kernels import compiled, compiled_with, fetch_ahead
 from refaug.core.vectors.encoders import Encoder
 from refaug.indexer.search.queries import Queries
-from refaug.indexer.search.ranking import MILLION, NO_LEVEL, Rows
+from refaug.indexer.search.ranking import MILLION, NO_LEVEL
+from refaug.indexer.search.search_tables import Rows
 from refaug.indexer.search.segments import Segment
 from refaug.indexer.vectors.encoder_vectors import stored_similarity
 from refaug.indexer.vectors.sentence_vectors import WordWeights, query_vectors, row_similarity

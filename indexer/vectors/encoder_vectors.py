@@ -17,7 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from refaug.core.errors import Conflict, Corrupt
-from refaug.core.files import read_json, storage_errors, sync_folder, write_json
+from refaug.core.files import read_json, sync_folder, write_json
+from refaug.core.full_disk import storage_errors
 from refaug.core.kernels import compiled
 from refaug.core.progress import Progress
 from refaug.core.vectors.encoders import Encoder

@@ -20,7 +20,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from refaug.core.array_files import write_array
 from refaug.core.errors import Corrupt
-from refaug.core.files import make_folder, read_json, remove_tree, storage_errors, sync_file, write_json
+from refaug.core.files import make_folder, read_json, remove_tree, sync_file, write_json
+from refaug.core.full_disk import storage_errors
 from refaug.core.progress import Progress
 from refaug.indexer.columns import map_array
 from refaug.indexer.vectors import glove_kernels as kernels

@@ -8,11 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from refaug.core.errors import BadInput
-from refaug.core.files import (
-    storage_errors,
-    sync_folder,
-    write_aside,
-)
+from refaug.core.files import sync_folder, write_aside
+from refaug.core.full_disk import storage_errors
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine
 from refaug.logs.ingest.order import IngestReport

@@ -13,7 +13,8 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from refaug.core.files import storage_errors, sync_file
+from refaug.core.files import sync_file
+from refaug.core.full_disk import storage_errors
 from refaug.logs.ingest.pairing import BlockResult, Reject
 from refaug.logs.ingest.reply_trees import UnplacedMessage
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from refaug.core.array_files import write_array
 from refaug.core.errors import BadInput, Corrupt
-from refaug.core.files import storage_errors, sync_file
+from refaug.core.files import sync_file
+from refaug.core.full_disk import storage_errors
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine
 from refaug.core.text.normalisation import normalise

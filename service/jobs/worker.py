@@ -23,7 +23,7 @@ import orjson
 
 from refaug.core.backoff import Backoff
 from refaug.core.errors import NoAccess, RefaugError, StorageFull, Unavailable
-from refaug.core.files import storage_errors
+from refaug.core.full_disk import storage_errors
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.text.messages import HiddenFolders, escape_undecodable

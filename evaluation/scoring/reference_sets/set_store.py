@@ -13,14 +13,8 @@ from typing import BinaryIO, Final
 import orjson
 
 from refaug.core.errors import BadInput, Conflict, NotFound, Usage, Withdrawn
-from refaug.core.files import (
-    lock_file,
-    make_folder,
-    read_json,
-    storage_errors,
-    unique_suffix,
-    write_json,
-)
+from refaug.core.files import lock_file, make_folder, read_json, unique_suffix, write_json
+from refaug.core.full_disk import storage_errors
 from refaug.core.processes.live_file import LiveFile
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item

@@ -2,9 +2,9 @@
 
 The main names:
 
-- `open_versions.OpenVersions`: holds versions open, and replaces them
-- `leases.Lease`: fixes the versions of one request
-- `version_watcher.VersionWatcher`: takes up what is published.
+- `open_versions.OpenVersions`: holds versions open, and refreshes them
+- `version_switch.VersionSwitch`: where a published version becomes the served one
+- `leases.Lease`: fixes the versions of one request.
 """
 
 __all__ = ["leases", "open_versions", "served_versions", "version_watcher"]

@@ -32,9 +32,10 @@ from refaug.service.serving.versions.leases import (
     split_spec,
 )
 from refaug.service.serving.versions.published_versions import PublishedVersions
-from refaug.service.serving.versions.served_versions import PublishedName, ServedVersions, VersionRefresh
+from refaug.service.serving.versions.served_versions import ServedVersions
 from refaug.service.serving.versions.version_names import VersionNames
 from refaug.service.serving.versions.version_opener import VersionOpener, explain_failure
+from refaug.service.serving.versions.version_switch import PublishedName, VersionSwitch
 
 _LEAST_OLD: Final = 2  # older versions that may always be open: an index and a rater of one request
 
@@ -271,52 +272,52 @@ class OpenVersions:
         one is being opened, does not see the old one reported as served just before the new one replaces it.
         """
         with self._refreshing:
-            refresh = VersionRefresh(before=self.served)
+            switch = VersionSwitch(before=self.served)
             try:
                 for kind in KINDS:
-                    published_names = self._published.read(refresh, kind)
-                    refresh.published[kind] = tuple(one.name for one in published_names)
-                    default_names = self._published.read_default(kind, refresh.published[kind])
+                    published_names = self._published.read(switch, kind)
+                    switch.published[kind] = tuple(one.name for one in published_names)
+                    default_names = self._published.read_default(kind, switch.published[kind])
                     for published in [*published_names, *default_names]:
-                        self._serve_published(refresh, kind, published)
-                if removed := refresh.gone():
-                    before_removal(replace(refresh.before, opened=refresh.staying()))
+                        self._serve_published(switch, kind, published)
+                if removed := switch.gone():
+                    before_removal(replace(switch.before, opened=switch.staying()))
                 is_still_so = not any(self._published.is_published_again(one) for one in removed)
             except BaseException:
-                self._release(refresh.new)
+                self._release(switch.new)
                 raise
             if is_still_so:
-                return self._replace_served(refresh)
-            self._release(refresh.new)  # the next refresh sees what else has changed
+                return self._replace_served(switch)
+            self._release(switch.new)  # the next refresh sees what else has changed
             return False
 
-    def _serve_published(self, refresh: VersionRefresh, kind: Kind, published: PublishedName) -> None:
-        """Add a published name to the refresh: with its open version, a newly opened one, or the previous one."""
-        before, why = refresh.before.opened.get((kind, published.name)), published.why
+    def _serve_published(self, switch: VersionSwitch, kind: Kind, published: PublishedName) -> None:
+        """Add a published name to the switch: with its open version, a newly opened one, or the previous one."""
+        before, why = switch.before.opened.get((kind, published.name)), published.why
         if published.version is not None and (before is None or before.key.version != published.version):
             try:
                 new = self._acquire(VersionKey(kind, split_spec(published.name).name, published.version))
             except RefaugError as error:
                 why = error.message
             else:
-                refresh.new.append(new)
-                refresh.opened[kind, published.name] = new
+                switch.new.append(new)
+                switch.opened[kind, published.name] = new
                 return
         if why:
-            refresh.troubles[f"{kind} {published.name}"] = why
-        if before is not None and (published.version is not None or published.name in refresh.published[kind]):
-            refresh.opened[kind, published.name] = before
+            switch.troubles[f"{kind} {published.name}"] = why
+        if before is not None and (published.version is not None or published.name in switch.published[kind]):
+            switch.opened[kind, published.name] = before
 
-    def _replace_served(self, refresh: VersionRefresh) -> bool:
-        """Let the versions of a refresh serve from now on, and close the replaced ones that no lease holds."""
-        served = refresh.served()
+    def _replace_served(self, switch: VersionSwitch) -> bool:
+        """Let the versions of a switch serve from now on, and close the replaced ones that no lease holds."""
+        served = switch.served()
         with self._lock:
             if self._is_closed:
-                unused = self._drop_holders(refresh.new)
+                unused = self._drop_holders(switch.new)
             else:
                 self.served = served
                 serving = set(served.opened.values())
                 released = [version for version in serving if self._pinned.pop(version.key) is not None]
-                unused = self._drop_holders([*released, *refresh.replaced()])
+                unused = self._drop_holders([*released, *switch.replaced()])
         close_versions(unused)
-        return refresh.has_changed() and not self._is_closed
+        return switch.has_changed() and not self._is_closed

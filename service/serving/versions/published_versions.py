@@ -10,8 +10,8 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import RefaugError
 from refaug.core.files import NAME
 from refaug.service.serving.versions.leases import Kind, VersionKey, split_spec
-from refaug.service.serving.versions.served_versions import PublishedName, VersionRefresh
 from refaug.service.serving.versions.version_opener import explain_failure
+from refaug.service.serving.versions.version_switch import PublishedName, VersionSwitch
 
 
 class PublishedVersions:
@@ -20,19 +20,19 @@ class PublishedVersions:
     def __init__(self, stored: Mapping[Kind, Versions], defaults: Mapping[Kind, str], home: Path) -> None:
         self._stored, self._defaults, self._home = stored, defaults, home
 
-    def read(self, refresh: VersionRefresh, kind: Kind) -> list[PublishedName]:
+    def read(self, switch: VersionSwitch, kind: Kind) -> list[PublishedName]:
         """Return every name that is published now."""
         artefacts = self._stored[kind]
         try:
             with os.scandir(artefacts.root) as entries:
                 names = sorted(one.name for one in entries if NAME.fullmatch(one.name) and one.is_dir())
         except OSError as error:
-            before = refresh.before.published.get(kind, ())
+            before = switch.before.published.get(kind, ())
             if isinstance(error, FileNotFoundError) and not before:
                 return []  # no artefact of this kind exists yet
             why = f"the folder of this kind cannot be read: {error.strerror}"
             if not before:
-                refresh.troubles[kind] = why
+                switch.troubles[kind] = why
             return [PublishedName(name, None, why) for name in before]
         return [one for name in names if (one := self._published_version(artefacts, name)) is not None]
 

@@ -368,7 +368,7 @@ def withdraw_set(
     ],
     instead: Annotated[str | None, Query(description="the set to use instead", max_length=100)] = None,
 ) -> Response:
-    """Let nobody use a set any more: from now on scores and downloads are 410, and say which set to use instead.
+    """End the use of a set: from now on scores and downloads are 410, and say which set to use instead.
 
     Its file stays as it is. The same again changes nothing; another reason for the same set is 409.
     """
@@ -378,7 +378,7 @@ def withdraw_set(
 
 
 class SetGone(Withdrawn, Details):
-    """A reference set that nobody is to use any more."""
+    """A reference set whose use has ended."""
 
     def __init__(self, error: Withdrawn, instead: str | None) -> None:
         super().__init__(error.message, remedy=error.remedy)
