@@ -29,6 +29,7 @@ _NOWHERE: Final = logging.NullHandler()
 _TYPER_INTERRUPTED: Final = 130
 # commands that start again from the beginning after an interruption
 _BEGIN_ANEW: Final = frozenset({"score", "meta", "diagnose", "refs", "sets", "report", "evaluate"})
+_ANY_HOME: Final = frozenset({"restore", "doctor"})  # commands for a home that is not whole
 _REPORT: Final = "this is a fault of ours: please report it with the lines above"
 
 
@@ -79,6 +80,14 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
     "import": _CommandPlace(
         at="server.transfer:import_command",
         help="Read an exported version under its own name; it is published if no version of that name is.",
+    ),
+    "backup": _CommandPlace(
+        at="server.backup:backup_command",
+        help="Write a backup of the home and its database into a folder, also while a server runs.",
+    ),
+    "restore": _CommandPlace(
+        at="server.backup:restore_command",
+        help="Make an empty home from a backup; every hash is checked before anything is in place.",
     ),
     "doctor": _CommandPlace(
         at="server.doctor:doctor_command",
@@ -249,6 +258,8 @@ def options(
 ) -> None:
     """How good is a reply when many different replies would have been fine?"""  # noqa: D400
     settings = Settings.from_env() if home is None else Settings(home=home)
+    if context.invoked_subcommand not in _ANY_HOME:
+        settings.require_whole()
     context.obj = replace(settings, quiet=quiet)
 
 

@@ -6,7 +6,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
+
+from refaug.core.errors import Conflict
+
+RESTORING: Final = ".restoring"  # a folder of a home that a restore has not finished
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +25,11 @@ class Settings:
         """Read REFAUG_HOME; an unset variable keeps its default."""
         values = os.environ if environment is None else environment
         return cls(home=Path(values["REFAUG_HOME"])) if values.get("REFAUG_HOME") else cls()
+
+    def require_whole(self) -> None:
+        """Raise Conflict while a restore of this home is not finished."""
+        if (self.home / RESTORING).exists():
+            raise Conflict(f"{self.home} is half restored", remedy="run the same refaug restore again: it goes on")
 
     @property
     def logs(self) -> Path:

@@ -175,7 +175,7 @@ class Database:
         with self.reading() as connection:
             revision = _revision(connection)
         _require_known(revision)
-        if revision != _head():
+        if revision != newest_step():
             raise Unavailable(
                 "the database has no tables yet"
                 if revision is None
@@ -425,8 +425,9 @@ def _revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
-def _head() -> str | None:
-    return ScriptDirectory(_STEPS).get_current_head()
+def newest_step() -> str:
+    """Return the migration that makes the tables of this version."""
+    return str(ScriptDirectory(_STEPS).get_current_head())
 
 
 def _require_known(revision: str | None) -> None:

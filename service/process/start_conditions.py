@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 @contextmanager
 def lock_home(home: Settings, settings: ServeSettings) -> Iterator[None]:
     """Hold the lock on the home against a second server; it is released with this process."""
+    home.require_whole()
     where = settings.uds or f"{settings.host}, port {settings.port}"
     with ExitStack() as stack:
         try:
@@ -38,6 +39,7 @@ def lock_home(home: Settings, settings: ServeSettings) -> Iterator[None]:
                 f"{home.home} is served already: {holder}",
                 remedy="stop that server, or give this one a home of its own: refaug --home FOLDER serve",
             ) from error
+        home.require_whole()  # again, since a restore looks for the lock after it has begun
         yield
 
 

@@ -444,6 +444,7 @@ CHANGED: tuple[tuple[str, str], ...] = (
         r"openapi/paths/.*/requestBody/.*/properties/(items|metrics|dialogues)(/anyOf/0)?/maxItems: new",
         "lists of requests have a greatest length",
     ),
+    (r"openapi/paths//v1/reference-sets/{id}/delete/(summary|description): .*", "the same, in plain words"),
     (r"openapi/.*/copies: new", "answers name the replies that copy the utterance"),
     (r"openapi/.*/examples?(/.*)?: .*", "examples are recorded by tests/api_answers.py, and held to answers there"),
     (r"openapi/.*/parrot/default: 'rated' was .*, 'off' was found", "the utterance is no reference by default"),
@@ -452,6 +453,7 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"help/refaug (score|sets score) --help/out: .*", "metrics may be named by signatures, and --signature sets all"),
     (r"help/refaug (--help|-h)/out: .*", "signature is a command"),
     (r"help/refaug signature( diff)? --help: new", "signature is a command"),
+    (r"help/refaug (backup|restore) --help: new", "backup and restore are commands"),
     (r"failures/refaug/(err|out): .*", "signature is a command"),
     (
         r"openapi/paths//v1/references/.*/required: \"\['id', 'references', 'evidence'\]\" was recorded,.*",

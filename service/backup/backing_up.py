@@ -1,0 +1,252 @@
+"""Writing a backup while the home is served and jobs run.
+
+What is copied is as of several moments, in an order that a restored home can go on from. The rows of the database come
+first, then the finished stages of jobs: what either says is done lies in files that are copied after them. Then all
+versions are held against removal, with what their names mean. Then each log is copied together with the dialogues that
+wait to be ingested into it, as both were at one moment. If something was erased from a log since the first of these
+steps, all are repeated: the job that erases is then in the rows. What is held, and sets, never change.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.manifests import MANIFEST as VERSION_MANIFEST
+from refaug.core.artefacts.manifests import named_files
+from refaug.core.artefacts.version_locks import HeldVersion, hold
+from refaug.core.artefacts.versions import CURRENT, VersionName, Versions
+from refaug.core.errors import Conflict, Corrupt, NotFound
+from refaug.core.files import exclusive, read_json, remove_tree, storage_errors, sync_folder, write_aside
+from refaug.core.home import Settings
+from refaug.core.progress import Progress
+from refaug.logs.manifest import MANIFEST as LOG_MANIFEST
+from refaug.logs.manifest import Erasure, LogManifest, LogPart
+from refaug.logs.store import list_logs
+from refaug.service.backup.backup_files import ROWS, BackupManifest, describe_file
+from refaug.service.backup.staged_copy import TRIES, EarlierBackup, StagedCopy
+from refaug.service.database.database import Database, newest_step
+from refaug.service.database.table_rows import read_rows
+from refaug.service.jobs.inbox import FOLDER as POSTED
+
+_NEWEST: Final = ".newest"  # the last version name that an artefact has used
+_REQUESTS: Final = "[0-9]*.jsonl"  # dialogues posted meanwhile
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackupReport:
+    """What a backup or a restore has written."""
+
+    files: int
+    bytes: int
+    rows: int
+    shared: int = 0  # files that are the earlier backup's
+    damaged: tuple[str, ...] = ()  # files of the home that are not as their manifests say
+
+
+def back_up(
+    home: Settings, database: Database | None, target: Path, progress: Progress, earlier: Path | None = None
+) -> BackupReport:
+    """Write a backup into a folder, which appears when it is complete; Conflict where it holds something."""
+    _require_free(home, target)
+    shared = EarlierBackup.read(earlier)
+    staging = target.with_name(f".{target.name}.partial")
+    with exclusive(staging, "a backup"):
+        staging.chmod(0o700)
+        clear_folder(staging)
+        copy = _HomeCopy(home, StagedCopy(home, staging, progress, shared))
+        with storage_errors(target):
+            report = copy.write(database)
+            _move_into_place(staging, target)
+    return report
+
+
+def _require_free(home: Settings, target: Path) -> None:
+    if target.is_file() or (target.is_dir() and any(target.iterdir())):
+        raise Conflict(f"{target} is not empty", remedy="name another folder; a backup is never overwritten")
+    if target.resolve().is_relative_to(home.home.resolve()):
+        raise Conflict(f"{target} lies in the home", remedy="name a folder outside, best on another disk")
+
+
+def _move_into_place(staging: Path, target: Path) -> None:
+    try:
+        staging.replace(target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        raise Conflict(f"{target} was filled meanwhile", remedy="name another folder") from error
+    (target / ".lock").unlink(missing_ok=True)
+    sync_folder(target.parent)
+
+
+def clear_folder(staging: Path) -> None:
+    """Remove what a killed backup or restore has left in its folder; the caller holds the folder's lock."""
+    for leftover in staging.iterdir():
+        if leftover.is_dir():
+            remove_tree(leftover)
+        elif leftover.name != ".lock":
+            leftover.unlink()
+
+
+class _HomeCopy:
+    """A copy of a home that is being written."""
+
+    def __init__(self, home: Settings, staged: StagedCopy) -> None:
+        self._home, self._staged = home, staged
+        self._stores = tuple(artefact_stores(home).values())
+
+    def write(self, database: Database | None) -> BackupReport:
+        """Write all files, the manifest last."""
+        progress = self._staged.progress
+        progress.stage("copying the database, logs and stages of jobs", None, "B")
+        with self._changing_files(database) as (rows, published, held):
+            progress.stage("copying artefacts", None, "B")
+            for path, current in published.items():
+                self._staged.add_bytes(path, f"{current}\n".encode())
+            for version in held:
+                self._copy_version(version)
+        for versions in self._stores:
+            self._copy_beside_versions(versions)
+        self._staged.add_folder(self._home.reference_sets)
+        self._staged.add_folder(self._home.home / "inbox", without=[POSTED])
+        self._staged.sync()
+        files = self._staged.files
+        BackupManifest.of(newest_step(), files).write(self._staged.folder)
+        total = sum(file.size for file in files.values())
+        damaged = tuple(self._staged.damaged)
+        return BackupReport(files=len(files), bytes=total, rows=rows, shared=self._staged.shared, damaged=damaged)
+
+    @contextmanager
+    def _changing_files(self, database: Database | None) -> Iterator[tuple[int, Mapping[Path, str], list[HeldVersion]]]:
+        """Copy what changes, and yield the rows, what is published, and all versions, held until the block ends."""
+        for _ in range(TRIES):
+            erasures = self._erasures()
+            rows = self._copy_rows(database)
+            self._staged.forget_folder(self._home.home / "jobs")
+            self._staged.add_folder(self._home.home / "jobs")
+            with ExitStack() as holding:
+                published, held = self._hold_versions(holding)
+                for name in self._log_names():
+                    self._copy_log(name)
+                if self._erasures() == erasures:
+                    yield rows, published, held
+                    return
+        raise Conflict("logs change too often to be copied", remedy="run it again when fewer jobs run")
+
+    def _copy_rows(self, database: Database | None) -> int:
+        rows = 0
+        with write_aside(self._staged.folder / ROWS) as file:
+            for line in read_rows(database) if database is not None else ():
+                file.write(line)
+                rows += 1
+        self._staged.files[ROWS] = describe_file(self._staged.folder / ROWS)
+        return rows
+
+    # ── logs ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _erasures(self) -> dict[str, Erasure]:
+        """Return what is erased from each log."""
+        erasures = dict[str, Erasure]()
+        for name in list_logs(self._home.logs):
+            with suppress(FileNotFoundError, Corrupt):
+                erasures[name] = LogManifest.read(self._home.logs / name).erased
+        return erasures
+
+    def _log_names(self) -> list[str]:
+        """Return the logs, with those whose first dialogues wait."""
+        posted = self._home.home / "inbox" / POSTED
+        waiting = [folder.name for folder in posted.iterdir() if folder.is_dir()] if posted.is_dir() else []
+        return sorted({*list_logs(self._home.logs), *waiting})
+
+    def _copy_log(self, name: str) -> None:
+        """Copy a log and the dialogues that wait for it: again, when the log was changed meanwhile."""
+        folder, posted = self._home.logs / name, self._home.home / "inbox" / POSTED / name
+        for _ in range(TRIES):
+            manifest = _read_optional(folder / LOG_MANIFEST)
+            missing = self._copy_parts(folder, manifest)
+            self._staged.forget_folder(posted)
+            self._staged.add_moment(posted, _REQUESTS)
+            if _read_optional(folder / LOG_MANIFEST) == manifest:
+                self._staged.damaged.extend(f"{path} is missing; its manifest names it" for path in missing)
+                return
+        raise Conflict(f"log {name} changes too often to be copied", remedy="run it again when fewer jobs run")
+
+    def _copy_parts(self, folder: Path, manifest: bytes | None) -> list[Path]:
+        """Copy the parts that a manifest names, unless they are copied already; return those that are not there."""
+        staged, parts = self._staged, dict[Path, str]()
+        if manifest is not None:
+            parts = {folder / part.file: part.sha256 for part in self._parts(folder, manifest)}
+        begin = staged.name_of(folder / LOG_MANIFEST)
+        copied = {begin: ""} | {staged.name_of(path): sha256 for path, sha256 in parts.items()}
+        for name in [name for name in staged.files if name.startswith(begin.removesuffix(LOG_MANIFEST))]:
+            if manifest is None or name not in copied or copied[name] not in ("", staged.files[name].sha256):
+                staged.forget([folder / Path(name).name])
+        for path, sha256 in parts.items():
+            if staged.name_of(path) not in staged.files:
+                staged.add_checked(path, sha256)
+        return [path for path in parts if staged.name_of(path) not in staged.files]
+
+    def _parts(self, folder: Path, manifest: bytes) -> Sequence[LogPart]:
+        """Write a manifest, and return the parts that it names."""
+        self._staged.add_bytes(folder / LOG_MANIFEST, manifest)
+        written = self._staged.folder / self._staged.name_of(folder)
+        try:
+            return LogManifest.read(written).parts
+        except Corrupt as error:
+            self._staged.damaged.append(error.message.replace(str(written), str(folder)))
+            return ()
+
+    # ── versions ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _hold_versions(self, holding: ExitStack) -> tuple[Mapping[Path, str], list[HeldVersion]]:
+        """Hold all versions, and return what is published by the path of its CURRENT.
+
+        Word vectors come last: those that an index needs stay while the index is held.
+        """
+        published, held = dict[Path, str](), list[HeldVersion]()
+        for versions in self._stores:
+            for name in versions.names():
+                before = {version.folder for version in held}
+                with suppress(NotFound, Conflict, Corrupt):  # removed meanwhile, or none is published
+                    held.append(holding.enter_context(versions.open(name)))
+                    before.add(held[-1].folder)
+                    published[versions.folder(name) / CURRENT] = held[-1].version
+                for version in versions.versions(name):
+                    folder = versions.folder(name, version)
+                    other = hold(folder, name, version) if folder not in before else None
+                    if other is not None:
+                        held.append(holding.enter_context(other))
+        return published, held
+
+    def _copy_version(self, held: HeldVersion) -> None:
+        """Copy a version, and note what is not as its manifest says."""
+        path = held.folder / VERSION_MANIFEST
+        try:
+            hashes = {held.folder / file.name: file.sha256 for file in named_files(read_json(path), path)}
+        except Corrupt as error:
+            hashes = {}
+            self._staged.damaged.append(error.message)
+        for file in sorted(file for file in held.folder.rglob("*") if file.is_file()):
+            self._staged.add_of_version(file, hashes.pop(file, None))
+        self._staged.damaged.extend(f"{missing} is missing; its manifest names it" for missing in hashes)
+
+    def _copy_beside_versions(self, versions: Versions) -> None:
+        """Copy what lies beside the versions of the artefacts: measurements, and the last used version name."""
+        for name in versions.names():
+            folder = versions.folder(name)
+            if (folder / _NEWEST).exists():
+                self._staged.add(folder / _NEWEST)
+            for inner in sorted(path for path in folder.iterdir() if path.is_dir()):
+                if not inner.name.startswith(".") and VersionName.parse(inner.name) is None:
+                    self._staged.add_folder(inner)
+
+
+def _read_optional(path: Path) -> bytes | None:
+    with suppress(FileNotFoundError):
+        return path.read_bytes()
+    return None

@@ -1,0 +1,94 @@
+"""A home with something of everything, its backups, and what of it a backup must hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from goldens.record import unpacked
+
+from refaug.core.home import Settings
+from refaug.core.progress import Silent
+from refaug.service.backup.backing_up import BackupReport, back_up
+from refaug.service.backup.restoring import restore
+from refaug.service.database.database import Database
+from refaug.service.database.table_rows import read_rows
+from refaug.service.doctor import FindingState, examine
+from refaug.service.keys import KeyStore, Scope
+
+LOG = "demo"
+_UNCOPIED = ("refaug.db", "cache", "serving", "workers", ".restored")
+_CHECKED = ("log ", "index ", "vectors ", "rater ", "ruber ", "set ", "database", "leftovers")
+
+
+@contextmanager
+def full_home() -> Iterator[Settings]:
+    """A home with artefacts of every kind, posted dialogues, a job and keys."""
+    with unpacked() as path:
+        settings = Settings(home=path / "home")
+        posted = settings.home / "inbox" / ".posted" / "chat"
+        posted.mkdir(parents=True)
+        (posted / "request.jsonl").write_text('{"turns": []}\n')
+        (posted / "half.aside").write_text("half")
+        (settings.home / "inbox" / "source.csv").write_text("a,b\n")
+        (settings.home / "cache").mkdir(exist_ok=True)
+        (settings.home / "cache" / "loop.nbc").write_bytes(b"compiled")
+        with closing(Database.open(settings)) as database:
+            database.migrate()
+            KeyStore(database).create("ann", scopes=[Scope.READ])
+        yield settings
+
+
+def content(home: Path) -> dict[str, bytes]:
+    """The files that a backup keeps."""
+    paths = (path for path in sorted(home.rglob("*")) if path.is_file())
+    names = {path.relative_to(home).as_posix(): path for path in paths}
+    return {
+        name: path.read_bytes()
+        for name, path in names.items()
+        if not name.startswith(_UNCOPIED) and not name.endswith((".lock", ".aside", ".adding"))
+    }
+
+
+def rows(home: Settings, url: str = "") -> list[bytes]:
+    """Every row of the database."""
+    with closing(Database.open(home, url)) as database:
+        return list(read_rows(database))
+
+
+def backed_up(
+    home: Settings, target: Path, *, progress: Silent | None = None, earlier: Path | None = None, url: str = ""
+) -> BackupReport:
+    """Write a backup."""
+    with closing(Database.open(home, url)) as database:
+        return back_up(home, database, target, progress or Silent(), earlier)
+
+
+def restored(backup: Path, home: Path, url: str = "") -> Settings:
+    """Restore a backup, and return the home."""
+    restore(backup, Settings(home=home), url, Silent())
+    return Settings(home=home)
+
+
+def problems(home: Settings) -> list[str]:
+    """What `refaug doctor --verify` says of artefacts and the database besides good things."""
+    findings = examine(home, verify=True)
+    return [
+        f"{finding.what}: {finding.found}"
+        for finding in findings
+        if finding.what.startswith(_CHECKED) and finding.state is not FindingState.GOOD
+    ]
+
+
+class Meanwhile(Silent):
+    """Progress that does something once, after so many pieces were copied."""
+
+    def __init__(self, pieces, action) -> None:
+        self.left, self.action = pieces, action
+
+    def advance(self, amount: int) -> None:
+        """Count a piece, and act at the last one."""
+        self.left -= 1
+        if self.left == 0:
+            self.action()
