@@ -22,7 +22,8 @@ from refaug.core.artefacts.manifests import named_files
 from refaug.core.artefacts.version_locks import HeldVersion, hold
 from refaug.core.artefacts.versions import CURRENT, VersionName, Versions
 from refaug.core.errors import Conflict, Corrupt, NotFound
-from refaug.core.files import exclusive, read_json, remove_tree, storage_errors, sync_folder, write_aside
+from refaug.core.files import exclusive, read_json, remove_tree, sync_folder, write_aside
+from refaug.core.full_disk import storage_errors
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.logs.manifest import MANIFEST as LOG_MANIFEST
