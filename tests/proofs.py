@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,11 @@ from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.proof_logs import LogSelection, ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.scoring.items import item_of
-from refaug.rater.nn.rate import Rater
+from refaug.indexer.search.index import ReferenceIndex
+from refaug.indexer.search.search_settings import Mode, SearchSettings
+from refaug.metrics.base import Floats, Level, References
+from refaug.metrics.specification import build
+from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
 
 WORDS = ["apples", "are", "blue", "boats", "can", "do", "fly", "green", "how", "i", "like", "no", "not", "red", "the"]
 WORDS += ["they", "to", "trees", "we", "what", "why", "yes", "you", "rivers", "sing", "slowly", "over", "old", "stones"]
@@ -49,7 +54,7 @@ class TinyChain(Chain):
         if name not in self._raters:
             folder = self.home.home / "tiny" / name
             folder.mkdir(parents=True)
-            rater = tiny_rater(TEXTS, folder, pieces=100 if name == "proof" else 60)
+            rater = tiny_rater(TEXTS, folder, pieces=100 if name == "proof" else 30)
             rater.spec = f"{name}@1#0123456789ab"
             self._raters[name] = rater
         return self._raters[name]
@@ -58,17 +63,40 @@ class TinyChain(Chain):
 def tiny_chain(folder: Path, **settings: Any) -> TinyChain:
     """With three logs in `data`; few draws and seeds."""
     for name, (seed, dialogues) in _LOGS.items():
-        _write_log(folder / "data" / "logs" / f"{name}.jsonl.gz", name, seed, dialogues)
+        write_log(folder / "data" / "logs" / f"{name}.jsonl.gz", name, seed, dialogues)
     given = {"draws": 40, "seeds": 2, "preset": "small", **settings}
     return TinyChain(Settings(home=folder / "home"), ProofSettings(data=folder / "data", **given), Silent())
 
 
-def _write_log(path: Path, name: str, seed: int, dialogues: int) -> None:
+def write_log(path: Path, name: str, seed: int, dialogues: int) -> None:
+    """Write invented dialogues, whose ids begin with `name`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rng = random.Random(seed)
     with gzip.open(path, "wb") as file:
         for number in range(dialogues):
             file.write(orjson.dumps({"id": f"{name}-{number}", "turns": rng.sample(TEXTS, 6)}) + b"\n")
+
+
+def scored_by_hand(index: ReferenceIndex, rater: Rater, rated: ProofSet, mode: Mode, *, weights: str) -> Floats:
+    """One search, one rating and one score of υBLEU at a time: the first gold, the parrot and 15 retrieved ones."""
+    metric, scores = build("upsilon-bleu:bp=closest"), list[float]()
+    for row, reply in enumerate(rated.replies):
+        test_item = rated.items[rated.item[row]]
+        pair = replace(test_item.pair, references=test_item.pair.references[:1])
+        gold, utterance = pair.references[0].text, pair.utterance or ""
+        retrieved = index.search([pair], SearchSettings(k=15, mode=mode))[0].references
+        assert len(retrieved) == 15
+        texts = [text for text in (utterance, *(reference.text for reference in retrieved)) if text != reply]
+        weight_of = dict.fromkeys(texts, 1.0)
+        if weights == "rated":
+            for text in texts:
+                request = RatingRequest(utterance=utterance, golds=(gold,), candidates=(Candidate(text=text),))
+                weight_of[text] = float(rater.rate([request])[0][0])
+        references = References((gold, *texts), (1.0, *(weight_of[text] for text in texts)))
+        at = np.zeros(1, np.int64)
+        statistics = metric.statistics([reply], metric.prepare([references]), at, at)
+        scores.append(float(metric.values(statistics, Level.REPLY)[0]))
+    return np.array(scores).round(12)  # scores that differ by rounding are ties
 
 
 def tiny_set(name: str, seed: int, items: int = 14, *, utterances: bool = True) -> ProofSet:

@@ -22,6 +22,9 @@ import pytest
 from serving import small_home, small_items
 
 from refaug.cli import main as cli
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.files import write_json
+from refaug.core.home import Settings
 from refaug.service.server_settings import ServeSettings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -321,6 +324,29 @@ def test_a_check_looks_whether_the_home_can_be_used(check: Check, tmp_path: Path
         assert (found.exit_code, found.error, found.wrong) == (1, "no_access", ["home"]), home
     below = check(tmp_path / "not" / "there", "--port", "0")
     assert (below.exit_code, below.wrong) == (0, [])
+
+
+def test_a_check_says_which_indexes_requests_may_name(check: Check, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    indexes = artefact_stores(Settings(home=home))["index"]
+
+    def look(*options: str) -> str:
+        looks = check(home, "--port", "0", *options).told["looks"]
+        return next(look["found"] for look in looks if look["what"] == "index")
+
+    assert look() == "none is published: requests that need one are refused until refaug index has made one"
+    specs = []
+    for name in ("tea", "chat"):
+        folder = tmp_path / name
+        folder.mkdir()
+        write_json(folder / "manifest.json", {"kind": "index", "format_version": 1, "files": {}})
+        version = indexes.add(name, folder)
+        indexes.publish(name, version)
+        specs.append(f"{name}@{version}")
+        if name == "tea":
+            assert look() == specs[0]
+    assert look() == f"{specs[1]}, {specs[0]}; requests must name one, or --default-index"
+    assert look("--default-index", "tea") == f"{specs[0]} for requests that name none; 2 published names in all"
 
 
 def test_check_reports_missing_source_folders_and_unknown_variables(

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto
 
 from refaug.core.errors import BadInput, MissingPart, Usage
+from refaug.core.vectors.encoder_model import _first_line
 from refaug.core.vectors.encoders import Encoder, EncoderConfig, OnnxEncoder, open_encoder
 
 TINY = TinyEncoder.seeded()
@@ -329,3 +330,9 @@ def test_the_libraries_are_imported_only_on_opening() -> None:
     code = f"import sys, refaug.core.vectors.encoders; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_messages_of_the_library_are_cut_to_a_line_of_300_characters() -> None:
+    assert _first_line(ValueError("a" * 400 + "\nmore")) == "a" * 300
+    assert _first_line(ValueError("short\nmore")) == "short"
+    assert _first_line(ValueError()) == "ValueError"

@@ -485,6 +485,13 @@ def test_flood_is_found_early_but_never_late_where_cells_are_shared(numbers: lis
         assert not (number == 0 and is_over)
 
 
+def test_messages_are_spread_over_all_cells_of_every_row() -> None:
+    counter = FloodCounter(5, bits=4)
+    assert not counter.over_cap(as_keys(list(range(1, 401)))).all()
+    assert counter.cells.shape == (4, 16)
+    assert (counter.cells > 0).all()
+
+
 def test_counting_ends_at_what_a_cell_holds_and_stays_over_the_cap() -> None:
     counter = FloodCounter(60_000, bits=4)
     many = np.full(100_000, as_keys([1])[0])

@@ -136,18 +136,18 @@ def test_the_report_is_of_the_held_out_pairs(whole):
 
 
 def test_statistics_count_pairs_utterances_dialogues_and_pieces():
-    rows = [((2,), (3, 4), 0), ((2,), (5,), 1), ((6, 7), (8, 9, 9), 1), ((6, 7, 8), (9, 9, 9), 2)]
+    rows = [((2,), (3, 4), 0), ((2,), (5,), 1), ((6, 7), (8, 9, 9), 1), ((6, 7, 8), (9, 9, 9), 2), ((8,), (4,), 2)]
     corpus = pairs_of([[*rows, ((11,), (12,), 3)], [((13,), (14,), 0)]])  # the second log has one dialogue
     examples, _ = tiny_sides(corpus, validation_share=1e-9)
     assert statistics_of(corpus, examples) == {
-        "pairs": 5,
+        "pairs": 6,
         "without_reply_from_elsewhere": 1,
-        "an_epoch": 5,
-        "utterances": 4,
+        "an_epoch": 6,
+        "utterances": 5,
         "dialogues": 4,
         "pieces": {
-            "utterances": {"mean": 1.6, "median": 1.0, "most": 3},
-            "replies": {"mean": 2.0, "median": 2.0, "most": 3},
+            "utterances": {"mean": 1.5, "median": 1.0, "most": 3},
+            "replies": {"mean": 1.83, "median": 1.5, "most": 3},
         },
     }
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from proofs import TEXTS, TinyChain, tiny_chain, tiny_set
+from proofs import TEXTS, TinyChain, scored_by_hand, tiny_chain, tiny_set
 from scipy import stats
 
 from refaug.core.errors import BadInput
@@ -33,6 +33,7 @@ from refaug.evaluation.reproduction.experiments.conditions import (
 from refaug.evaluation.reproduction.experiments.retrieval_modes import (
     MODES,
     WAYS,
+    _best_in_words,
     best_mode,
     best_mode_overall,
     retrieval_modes,
@@ -47,9 +48,7 @@ from refaug.evaluation.reproduction.figures.retrieval_quality import (
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import MATCHED, RATED
 from refaug.evaluation.reproduction.report.report import Report
-from refaug.indexer.search.search_settings import SearchSettings
-from refaug.metrics.base import Floats, Level, References
-from refaug.metrics.specification import build
+from refaug.metrics.base import Floats
 from refaug.rater.nn.rate import Candidate, RatingRequest
 
 K = 15
@@ -79,31 +78,11 @@ def value_in(report: Report, metric: str, line: str, kind: str, where: str) -> f
     return float(found["value"])
 
 
-def scored_by_hand(chain: TinyChain, one: ProofSet, way: str, *, weights: str) -> Floats:
-    """One search, one rating and one score at a time, against the first gold, the parrot and what was found."""
-    asked = next(one for one in WAYS if one.name == way)
-    metric, rater, scores = build("upsilon-bleu"), chain.rater(), list[float]()
-    with open_index(chain.home, asked.index(chain)) as index:
-        for row, reply in enumerate(one.replies):
-            item = one.items[one.item[row]]
-            pair = replace(item.pair, references=item.pair.references[:1])
-            gold, utterance = pair.references[0].text, pair.utterance or ""
-            found = [each.text for each in index.search([pair], SearchSettings(k=K, mode=asked.mode))[0].references]
-            assert len(found) == K
-            further = [utterance, *found]
-            rated = [
-                rater.rate([RatingRequest(utterance=utterance, golds=(gold,), candidates=(Candidate(text=text),))])[0][
-                    0
-                ]
-                for text in further
-            ]
-            worth = rated if weights == "rated" else [1.0] * len(further)
-            kept = [(text, weight) for text, weight in zip(further, worth, strict=True) if text != reply]
-            references = References((gold, *(text for text, _ in kept)), (1.0, *(weight for _, weight in kept)))
-            prepared = metric.prepare([references])
-            at = np.zeros(1, np.int64)
-            scores.append(float(metric.values(metric.statistics([reply], prepared, at, at), Level.REPLY)[0]))
-    return np.array(scores).round(12)  # scores that differ by rounding are ties
+def scored_by_way(chain: TinyChain, rated: ProofSet, way_name: str, *, weights: str) -> Floats:
+    """Scores of the replies by the references that a way finds."""
+    way = next(way for way in WAYS if way.name == way_name)
+    with open_index(chain.home, way.index(chain)) as index:
+        return scored_by_hand(index, chain.rater(), rated, way.mode, weights=weights)
 
 
 @pytest.mark.parametrize("way", ["embedding-utterance", "bm25-dialog", "embedding-utterance, plain mean"])
@@ -113,7 +92,7 @@ def test_a_figure_is_that_of_one_search_rating_and_score_at_a_time(
 ) -> None:
     values = []
     for one in sets:
-        scores = scored_by_hand(chain, one, way, weights=weights)[one.fair]
+        scores = scored_by_way(chain, one, way, weights=weights)[one.fair]
         values.append(stats.spearmanr(scores, one.ratings[one.fair]).statistic)
         found = value_in(report, CLOSEST, f"{way}, {weights}", "spearman", one.name)
         assert found == pytest.approx(values[-1], abs=1e-3)
@@ -257,6 +236,12 @@ def test_the_best_mode_is_named_with_the_next_one_and_how_often_it_leads(ranked:
         pytest.approx(one) for one in np.quantile([0.1, 0.1, -0.01, 0.1], [0.025, 0.975])
     )
     assert not is_sure(best.ahead)
+    [in_words, _] = _best_in_words("υBLEU", ranked)
+    assert in_words == (
+        "υBLEU, Spearman, on x: with rated references bm25-utterance has the most of the modes, .300 [.21, .35], not "
+        "surely ahead of embedding-utterance (.100 [.00, .10]); it leads in 50 % of the draws. "
+        "It is not shown to be better than the default, embedding-utterance (.100 [.00, .10])."
+    )
     assert best.as_json()["leads_in_draws"]["bm25-dialog"] == 0.25
 
 
@@ -271,6 +256,8 @@ def test_over_all_metrics_the_mode_that_wins_most_often_is_named(ranked: Correla
     assert "in 2 of them, surely better than the default in 2" in best_mode_overall({"one": sure})
     default = measured_of({line_name(MODES[0].name, RATED): 0.1}, {line_name(MODES[0].name, RATED): [0.1, 0.2]})
     assert "default" not in best_mode_overall({"one": default})
+    [in_words, _] = _best_in_words("υBLEU", default)
+    assert in_words.endswith("it leads in 100 % of the draws. It is the default.")
 
 
 def test_a_figure_is_sure_where_its_interval_leaves_0_out() -> None:
