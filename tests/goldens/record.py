@@ -441,7 +441,7 @@ def write(kind: str, recorded: Any) -> None:
 CHANGED: tuple[tuple[str, str], ...] = (
     (r"help/refaug meta probe --help/out: .*", "it has --search and --steps; docs/reference/cli.md has the whole page"),
     (
-        r"openapi/paths/.*/requestBody/.*/properties/(items|metrics|dialogues)(/anyOf/0)?/maxItems: new",
+        r"openapi/.*/properties/(items|metrics|dialogues|pairs|replies)(/anyOf/0|/additionalProperties)?/max\w+: new",
         "lists of requests have a greatest length",
     ),
     (r"openapi/paths//v1/reference-sets/{id}/delete/(summary|description): .*", "the same, in plain words"),

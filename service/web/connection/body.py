@@ -6,6 +6,8 @@ import asyncio
 import re
 import zlib
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any, Final, TypeVar
 
 from fastapi import Request
@@ -21,7 +23,7 @@ from refaug.service.web.state import state_of
 
 _PIECE: Final = 1 << 18
 MAX_VALUES: Final = 1_000_000  # in a body: each takes a hundred times the memory of the two bytes that say it
-_THREAD_BYTES: Final = 1 << 16  # larger bodies are read beside the event loop
+_LARGE_BYTES: Final = 1 << 16  # larger bodies are read beside the event loop
 _MAX_ERRORS: Final = 1_000  # more take longer to list than to find
 _SHOWN_ELEMENTS: Final = 100  # of each list and object, in a body with more errors
 _TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
@@ -50,10 +52,16 @@ def body_of(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
 
 
 async def parse_body(model: type[Model], raw: bytes) -> Model:
-    """Validate the bytes as this model; beside the event loop, if there are many."""
-    if len(raw) <= _THREAD_BYTES:
+    """Validate the bytes as this model; beside the event loop and one after the other, if there are many."""
+    if len(raw) <= _LARGE_BYTES:
         return parse_json(model, raw)
-    return await asyncio.to_thread(parse_json, model, raw)
+    return await asyncio.get_running_loop().run_in_executor(_large_bodies(), parse_json, model, raw)
+
+
+@cache
+def _large_bodies() -> ThreadPoolExecutor:
+    """Return the thread for large bodies: a second one would take memory and no less time."""
+    return ThreadPoolExecutor(1, "large-bodies")
 
 
 def parse_json(model: type[Model], raw: bytes) -> Model:

@@ -89,7 +89,9 @@ class RatingsIn(BaseModel):
 
     model_config = STRICT
 
-    pairs: list[PairIn] = Field(min_length=1, description="test pairs with their candidates")
+    pairs: list[PairIn] = Field(
+        min_length=1, max_length=100_000, fail_fast=True, description="test pairs with their candidates"
+    )
     rater: NameField | None = Field(default=None, description="name or name@version; null: the server's default")
     combine: Literal["first", "first-literal", "max", "confident", "mean"] = Field(
         default="first", description="how the rater's two answers become a rating"

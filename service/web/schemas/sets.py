@@ -28,6 +28,8 @@ from refaug.service.web.schemas.scoring import (
     SystemFiguresOut,
 )
 
+MAX_REPLIES: Final = 1_000_000  # of a system; as many values as a body may have
+
 _ITEMS: Final[Any] = [
     {"id": "d1", "utterance": "Where do you buy tea?", "references": ["At the market."]},
     {"id": "d2", "utterance": "Who sells bread at noon?", "references": ["The mill does."]},
@@ -78,11 +80,15 @@ class SetScoresIn(ResamplingIn):
 
     items: list[str] | None = Field(
         default=None,
+        max_length=MAX_REPLIES,
+        fail_fast=True,  # an error takes 300 bytes, and is found for two bytes that are sent
         description="ids of the items that the replies answer, one for each; an id may come several times. Left out: "
         "all items of the set, in its order",
     )
-    replies: dict[SystemField, list[str | None]] = Field(
-        description="for each system its replies, in the order of `items`; null: it has none", min_length=1
+    replies: dict[SystemField, Annotated[list[str | None], Field(max_length=MAX_REPLIES, fail_fast=True)]] = Field(
+        description="for each system its replies, in the order of `items`; null: it has none",
+        min_length=1,
+        max_length=1_000,
     )
     metrics: list[Specification] | None = Field(
         default=None,

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
 from serving import wait_until
+
+from refaug.service.web.guard.open_connections import GuardedConnection, OpenConnections
+from refaug.service.web.guard.states import State
 
 if TYPE_CHECKING:
     from conftest import Attacked
@@ -159,3 +163,23 @@ def test_slow_bodies_hold_no_place_among_the_requests(attacked: Attacked, monkey
     assert [client.status() for client in slow] == [408] * 5
     for client in slow:
         client.socket.close()
+
+
+def test_an_answer_that_is_never_fetched_is_not_waited_for(attacked: Attacked, monkeypatch: pytest.MonkeyPatch) -> None:
+    unsent, enter = dict[State, int](), OpenConnections.enter
+
+    def recorded(self: OpenConnections, connection: GuardedConnection, state: State, previous: State | None) -> None:
+        unsent[state] = connection.unsent_bytes
+        enter(self, connection, state, previous)
+
+    items = [{**ITEM, "id": f"{place}-{'x' * 9_000}"} for place in range(900)]
+    request_bytes = post(json.dumps({"items": items, "metrics": ["bleu"]}).encode())
+    attacked.wait_until_alone()
+    monkeypatch.setattr(OpenConnections, "enter", recorded)
+    with attacked.limited(fetch_s=0.5), attacked.connect() as client:
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        client.send(request_bytes.replace(b"Host: x", b"Host: x\r\nConnection: close"))
+        wait_until(lambda: State.CLOSED in unsent)
+        attacked.wait_until_alone()
+    assert list(unsent)[-2:] == [State.CLOSING, State.CLOSED]
+    assert unsent[State.CLOSED] > 0

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import orjson
 import pytest
 from fastapi import Depends, FastAPI, Request
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 from serving import bare_app, played
 from starlette.responses import Response
 from starlette.testclient import TestClient
@@ -22,8 +22,11 @@ from refaug.core.errors import TooLarge
 from refaug.core.home import Settings
 from refaug.service.server_settings import MIB
 from refaug.service.web.answers import json_response
-from refaug.service.web.connection.body import MODELS, body_of, parse_json, read_body, request_body
+from refaug.service.web.connection.body import MODELS, body_of, parse_body, parse_json, read_body, request_body
 from refaug.service.web.problems import BadRequest
+from refaug.service.web.schemas.references import RatingsIn
+from refaug.service.web.schemas.scoring import ScoresIn
+from refaug.service.web.schemas.sets import SetScoresIn
 
 
 class Sent(BaseModel):
@@ -243,6 +246,49 @@ def test_very_many_errors_behind_the_first_elements_are_counted() -> None:
         parse_json(Numbers, b'{"numbers":[' + b"1," * 200 + b'"a",' * 50_000 + b'"a"]}')
 
 
+_MANY = b"[" + b"1," * 400_000 + b"1]"
+LONG_LISTS: dict[str, tuple[type[BaseModel], bytes, list[str]]] = {
+    "ids": (SetScoresIn, b'{"replies":{"a":["x"]},"items":%b}' % _MANY, ["items[0]"]),
+    "replies": (SetScoresIn, b'{"replies":{"a":%b,"b":%b}}' % (_MANY, _MANY), ["replies.a[0]", "replies.b[0]"]),
+    "pairs": (RatingsIn, b'{"pairs":%b}' % _MANY, ["pairs[0]"]),
+    "items": (ScoresIn, b'{"items":%b}' % _MANY, ["items"]),
+    "metrics": (ScoresIn, b'{"items":[{}],"metrics":%b}' % _MANY, ["metrics"]),
+}
+
+
+@pytest.mark.parametrize(("model", "raw", "fields"), LONG_LISTS.values(), ids=LONG_LISTS)
+def test_of_a_very_long_list_only_the_first_error_is_made(
+    model: type[BaseModel], raw: bytes, fields: list[str]
+) -> None:
+    with pytest.raises(BadRequest) as raised:
+        parse_json(model, raw)
+    assert [problem["field"] for problem in raised.value.errors] == fields
+    assert raised.value.error_count == len(fields)
+
+
+def test_large_bodies_are_read_one_after_the_other() -> None:
+    at_once, most, threads = 0, 0, set[str]()
+
+    class Watched(Numbers):
+        @model_validator(mode="after")
+        def watch(self) -> Watched:
+            nonlocal at_once, most
+            at_once += 1
+            most = max(most, at_once)
+            threads.add(threading.current_thread().name)
+            at_once -= 1
+            return self
+
+    raw = b'{"numbers":[' + b"1," * 40_000 + b"1]}"
+
+    async def all_at_once() -> list[Watched]:
+        return await asyncio.gather(*(parse_body(Watched, raw) for _ in range(8)))
+
+    assert [len(read.numbers) for read in asyncio.run(all_at_once())] == [40_001] * 8
+    assert (most, len(threads)) == (1, 1)
+    assert threads != {threading.current_thread().name}
+
+
 @pytest.mark.parametrize("value", [b"1", b"{}", b"[]", b'"a"'])
 def test_a_body_of_more_than_a_million_values_is_refused(value: bytes) -> None:
     with pytest.raises(TooLarge, match=r"^the body has more than 1,000,000 values"):
@@ -255,3 +301,8 @@ def test_commas_and_brackets_in_texts_are_no_values() -> None:
 
     content = ',[{"\\' * 400_000
     assert parse_json(Text, json.dumps({"text": content}).encode()).text == content
+
+
+def test_of_a_key_that_comes_twice_the_last_value_counts() -> None:
+    assert parse_json(Numbers, b'{"numbers":["no"],"numbers":[2]}').numbers == [2]
+    assert parse_json(ScoresIn, b'{"items":[{"id":"a","id":"b"}]}').items == [{"id": "b"}]
