@@ -8,7 +8,8 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
@@ -19,6 +20,8 @@ import orjson
 from refaug.core.errors import Corrupt, Locked, Usage
 from refaug.core.full_disk import storage_errors
 
+CHECKSUM = "checksum"  # the field with the SHA-256 of everything else in a manifest
+_RESTORE = "restore it from a backup, or make it again"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
@@ -77,14 +80,38 @@ def write_json(path: Path, content: object) -> None:
 
 
 def read_json(path: Path) -> dict[str, object]:
-    """Read what write_json wrote; raise Corrupt for anything else."""
+    """Read what write_json wrote; raise Corrupt for anything else, and where a checksum in it does not fit.
+
+    The checksum itself is left out of what is returned.
+    """
     try:
         content = orjson.loads(path.read_bytes())
     except orjson.JSONDecodeError as error:
         raise Corrupt(f"{path}: not JSON: {error}") from error
     if not isinstance(content, dict):
         raise Corrupt(f"{path}: a JSON object was expected, a {type(content).__name__} was found")
+    require_checksum(path, content)
+    content.pop(CHECKSUM, None)
     return content
+
+
+def with_checksum(manifest: Mapping[str, object]) -> dict[str, object]:
+    """Return a manifest with the checksum of everything in it, settings included."""
+    return {**manifest, CHECKSUM: _checksum_of(manifest)}
+
+
+def require_checksum(path: Path, manifest: Mapping[str, object]) -> None:
+    """Refuse a manifest that is not as it was written; one without a checksum, of an older refaug, passes."""
+    if CHECKSUM in manifest and manifest[CHECKSUM] != (actual := _checksum_of(manifest)):
+        recorded = str(manifest[CHECKSUM])[:12]
+        raise Corrupt(
+            f"{path} was altered: it says {recorded}…, and what is in it makes {actual[:12]}…", remedy=_RESTORE
+        )
+
+
+def _checksum_of(manifest: Mapping[str, object]) -> str:
+    content = {name: field for name, field in manifest.items() if name != CHECKSUM}
+    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def sha256_of(path: Path) -> str:
@@ -97,6 +124,21 @@ def remove_tree(folder: Path) -> None:
     """Delete one of our folders; a missing folder is no error."""
     with suppress(FileNotFoundError):
         shutil.rmtree(folder)
+
+
+def is_private(folder: Path) -> bool:
+    """Whether only this user or root may write here; what lies in such a folder is code, and is loaded as such.
+
+    A group of the process itself may write too, since many systems give each user one; and a folder may belong to whom
+    the folder around it belongs, which is that of the code itself where loops are compiled beside it.
+    """
+    try:
+        status = folder.stat()
+    except FileNotFoundError:
+        return True
+    writable_by_group = bool(status.st_mode & stat.S_IWGRP) and status.st_gid not in (os.getegid(), 0)
+    owners = (os.geteuid(), 0, folder.parent.stat().st_uid)
+    return status.st_uid in owners and not status.st_mode & stat.S_IWOTH and not writable_by_group
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from refaug.core.errors import RefaugError
-from refaug.core.files import make_folder, read_json, write_json
+from refaug.core.files import is_private, make_folder, read_json, write_json
 
 ROOT: Final = Path(__file__).parents[1]
 BESIDE: Final = Path(__file__).parent / "__pycache__"
@@ -36,6 +36,8 @@ def note_filled(files: Iterable[Path], count: int) -> None:
 
 def trouble() -> str:
     """Why the loops have to be compiled when they are first used; empty where they are there already."""
+    if not is_private(BESIDE):
+        return f"others may write to {BESIDE}, so nothing is loaded from there"
     try:
         state = read_json(BESIDE / _STATE)
     except FileNotFoundError:

@@ -25,6 +25,8 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 from numpy.typing import NDArray
 
+from refaug.core.files import is_private
+
 _log = logging.getLogger(__name__)
 _DAMAGE: Final = (OSError, EOFError, pickle.UnpicklingError, ValueError, LookupError, AttributeError, TypeError)
 
@@ -94,11 +96,15 @@ class _Installed(FunctionCache):
 
 
 def _opened(kind: Any, loop: Any) -> Any:
-    """Return numba's cache of a loop, or None where numba finds no folder for it."""
+    """Return numba's cache of a loop; None where it finds no folder, or one that others may write: it holds pickles."""
     try:
-        return kind(loop)
+        opened = kind(loop)
     except RuntimeError:
         return None
+    if not is_private(Path(opened.cache_path)):
+        _log.warning("kernel_cache_not_private", extra={"path": opened.cache_path})
+        return None
+    return opened
 
 
 class _Caches:

@@ -218,8 +218,8 @@ def _raw(batch: pa.StringArray) -> tuple[memoryview, memoryview] | None:
 class TextColumn:
     """The texts of one column by row number; several threads may read at once."""
 
-    def __init__(self, path: Path, batches: Sequence[pa.StringArray]) -> None:
-        self.path = path
+    def __init__(self, path: Path, batches: Sequence[pa.StringArray], column: str = "text") -> None:
+        self.path, self.column = path, column
         self._batches = batches
         self._rows = sum(map(len, batches))
         self._raw = [_raw(batch) for batch in batches]
@@ -227,10 +227,19 @@ class TextColumn:
     @classmethod
     def open(cls, path: Path, column: str = "text") -> Self:
         """Map a file that a TextWriter wrote."""
-        return cls(path, _mapped_texts(path, column))
+        return cls(path, _mapped_texts(path, column), column)
 
     def __len__(self) -> int:
         return self._rows
+
+    def problem(self) -> str | None:
+        """Read all texts, and return what is wrong with them: places outside the file, or bytes that are no UTF-8."""
+        try:
+            for batch in self._batches:
+                batch.validate(full=True)
+        except pa.ArrowException as error:
+            return f"the texts of {self.column!r} are damaged: {error}"
+        return None
 
     def take(self, rows: NDArray[np.int64]) -> list[str | None]:
         """Return the texts of these rows, in this order; a row may occur several times."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refaug.core.artefacts.manifests import require_files, require_format
+from refaug.core.artefacts.verified_files import verified_files
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Conflict, NotFound
@@ -34,15 +35,17 @@ class Places:
         )
 
 
-def open_vectors_version(held: HeldVersion) -> WordVectors:
-    """Open the word vectors of a version after checking the length of every file against its manifest."""
+def open_vectors_version(held: HeldVersion, *, hashed: bool = False) -> WordVectors:
+    """Open the word vectors of a version after checking the length, or the hash, of every file of its manifest."""
     manifest = read_json(held.folder / MANIFEST)
     require_format(held.folder / MANIFEST, {"kind": "vectors", **manifest}, "vectors", FORMAT_VERSION)
     require_files(held.folder, manifest)
+    if hashed:
+        verified_files.require(held.folder, manifest)
     return open_word_vectors(held.folder)
 
 
-def hold_vectors(vectors: Versions, source: VectorSource) -> tuple[HeldVersion, WordVectors]:
+def hold_vectors(vectors: Versions, source: VectorSource, *, hashed: bool = False) -> tuple[HeldVersion, WordVectors]:
     """Open and hold the vectors with the hash that an index names, under that name or any other.
 
     The vectors may have been imported under another name.
@@ -55,7 +58,7 @@ def hold_vectors(vectors: Versions, source: VectorSource) -> tuple[HeldVersion, 
         except NotFound:
             continue
         try:
-            opened = open_vectors_version(held)
+            opened = open_vectors_version(held, hashed=hashed)
         except BaseException:
             held.close()
             raise

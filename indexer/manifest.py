@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Self
 
 from refaug.core.artefacts.manifests import content_id, require_format
 from refaug.core.errors import Corrupt
-from refaug.core.files import read_json, write_json
+from refaug.core.files import read_json, with_checksum, write_json
 from refaug.indexer.vectors.sentence_vectors import SentenceSettings
 
 FORMAT_VERSION: Final = 1
@@ -150,7 +150,7 @@ class IndexManifest:
 
     def write(self, folder: Path) -> None:
         """Write the manifest as the last step, which makes the folder an index version."""
-        write_json(folder / MANIFEST, {**asdict(self), "id": self.id})
+        write_json(folder / MANIFEST, with_checksum({**asdict(self), "id": self.id}))
 
 
 def _fields(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 from refaug.core.errors import Conflict, Corrupt
 from refaug.core.files import (
     read_json,
+    with_checksum,
     write_json,
 )
 from refaug.core.version import VERSION
@@ -118,7 +119,7 @@ class LogManifest:
 
     def write(self, folder: Path) -> None:
         """Publish: once this returns, the log is what this manifest says."""
-        write_json(folder / MANIFEST, asdict(self))
+        write_json(folder / MANIFEST, with_checksum(asdict(self)))
 
     def source_fingerprints(self) -> dict[tuple[str, ...], LogIngest]:
         """Return the SHA-256 of ingested files (of line-aligned files, both), with the run that added them."""

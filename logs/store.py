@@ -7,6 +7,7 @@ renamed into place last, so that a reader sees the log before or after, never be
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -86,14 +87,17 @@ class StoredLog:
     def batches(self, columns: Sequence[str] | None = None, *, size: int = 20_000) -> Iterator[pa.RecordBatch]:
         """Yield all pairs in stored order, in pieces."""
         for part in self.manifest.parts:
-            with self._open(part) as file:
-                yield from file.iter_batches(batch_size=size, columns=columns, use_threads=False)
+            with self._open(part) as file, _damage_named(self.folder / part.file):
+                for batch in file.iter_batches(batch_size=size, columns=columns, use_threads=False):
+                    batch.validate(full=True)
+                    yield batch
 
     def _open(self, part: LogPart) -> pq.ParquetFile:
         """Open a part's file; raise Conflict if a deletion has replaced it since the log was opened."""
         try:
             self.require_size(part)
-            return pq.ParquetFile(self.folder / part.file)
+            with _damage_named(self.folder / part.file):
+                return _require_columns(pq.ParquetFile(self.folder / part.file))
         except (Corrupt, OSError) as error:
             if self.is_current():
                 raise
@@ -147,6 +151,27 @@ class StoredLog:
                 )
             except (Corrupt, OSError, pa.ArrowException) as error:
                 yield part, str(error)
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    """Turn what Arrow says of a damaged part into Corrupt, which names it; the caller explains a file that is gone."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise Corrupt(f"{path} is damaged: {reason}", remedy="restore it from a backup, or ingest again") from error
+
+
+def _require_columns(file: pq.ParquetFile) -> pq.ParquetFile:
+    types = {column.name: column.type for column in file.schema_arrow}
+    names = [column.name for column in PAIR_SCHEMA if types.get(column.name) != column.type]
+    if names:
+        file.close()
+        raise pa.ArrowInvalid(f"it has no proper column {', '.join(names)}")
+    return file
 
 
 def _new_turns(before: pa.RecordBatch, batch: pa.RecordBatch) -> pa.StringArray:

@@ -20,7 +20,7 @@ from refaug.core.artefacts.manifests import (
     verify_files,
 )
 from refaug.core.errors import Corrupt, Usage
-from refaug.core.files import make_folder, read_json, write_aside, write_json
+from refaug.core.files import make_folder, read_json, with_checksum, write_aside, write_json
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.version import VERSION
 from refaug.rater.language_coverage import Coverage
@@ -84,19 +84,21 @@ def write_network(
     name = content_id({"files": {file: files[file] for file in (WEIGHTS, TOKENIZER)}}, settings)
     write_json(
         folder / MANIFEST,
-        {
-            "format_version": FORMAT_VERSION,
-            "kind": kind,
-            "id": name,
-            **settings,
-            "tokenizer": tokenizer.sha256,
-            "languages": list(languages),
-            "coverage": (coverage or Coverage()).as_json(),
-            "files": files,
-            "refaug": VERSION,
-            "software": {"torch": torch.__version__, "python": platform.python_version()},
-            "details": dict(details),
-        },
+        with_checksum(
+            {
+                "format_version": FORMAT_VERSION,
+                "kind": kind,
+                "id": name,
+                **settings,
+                "tokenizer": tokenizer.sha256,
+                "languages": list(languages),
+                "coverage": (coverage or Coverage()).as_json(),
+                "files": files,
+                "refaug": VERSION,
+                "software": {"torch": torch.__version__, "python": platform.python_version()},
+                "details": dict(details),
+            }
+        ),
     )
     return name
 

@@ -74,6 +74,10 @@ def score_command(
     ] = None,
     *,
     scoring: ScoreOptions,
+    allow_truncated: Annotated[
+        bool,
+        typer.Option("--allow-truncated", help="Score the items before the place where a compressed ITEMS breaks off."),
+    ] = False,
     index: IndexOption = None,
     rater: RaterOption = None,
     models: ModelOptions,
@@ -105,7 +109,9 @@ def score_command(
         )
     options.require_used(index, rater, rates=asks_rater)
     with display_progress(quiet=context.obj.quiet) as progress:
-        test_items = list(items_from(items, replies or [], references or [], weights or [], progress))
+        test_items = list(
+            items_from(items, replies or [], references or [], weights or [], progress, allow_truncated=allow_truncated)
+        )
         provenance: Provenance | None = None
         if index is not None:
             test_items, provenance = augment_items(context.obj, test_items, index, rater, augmenting, threads, progress)
@@ -162,6 +168,8 @@ def items_from(
     references: Sequence[Path],
     weights: Sequence[Path],
     progress: Progress,
+    *,
+    allow_truncated: bool = False,
 ) -> Iterator[Item | BadItem]:
     """Read items from the files that the command names."""
     if items is not None and (replies or references or weights):
@@ -172,7 +180,10 @@ def items_from(
             path = stack.enter_context(file_or_stdin(items))
             called = "stdin" if str(items) == "-" else str(items)
             yield from read_items(
-                path, shown_name=called, on_unknown_field=lambda name: progress.warn(f"field {name!r} is not used")
+                path,
+                shown_name=called,
+                on_unknown_field=lambda name: progress.warn(f"field {name!r} is not used"),
+                allow_truncated=allow_truncated,
             )
             return
         if not (replies and references):

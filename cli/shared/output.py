@@ -31,8 +31,13 @@ _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 
 @contextmanager
 def file_or_stdin(path: Path) -> Iterator[Path]:
-    """Yield the path itself; for `-` and pipes a temporary file with their content, since files are read twice."""
+    """Yield the path itself; for `-` and pipes a temporary file with their content, since files are read twice.
+
+    Devices are refused: many never end.
+    """
     is_stdin = str(path) == "-"
+    if not is_stdin and (path.is_char_device() or path.is_block_device()):
+        raise NoSource(f"{path}: a device, not a file", remedy="name a file or a pipe, or - for stdin")
     if not is_stdin and (not path.exists() or path.is_file() or path.is_dir()):
         yield path
         return

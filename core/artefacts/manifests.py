@@ -17,7 +17,7 @@ from refaug.core.files import sha256_of
 MANIFEST: Final = "manifest.json"
 LONGEST_NAME: Final = 100  # bytes: the limit of a tar member's header
 
-_REMEDY: Final = "restore it from a backup, or make it again"
+REMEDY: Final = "restore it from a backup, or make it again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,23 +43,23 @@ def named_files(manifest: Mapping[str, Any], where: Path) -> list[NamedFile]:
     """Return the files that a manifest names, sorted by name; Corrupt names `where` a name or a fact is invalid."""
     files = manifest.get("files")
     if not isinstance(files, Mapping):
-        raise Corrupt(f"{where} names no files", remedy=_REMEDY)
+        raise Corrupt(f"{where} names no files", remedy=REMEDY)
     named = [_named_file(name, facts, where) for name, facts in sorted(files.items())]
     folders = {str(folder) for file in named for folder in PurePosixPath(file.name).parents}
     twice = next((file.name for file in named if file.name in folders), None)
     if twice is not None:
-        raise Corrupt(f"{where} names {twice!r} as a file and as a folder", remedy=_REMEDY)
+        raise Corrupt(f"{where} names {twice!r} as a file and as a folder", remedy=REMEDY)
     return named
 
 
 def _named_file(name: str, facts: object, where: Path) -> NamedFile:
     problem = _name_problem(name)
     if problem is not None:
-        raise Corrupt(f"{where} names a file {name!r}, which {problem}", remedy=_REMEDY)
+        raise Corrupt(f"{where} names a file {name!r}, which {problem}", remedy=REMEDY)
     size = facts.get("size") if isinstance(facts, Mapping) else None
     sha256 = facts.get("sha256") if isinstance(facts, Mapping) else None
     if not isinstance(size, int) or isinstance(size, bool) or size < 0 or not isinstance(sha256, str):
-        raise Corrupt(f"{where} has no size and hash for {name!r}", remedy=_REMEDY)
+        raise Corrupt(f"{where} has no size and hash for {name!r}", remedy=REMEDY)
     return NamedFile(name=name, size=size, sha256=sha256)
 
 
@@ -89,7 +89,7 @@ def verify_files(folder: Path, manifest: Mapping[str, Any]) -> None:
 def _refuse_first(problems: Iterator[str]) -> None:
     problem = next(problems, None)
     if problem is not None:
-        raise Corrupt(problem, remedy=_REMEDY)
+        raise Corrupt(problem, remedy=REMEDY)
 
 
 def file_problems(folder: Path, manifest: Mapping[str, Any], *, hashes: bool) -> Iterator[str]:
@@ -139,6 +139,6 @@ def require_format(path: Path, manifest: Mapping[str, Any], kind: str, newest: i
     found_kind, version = manifest.get("kind"), manifest.get("format_version")
     if found_kind != kind or not isinstance(version, int) or isinstance(version, bool) or version < 1:
         other = f"; its kind is {found_kind!r}" if isinstance(found_kind, str) and found_kind != kind else ""
-        raise Corrupt(f"{path} is not a manifest of the kind {kind!r}{other}", remedy=_REMEDY)
+        raise Corrupt(f"{path} is not a manifest of the kind {kind!r}{other}", remedy=REMEDY)
     if version > newest:
         raise Corrupt(f"{path} has format {version}; this refaug reads up to {newest}", remedy="upgrade refaug")

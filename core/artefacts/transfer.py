@@ -22,7 +22,15 @@ from refaug.core.artefacts.archives import COPY_AGAIN, ArchiveReader, ArchiveWri
 from refaug.core.artefacts.manifests import MANIFEST, NamedFile, content_id, named_files, require_files
 from refaug.core.artefacts.versions import IMPORTING, VersionName, Versions, Writer
 from refaug.core.errors import Conflict, Corrupt, DamagedSource, NoSource, StorageFull, UnknownFormat
-from refaug.core.files import NAME, make_folder, read_json, remove_tree, unique_suffix, write_aside
+from refaug.core.files import (
+    NAME,
+    make_folder,
+    read_json,
+    remove_tree,
+    require_checksum,
+    unique_suffix,
+    write_aside,
+)
 from refaug.core.full_disk import storage_errors
 from refaug.core.progress import Progress
 
@@ -198,6 +206,7 @@ def _check_manifest(raw: bytes, label: Label, name: str) -> tuple[dict[str, Any]
             f"{name}: {MANIFEST} is of the kind {manifest['kind']!r}, not {label.kind!r}", remedy=COPY_AGAIN
         )
     try:
+        require_checksum(Path(name) / MANIFEST, manifest)
         return manifest, named_files(manifest, Path(name) / MANIFEST)
     except Corrupt as error:
         raise DamagedSource(error.message, remedy=COPY_AGAIN) from error

@@ -19,7 +19,14 @@ from numpy.typing import NDArray
 
 from refaug.core.array_files import write_array
 from refaug.core.errors import BadInput, Conflict, Corrupt, NotFound
-from refaug.core.files import make_folder, read_json, sha256_of, write_aside, write_json
+from refaug.core.files import (
+    make_folder,
+    read_json,
+    sha256_of,
+    with_checksum,
+    write_aside,
+    write_json,
+)
 from refaug.core.vectors.word_vector_files import REMEDY, first_not_finite, read_vector_file, row_blocks
 from refaug.core.version import VERSION
 
@@ -131,7 +138,8 @@ class WordVectors:
         if self.counts is not None:
             write_array(folder / _COUNTS, np.asarray(self.counts, "<i8"))
             names.append(_COUNTS)
-        write_json(folder / MANIFEST, {**self._manifest(folder, names), "details": dict(details or {})})
+        manifest = {**self._manifest(folder, names), "details": dict(details or {})}
+        write_json(folder / MANIFEST, with_checksum(manifest))
 
     def _manifest(self, folder: Path, names: list[str]) -> dict[str, object]:
         files = {name: {"size": (folder / name).stat().st_size, "sha256": sha256_of(folder / name)} for name in names}

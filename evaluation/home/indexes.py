@@ -31,9 +31,9 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def open_index(settings: Settings, spec: str, *, threads: int | None = None) -> ReferenceIndex:
-    """Open an index by `name` or `name@version`, leased until it is closed."""
-    return ReferenceIndex.open(places_of(settings), spec, threads=threads or cores())
+def open_index(settings: Settings, spec: str, *, threads: int | None = None, hashed: bool = False) -> ReferenceIndex:
+    """Open an index by `name` or `name@version`, leased until it is closed; a server compares every file's hash."""
+    return ReferenceIndex.open(places_of(settings), spec, threads=threads or cores(), hashed=hashed)
 
 
 def hard_negatives(

@@ -13,11 +13,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
-from refaug.core.errors import BadInput
+from refaug.core.errors import BadInput, DamagedSource
 from refaug.core.records import Item, Origin, Reference, TestPair
 from refaug.evaluation.scoring.item_tables import TABLE_SUFFIX, table_rows
 from refaug.logs.reading.containers import json_rows
-from refaug.logs.reading.sources import BadRow, LineReader, Source, require_readable
+from refaug.logs.reading.sources import DAMAGED, BadRow, LineReader, Source, require_readable
 
 FIELDS: Final = (
     "id",
@@ -38,6 +38,7 @@ _REFERENCE_NUMBERS: Final = {"weight": (-1.0, 1.0), "rating": (-1.0, 1.0), "simi
 _READ: Final = frozenset({"text", "source", "weight", "similarity", "rating", "ratings", "scale"})
 _LONGEST_NAME: Final = 200
 _ADVICE_FOR_LOGS: Final = ": if the file is in Latin-1, say --encoding latin-1"
+_TRUNCATED_REMEDY: Final = "copy it again; refaug score --allow-truncated uses the items before"
 _LIKERT: Final = (1.0, 5.0)
 
 
@@ -65,11 +66,16 @@ class _InvalidField(Exception):
 
 
 def read_items(
-    path: Path, *, shown_name: str | None = None, on_unknown_field: Callable[[str], None] | None = None
+    path: Path,
+    *,
+    shown_name: str | None = None,
+    on_unknown_field: Callable[[str], None] | None = None,
+    allow_truncated: bool = False,
 ) -> Iterator[Item | BadItem]:
     """Yield the items of a JSONL file, or of a table (.tsv), compressed or not; `shown_name` stands in messages.
 
-    `on_unknown_field` is called once with each field that items do not have.
+    `on_unknown_field` is called once with each field that items do not have. A compressed file that breaks off is
+    refused at its end, unless `allow_truncated`: then what is missing counts as one bad item.
     """
     require_readable(path)
     source = Source.of(path)
@@ -78,6 +84,8 @@ def read_items(
     is_table = TABLE_SUFFIX in path.suffixes
     for row in table_rows(LineReader(source)) if is_table else _json_lines(source):
         if not isinstance(row, tuple):
+            if row.reason == DAMAGED and not allow_truncated:
+                raise DamagedSource(f"{name_in_messages}, line {row.line}: {row.message}", remedy=_TRUNCATED_REMEDY)
             message = row.message.replace(_ADVICE_FOR_LOGS, "; test files are in UTF-8")
             yield BadItem(file=name_in_messages, line=row.line, item=None, field="", message=message)
             continue

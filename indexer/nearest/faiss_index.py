@@ -22,6 +22,7 @@ from typing import Any, Final, Self
 import faiss
 import numpy as np
 
+from refaug.core.errors import Corrupt
 from refaug.indexer.nearest.faiss_calls import (
     Ids,
     Kind,
@@ -89,6 +90,10 @@ class AnnIndex:
         if width:
             with openmp_threads(threads or search_threads.count):
                 near, where = self._index.search(queries, width, params=self._parameters(effort))
+            if where.max() >= self.size or where.min() < -1:
+                raise Corrupt(
+                    "the index of vectors names vectors that it does not hold", remedy="build the index again"
+                )
             if self.projection is not None:
                 near = 1 - near / 2
             ids[:, :width], similarities[:, :width] = where, near

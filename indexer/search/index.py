@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import TracebackType
 from typing import Final, Self
 
 import numpy as np
 
 from refaug.core.artefacts.manifests import require_files
+from refaug.core.artefacts.verified_files import verified_files
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.errors import Conflict, Corrupt
 from refaug.core.files import read_json
@@ -26,7 +27,8 @@ from refaug.indexer.search.bm25_similarity import Bm25Likeness
 from refaug.indexer.search.queries import Queries, prepare
 from refaug.indexer.search.search import RetrievalResult, exclusion_counts, find, references_of
 from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
-from refaug.indexer.search.segments import EXTRA_WORDS, Segment, open_segment
+from refaug.indexer.search.segment_checks import require_sound
+from refaug.indexer.search.segments import EXTRA_WORDS, VECTORS, Segment, open_segment
 from refaug.indexer.search.similarity import EncoderLikeness, Likeness, WordVectorLikeness
 from refaug.indexer.tokens.tokenizer_choice import load_tokenizer
 from refaug.indexer.tokens.vocabulary import Vocabulary
@@ -73,23 +75,31 @@ class ReferenceIndex:
     threads: int = 1
 
     @classmethod
-    def open(cls, places: Places, spec: str, *, threads: int = 1) -> Self:
-        """Open `name` or `name@version`; file sizes are checked, hashes only on demand."""
+    def open(cls, places: Places, spec: str, *, threads: int = 1, hashed: bool = False) -> Self:
+        """Open `name` or `name@version`; sizes and numbers are checked, and with `hashed` every file's hash.
+
+        The hashes of FAISS's files are always compared, since its reader trusts what is in them.
+        """
         held = places.indexes.open(spec)
         try:
-            require_files(held.folder, read_json(held.folder / MANIFEST))
-            opened = cls.of_folder(places, held.folder, held.name, held.version, threads=threads)
+            content = read_json(held.folder / MANIFEST)
+            require_files(held.folder, content)
+            trusting = None if hashed else {name for name in content["files"] if PurePath(name).name == VECTORS}  # type: ignore[attr-defined]
+            verified_files.require(held.folder, content, trusting)
+            opened = cls.of_folder(places, held.folder, held.name, held.version, threads=threads, hashed=hashed)
         except BaseException:
             held.close()
             raise
         return replace(opened, held=held)
 
     @classmethod
-    def of_folder(cls, places: Places, folder: Path, name: str, version: str, *, threads: int = 1) -> Self:
+    def of_folder(
+        cls, places: Places, folder: Path, name: str, version: str, *, threads: int = 1, hashed: bool = False
+    ) -> Self:
         """Open an index in a folder, which need not be a version yet."""
         manifest = IndexManifest.read(folder)
         tokenizer = tokenizer_of(manifest, folder)
-        sources, words = open_sources(places, manifest, threads)
+        sources, words = open_sources(places, manifest, threads, hashed=hashed)
         try:
             return cls._of_sources(folder, manifest, tokenizer, sources, words, name, version, threads)
         except BaseException:
@@ -114,6 +124,9 @@ class ReferenceIndex:
             vocabulary.extend(map_array(folder / info.folder / EXTRA_WORDS, np.uint64))
         segments = tuple(open_segment(folder, number, info) for number, info in enumerate(manifest.segments))
         _require_dimensions(folder, segments, manifest)
+        sizes = {"words": len(vocabulary), "logs": len(manifest.logs), "dimensions": manifest.vectors.dimensions}
+        for number, segment in enumerate(segments):
+            require_sound(folder, number, segment, **sizes)
         return cls(
             name=name,
             version=version,
@@ -222,7 +235,9 @@ def tokenizer_of(manifest: IndexManifest, folder: Path) -> Tokenizer:
     return tokenizer
 
 
-def open_sources(places: Places, manifest: IndexManifest, threads: int) -> tuple[Sources, Sequence[str]]:
+def open_sources(
+    places: Places, manifest: IndexManifest, threads: int, *, hashed: bool = False
+) -> tuple[Sources, Sequence[str]]:
     """Open the vectors that an index names; return them with the words that have one."""
     source = manifest.vectors
     if source.kind == "encoder":
@@ -233,7 +248,7 @@ def open_sources(places: Places, manifest: IndexManifest, threads: int) -> tuple
                 remedy="put that encoder back, or build the index again",
             )
         return Sources(weights=None, encoder=encoder, held=None), []
-    held, vectors = hold_vectors(places.vectors, source)
+    held, vectors = hold_vectors(places.vectors, source, hashed=hashed)
     return Sources(weights=WordWeights.of(vectors, manifest.sentence), encoder=None, held=held), vectors.words
 
 

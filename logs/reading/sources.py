@@ -22,6 +22,7 @@ from isal import igzip_lib
 from refaug.core.errors import DamagedSource, NoSource, SourceChanged, UnknownFormat, Usage
 from refaug.core.files import sha256_of
 
+DAMAGED: Final = "damaged"  # the reason of the bad row where a file breaks off
 BLOCK_BYTES: Final = 4 << 20
 MAX_LINE_BYTES: Final = 16 << 20
 _PIECE_BYTES: Final = 1 << 18
@@ -395,7 +396,7 @@ class _LineCutter:
     def break_off(self, message: str) -> Iterator[LineBlock]:
         """Yield the whole lines that remain, then a bad row in place of the broken one."""
         yield from self._cut()
-        yield self._bad("damaged", message)
+        yield self._bad(DAMAGED, message)
 
     def _cut(self) -> Iterator[LineBlock]:
         end = self._pending.rfind(b"\n") + 1

@@ -21,6 +21,7 @@ from integration import reference
 from integration.conftest import ROOT
 
 from refaug.core.errors import Corrupt, StorageFull
+from refaug.core.files import read_json
 from refaug.core.progress import Silent
 from refaug.core.text.normalisation import normalise
 from refaug.core.vectors import word_vectors
@@ -636,7 +637,7 @@ def test_a_file_of_the_right_size_that_holds_something_else_is_refused(built, na
 def test_a_manifest_that_cannot_be_read_is_named_and_hides_no_other_index(built, what):
     shutil.copytree(built.path / "indexes/chat", built.path / "indexes/other")
     path = folder_of(built) / "manifest.json"
-    value = orjson.loads(path.read_bytes())
+    value = read_json(path)
     if what == "newer":
         value["format_version"] = 2
     if what == "another kind":

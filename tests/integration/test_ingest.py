@@ -25,7 +25,7 @@ from integration.reference import (
 )
 
 from refaug.core.errors import SourceChanged
-from refaug.core.files import exclusive
+from refaug.core.files import exclusive, read_json
 from refaug.core.progress import Silent
 from refaug.logs import part_files
 from refaug.logs.ingest import ingest as ingesting
@@ -208,7 +208,7 @@ def test_totals_stay_what_counting_everything_gives(home, tmp_path):
 def test_part_numbers_go_beyond_five_digits(home, tmp_path, small_parts):
     (tmp_path / "a.jsonl").write_bytes(dialogue_log(1, 30, prefix="a")[0])
     home.ingest(tmp_path / "a.jsonl")
-    manifest = orjson.loads((home.logs / "chat/manifest.json").read_bytes())
+    manifest = read_json(home.logs / "chat/manifest.json")
     manifest["next_part"] = 99_999
     (home.logs / "chat/manifest.json").write_bytes(orjson.dumps(manifest))
     count, pairs = len(manifest["parts"]), []

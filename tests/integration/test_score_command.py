@@ -120,6 +120,29 @@ def test_replies_come_from_stdin_as_sacrebleu_users_pipe_them(home, tmp_path: Pa
     assert systems(result)["stdin"]["corpus"] == pytest.approx(BLEU().corpus_score(replies, [references]).score)
 
 
+def test_a_device_is_refused_before_it_is_read(home) -> None:
+    result = home("score", "/dev/zero")
+    assert result.code == 3
+    assert "/dev/zero: a device, not a file" in result.err
+
+
+def test_items_of_a_cut_gzip_are_scored_only_on_request(home, tmp_path: Path) -> None:
+    lines_of_items = [
+        json.dumps({"id": f"i{n}", "utterance": f"u{n * 7919 % 10007}", "references": ["a b"], "replies": {"s": "a b"}})
+        for n in range(20_000)
+    ]
+    packed = gzip.compress("\n".join(lines_of_items).encode(), mtime=0)
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(packed[: len(packed) // 2])
+    refused = home("score", cut, "-m", "bleu")
+    assert refused.code == 3
+    assert f"{cut}, line " in refused.err
+    assert "breaks off" in refused.err
+    scored = home("score", cut, "-m", "bleu", "--allow-truncated")
+    assert scored.code == 0
+    assert "breaks off" in scored.err
+
+
 # ── outputs ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

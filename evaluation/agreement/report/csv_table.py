@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass, fields, replace
-from typing import Any
+from typing import Any, Final
 
 from refaug.core.text.characters import make_printable
 from refaug.core.version import VERSION
@@ -39,6 +39,9 @@ class _CsvLine:
     note: str | None = None
 
 
+_FORMULA_SIGNS: Final = ("=", "+", "-", "@", "\t", "\r")  # begin what a spreadsheet would compute
+
+
 def as_csv(meta_result: MetaResult) -> str:
     r"""Every figure of the result, one a line, as pandas and R read it: a header, commas, quotes where needed, `\n`.
 
@@ -62,7 +65,8 @@ def as_csv(meta_result: MetaResult) -> str:
     with `_mean`, `_lowest`, `_highest`; `without_system_change` (of: whose absence changes most); `system_spearman`
     and `system_score` (relative to the context's mean); `group_spearman`. Where it says spearman there are also
     pearson and kendall, as far as they were computed. `mean_rating` and `mean_score` of golds are those of the rows
-    that rate the gold itself, beside the fair rows. Numbers are written so that they read back as the same number.
+    that rate the gold itself, beside the fair rows. Numbers are written so that they read back as the same number. A
+    text that a spreadsheet would take for a formula (=, +, -, @, a tab or a carriage return first) has a ' before it.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -73,7 +77,8 @@ def as_csv(meta_result: MetaResult) -> str:
 
 def _cell(content: object) -> object:
     if isinstance(content, str):
-        return make_printable(content)
+        text = make_printable(content)
+        return f"'{text}" if content.startswith(_FORMULA_SIGNS) else text
     return float(content) if isinstance(content, float) else content  # numpy's floats would be written otherwise
 
 

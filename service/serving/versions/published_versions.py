@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from refaug.core.artefacts.versions import Versions
+from refaug.core.artefacts.manifests import MANIFEST
+from refaug.core.artefacts.versions import CURRENT, Versions
 from refaug.core.errors import RefaugError
 from refaug.core.files import NAME
 from refaug.service.serving.versions.leases import Kind, VersionKey, split_spec
@@ -34,7 +35,25 @@ class PublishedVersions:
             if not before:
                 switch.troubles[kind] = why
             return [PublishedName(name, None, why) for name in before]
-        return [one for name in names if (one := self._published_version(artefacts, name)) is not None]
+        return [one for name in names if (one := self._name_with_problem(switch, kind, name)) is not None]
+
+    def _name_with_problem(self, switch: VersionSwitch, kind: Kind, name: str) -> PublishedName | None:
+        """Return a name with its published version, or with what has happened to the version that serves."""
+        published = self._published_version(self._stored[kind], name)
+        if published is None:
+            return self._lost_name(switch, kind, name)
+        served = switch.before.opened.get((kind, name))
+        is_served = served is not None and published.version == served.key.version
+        if is_served and not (self._stored[kind].folder(name, published.version or "") / MANIFEST).exists():
+            return PublishedName(name, None, f"its published version {published.version} was deleted: publish another")
+        return published
+
+    @staticmethod
+    def _lost_name(switch: VersionSwitch, kind: Kind, name: str) -> PublishedName | None:
+        """Return a name that was published before and has no CURRENT now: no command leaves it so."""
+        if name not in switch.before.published.get(kind, ()):
+            return None
+        return PublishedName(name, None, f"its file {CURRENT} is gone: publish one of its versions")
 
     def read_default(self, kind: Kind, published: Sequence[str]) -> list[PublishedName]:
         """Return the default artefact of the settings if it is pinned, or if no version of it is published."""

@@ -75,7 +75,7 @@ class VersionOpener:
     def _open_version(self, key: VersionKey) -> OpenVersion:
         """Open a version and warm it up, so that the first request is as fast as the second."""
         if key.kind == "index":
-            index = open_index(self._home, key.spec, threads=self._threads)
+            index = open_index(self._home, key.spec, threads=self._threads, hashed=True)
             try:
                 _warm_index(index)
             except BaseException:

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refaug.core.errors import Conflict, Corrupt, NotFound, Usage
-from refaug.core.files import sha256_of
+from refaug.core.files import read_json, sha256_of
 from refaug.core.progress import Silent
 from refaug.core.query_engine import QueryEngine
 from refaug.core.text.normalisation import normalise
@@ -159,7 +159,7 @@ def broken(change):
 )
 def test_a_manifest_that_is_not_one_is_corrupt_and_named(tmp_path, damage, why):
     path = make_log(tmp_path, rows_of(10)).folder / "manifest.json"
-    path.write_bytes(damage(orjson.loads(path.read_bytes())))
+    path.write_bytes(damage(read_json(path)))
     with pytest.raises(Corrupt, match=rf"(?s)manifest\.json.*{why}"):
         StoredLog.open(tmp_path, "chat")
 
@@ -211,7 +211,7 @@ def test_a_missing_or_short_part_is_found_on_opening_and_by_verify(tmp_path):
 def test_verify_finds_a_wrong_number_of_pairs(tmp_path):
     log = make_log(tmp_path, rows_of(30), parts=1)
     path = log.folder / "manifest.json"
-    value = orjson.loads(path.read_bytes())
+    value = read_json(path)
     value["parts"][0]["pairs"] = 31
     path.write_bytes(orjson.dumps(value))
     [(_, trouble)] = StoredLog.open(tmp_path, "chat").verify()

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refaug.core.errors import BadInput, Conflict, Corrupt, DamagedSource, NotFound, UnknownFormat
+from refaug.core.files import read_json
 from refaug.core.vectors.word_vectors import WordVectors, open_word_vectors
 
 WORDS = ["the", "犬", "don't", "naïve"]
@@ -259,7 +260,7 @@ def test_a_folder_without_its_manifest_is_no_artefact_and_can_be_completed(tmp_p
 
 def rewrite_manifest(folder: Path, **changes: object) -> None:
     path = folder / "manifest.json"
-    path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | changes))
+    path.write_bytes(orjson.dumps(read_json(path) | changes))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from indexes import add_vectors, build, built, home_of, pairs_of
 from plain_search import RawPair
 
 from refaug.core.errors import Conflict, Corrupt, NotFound, Usage
+from refaug.core.files import read_json
 from refaug.core.records import Origin, Reference, TestPair
 from refaug.indexer.index_folders import Places
 from refaug.indexer.search.index import ReferenceIndex
@@ -56,7 +57,7 @@ def folder_of(places):
 
 def edit_manifest(folder, change):
     path = folder / "manifest.json"
-    manifest = json.loads(path.read_text())
+    manifest = read_json(path)  # without its checksum, as an older refaug wrote it
     change(manifest)
     path.write_text(json.dumps(manifest))
 
@@ -373,6 +374,36 @@ def test_files_of_two_indexes_do_not_go_together(places):
     np.save(rows, np.arange(2, dtype=np.int32))
     edit_manifest(folder, lambda one: one["files"]["segments/0/vector_rows.npy"].update(size=rows.stat().st_size))
     refused(places, Corrupt, r"segments/0: 3 vectors of 2 utterances")
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "number", "match"),
+    [
+        ("pair_start.npy", 1, 99, "less than the row before"),
+        ("occurrence_start.npy", 1, 1 << 40, "less than the row before"),
+        ("utterance_token_start.npy", 1, -5, "less than the row before"),
+        ("response_token_start.npy", 1, 1 << 40, "less than the row before"),
+        ("utterance_tokens.npy", 0, 1 << 30, "row 0 holds 1,073,741,824"),
+        ("response_tokens.npy", 0, -1, "row 0 holds -1"),
+        ("vector_rows.npy", 0, 77, "row 0 holds 77"),
+        ("occurrence_log.npy", 0, 9, "row 0 holds 9"),
+        ("bm25/indices.csc.index.npy", 0, 77, "row 0 holds 77"),
+        ("bm25/indptr.csc.index.npy", 1, 77, "less than the row before"),
+        ("bm25/texts.df.npy", 0, -1, "row 0 holds -1"),
+    ],
+)
+def test_a_number_that_leads_out_of_its_array_is_refused(places, name, row, number, match):
+    path = folder_of(places) / "segments/0" / name
+    array = np.load(path)
+    array[row] = number
+    np.save(path, array)
+    assert str(path) in refused(places, Corrupt, match).message
+
+
+def test_an_altered_setting_in_a_manifest_is_refused(places):
+    path = folder_of(places) / "manifest.json"
+    path.write_bytes(path.read_bytes().replace(b'"tokenizer": "word"', b'"tokenizer": "char"'))
+    assert str(path) in refused(places, Corrupt, "was altered").message
 
 
 # ── held and shared ──────────────────────────────────────────────────────────────────────────────────────────────

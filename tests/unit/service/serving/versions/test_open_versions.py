@@ -693,6 +693,46 @@ def test_failed_opening_keeps_the_old_version_and_is_reported_without_path(
     assert engines.served.generation == 1
 
 
+def test_current_that_is_gone_is_reported_and_the_version_goes_on_serving(
+    home: Settings, opening: Callable[..., OpenVersions]
+) -> None:
+    engines, first = opening(), versions(home, "index")[0]
+    (home.indexes / "chat" / CURRENT).unlink()
+    engines.refresh()
+    assert engines.problems() == {"index chat": "its file CURRENT is gone: publish one of its versions"}
+    assert engines.served.versions()["index"] == {"chat": first}
+    stored_current(home, first)
+    engines.refresh()
+    assert engines.problems() == {}
+
+
+def test_a_published_version_that_was_deleted_by_hand_is_reported(
+    home: Settings, opening: Callable[..., OpenVersions]
+) -> None:
+    engines, (first, second, _) = opening(), versions(home, "index")
+    shutil.rmtree(home.indexes / "chat" / first)
+    engines.refresh()
+    assert engines.problems() == {"index chat": f"its published version {first} was deleted: publish another"}
+    assert engines.served.versions()["index"] == {"chat": first}
+    stored_current(home, second)
+    engines.refresh()
+    assert engines.problems() == {}
+
+
+def test_a_server_compares_every_hash_before_a_version_serves(
+    home: Settings, opening: Callable[..., OpenVersions]
+) -> None:
+    first = versions(home, "index")[0]
+    path = home.indexes / "chat" / first / "segments/0/utterance_sha.npy"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    engines = opening()
+    assert "utterance_sha.npy has SHA-256" in engines.problems()["index chat"]
+    with open_index(home, "chat", threads=1) as index:  # a command looks for numbers out of bounds only
+        assert index.version == first
+
+
 def test_where_no_version_serves_yet_requests_hear_why(home: Settings, opening: Callable[..., OpenVersions]) -> None:
     spoil_current(home)
     engines = opening()

@@ -1,0 +1,44 @@
+"""Files that were altered: nothing crashes, no server answers wrongly, and what a command misses doctor names."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+
+
+def problems(first: int, last: int) -> list[object]:
+    """What went wrong with these alterations, made in a process that may die of them."""
+    run = subprocess.run(
+        [sys.executable, str(TESTS / "alterations.py"), str(first), str(last)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(TESTS), "PATH": "/usr/bin:/bin", "REFAUG_HOME": "/nonexistent"},
+    )
+    outcomes = [json.loads(line) for line in run.stdout.splitlines()]
+    ended = [each for each in outcomes if "seed" in each]
+    bad = [each for each in ended if not is_fine(each)]
+    if len(ended) != last - first:
+        bad.append({"exit": run.returncode, "at": outcomes[-1:], "err": run.stderr[-2_000:]})
+    return bad
+
+
+def is_fine(outcome: dict) -> bool:
+    served, by_command = set(outcome["served"].values()), set(outcome["command"].values())
+    return served <= {"right", "refused"} and by_command <= {"right", "refused", "wrong"} and outcome["named"]
+
+
+def test_a_sample_of_altered_files_crashes_nothing_and_is_never_served() -> None:
+    assert problems(0, 60) == []
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("first", range(0, 2_000, 200))
+def test_2000_altered_files_crash_nothing_and_are_never_served(first: int) -> None:
+    assert problems(first, first + 200) == []
