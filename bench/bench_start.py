@@ -1,9 +1,11 @@
 """How long a command takes that does next to nothing, beside a Python that does nothing.
 
     python bench/bench_start.py [--rounds 15]
+    python bench/bench_start.py --ready HOME [--rounds 7]  until the service answers with its index and rater
 
 Medians of processes that are begun in turn, so that a machine that becomes busy is so for all of them. The bars:
-`refaug --version` at most three times `python -c pass`, `--help` 300 ms, `metrics list` 400 ms.
+`refaug --version` at most three times `python -c pass`, `--help` 300 ms, `metrics list` 400 ms; 12 s until the service
+is ready with the index and rater of `make demo`, beside a Python that imports torch, FAISS and numba.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import time
 from pathlib import Path
 
 from common import median, write_result
+from service_load import server
 
 REFAUG = str(Path(sys.executable).with_name("refaug"))
 COMMANDS = {
@@ -33,10 +36,36 @@ def seconds(command: tuple[str, ...]) -> float:
     return time.perf_counter() - begun
 
 
+def ready_seconds(home: Path) -> float:
+    """Start the service, and return the time until /readyz answers 200 with index and rater loaded."""
+    begun = time.perf_counter()
+    with server(home, "--no-job-worker"):
+        return time.perf_counter() - begun
+
+
+def measure_ready(home: Path, rounds: int) -> None:
+    """Start servers and bare imports in turn."""
+    imports = (sys.executable, "-c", "import torch, faiss, numba")
+    ready_seconds(home), seconds(imports)  # what the system reads from disk once
+    taken = {"ready": list[float](), "imports": list[float]()}
+    for _ in range(rounds):
+        taken["ready"].append(ready_seconds(home))
+        taken["imports"].append(seconds(imports))
+    figures = {name: {"median_s": median(values), "most_s": round(max(values), 2)} for name, values in taken.items()}
+    figures["ready"]["times_imports"] = round(figures["ready"]["median_s"] / figures["imports"]["median_s"], 2)
+    print(figures)
+    print(write_result("start_ready", {"rounds": rounds, "starts": figures}, ["torch", "faiss-cpu", "numba"]))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--ready", type=Path, metavar="HOME", help="start the service on this home instead")
+    options = parser.parse_args()
+    if options.ready is not None:
+        measure_ready(options.ready, options.rounds or 7)
+        return
+    rounds = options.rounds or 15
     for command in COMMANDS.values():
         seconds(command)  # what the system reads from disk once
     taken = {name: list[float]() for name in COMMANDS}
