@@ -9,6 +9,7 @@ The main names:
 
 from __future__ import annotations
 
+import os
 import sys
 
 __all__ = ["start"]
@@ -24,6 +25,9 @@ def start() -> int:
 
             print(f"refaug {VERSION}")
             return 0
+        from refaug.core.processes.passive_waiting import wait_passively  # noqa: PLC0415
+
+        wait_passively(os.environ)
         from refaug.cli.main import main  # noqa: PLC0415
     except KeyboardInterrupt:
         print("error [interrupted]: interrupted", file=sys.stderr)

@@ -37,8 +37,11 @@ Everything else in the environment is for `refaug serve`, and each variable is a
 first. `refaug serve --check` prints what would be used, and from where. Yes and no may be written `yes`/`no`, \
 `true`/`false`, `on`/`off` or `1`/`0`.
 The processes of a server get all of them from the one that was started, and besides, unless they are set already, \
-`OMP_NUM_THREADS` and its like (the cores, divided by the number of web processes), `OMP_WAIT_POLICY` and, \
+`OMP_NUM_THREADS` and its like (the cores, divided by the number of web processes) and, \
 where nothing may be written beside the code, `NUMBA_CACHE_DIR`.
+
+Every command lets the threads of numeric libraries wait asleep (`OMP_WAIT_POLICY`, `GOMP_SPINCOUNT`, \
+`KMP_BLOCKTIME`), unless these are set: threads that wait awake take the cores of whatever else runs.
 """
 
 

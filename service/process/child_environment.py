@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from refaug.core import kernel_cache
 from refaug.core.files import remove_tree
 from refaug.core.home import Settings
+from refaug.core.processes.passive_waiting import PASSIVE_WAITING
 from refaug.service import prometheus_figures
 from refaug.service.figures.figure_memory import FigureMemory
 from refaug.service.server_settings import ServeSettings
@@ -60,10 +61,7 @@ def environment_of(
         "MKL_NUM_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads,
         "NUMBA_NUM_THREADS": threads,
-        # for GNU's and for LLVM's OpenMP; some builds of torch bring the one, some the other
-        "OMP_WAIT_POLICY": "PASSIVE",
-        "GOMP_SPINCOUNT": "0",
-        "KMP_BLOCKTIME": "0",
+        **PASSIVE_WAITING,
     }
     if not kernel_cache.is_writable():
         unless_set["NUMBA_CACHE_DIR"] = str((home.cache / "numba").resolve())
