@@ -1,6 +1,6 @@
 """How fast this tree is beside an earlier one, in alternating pairs on one home.
 
-    python bench/bench_before.py PART … --before TREE --data FOLDER --home HOME     parts: bleu search batch single
+    python bench/bench_before.py PART … --before TREE --data FOLDER --home HOME     parts: bleu search batch single sets
 
 TREE is a checkout of an earlier commit with its `.venv`. HOME has an index and a rater that both can open, called
 `medium`. Both trees do the same work on the same texts in turn, each first in half of the pairs; two pairs warm up. A
@@ -10,6 +10,7 @@ ratio above 1 says that this tree is faster. Results go to bench/results/before_
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import shutil
 import statistics
@@ -28,7 +29,9 @@ from service_load import ask, items_of, load, scores_body, stop, wait_until_read
 WARM_PAIRS = 2
 ITEMS_OF_A_BATCH = 100
 NEW_ITEMS_A_RUN = 3_000  # more than are asked for in a run of `single`
-PARTS = ("bleu", "search", "batch", "single")
+SET_ITEMS = 200
+REPLIES_OF_A_BATCH = 64
+PARTS = ("bleu", "search", "batch", "single", "sets")
 
 
 @contextmanager
@@ -69,7 +72,8 @@ def service(tree: Path, part: str, settings: argparse.Namespace) -> Iterator[Cal
             )
             try:
                 wait_until_ready(process, port, home)
-                yield lambda run: (_batch if part == "batch" else _single)(settings, port, run)
+                way = {"batch": _batch, "single": _single, "sets": _sets}[part]
+                yield lambda run: way(settings, port, run)
             finally:
                 stop(process)
 
@@ -95,6 +99,28 @@ def _single(settings: argparse.Namespace, port: int, run: int) -> float:
     sent = load(port, "/v1/scores", bodies, connections=32, seconds=settings.seconds)
     if set(sent.statuses()) != {"200"}:
         sys.exit(f"POST /v1/scores answered {sent.statuses()}")
+    return 1 / sent.per_second
+
+
+def _sets(settings: argparse.Namespace, port: int, run: int) -> float:
+    """Return the seconds a batch of replies to a frozen set, over four connections."""
+    items = items_of(settings.data, SET_ITEMS)
+    given = [{name: content for name, content in item.items() if name != "replies"} for item in items]
+    order = {"items": given, "purpose": "validation", "references": "given"}
+    status, frozen = ask("POST", port, "/v1/reference-sets", json.dumps(order).encode())
+    if status not in (200, 201):  # 200: an earlier run has frozen it
+        sys.exit(f"POST /v1/reference-sets answered {status}")
+    replies = [item["replies"]["model"] for item in items_of(settings.data, NEW_ITEMS_A_RUN, first=2_000)]
+    random.Random(run).shuffle(replies)
+    ids, bodies = [item["id"] for item in items], []
+    for first in range(0, len(replies) - REPLIES_OF_A_BATCH, REPLIES_OF_A_BATCH):
+        chosen = [ids[(first + place) % SET_ITEMS] for place in range(REPLIES_OF_A_BATCH)]
+        batch = {"model": replies[first : first + REPLIES_OF_A_BATCH]}
+        bodies.append(json.dumps({"items": chosen, "replies": batch, "metrics": ["bleu"], "return": "values"}).encode())
+    path = f"/v1/reference-sets/{frozen['id']}/scores"
+    sent = load(port, path, bodies, connections=4, seconds=settings.seconds)
+    if set(sent.statuses()) != {"200"}:
+        sys.exit(f"POST {path} answered {sent.statuses()}")
     return 1 / sent.per_second
 
 
