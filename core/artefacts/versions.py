@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from refaug.core.artefacts.manifests import MANIFEST, require_files
+from refaug.core.artefacts.removals import note_removal, read_removal, remove_half_notes
 from refaug.core.artefacts.version_locks import HeldVersion, hold, lock_if_unread
 from refaug.core.errors import Conflict, Corrupt, NotFound, Usage
 from refaug.core.files import (
@@ -116,9 +117,20 @@ class Versions:
         if not at:
             return name, self._published_version(name)
         if VersionName.parse(version) is None or not self._exists(name, version):
+            self._require_not_removed(name, version)
             existing = _list_versions(name, self._require_versions(name))
             raise NotFound(f"no {self.kind} {spec!r} in {self.root}", remedy=f"there are: {existing}")
         return name, version
+
+    def _require_not_removed(self, name: str, version: str) -> None:
+        """Raise NotFound with the time of its removal for a version that was here."""
+        if VersionName.parse(version) is None or NAME.fullmatch(name) is None:
+            return
+        if (removal := read_removal(self.root, name, version)) is not None:
+            raise NotFound(
+                f"{self.kind} {name}@{version} was removed at {removal.at}: {removal.purpose}",
+                remedy=f"there are: {_list_versions(name, self.versions(name)) if self.versions(name) else 'none'}",
+            )
 
     def _published_version(self, name: str) -> str:
         """Return the published version, which exists; look again if it was replaced and removed meanwhile."""
@@ -220,6 +232,8 @@ class Versions:
                 for version in versions:
                     if not locks.enter_context(lock_if_unread(self.folder(name, version))):
                         raise Conflict(f"{self.kind} {name}@{version} is in use", remedy="stop what reads it")
+                for version in versions:
+                    note_removal(self.root, name, version, "the artefact was removed")
                 self.folder(name).rename(removed_folder)
                 sync_folder(self.root)
             remove_tree(removed_folder)
@@ -229,6 +243,7 @@ class Versions:
         """Delete what killed writers of this artefact left; errors are ignored, since two may do so at once."""
         folder = self.folder(name)
         remove_asides(folder)
+        remove_half_notes(self.root, name)
         leftovers = [*folder.glob(f"{DELETED}*"), *folder.glob(f"{IMPORTING}*"), *self.root.glob(f"{DELETED}{name}@*")]
         for path in leftovers:
             shutil.rmtree(path, ignore_errors=True)
@@ -306,6 +321,7 @@ class Writer:
         with lock_if_unread(self.folder / version) as is_free:
             if not is_free:
                 return False
+            note_removal(self.artefacts.root, self.name, version, "old versions were removed")
             (self.folder / version).rename(removed_folder)
             sync_folder(self.folder)
         remove_tree(removed_folder)

@@ -23,6 +23,7 @@ from refaug.core.artefacts.manifests import (
     require_format,
     verify_files,
 )
+from refaug.core.artefacts.removals import REMOVED
 from refaug.core.artefacts.versions import VersionName, Versions
 from refaug.core.errors import Conflict, Corrupt, Locked, NotFound, Usage
 from refaug.core.files import read_json, write_json
@@ -401,7 +402,7 @@ def test_several_may_hold_a_version_and_the_last_one_counts(three):
 
 def test_deleting_takes_everything_and_the_name_can_be_used_again(three, tmp_path):
     assert three.delete("chat") == ["2026-11-20.1", "2026-11-20.2", "2026-11-20.3"]
-    assert list(three.root.iterdir()) == []
+    assert [path.name for path in three.root.iterdir()] == [REMOVED]
     assert three.add("chat", stage(tmp_path / "d")) == "2026-11-20.1"
 
 
@@ -626,4 +627,4 @@ def require_next_writer_works(versions: Versions, folder: Path) -> None:
     assert not before & {versions.current("chat")}
     assert versions.gc("chat", keep=1) == sorted(before)
     left = {path.name for path in versions.root.rglob(".*")} - {".lock", ".newest"}
-    assert left == set()
+    assert left == {REMOVED}
