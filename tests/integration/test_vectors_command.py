@@ -17,6 +17,7 @@ import pytest
 from integration import reference
 from integration.conftest import ROOT
 
+from refaug.core.files import read_json, with_checksum, write_json
 from refaug.core.progress import Silent
 from refaug.logs.ingest import ingest as ingesting
 from refaug.logs.ingest.ingest import IngestOrder
@@ -415,7 +416,7 @@ def damaged(home, what):
     if what == "no JSON":
         manifest.write_bytes(b"{")
     if what == "newer":
-        manifest.write_bytes(manifest.read_bytes().replace(b'"format_version": 1', b'"format_version": 2'))
+        write_json(manifest, with_checksum({**read_json(manifest), "format_version": 2}))
     return manifest
 
 
