@@ -69,7 +69,7 @@ def main() -> None:
     options = parser.parse_args()
     chain = Chain(Settings(home=options.home), ProofSettings(data=options.data, draws=options.draws), Silent())
     figures = {"smoothing": smoothing_figures(chain), "parrot": parrot_figures(chain)}
-    made_of = {"index": chain.main_index(), "rater": chain.rater(more_texts=()).spec}
+    made_of = {"index": chain.main_index(), "rater": chain.rater().spec}
     print(write_result("bleu_defaults", {"made_of": made_of, "draws": options.draws, **figures}, _PACKAGES))
 
 
@@ -79,7 +79,7 @@ def main() -> None:
 def smoothing_figures(chain: Chain) -> dict[str, Any]:
     """Correlate every smoothing under every kind of weights, and its difference to add-k."""
     sets, _ = sets_with_rated_replies(read_sets(chain.settings.data, WEIGHED))
-    weighted_sets = [WeightedSet.of(rated_set, chain.rater(more_texts=())) for rated_set in sets]
+    weighted_sets = [WeightedSet.of(rated_set, chain.rater()) for rated_set in sets]
     figures = dict[str, Any]()
     for penalty in ("closest", "none"):
         lines = [
@@ -122,7 +122,7 @@ def parrot_figures(chain: Chain) -> dict[str, Any]:
     """Correlate υBLEU under every smoothing and parrot, and compare each with the defaults before."""
     names = [name for group in GROUPS.values() for name in group]
     sets = [rated_set.with_first_gold() for rated_set in read_sets(chain.settings.data, names)]
-    index, rater = chain.main_index(), chain.rater(more_texts=())
+    index, rater = chain.main_index(), chain.rater()
     pools = {rated_set.name: chain.pool(rated_set, index, rater, deep=K) for rated_set in sets}
     settings = [(smoothing, parrot) for smoothing in SMOOTHINGS for parrot in PARROTS]
     lines = [

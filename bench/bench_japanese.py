@@ -90,9 +90,7 @@ def build(chain: JapaneseChain, preset: str) -> JapaneseArtefacts:
     log = chain.log(parts[0])
     vectors = chain.vectors(parts, name=LOG)
     index = chain.index(IndexRecipe(name=LOG, selections=parts), vectors)
-    return JapaneseArtefacts(
-        log=log, vectors=vectors, index=index, rater=chain.rater(parts, name=LOG, preset=preset, more_texts=())
-    )
+    return JapaneseArtefacts(log=log, vectors=vectors, index=index, rater=chain.rater(parts, name=LOG, preset=preset))
 
 
 # ── what was built ────────────────────────────────────────────────────────────────────────────────────────────────

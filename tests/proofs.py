@@ -78,7 +78,7 @@ def write_log(path: Path, name: str, seed: int, dialogues: int) -> None:
 
 
 def scored_by_hand(index: ReferenceIndex, rater: Rater, rated: ProofSet, mode: Mode, *, weights: str) -> Floats:
-    """One search, one rating and one score of υBLEU at a time: the first gold, the parrot and 15 retrieved ones."""
+    """One search, one rating and one score of υBLEU at a time: the first gold and 15 retrieved ones."""
     metric, scores = build("upsilon-bleu:bp=closest"), list[float]()
     for row, reply in enumerate(rated.replies):
         test_item = rated.items[rated.item[row]]
@@ -86,7 +86,7 @@ def scored_by_hand(index: ReferenceIndex, rater: Rater, rated: ProofSet, mode: M
         gold, utterance = pair.references[0].text, pair.utterance or ""
         retrieved = index.search([pair], SearchSettings(k=15, mode=mode))[0].references
         assert len(retrieved) == 15
-        texts = [text for text in (utterance, *(reference.text for reference in retrieved)) if text != reply]
+        texts = [reference.text for reference in retrieved if reference.text != reply]
         weight_of = dict.fromkeys(texts, 1.0)
         if weights == "rated":
             for text in texts:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,13 +17,11 @@ from refaug.cli.shared.progress import display_progress
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.evaluation.reproduction.parts import ALL, PARTS, parts_named
+from refaug.evaluation.reproduction.parts import ALL, PARTS, USUAL_SETS, parts_named
 
 if TYPE_CHECKING:
     from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
     from refaug.evaluation.reproduction.report.report import Report
-
-_SETS: Final = ("dailydialog_gupta", "dailydialog_zhao")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +41,8 @@ class ReproduceOptions:
         list[str] | None,
         typer.Option(
             "--set",
-            help=f"Rated set, by its name in human/; repeatable; by default {' and '.join(_SETS)}.",
+            help="Rated set, by its name in human/; repeatable; by default those that are there of "
+            f"{', '.join(USUAL_SETS)}.",
             metavar="NAME",
         ),
     ] = None
@@ -51,6 +50,10 @@ class ReproduceOptions:
     epochs: Annotated[
         int | None, typer.Option(help="Epochs of raters; by default as many as the preset has.", min=1)
     ] = None
+    ruber: Annotated[
+        bool,
+        typer.Option("--ruber/--no-ruber", help="Whether RUBER is trained, which takes longer than all the rest."),
+    ] = True
     threads: ThreadsOption = None
     memory: MemoryOption = "2GiB"
 
@@ -63,8 +66,18 @@ class ReproduceOptions:
 
     @property
     def set_names(self) -> tuple[str, ...]:
-        """Return the sets that were named, or the usual ones."""
-        return tuple(self.sets or _SETS)
+        """Return the sets that were named, or the usual ones that the data has."""
+        if self.sets:
+            return tuple(self.sets)
+        return tuple(name for name in USUAL_SETS if self._path_of(name).is_file()) or USUAL_SETS
+
+    @property
+    def gaps(self) -> list[str]:
+        """Return which of the usual sets the data lacks, where no sets were named."""
+        return [] if self.sets else [f"{name} is not there" for name in USUAL_SETS if name not in self.set_names]
+
+    def _path_of(self, name: str) -> Path:
+        return self.data / "human" / f"{name}.jsonl.gz"
 
     def settings(self) -> ProofSettings:
         """Return the settings of the chain."""
@@ -81,6 +94,7 @@ class ReproduceOptions:
             memory=parse_size(self.memory),
             preset=self.preset,
             epochs=self.epochs,
+            ruber=self.ruber,
         )
 
 
@@ -118,6 +132,7 @@ def _reproduce(
 
     chain = Chain(home, options.settings(), progress)
     sets, gaps = sets_with_references(chain, read_sets(options.data, options.set_names))
+    gaps = [*options.gaps, *gaps]
     gaps += [reason for rated_set in sets if (reason := unknown_language(chain, rated_set)) is not None]
     for reason in gaps:
         progress.warn(reason)
@@ -137,8 +152,8 @@ def command_of(context: typer.Context) -> str:
             continue
         if parameter.param_type_name == "argument":
             words.append(str(argument))
-        elif argument is True:
-            words.append(parameter.opts[0])
+        elif isinstance(argument, bool):
+            words.append((parameter.opts if argument else parameter.secondary_opts)[0])
         else:
             for element in argument if isinstance(argument, list | tuple) else [argument]:
                 words += [parameter.opts[0], _last_part(element)]

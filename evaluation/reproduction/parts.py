@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     Run = Callable[[Chain, Sequence[ProofSet]], Report]
 
 ALL: Final = "all"
+USUAL_SETS: Final = (  # rated sets with references, by their names in human/
+    "dailydialog_gupta",
+    "dailydialog_zhao",
+    "grade_dailydialog",
+    "grade_empatheticdialogues",
+    "holistic_dailydialog",
+    "predictive_engagement_dd",
+)
 
 
 class PartFunction(NamedTuple):

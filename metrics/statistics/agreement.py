@@ -167,8 +167,28 @@ def drawn_correlations(rated: RatedSet, kind: str, *, draws: int, seed: Sequence
     A row for which one of the metrics has no score is left out for all.
     """
     check_kinds([kind], DRAWN_KINDS)
-    compared = _ComparedSet.of(rated)
-    return DrawnCorrelations(points=compared.points(kind), draws=compared.drawn(kind, draws, list(seed)))
+    [correlations] = drawn_together([rated], kind, draws=draws, seed=seed)
+    return correlations
+
+
+def drawn_together(
+    sets: Sequence[RatedSet], kind: str, *, draws: int, seed: Sequence[int]
+) -> tuple[DrawnCorrelations, ...]:
+    """Return the correlations of several sets on the same draws of contexts.
+
+    A label stands for one context in all sets. Every draw takes as many contexts as all sets together have, with
+    replacement, and each set counts those of them that it has: what two sets share, is drawn for both or for neither.
+    """
+    check_kinds([kind], DRAWN_KINDS)
+    compared = [_ComparedSet.of(rated) for rated in sets]
+    contexts = np.unique(np.concatenate([one_set.contexts for one_set in compared]))
+    return tuple(
+        DrawnCorrelations(
+            points=one_set.points(kind),
+            draws=one_set.drawn(kind, draws, list(seed), np.searchsorted(contexts, one_set.contexts), len(contexts)),
+        )
+        for one_set in compared
+    )
 
 
 @dataclass(frozen=True)
@@ -178,6 +198,7 @@ class _ComparedSet:
     variables: Floats  # (metrics + 1, rows), the ratings last
     codes: NDArray[np.int64]  # of the same shape: the place of each value among the distinct values
     clusters: NDArray[np.int64]  # (rows,), from 0
+    contexts: Labels  # the label of each cluster, in order
     lengths: NDArray[np.int64] | None  # the place of each among the distinct lengths
     counts: RowCount
 
@@ -209,7 +230,7 @@ class _ComparedSet:
             unrated=int(np.isnan(ratings).sum()),
             unscored=tuple(np.isnan(scores).sum(axis=1).tolist()),
         )
-        return cls(variables, codes.astype(np.int64), clusters.astype(np.int64), lengths, row_counts)
+        return cls(variables, codes.astype(np.int64), clusters.astype(np.int64), contexts, lengths, row_counts)
 
     def why_undefined(self, metric: int) -> str | None:
         """Return why the metric has no correlation on all rows."""
@@ -219,11 +240,19 @@ class _ComparedSet:
         """Return the correlations (metrics,) on all rows; NaN where undefined."""
         return self._correlations(kind, iter([np.ones((1, self.counts.contexts))]))[:, 0]
 
-    def drawn(self, kind: str, draws: int, seed: list[int]) -> Floats:
-        """Return the correlations in every draw (metrics, draws), NaN where undefined; one context gives no draws."""
+    def drawn(
+        self, kind: str, draws: int, seed: list[int], places: Labels | None = None, among: int | None = None
+    ) -> Floats:
+        """Return the correlations in every draw (metrics, draws), NaN where undefined; one context gives no draws.
+
+        Contexts are drawn among those of the set, or `among` so many of which the set has those at `places`.
+        """
         if self.counts.contexts < 2:
             return np.full((len(self.variables) - 1, draws), np.nan)
-        return self._correlations(kind, count_blocks(self.counts.contexts, draws, seed))
+        if places is None or among is None:
+            return self._correlations(kind, count_blocks(self.counts.contexts, draws, seed))
+        blocks = (np.ascontiguousarray(counts[:, places]) for counts in count_blocks(among, draws, seed))
+        return self._correlations(kind, blocks)
 
     def _correlations(self, kind: str, blocks: Iterator[Floats]) -> Floats:
         if self.counts.rows < FEWEST_ROWS:

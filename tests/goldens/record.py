@@ -439,6 +439,7 @@ def write(kind: str, recorded: Any) -> None:
 
 # What answers otherwise on purpose: the lines of `differences` that say so, and what was decided.
 CHANGED: tuple[tuple[str, str], ...] = (
+    (r"help/refaug reproduce --help/out: .*", "all sets that are there by default, and --no-ruber"),
     (r"help/refaug meta probe --help/out: .*", "it has --search and --steps; docs/reference/cli.md has the whole page"),
     (
         r"openapi/.*/properties/(items|metrics|dialogues|pairs|replies)(/anyOf/0|/additionalProperties)?/max\w+: new",

@@ -110,8 +110,8 @@ def found_in(folder: Path, name: str = "stress") -> dict[str, Any]:
 
 
 def figures(found: Mapping[str, Any]) -> Any:
-    """All but how long it took."""
-    return {key: value for key, value in found.items() if key not in ("seconds", "command")}
+    """All but when it was made and how long it took."""
+    return {key: value for key, value in found.items() if key not in ("date", "seconds", "command")}
 
 
 def versions(home: Path) -> list[str]:

@@ -30,13 +30,14 @@ from refaug.evaluation.reproduction.experiments.conditions import (
 )
 from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate, Line, correlate
 from refaug.evaluation.reproduction.material.chain import Chain
+from refaug.evaluation.reproduction.material.published_method import PUBLISHED_K, with_rated_gold
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import MATCHED, RATED, SHUFFLED, Pool, line_of
 from refaug.evaluation.reproduction.report.plots import bars
 from refaug.evaluation.reproduction.report.report import IN_WORDS, Section, agreement_table, cell
 from refaug.metrics.base import Metric
 from refaug.metrics.specification import build
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
+from refaug.rater.nn.rate import Rater
 from refaug.rater.nn.rating_settings import COMBINES
 
 SMOOTHINGS: Final = ("none", "floor", "add-k", "exp", "epsilon")
@@ -44,7 +45,6 @@ PENALTIES: Final = ("closest", "closest-positive", "average", "gold", "none")
 AGGREGATES: Final = ("weighted-best", "best", "mean-best-3", "weighted-mean")
 VARIANTS: Final = ("galley-fork", "tsuta20", "sacrebleu-raw")  # beside the default, galley15
 DEFAULT: Final = "default"
-_TSUTA_K: Final = 13  # "-size 15" of the released code counts lines: the parrot, the gold, and these
 _OVER_DEFAULT: Final = "less the default"
 
 
@@ -56,7 +56,7 @@ class AblationSetting:
     metric: Metric
     pools: Mapping[str, Pool]
     k: int = K
-    parrot: bool = True
+    parrot: bool = False
     sets: Sequence[ProofSet] | None = None
     has_gold: bool = True
 
@@ -97,14 +97,13 @@ def _reference_ablation(usual: AblationSetting, sets: Sequence[ProofSet], rater:
         name="references",
         title="The parrot and the gold among the references",
         text=(
-            "The first line has the utterance itself as a rated reference, as published (the commands leave it out), "
-            "and the gold at weight 1. Without the gold, "
-            "items of which no reference is rated above 0 have no score, and are left out for all lines; the gold "
-            "alone is then that of the default."
+            "The default has the gold at weight 1, and the utterance is no reference. Without the gold, items of which "
+            "no reference is rated above 0 have no score, and are left out for all lines; the gold alone is then that "
+            "of the default."
         ),
         settings=[
             usual,
-            replace(usual, name="without the parrot", parrot=False),
+            replace(usual, name="with the parrot, rated", parrot=True),
             replace(
                 usual, name="the gold rated as well", sets=[with_rated_gold(rated_set, rater) for rated_set in sets]
             ),
@@ -168,8 +167,8 @@ def _variant_ablation(usual: AblationSetting, sets: Sequence[ProofSet], rater: R
         title="Readings of the formula",
         text=(
             "The default is galley15. tsuta20 has neither smoothing nor effective order, so galley15 without them "
-            f"stands beside it. The preset has {_TSUTA_K} retrieved references, and the gold is rated as well; its "
-            "rater is ours. Controls have weights of one throughout."
+            f"stands beside it. The preset has {PUBLISHED_K} retrieved references, and gold and utterance are rated as "
+            "well; its rater and index are ours. Controls have weights of one throughout."
         ),
         settings=[
             usual,
@@ -179,7 +178,8 @@ def _variant_ablation(usual: AblationSetting, sets: Sequence[ProofSet], rater: R
                 usual,
                 name="preset tsuta20",
                 metric=build("upsilon-bleu:variant=tsuta20"),
-                k=_TSUTA_K,
+                k=PUBLISHED_K,
+                parrot=True,
                 sets=[with_rated_gold(rated_set, rater) for rated_set in sets],
             ),
         ],
@@ -190,30 +190,6 @@ def without_gold(rated_set: ProofSet) -> ProofSet:
     """Return the set with the same rows and without any reference written by people."""
     items = tuple(replace(test_item, pair=replace(test_item.pair, references=())) for test_item in rated_set.items)
     return replace(rated_set, items=items)
-
-
-def with_rated_gold(rated_set: ProofSet, rater: Rater) -> ProofSet:
-    """Return the set with the first gold of each item weighted by the rater.
-
-    The gold keeps the weight 1 where the item has no utterance to rate it by.
-    """
-    requests, places = list[RatingRequest](), list[int]()
-    for place, test_item in enumerate(rated_set.items):
-        gold, utterance = test_item.pair.gold, test_item.pair.utterance
-        if gold is not None and gold.text.strip() and utterance is not None and utterance.strip():
-            requests.append(
-                RatingRequest(utterance=utterance, golds=(gold.text,), candidates=(Candidate(text=gold.text),))
-            )
-            places.append(place)
-    items = list(rated_set.items)
-    for place, [rating] in zip(places, rater.rate(requests), strict=True):
-        pair = items[place].pair
-        weighed = (
-            replace(reference, weight=rating, rating=rating) if reference is pair.gold else reference
-            for reference in pair.references
-        )
-        items[place] = replace(items[place], pair=replace(pair, references=tuple(weighed)))
-    return replace(rated_set, items=tuple(items))
 
 
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────

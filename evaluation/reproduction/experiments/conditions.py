@@ -93,7 +93,7 @@ def lines_on(
     kinds: Sequence[str] = ALL,
     *,
     k: int = K,
-    parrot: bool = True,
+    parrot: bool = False,
     about: str = "",
 ) -> Iterator[Line]:
     """Yield a line of the metric for each kind of references in these pools."""
@@ -121,9 +121,11 @@ def main_scope(correlations: Correlations) -> str:
 
 def main_scope_in_words(correlations: Correlations) -> str:
     """Return the main scope in words."""
-    return (
-        f"on the mean of {len(correlations.sets)} sets" if len(correlations.sets) > 1 else f"on {correlations.sets[0]}"
-    )
+    if len(correlations.sets) == 1:
+        return f"on {correlations.sets[0]}"
+    if len(correlations.groups) == 1:
+        return f"on the mean of {len(correlations.sets)} sets"
+    return f"on the mean of {len(correlations.groups)} groups of {len(correlations.sets)} sets"
 
 
 def differences_between(correlations: Correlations, line: str, other: str) -> Estimates:

@@ -224,7 +224,7 @@ def _by_k(pools: Mapping[str, Pool], plan: GrowthPlan) -> Axis:
     return Axis(
         name="k",
         title="Number of references",
-        about="The first k of what is retrieved; the gold and the parrot are there as well.",
+        about="The first k of what is retrieved; the gold is there as well.",
         steps=[Step(name=f"k = {k}", x=k, pools=pools, k=k) for k in plan.ks],
         x_label="references (k)",
     )

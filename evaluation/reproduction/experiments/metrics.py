@@ -8,6 +8,7 @@ without looking at the rows that it is judged on, agrees best with people.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reports.plotting import Plot
@@ -15,17 +16,28 @@ from refaug.evaluation.reproduction.figures.annotators import annotator_table, h
 from refaug.evaluation.reproduction.figures.controls import (
     CONTROL_CLAIMS,
     CONTROL_METRICS,
+    claim_verdict,
     control_claims,
     control_claims_table,
     controls_in_words,
     correlate_kinds,
     plot_both_kinds,
     plot_control,
+    set_by_set_table,
 )
-from refaug.evaluation.reproduction.figures.correlations import Correlations, Line, correlate
-from refaug.evaluation.reproduction.figures.main_lines import BASELINES, BLEU_AT_BEST, BLEU_OURS, OURS, main_lines_of
+from refaug.evaluation.reproduction.figures.correlations import MEAN, Correlations, Line, correlate
+from refaug.evaluation.reproduction.figures.main_lines import (
+    BASELINES,
+    BLEU,
+    BLEU_AT_BEST,
+    BLEU_OURS,
+    DEFAULT,
+    OURS,
+    main_lines_of,
+)
 from refaug.evaluation.reproduction.figures.row_subsets import correlate_all_rows, correlate_subsets
 from refaug.evaluation.reproduction.figures.selection import Selection
+from refaug.evaluation.reproduction.figures.smoothing import smoothed_retrieved, smoothing_json, smoothing_tables
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.metric_candidates import (
     WORDS,
@@ -35,7 +47,7 @@ from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import (
     GOLD,
 )
-from refaug.evaluation.reproduction.report.report import Report, Section, agreement_table, cell, verdict
+from refaug.evaluation.reproduction.report.report import IN_WORDS, Report, Section, agreement_table, cell, verdict
 from refaug.metrics.statistics.correlation import PARTIAL
 
 
@@ -55,6 +67,7 @@ def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
     subsets = correlate_subsets(trial, single, main_lines, in_logs, near_contexts)
     scarce = correlate_all_rows(trial, sets)
     people = human_rows(sets, draws=settings.draws, seed=settings.seed)
+    smoothed = smoothed_retrieved(trial)
     sections = [
         Section(
             title="Agreement with people",
@@ -65,6 +78,8 @@ def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
             ),
             tables=[
                 agreement_table(correlations, "Fair rows", baseline=BASELINES),
+                _published_table(correlations, main_lines.published),
+                _sets_table(correlations),
                 agreement_table(correlations, "Fair rows, Pearson", kinds=("pearson",), baseline=BLEU_AT_BEST),
                 human_table(people),
                 annotator_table(single, main_lines.lines),
@@ -79,8 +94,14 @@ def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
                 agreement_table(control, f"{name}: kinds of references", baseline=GOLD)
                 for name, control in controls.items()
             ]
-            + [control_claims_table(controls)],
+            + [control_claims_table(controls)]
+            + [set_by_set_table(name, control) for name, control in controls.items()],
             plots=[plot_control(name, control) for name, control in controls.items()],
+        ),
+        Section(
+            title="Smoothing",
+            text=("υBLEU with retrieved references, rated and of weight one, with and without a length penalty.",),
+            tables=smoothing_tables(smoothed, "Smoothing where references are retrieved"),
         ),
         Section(title="With some rows or references left out", tables=subsets.tables),
         Section(
@@ -96,7 +117,7 @@ def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
     return Report(
         name="metrics",
         title="Agreement of metrics with people, and what it rests on",
-        summary=tuple(_summary(correlations, controls)),
+        summary=tuple(_summary(correlations, controls, main_lines.published)),
         sections=sections,
         notes=(*main_lines.gaps, *(f"{rated_set.name}: {note}" for rated_set in sets for note in rated_set.notes)),
         data={
@@ -109,6 +130,10 @@ def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
                 }
                 for line in correlations.names
             },
+            "published_less_default": _differences_json(correlations, main_lines.published, DEFAULT.name),
+            "published_less_bleu": _differences_json(correlations, main_lines.published, BLEU),
+            "default_less_bleu": _differences_json(correlations, DEFAULT.name, BLEU),
+            "smoothing": smoothing_json(smoothed),
             "controls": {name: control.as_json(("spearman", PARTIAL)) for name, control in controls.items()},
             "claims": {name: control_claims(control) for name, control in controls.items()},
             "subsets": subsets.data,
@@ -121,7 +146,7 @@ def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
     )
 
 
-def _summary(correlations: Correlations, controls: Mapping[str, Correlations]) -> Iterator[str]:
+def _summary(correlations: Correlations, controls: Mapping[str, Correlations], published: str) -> Iterator[str]:
     """Yield what is shown and what is not, in sentences made of the figures of this run."""
     gains = {kind: correlations.difference(OURS, baseline, kind) for kind, baseline in BASELINES.items()}
     yield (
@@ -132,16 +157,57 @@ def _summary(correlations: Correlations, controls: Mapping[str, Correlations]) -
     yield f"υBLEU, its setting chosen out of fold: Spearman {_by_set(correlations, BLEU_OURS, 'spearman')}."
     for claim, (above, below) in CONTROL_CLAIMS.items():
         verdicts = {
-            name: verdict([control.difference(above, below, kind) for kind in ("spearman", PARTIAL)])
-            for name, control in controls.items()
+            scope: "; ".join(
+                f"{name}: {claim_verdict(control, above, below, scope)}" for name, control in controls.items()
+            )
+            for scope in correlations.table_scopes
         }
-        yield f"That {claim}: " + "; ".join(f"{name}: {verdict}" for name, verdict in verdicts.items()) + "."
+        yield (
+            f"That {claim}: "
+            + ". ".join(f"{'Mean' if scope == MEAN else scope}: {outcome}" for scope, outcome in verdicts.items())
+            + "."
+        )
     rows = ", ".join(f"{correlations.contexts[set_name]} contexts in {set_name}" for set_name in correlations.sets)
+    yield (
+        f"{published}: Spearman {_by_set(correlations, published, 'spearman')}. Less the default: "
+        f"{cell(correlations.difference(published, DEFAULT.name, 'spearman'))}, partial "
+        f"{cell(correlations.difference(published, DEFAULT.name, PARTIAL))}."
+    )
     yield f"What these data can tell is bounded by their size ({rows}): differences below about .06 are within noise."
 
 
 def _by_set(correlations: Correlations, line: str, kind: str) -> str:
-    return ", ".join(f"{scope} {cell(correlations.estimate(line, kind, scope))}" for scope in correlations.scopes)
+    return ", ".join(f"{scope} {cell(correlations.estimate(line, kind, scope))}" for scope in correlations.table_scopes)
+
+
+def _published_table(correlations: Correlations, published: str) -> Table:
+    """Compare the published method with the default, and both with BLEU, on every set."""
+    pairs = ((published, DEFAULT.name), (published, BLEU), (DEFAULT.name, BLEU))
+    rows = [
+        [
+            f"{line} less {other}, {IN_WORDS[kind]}",
+            *(cell(correlations.difference(line, other, kind, scope)) for scope in correlations.scopes),
+        ]
+        for line, other in pairs
+        for kind in ("spearman", PARTIAL)
+    ]
+    return Table(title="As published, less the default", columns=("", *correlations.scopes), rows=rows)
+
+
+def _sets_table(correlations: Correlations) -> Table:
+    """Return the Spearman of every line on every set."""
+    rows = [
+        [name, *(cell(correlations.estimate(name, "spearman", scope)) for scope in correlations.sets)]
+        for name in correlations.names
+    ]
+    return Table(title="Fair rows, Spearman set by set", columns=("", *correlations.sets), rows=rows)
+
+
+def _differences_json(correlations: Correlations, line: str, other: str) -> dict[str, Any]:
+    return {
+        kind: {scope: correlations.difference(line, other, kind, scope).as_json() for scope in correlations.scopes}
+        for kind in ("spearman", PARTIAL)
+    }
 
 
 def _selection_in_words(ours: Selection, bleu: Selection) -> Iterator[str]:

@@ -54,7 +54,6 @@ CANDIDATES: Final = (
         family="bleu",
         metric="upsilon-bleu:bp=closest",
         kind=RATED,
-        parrot=True,
     ),
     MetricCandidate(
         name="υBLEU, no penalty",
@@ -62,7 +61,6 @@ CANDIDATES: Final = (
         family="bleu",
         metric="upsilon-bleu:bp=none",
         kind=RATED,
-        parrot=True,
     ),
     MetricCandidate(
         name="υ-greedy, best",
@@ -127,6 +125,7 @@ def stress(chain: Chain, sets: Sequence[ProofSet], candidates: Sequence[MetricCa
                 for situation in situations
                 for name, why in situation.missing.items()
             ),
+            *(f"{situation.name}: {reason}" for situation in situations for reason in situation.sets_left_out),
             *(f"{rated_set.name}: {note}" for rated_set in sets for note in rated_set.notes),
         ),
         data={
@@ -181,7 +180,7 @@ def _elsewhere(chain: Chain, sets: Sequence[ProofSet], candidate_list: Candidate
     def trial(*, own_rater: bool) -> Trial:
         index = chain.index(IndexRecipe(name="proof-elsewhere", selections=(selection,)))
         rater = (
-            chain.rater((selection,), name="proof-elsewhere", preset="small", more_texts=(), positives=_POSITIVES)
+            chain.rater((selection,), name="proof-elsewhere", preset="small", positives=_POSITIVES)
             if own_rater
             else None
         )

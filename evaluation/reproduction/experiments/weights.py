@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 from refaug.core.errors import BadInput
 from refaug.core.progress import Progress
 from refaug.evaluation.reproduction.figures.correlations import Correlations, correlate
+from refaug.evaluation.reproduction.figures.smoothing import smoothed_judged, smoothing_json, smoothing_tables
 from refaug.evaluation.reproduction.figures.weight_claims import METRICS, counts_json, differences_json, shares_json
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.judged_replies import (
@@ -29,7 +31,7 @@ from refaug.evaluation.reproduction.material.metric_candidates import VECTORS
 from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet
 from refaug.evaluation.reproduction.material.rated_systems import systems_of_the_log, without_systems
-from refaug.evaluation.reproduction.report.report import Report
+from refaug.evaluation.reproduction.report.report import Report, Section
 from refaug.evaluation.reproduction.report.weights_text import (
     agreement_section,
     main_sections,
@@ -39,6 +41,9 @@ from refaug.evaluation.reproduction.report.weights_text import (
 from refaug.metrics.base import Metric
 from refaug.metrics.specification import build
 from refaug.rater.nn.rate import Rater
+
+_FEWEST_REPLIES: Final = 3  # to an item: one is scored, and the weights of the others can be dealt out anew
+_MOST_WITH_FEWER: Final = 0.5  # of the items of a set
 
 
 def weights(chain: Chain, sets: Sequence[ProofSet]) -> Report:
@@ -71,6 +76,12 @@ def _unusable_reason(rated_set: ProofSet) -> str | None:
         return "no item has an utterance, so the rater cannot be asked"
     if max(np.bincount(rated_set.item[rated_set.fair], minlength=1)) < 2:
         return "no item has two rated replies beside the gold, so there is nothing to be a reference"
+    replies = np.bincount(rated_set.item[rated_set.fair])
+    if np.mean(replies[replies > 0] < _FEWEST_REPLIES) > _MOST_WITH_FEWER:
+        return (
+            "most items have fewer than three rated replies beside the gold, so that a reply has one other beside it, "
+            "whose weight cannot be dealt out anew"
+        )
     return None
 
 
@@ -99,7 +110,7 @@ def weights_report(
             if usable_sets
             else None
         )
-    agreement = weight_agreement(weighted_sets, settings)
+    agreement, smoothed = weight_agreement(weighted_sets, settings), smoothed_judged(weighted_sets, settings)
     return Report(
         name="weights",
         title="What weights are worth: by people, by the rater, and dealt out anew",
@@ -107,6 +118,11 @@ def weights_report(
         sections=[
             *main_sections(by_metric),
             agreement_section(agreement),
+            Section(
+                title="Smoothing",
+                text=("ΔBLEU against the gold and other systems' replies, under each kind of weights.",),
+                tables=smoothing_tables(smoothed, "Smoothing where other replies are the references"),
+            ),
             without_section(without_log_systems, log_systems, in_logs, sets),
         ],
         notes=(
@@ -123,6 +139,7 @@ def weights_report(
             "differences": {name: differences_json(correlations) for name, correlations in by_metric.items()},
             "shares": {name: shares_json(correlations) for name, correlations in by_metric.items()},
             "weights": agreement.as_json(),
+            "smoothing": smoothing_json(smoothed),
             "systems_of_the_log": {name: list(systems) for name, systems in log_systems.items()},
             "without_systems_of_the_log": {
                 name: {

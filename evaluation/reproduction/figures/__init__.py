@@ -17,5 +17,6 @@ __all__ = [
     "retrieval_quality",
     "row_subsets",
     "selection",
+    "smoothing",
     "weight_claims",
 ]

@@ -39,17 +39,17 @@ CONTROL_CLAIMS: Final = {  # claim → the line that has to be above, and the li
     "rated references beat the gold alone": (RATED, GOLD),
     "drawn replies of the same lengths beat the gold alone": (MATCHED, GOLD),
 }
+_CLAIM_KINDS: Final = ("spearman", PARTIAL)
 
 
 def correlate_kinds(trial: Trial, metric: MetricCandidate) -> Correlations:
     """Correlate one metric on every kind of references: equally many of each kind, at the same penalty.
 
-    The parrot is among the references of every kind but the gold.
+    The utterance is among no references but those of the kind `parrot`.
     """
     settings = trial.chain.settings
     lines = [
-        replace(trial.line(replace(metric, name=f"{metric.name}, {kind}", kind=kind, parrot=True), {}), name=kind)
-        for kind in KINDS
+        replace(trial.line(replace(metric, name=f"{metric.name}, {kind}", kind=kind), {}), name=kind) for kind in KINDS
     ]
     return correlate(trial.sets, lines, kinds=("spearman", PARTIAL), draws=settings.draws, seed=settings.seed)
 
@@ -66,25 +66,43 @@ def control_claims(correlations: Correlations) -> dict[str, Any]:
 
 
 def control_claims_table(controls: Mapping[str, Correlations]) -> Table:
-    """Return the table of every claim on every metric."""
+    """Return the table of every claim on every metric: on each group of sets, and on their mean."""
+    scopes = next(iter(controls.values())).table_scopes
     rows = [
         [
             f"{name}: {claim}",
-            *(cell(control.difference(above, below, kind)) for kind in ("spearman", PARTIAL)),
-            verdict([control.difference(above, below, kind) for kind in ("spearman", PARTIAL)]),
+            *(cell(control.difference(above, below, kind, scope)) for kind in _CLAIM_KINDS for scope in scopes),
+            *(claim_verdict(control, above, below, scope) for scope in scopes),
         ]
         for name, control in controls.items()
         for claim, (above, below) in CONTROL_CLAIMS.items()
     ]
-    columns = ("claim", "difference of Spearman, mean", "of partial Spearman, mean", "verdict")
-    return Table(title="Claims", columns=columns, rows=rows, notes=("not shown: the interval holds 0",))
+    columns = ["claim", *(f"{IN_WORDS[kind]}, {scope}" for kind in _CLAIM_KINDS for scope in scopes)]
+    columns += [f"verdict, {scope}" for scope in scopes]
+    notes = ("differences on the same draws", "not shown: the interval holds 0")
+    return Table(title="Claims", columns=columns, rows=rows, notes=notes)
+
+
+def set_by_set_table(name: str, control: Correlations) -> Table:
+    """Return the claims about one metric on every set, in Spearman."""
+    rows = [
+        [claim, *(cell(control.difference(above, below, "spearman", scope)) for scope in control.scopes)]
+        for claim, (above, below) in CONTROL_CLAIMS.items()
+    ]
+    title = f"{name}: claims set by set, differences of Spearman"
+    return Table(title=title, columns=("claim", *control.scopes), rows=rows)
+
+
+def claim_verdict(control: Correlations, above: str, below: str, scope: str) -> str:
+    """Say what both kinds of correlation show about a claim."""
+    return verdict([control.difference(above, below, kind, scope) for kind in _CLAIM_KINDS])
 
 
 def controls_in_words(controls: Mapping[str, Correlations]) -> Iterator[str]:
     """Yield the sentences above the tables of controls."""
     yield (
-        "Every line has as many further references as the retrieved ones are, and the utterance among them, but for "
-        "the gold alone; those with chance in them are the mean over seeds."
+        "Every line but `gold` and `parrot` has as many further references as the retrieved ones are; those with "
+        "chance in them are the mean over seeds."
     )
     for name, control in controls.items():
         retrieval_gain, rating_gain = (
@@ -93,7 +111,7 @@ def controls_in_words(controls: Mapping[str, Correlations]) -> Iterator[str]:
         )
         yield (
             f"{name}: retrieved less drawn of the same lengths {cell(retrieval_gain)}, rated less shuffled "
-            f"{cell(rating_gain)} (partial Spearman, mean of the sets)."
+            f"{cell(rating_gain)} (partial Spearman, mean)."
         )
 
 

@@ -3,6 +3,9 @@
 A line is a metric on some references. Where the references are drawn at random, the line has scores for several seeds;
 its correlation is the mean over the seeds, on all rows and in every draw of contexts. So a control never is one lucky
 draw.
+
+Sets that share a source or contexts are one group. The contexts of a group are drawn together; a group counts as the
+mean of its sets, and the mean counts every group the same.
 """
 
 from __future__ import annotations
@@ -15,14 +18,16 @@ import numpy as np
 
 from refaug.core.errors import BadInput, Usage
 from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet
-from refaug.metrics.base import Floats
-from refaug.metrics.statistics.agreement import RatedSet, drawn_correlations
+from refaug.evaluation.reproduction.material.set_groups import SetGroup, context_numbers, groups_of
+from refaug.metrics.base import Floats, Indexes
+from refaug.metrics.statistics.agreement import RatedSet, drawn_together
 from refaug.metrics.statistics.correlation import PARTIAL
 from refaug.metrics.statistics.resampling import percentile_interval
 
 KINDS: Final = ("spearman", PARTIAL, "pearson")
-MEAN: Final = "mean"  # of the sets
+MEAN: Final = "mean"  # of the groups of sets
 LEVEL: Final = 0.95
+_MOST_SET_COLUMNS: Final = 3  # a table with more of them is too wide to read
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,9 +77,10 @@ class Correlations:
     left_out: Mapping[str, int]  # rows that some line has no score for
     points: Mapping[tuple[str, str], Floats]
     drawn: Mapping[tuple[str, str], Floats]
+    groups: tuple[SetGroup, ...] = ()
 
     def estimate(self, line: str, kind: str, scope: str = MEAN) -> IntervalEstimate:
-        """Return the correlation of a line, on a set or as the mean over sets."""
+        """Return the correlation of a line: on a set, or as the mean of a group or of all groups."""
         place = self._place(line)
         return IntervalEstimate.of(self.points[kind, scope][place], self.drawn[kind, scope][place])
 
@@ -124,6 +130,7 @@ class Correlations:
             "rows": dict(self.rows),
             "contexts": dict(self.contexts),
             "left_out": dict(self.left_out),
+            "groups": {group.name: list(group.sets) for group in self.groups},
             "figures": {
                 line: {
                     kind: {scope: self.estimate(line, kind, scope).as_json() for scope in self.scopes} for kind in kinds
@@ -134,8 +141,16 @@ class Correlations:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """Return the names of the sets, and of their mean where there are several."""
-        return (*self.sets, MEAN) if len(self.sets) > 1 else self.sets
+        """Return the names of the sets, of the groups of several sets, and of the mean; each where it says more."""
+        several = [group.name for group in self.groups if len(group.sets) > 1] if len(self.groups) > 1 else []
+        return (*self.sets, *several, MEAN) if len(self.sets) > 1 else self.sets
+
+    @property
+    def table_scopes(self) -> tuple[str, ...]:
+        """Return the scopes that tables have columns for: groups instead of sets, where there are many sets."""
+        if len(self.sets) <= _MOST_SET_COLUMNS:
+            return self.scopes
+        return (*(group.name for group in self.groups), MEAN) if len(self.groups) > 1 else (MEAN,)
 
 
 def correlate(
@@ -147,40 +162,58 @@ def correlate(
     draws: int = 2_000,
     seed: int = 1,
 ) -> Correlations:
-    """Correlate every line on the rows of each set (by default the fair ones); contexts are drawn within each set.
+    """Correlate every line on the rows of each set (by default the fair ones); contexts are drawn within each group.
 
-    In the mean over sets each set counts the same, whatever its size. With one set the mean is that set.
+    In the mean of a group each set counts the same, and in the mean each group, whatever their sizes. With one set the
+    mean is that set.
     """
     if len({line.name for line in lines}) < len(lines):
         raise Usage("two lines of one name")
     points, drawn = dict[tuple[str, str], Floats](), dict[tuple[str, str], Floats]()
-    counts, contexts, left_out = dict[str, int](), dict[str, int](), dict[str, int]()
-    for number, rated_set in enumerate(sets):
-        mask = (rows or {}).get(rated_set.name, rated_set.fair)
-        scores = np.concatenate([line.scores[rated_set.name] for line in lines])[:, mask]
-        owners = np.repeat(np.arange(len(lines)), [len(line.scores[rated_set.name]) for line in lines])
-        if scores.shape[1] < 1:
-            raise BadInput(f"{rated_set.name}: no row is left to compare")
-        table = RatedSet(scores, rated_set.ratings[mask], rated_set.item[mask], rated_set.lengths[mask])
-        complete = np.isfinite(scores).all(axis=0)
-        counts[rated_set.name], left_out[rated_set.name] = int(complete.sum()), int((~complete).sum())
-        contexts[rated_set.name] = len(np.unique(rated_set.item[mask][complete]))
+    contexts = context_numbers(sets)
+    tables = {
+        rated_set.name: _table_of(rated_set, lines, (rows or {}).get(rated_set.name, rated_set.fair), contexts)
+        for rated_set in sets
+    }
+    complete = {name: np.isfinite(table.scores).all(axis=0) for name, table in tables.items()}
+    groups = groups_of(sets)
+    for number, group in enumerate(groups):
         for kind in kinds:
-            bootstrap = drawn_correlations(table, kind, draws=draws, seed=[seed, number])
-            points[kind, rated_set.name] = _means_over_seeds(bootstrap.points[:, None], owners, len(lines))[:, 0]
-            drawn[kind, rated_set.name] = _means_over_seeds(bootstrap.draws, owners, len(lines))
+            bootstraps = drawn_together([tables[name] for name in group.sets], kind, draws=draws, seed=[seed, number])
+            for name, bootstrap in zip(group.sets, bootstraps, strict=True):
+                owners = np.repeat(np.arange(len(lines)), [len(line.scores[name]) for line in lines])
+                points[kind, name] = _means_over_seeds(bootstrap.points[:, None], owners, len(lines))[:, 0]
+                drawn[kind, name] = _means_over_seeds(bootstrap.draws, owners, len(lines))
     for kind in kinds:
-        points[kind, MEAN] = np.mean([points[kind, rated_set.name] for rated_set in sets], axis=0)
-        drawn[kind, MEAN] = np.mean([drawn[kind, rated_set.name] for rated_set in sets], axis=0)
+        for figures in (points, drawn):
+            figures.update({(kind, name): mean for name, mean in _means_over_sets(figures, kind, groups).items()})
     return Correlations(
         names=tuple(line.name for line in lines),
         sets=tuple(rated_set.name for rated_set in sets),
-        rows=counts,
-        contexts=contexts,
-        left_out=left_out,
+        rows={name: int(is_complete.sum()) for name, is_complete in complete.items()},
+        contexts={name: len(np.unique(tables[name].clusters[is_complete])) for name, is_complete in complete.items()},
+        left_out={name: int((~is_complete).sum()) for name, is_complete in complete.items()},
         points=points,
         drawn=drawn,
+        groups=groups,
     )
+
+
+def _table_of(rated_set: ProofSet, lines: Sequence[Line], mask: Mask, contexts: Mapping[str, Indexes]) -> RatedSet:
+    """Return the scores of all lines and seeds on some rows of a set, with ratings, contexts and lengths."""
+    if not mask.any():
+        raise BadInput(f"{rated_set.name}: no row is left to compare")
+    scores = np.concatenate([line.scores[rated_set.name] for line in lines])[:, mask]
+    clusters = contexts[rated_set.name][rated_set.item[mask]]
+    return RatedSet(scores, rated_set.ratings[mask], clusters, rated_set.lengths[mask])
+
+
+def _means_over_sets(
+    figures: Mapping[tuple[str, str], Floats], kind: str, groups: Sequence[SetGroup]
+) -> dict[str, Floats]:
+    """Return the mean over the sets of each group of several, and the mean over groups."""
+    by_group = {group.name: np.mean([figures[kind, name] for name in group.sets], axis=0) for group in groups}
+    return {**by_group, MEAN: np.mean(list(by_group.values()), axis=0)}
 
 
 def _means_over_seeds(values: Floats, owners: Any, lines: int) -> Floats:

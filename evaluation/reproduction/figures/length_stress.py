@@ -45,9 +45,11 @@ def resampled_situation(chain: Chain, candidate_list: CandidateList, trial: Tria
             candidate.name: trial.line(candidate, candidate_list.by_name)
             for candidate in _with_summands(candidates, candidate_list.by_name)
         }
-        sources = [_RowSource.of(rated_set, list(lines.values()), target) for rated_set in trial.sets]
     except BadInput as error:
         return Situation(name=name, about=about, gap=chain.public_message(error))
+    sources, sets_left_out = _row_sources(trial.sets, list(lines.values()), target)
+    if not sources:
+        return Situation(name=name, about=about, gap="; ".join(sets_left_out))
     chain.progress.stage(f"drawing rows: {name}", settings.seeds, "sets")
     drawings, reached = list[Correlations](), {source.set.name: list[float]() for source in sources}
     for seed in range(settings.seeds):
@@ -72,6 +74,7 @@ def resampled_situation(chain: Chain, candidate_list: CandidateList, trial: Tria
         lines=[lines[candidate.name] for candidate in candidates],
         verdicts=candidate_list.verdicts(whole, candidate_list.candidates),
         tables=[_drawing_table(facts_by_set)],
+        sets_left_out=sets_left_out,
         data={"target": target, "drawn": facts_by_set},
     )
 
@@ -120,6 +123,19 @@ class _RowSource:
             "rows": len(self.rows),
             "effective_rows": round(self.tilt.effective, 1),
         }
+
+
+def _row_sources(
+    sets: Sequence[ProofSet], lines: Sequence[Line], target: float
+) -> tuple[list[_RowSource], tuple[str, ...]]:
+    """Return the sets whose rows can be drawn so that the target is met, and why others cannot."""
+    sources, reasons = list[_RowSource](), list[str]()
+    for rated_set in sets:
+        try:
+            sources.append(_RowSource.of(rated_set, lines, target))
+        except BadInput as error:
+            reasons.append(error.message)
+    return sources, tuple(reasons)
 
 
 def _with_summands(

@@ -22,6 +22,7 @@ from refaug.evaluation.reproduction.material.metric_candidates import (
     Trial,
     all_candidates,
 )
+from refaug.evaluation.reproduction.material.published_method import published_line, published_name
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import (
     GOLD,
@@ -40,6 +41,9 @@ BASELINES: Final = {"spearman": BLEU_AT_BEST, PARTIAL: BLEU_AT_BEST_GIVEN_LENGTH
 PENALTIES: Final = ("closest", "none")
 SMOOTHINGS: Final = ("none", "floor", "add-k", "exp", "epsilon")
 _BLENDS: Final = ("min", "max", "arithmetic", "geometric")
+DEFAULT: Final = MetricCandidate(
+    name="υBLEU, default", why="as the commands have it", family="bleu", metric="upsilon-bleu", kind=RATED
+)
 _UNREFERENCED: Final = "RUBER, unreferenced"
 _FURTHER: Final = {  # other υ-metrics, with their specifications
     "υ-chrF": "upsilon-chrf",
@@ -54,6 +58,7 @@ class MainLines:
     """The lines of the main table, and the candidates that the last two lines were chosen from."""
 
     lines: tuple[Line, ...]
+    published: str  # the line of the published method
     ours: Selection
     bleu: Selection
     candidates: Mapping[str, MetricCandidate]
@@ -86,9 +91,6 @@ def main_lines_of(trial: Trial, sets: Sequence[ProofSet]) -> MainLines:
     if several:
         penalties = (*PENALTIES, "average", "gold")
         baselines.append(line_at_best(sets, "BLEU-2, all human references, best setting", "multi-bleu", penalties))
-    default = MetricCandidate(
-        name="υBLEU as published", why="", family="bleu", metric="upsilon-bleu", kind=RATED, parrot=True
-    )
     length = Line(
         name="length",
         scores={rated_set.name: rated_set.lengths[None] for rated_set in trial.sets},
@@ -100,17 +102,19 @@ def main_lines_of(trial: Trial, sets: Sequence[ProofSet]) -> MainLines:
         lines=(
             length,
             *baselines,
-            trial.line(default, candidates),
+            trial.line(DEFAULT, candidates),
+            published_line(trial.chain, trial.sets),
             bleu.line,
             *further,
             *(by_name[name] for name in fixed),
             *_ruber_lines(trial, rubers, gaps),
             ours.line,
         ),
+        published=published_name(trial.chain),
         ours=ours,
         bleu=bleu,
         candidates=candidates,
-        candidate_of_line={candidate.name: candidate for candidate in (*candidates.values(), default, *rubers)},
+        candidate_of_line={candidate.name: candidate for candidate in (*candidates.values(), DEFAULT, *rubers)},
         gaps=tuple(gaps),
     )
 

@@ -137,6 +137,7 @@ class Situation:
     verdicts: Mapping[str, Verdict] | None = None
     gap: str | None = None
     missing: Mapping[str, str] = field(default_factory=dict)  # candidates that are not available here, and why
+    sets_left_out: tuple[str, ...] = ()  # each with the reason
     is_stress: bool = True
     tables: Sequence[Table] = ()
     data: Mapping[str, Any] | None = None
@@ -151,6 +152,7 @@ class Situation:
             **(self.data or {}),
             **self.correlations.as_json(KINDS),
             **({"missing": dict(self.missing)} if self.missing else {}),
+            **({"sets_left_out": list(self.sets_left_out)} if self.sets_left_out else {}),
             "less_gold_alone": {
                 name: {
                     "passes": verdict.passes,

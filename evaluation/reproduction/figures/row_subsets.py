@@ -15,6 +15,7 @@ from refaug.evaluation.reproduction.material.metric_candidates import (
     MetricCandidate,
     Trial,
 )
+from refaug.evaluation.reproduction.material.published_method import published_line, published_name
 from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet
 from refaug.evaluation.reproduction.material.rated_systems import systems_of_the_log
 from refaug.evaluation.reproduction.material.reference_kinds import (
@@ -27,6 +28,7 @@ from refaug.evaluation.reproduction.material.reference_kinds import (
 from refaug.evaluation.reproduction.report.report import agreement_table
 from refaug.metrics.statistics.correlation import PARTIAL
 
+_FEWEST_ROWS: Final = 20  # of a set, to be compared at all
 _WITHOUT_LOG_SYSTEMS: Final = "without the systems whose replies were taken from the log"
 
 
@@ -75,14 +77,18 @@ def correlate_subsets(
     }
     tables, figures = list[Table](), dict[str, Any]()
     for title, (lines, rows) in choices.items():
-        if any(int(rows[rated_set.name].sum()) < 20 for rated_set in sets):
-            counts = ", ".join(f"{rated_set.name}: {int(rows[rated_set.name].sum())}" for rated_set in sets)
-            tables.append(Table(title=title, columns=("",), rows=(), notes=(f"too few rows: {counts}",)))
+        large_sets = [rated_set for rated_set in sets if int(rows[rated_set.name].sum()) >= _FEWEST_ROWS]
+        notes = (log_systems_in_words(sets, in_logs),) if title == _WITHOUT_LOG_SYSTEMS else ()
+        if len(large_sets) < len(sets):
+            small_sets = [rated_set.name for rated_set in sets if rated_set not in large_sets]
+            counts = ", ".join(f"{name}: {int(rows[name].sum())}" for name in small_sets)
+            notes = (*notes, f"left out, for too few rows: {counts}")
+        if not large_sets:
+            tables.append(Table(title=title, columns=("",), rows=(), notes=notes))
             continue
         correlations = correlate(
-            sets, lines, rows=rows, kinds=("spearman", PARTIAL), draws=settings.draws, seed=settings.seed
+            large_sets, lines, rows=rows, kinds=("spearman", PARTIAL), draws=settings.draws, seed=settings.seed
         )
-        notes = (log_systems_in_words(sets, in_logs),) if title == _WITHOUT_LOG_SYSTEMS else ()
         tables.append(agreement_table(correlations, title, baseline=BASELINES, notes=notes))
         figures[title] = correlations.as_json(("spearman", PARTIAL))
     return Subsets(tables=tuple(tables), data=figures)
@@ -112,6 +118,8 @@ def _without_near_references(trial: Trial, main_lines: MainLines, shown: Sequenc
                 for name in dict.fromkeys(chosen.by_fold)
             }
             lines.append(replace(chosen.apply_to(trial.sets, again), name=line.name))
+        elif line.name == published_name(trial.chain):
+            lines.append(published_line(trial.chain, trial.sets, Drop.NEAR))
         else:
             lines.append(line)
     return lines

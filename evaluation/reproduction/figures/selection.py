@@ -1,8 +1,8 @@
 """Selection among candidates by cross-validation: chosen on four fifths of the contexts, judged on the rest.
 
-Both rated sets serve development, so a metric chosen on all of their rows would look better than it is. The contexts of
-each set are divided into folds. For each fold, the candidate with the best mean partial Spearman over the other folds
-of all sets is chosen, and its ranks stand for the rows of this fold. The figure over all those rows is out of fold: no
+The rated sets serve development, so a metric chosen on all of their rows would look better than it is. Contexts are
+divided into folds. For each fold, the candidate with the best mean partial Spearman over the other folds of all groups
+of sets is chosen, and its ranks stand for the rows of this fold. The figure over all those rows is out of fold: no
 rating of a row influenced how the row was scored.
 """
 
@@ -19,6 +19,7 @@ import numpy as np
 from refaug.evaluation.reproduction.figures.correlations import Line
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import sum_of_ranks
+from refaug.evaluation.reproduction.material.set_groups import context_keys, groups_of
 from refaug.metrics.base import Floats, Indexes
 from refaug.metrics.statistics.correlation import PARTIAL, partial_spearman
 
@@ -59,11 +60,10 @@ class Selection:
 
 
 def fold_of(rated_set: ProofSet, folds: int = FOLDS) -> Indexes:
-    """Return the fold of each row by a hash of its item: equal for all rows of a context, in any set."""
+    """Return the fold of each row by a hash of its context: equal for all rows of a context, in whichever sets."""
     folds_of_items = [
-        int.from_bytes(hashlib.blake2b(f"{rated_set.name} {test_item.id}".encode(), digest_size=8).digest(), "little")
-        % folds
-        for test_item in rated_set.items
+        int.from_bytes(hashlib.blake2b("\n".join(key).encode(), digest_size=8).digest(), "little") % folds
+        for key in context_keys(rated_set)
     ]
     return np.array(folds_of_items, dtype=np.int64)[rated_set.item]
 
@@ -100,15 +100,15 @@ def select(sets: Sequence[ProofSet], lines: Sequence[Line], name: str, *, folds:
 
 
 def _mean_partial_correlations(sets: Sequence[ProofSet], lines: Sequence[Line], rows: Mapping[str, Any]) -> Floats:
-    """Return the mean partial Spearman of each line over sets; an undefined correlation counts as −1."""
-    values = np.zeros(len(lines))
+    """Return the mean partial Spearman of each line over groups of sets; an undefined correlation counts as −1."""
+    values, groups = np.zeros(len(lines)), groups_of(sets)
     for place, line in enumerate(lines):
-        correlations = []
+        correlations = dict[str, float]()
         for rated_set in sets:
             mask = rated_set.fair & rows[rated_set.name] & np.isfinite(line.scores[rated_set.name][0])
             correlation = partial_spearman(
                 line.scores[rated_set.name][0][mask], rated_set.ratings[mask], rated_set.lengths[mask]
             ).value
-            correlations.append(-1.0 if correlation is None else correlation)
-        values[place] = float(np.mean(correlations))
+            correlations[rated_set.name] = -1.0 if correlation is None else correlation
+        values[place] = float(np.mean([np.mean([correlations[name] for name in group.sets]) for group in groups]))
     return values

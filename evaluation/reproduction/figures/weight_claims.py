@@ -59,7 +59,7 @@ def comparisons() -> Iterator[tuple[str, Mapping[str, float]]]:
 
 def scopes_of(by_metric: Mapping[str, Correlations]) -> tuple[str, ...]:
     """Return the sets and the mean, as every metric has them."""
-    return next(iter(by_metric.values())).scopes
+    return next(iter(by_metric.values())).table_scopes
 
 
 def alike(differences: Sequence[IntervalEstimate]) -> str:

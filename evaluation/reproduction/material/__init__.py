@@ -12,9 +12,11 @@ __all__ = [
     "judged_replies",
     "metric_candidates",
     "proof_logs",
+    "published_method",
     "rated_sets",
     "rated_systems",
     "reference_coverage",
     "reference_kinds",
     "reference_ladder",
+    "set_groups",
 ]

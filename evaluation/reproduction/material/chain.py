@@ -16,7 +16,7 @@ import orjson
 
 from refaug.core.artefacts.build_stages import hash_of_inputs
 from refaug.core.artefacts.kinds import artefact_stores
-from refaug.core.errors import Corrupt, RefaugError
+from refaug.core.errors import Corrupt, RefaugError, Usage
 from refaug.core.files import make_folder, write_aside
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
@@ -72,6 +72,7 @@ class IndexRecipe:
     selections: tuple[LogSelection, ...]
     weighting: str = "sif"
     norm_words: bool = True  # each word's vector scaled to unit length first
+    oov: str = "skip"  # unk: words without a vector count with that of <unk>
 
 
 class Chain:
@@ -154,7 +155,11 @@ class Chain:
             name=self._artefact_name(recipe.name),
             logs=logs,
             vectors=vectors or self.vectors(),
-            sentence=SentenceSettings(weighting=recipe.weighting, norm_words=recipe.norm_words),  # type: ignore[arg-type]
+            sentence=SentenceSettings(
+                weighting=recipe.weighting,  # type: ignore[arg-type]
+                norm_words=recipe.norm_words,
+                oov=recipe.oov,  # type: ignore[arg-type]
+            ),
             threads=self.settings.threads,
             memory=self.settings.memory,
             seed=self.settings.seed,
@@ -176,12 +181,11 @@ class Chain:
         *,
         name: str = "proof",
         preset: str | None = None,
-        more_texts: Sequence[LogSelection] | None = None,
         negatives: str = "random",
         seed: int | None = None,
         positives: int | None = None,
     ) -> Rater:
-        """Train and open a rater of some logs, by default the everyday ones; its vocabulary also covers the large log.
+        """Train and open a rater of some logs, by default the everyday ones.
 
         `positives` is the number of positive examples of an epoch, drawn anew for each; None: all.
         """
@@ -189,11 +193,9 @@ class Chain:
             return self._raters[name]
         preset_name = preset or self.settings.preset
         sizes, seed = PRESETS[preset_name], self.settings.seed if seed is None else seed
-        more = (self.select("medium"),) if more_texts is None else tuple(more_texts)
         order = RaterOrder(
             name=self._artefact_name(name if preset is not None or preset_name == "base" else f"{name}-{preset_name}"),
             logs=self.logs(selections or self.everyday),
-            more_texts=self.logs(more),
             model=RaterConfig(
                 embedding=sizes.embedding, hidden=sizes.hidden, width=sizes.width, features=sizes.features
             ),
@@ -217,6 +219,15 @@ class Chain:
         self._raters[name] = rater
         return rater
 
+    def paper_rater(self) -> Rater | None:
+        """Open the rater of the published size that the home holds; it is never trained here, for that takes a GPU."""
+        name = self._artefact_name("proof-paper")
+        if name not in self._raters:
+            if artefact_stores(self.home)["rater"].current(name) is None:
+                return None
+            self._raters[name] = open_rater(self.home, name, threads=self.settings.threads)
+        return self._raters[name]
+
     def _training(self, sizes: RaterPreset | RuberPreset, seed: int) -> TrainConfig:
         return TrainConfig(
             epochs=self.settings.epochs or sizes.epochs,
@@ -227,13 +238,14 @@ class Chain:
         )
 
     def ruber(self, selections: Sequence[LogSelection] = (), *, name: str = "proof") -> str:
-        """Train a ruber on some logs, by default the everyday ones; its vocabulary also covers the large log."""
+        """Train a ruber on some logs, by default the everyday ones."""
+        if not self.settings.ruber:
+            raise Usage("this run leaves it out", remedy="reproduce without --no-ruber")
         preset, seed = self.settings.preset, self.settings.seed
         sizes = RUBER_PRESETS[preset]
         order = RuberOrder(
             name=self._artefact_name(name if preset == "base" else f"{name}-{preset}"),
             logs=self.logs(selections or self.everyday),
-            more_texts=self.logs((self.select("medium"),)),
             model=RuberConfig(embedding=sizes.embedding, hidden=sizes.hidden, width=sizes.width, layers=sizes.layers),
             pairs=PairSettings(batch=sizes.batch, seed=seed, limit=_PAIRS),
             training=self._training(sizes, seed),
@@ -287,12 +299,16 @@ class Chain:
         sample: ReplySample | None = None,
         combine: str = "first",
     ) -> Pool:
-        """Return the rated references that an index has for a set; they are cached, so that each search runs once."""
+        """Return the rated references that an index has for a set."""
         settings = AugmentSettings(
             search=SearchSettings(k=deep, mode=mode),
             rating=RatingSettings(combine=combine),  # type: ignore[arg-type]
             parrot="rated",  # conditions leave it out where they are without
         )
+        return Pool.of(self.augmented_items(rated_set, index, rater, settings), sample or self.reply_sample())
+
+    def augmented_items(self, rated_set: ProofSet, index: str, rater: Rater, settings: AugmentSettings) -> list[Item]:
+        """Return the items of a set with further references; they are cached, so that each search runs once."""
         golds = [[reference.text for reference in test_item.pair.references] for test_item in rated_set.items]
         with open_index(self.home, index, threads=self.settings.threads) as opened:
             inputs = {
@@ -314,14 +330,12 @@ class Chain:
                         test_item = augmented.item if isinstance(augmented, Augmented) else augmented
                         if isinstance(test_item, Item):
                             file.write(orjson.dumps(item_json(test_item), option=orjson.OPT_APPEND_NEWLINE))
-        augmented_items = list(read_items(path))
-        if [test_item.id if isinstance(test_item, Item) else None for test_item in augmented_items] != [
-            test_item.id for test_item in rated_set.items
-        ]:
+        augmented_items = [test_item for test_item in read_items(path) if isinstance(test_item, Item)]
+        if [test_item.id for test_item in augmented_items] != [test_item.id for test_item in rated_set.items]:
             raise Corrupt(
                 f"{path} does not hold the items of {rated_set.name}", remedy="remove this file: it is made again"
             )
-        return Pool.of(augmented_items, sample or self.reply_sample())
+        return augmented_items
 
     def reply_sample(self, selection: LogSelection | None = None) -> ReplySample:
         """Return the replies that controls are drawn from: of the everyday logs, or of one selection."""

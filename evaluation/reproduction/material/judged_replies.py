@@ -261,8 +261,11 @@ def weight_agreement(weighted_sets: Sequence[WeightedSet], settings: ProofSettin
             points[line, rated_set.name] = _mean(values)
             drawn[line, rated_set.name] = np.array([_mean(values[places]) for places in drawn_places])
     for line in tables:
-        points[line, MEAN] = float(np.mean([points[line, rated_set.name] for rated_set in sets]))
-        drawn[line, MEAN] = np.mean([drawn[line, rated_set.name] for rated_set in sets], axis=0)
+        for group in whole.groups:
+            points[line, group.name] = float(np.mean([points[line, name] for name in group.sets]))
+            drawn[line, group.name] = np.mean([drawn[line, name] for name in group.sets], axis=0)
+        points[line, MEAN] = float(np.mean([points[line, group.name] for group in whole.groups]))
+        drawn[line, MEAN] = np.mean([drawn[line, group.name] for group in whole.groups], axis=0)
     return WeightAgreement(whole=whole, contexts=contexts, points=points, drawn=drawn)
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
+
 from refaug.core.errors import Usage
-from refaug.core.files import make_folder, write_json
+from refaug.core.files import make_folder
 from refaug.core.version import VERSION
 from refaug.evaluation.reports.html_page import Table, render_page, write_file
 from refaug.evaluation.reports.plotting import Plot
@@ -58,8 +61,17 @@ def write_report(report: Report, chain: Chain, sets: Sequence[ProofSet], command
     head = {"name": report.name, **provenance, "notes": list(report.notes)}
     if both := head.keys() & report.data.keys():
         raise Usage(f"{report.name}: {', '.join(sorted(both))} would be written over by figures of that name")
-    write_json(written, {**head, **report.data})
+    write_file(written, f"{_json_lines({**head, **report.data})}\n".encode())
     return [page, text, written]
+
+
+def _json_lines(content: Any, depth: int = 0) -> str:
+    """Return JSON in which a figure with its interval takes one line, so that hundreds of them stay readable."""
+    if not isinstance(content, Mapping) or not any(isinstance(part, Mapping) for part in content.values()):
+        return orjson.dumps(content).decode()
+    indent = " " * (depth + 1)
+    parts = [f"{indent}{orjson.dumps(key).decode()}: {_json_lines(part, depth + 1)}" for key, part in content.items()]
+    return "{\n" + ",\n".join(parts) + f"\n{' ' * depth}}}"
 
 
 def provenance_of(chain: Chain, sets: Sequence[ProofSet], command: str) -> dict[str, Any]:
@@ -67,6 +79,7 @@ def provenance_of(chain: Chain, sets: Sequence[ProofSet], command: str) -> dict[
     settings = chain.settings
     return {
         "command": command,
+        "date": datetime.now(UTC).date().isoformat(),
         "fraction": settings.fraction,
         "draws": settings.draws,
         "seeds": settings.seeds,
@@ -132,7 +145,7 @@ def agreement_table(
 
     The difference is that on the mean. The baseline may differ between kinds of correlation.
     """
-    scopes, names = correlations.scopes, list(lines or correlations.names)
+    scopes, names = correlations.table_scopes, list(lines or correlations.names)
     columns = ["", *(f"{IN_WORDS[kind]}, {scope}" for kind in kinds for scope in scopes)]
     baselines = {kind: baseline if isinstance(baseline, str) else baseline[kind] for kind in kinds} if baseline else {}
     columns += [f"{IN_WORDS[kind]} less {other}, {_main_scope(correlations)}" for kind, other in baselines.items()]

@@ -55,9 +55,9 @@ def summary_of(candidate_list: CandidateList, situations: Sequence[Situation]) -
     stresses = [situation for situation in situations if situation.is_stress]
     good = [name for name, passes in outcome.items() if passes]
     sentences = [
-        f"Not inferior means: against the same metric with the gold alone, on the mean of the sets, a difference of at "
-        f"least {short(LEAST_POINT, 2)} and a lower bound above {short(LEAST_LOW, 2)}, in Spearman and in partial "
-        f"Spearman given length.",
+        f"Not inferior means: against the same metric with the gold alone, on the mean of the groups of sets, a "
+        f"difference of at least {short(LEAST_POINT, 2)} and a lower bound above {short(LEAST_LOW, 2)}, in Spearman "
+        f"and in partial Spearman given length.",
         f"Of {len(outcome):,} candidates {len(good):,} {'survives' if len(good) == 1 else 'survive'} "
         f"all {len(stresses)} stresses" + (f": {'; '.join(good)}." if good else "."),
     ]
@@ -158,7 +158,7 @@ def _difference_table(candidate_list: CandidateList, situations: Sequence[Situat
         cells = ["–" if verdict is None else cell(verdict.differences[kind]) for verdict in verdicts]
         rows.append([candidate.name, baseline_of(candidate, candidate_list.by_name).name, *cells])
     return Table(
-        title=f"{IN_WORDS[kind]} less that of the gold alone, {MEAN} of the sets",
+        title=f"{IN_WORDS[kind]} less that of the gold alone, {MEAN}",
         columns=("", "held to", *(situation.name for situation in situations)),
         rows=rows,
     )

@@ -144,7 +144,7 @@ def _share_number(share: float) -> str:
 
 def agreement_section(agreement: WeightAgreement) -> Section:
     """Return the section that compares the rater's weights with people's."""
-    scopes, lines = agreement.whole.scopes, agreement.whole.names
+    scopes, lines = agreement.whole.table_scopes, agreement.whole.names
     within = [[line, *(cell(agreement.within(line, scope)) for scope in scopes)] for line in lines]
     within.append(
         [
@@ -237,7 +237,7 @@ def weights_summary(
     within = "; ".join(
         f"{scope} {cell(agreement.within(RATED, scope))}, less the same weights dealt out anew "
         f"{cell(agreement.within_less(RATED, SHUFFLED_RATED, scope))}"
-        for scope in agreement.whole.scopes
+        for scope in agreement.whole.table_scopes
     )
     yield f"The rater's weights go with people's within contexts at Spearman {within}."
     counts = "; ".join(

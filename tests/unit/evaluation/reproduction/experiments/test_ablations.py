@@ -20,11 +20,11 @@ from refaug.evaluation.reproduction.experiments.ablations import (
     changes_by_both_kinds,
     changes_in_words,
     correlate_ablation,
-    with_rated_gold,
     without_gold,
 )
 from refaug.evaluation.reproduction.experiments.conditions import KINDS, pools_of
 from refaug.evaluation.reproduction.figures.correlations import Correlations
+from refaug.evaluation.reproduction.material.published_method import with_rated_gold
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import Pool
 from refaug.evaluation.scoring.cases import references_of
@@ -94,7 +94,7 @@ def require(found: Correlations, line: str, one: ProofSet, scores: Floats) -> No
 
 def test_every_question_has_its_settings_the_default_first(ablations: dict[str, Ablation]) -> None:
     names = {name: [one.name for one in ablation.settings] for name, ablation in ablations.items()}
-    assert names["references"] == ["default", "without the parrot", "the gold rated as well", "without the gold"]
+    assert names["references"] == ["default", "with the parrot, rated", "the gold rated as well", "without the gold"]
     assert names["combine"] == ["default", *COMBINES[1:]]
     assert len(names["aggregate"]) == 8
     assert len(names["smoothing-penalty"]) == len(set(names["smoothing-penalty"])) == 25
@@ -158,15 +158,11 @@ def test_each_way_to_combine_is_that_of_one_rating_at_a_time(
     for one in sets:
         references = []
         for item, some in enumerate(pools[one.name].retrieved):
-            utterance = one.items[item].pair.utterance or ""
-            parrot = Reference(
-                text=utterance, source=Origin.PARROT, weight=rating_of(chain, one, item, utterance, combine)
-            )
             others = [
                 replace(each, weight=rating_of(chain, one, item, each.text, combine, str(each.more["utterance"])))
                 for each in some[:15]
             ]
-            references.append([gold_of(one, item), parrot, *others])
+            references.append([gold_of(one, item), *others])
         line = "default" if combine == "first" else combine
         require(found["combine"], line, one, scores_by_hand(one, build("upsilon-bleu"), references))
 
@@ -190,8 +186,8 @@ def test_the_preset_has_thirteen_references_and_rates_all(
 def test_parts_that_are_left_out_are_not_there(
     sets: list[ProofSet], pools: Mapping[str, Pool], chain: TinyChain, ablations: dict[str, Ablation]
 ) -> None:
-    without_parrot, without = (ablations["references"].settings[place] for place in (1, 3))
-    for setting, has_parrot, has_gold in ((without_parrot, False, True), (without, True, False)):
+    with_parrot, without = (ablations["references"].settings[place] for place in (1, 3))
+    for setting, has_parrot, has_gold in ((with_parrot, True, True), (without, False, False)):
         alone = Ablation(name="x", title="", text="", settings=[setting])
         measured = correlate_ablation(chain, alone, sets)
         for one in sets:
@@ -212,7 +208,7 @@ def test_controls_have_the_same_settings_and_weights_of_one(
 ) -> None:
     one, values = sets[0], []
     for seed in range(chain.settings.seeds):
-        drawn = pools["first"].extras("matched", k=15, seed=seed)
+        drawn = pools["first"].extras("matched", k=15, parrot=False, seed=seed)
         references = [[gold_of(one, item), *some] for item, some in enumerate(drawn)]
         assert {each.weight for some in references for each in some} == {1.0}
         scores = scores_by_hand(one, build("upsilon-bleu:smooth=exp,bp=average"), references)

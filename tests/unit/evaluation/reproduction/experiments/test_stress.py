@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,12 @@ from refaug.evaluation.reproduction.figures.length_reweighting import (
     take_rows,
     tilt,
 )
-from refaug.evaluation.reproduction.figures.length_stress import _line_on_rows, _RowSource, mean_correlations
+from refaug.evaluation.reproduction.figures.length_stress import (
+    _line_on_rows,
+    _row_sources,
+    _RowSource,
+    mean_correlations,
+)
 from refaug.evaluation.reproduction.figures.noninferiority import (
     LEAST_LOW,
     LEAST_POINT,
@@ -46,7 +52,7 @@ from refaug.evaluation.reproduction.material.reference_coverage import (
     too_few_references,
 )
 from refaug.evaluation.reproduction.material.reference_kinds import Pool, ReplySample
-from refaug.evaluation.reproduction.parts import PARTS, parts_named
+from refaug.evaluation.reproduction.parts import PARTS, USUAL_SETS, parts_named
 from refaug.evaluation.reproduction.report.stress_text import _outcome_table, summary_of, survives
 from refaug.evaluation.scoring.items import item_of
 from refaug.metrics.statistics.correlation import PARTIAL, partial_spearman
@@ -448,6 +454,28 @@ def test_every_part_is_a_function(name: str) -> None:
     assert callable(PARTS[name].load())
 
 
+def test_a_set_whose_rows_cannot_be_drawn_is_left_out_with_its_reason() -> None:
+    """One reply to each context: drawing rows within contexts changes nothing."""
+    items = [
+        {
+            "id": str(number),
+            "utterance": "u",
+            "references": ["gold"],
+            "replies": {"s": " ".join(["w"] * (1 + number % 4))},
+            "ratings": {"s": [1 + number % 3]},
+        }
+        for number in range(12)
+    ]
+    rigid, free = ProofSet.of("rigid", [item_of(fields, fallback_id="x") for fields in items]), some_set("a")
+    lines = [Line(name="x", scores={one.name: one.ratings[None] for one in (rigid, free)})]
+
+    sources, reasons = _row_sources([rigid, free], lines, 0.25)
+
+    assert [source.set.name for source in sources] == ["a"]
+    assert len(reasons) == 1
+    assert reasons[0].startswith("rigid: rows of the same contexts reach from ")
+
+
 def test_settings_refuse_what_makes_no_sense(tmp_path: Any) -> None:
     with pytest.raises(Usage, match="there is no preset 'huge'"):
         ProofSettings(data=tmp_path, preset="huge")
@@ -457,4 +485,15 @@ def test_settings_refuse_what_makes_no_sense(tmp_path: Any) -> None:
         ReproduceOptions(data=tmp_path, sets=["a", "b", "a"])
     with pytest.raises(Usage, match=r"'\.\./a' is no name of a set"):
         ReproduceOptions(data=tmp_path, sets=["../a"])
-    assert ReproduceOptions(data=tmp_path).set_names == ("dailydialog_gupta", "dailydialog_zhao")
+    assert ReproduceOptions(data=tmp_path).set_names == USUAL_SETS
+
+
+def test_the_usual_sets_are_those_that_the_data_has(tmp_path: Path) -> None:
+    (tmp_path / "human").mkdir()
+    for name in ("grade_dailydialog", "dailydialog_zhao", "mine"):
+        (tmp_path / "human" / f"{name}.jsonl.gz").touch()
+    usual, named = ReproduceOptions(data=tmp_path), ReproduceOptions(data=tmp_path, sets=["mine"])
+    assert usual.set_names == ("dailydialog_zhao", "grade_dailydialog")
+    lacking = ("dailydialog_gupta", "grade_empatheticdialogues", "holistic_dailydialog", "predictive_engagement_dd")
+    assert usual.gaps == [f"{name} is not there" for name in lacking]
+    assert (named.set_names, named.gaps) == (("mine",), [])

@@ -29,7 +29,6 @@ BY_WORDS = MetricCandidate(
     family="bleu",
     metric="upsilon-bleu:bp=closest",
     kind="one",
-    parrot=True,
     mode="bm25-utterance",
 )
 LOST = replace(BLEU, name="lost", metric="upsilon-bleu:n=1,bp=closest")  # its scores are an error below

@@ -1,0 +1,92 @@
+"""The published method as its authors released it: the settings of `tsuta20`, on an index and a rater of the run.
+
+Everything is as in the released code: plain means of word vectors, `<unk>` for words without a vector, 13 retrieved
+references beside the gold and the utterance, all of them rated, credits floored at 0, and no smoothing. The rater has
+the published size where the home holds such a rater, which takes a GPU to train; otherwise it is that of the run, and
+the name of the line says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from refaug.core.records import Item
+from refaug.evaluation.reproduction.figures.correlations import Line
+from refaug.evaluation.reproduction.material.chain import Chain, IndexRecipe
+from refaug.evaluation.reproduction.material.rated_sets import ProofSet
+from refaug.evaluation.reproduction.material.reference_kinds import Drop, Extras, line_of
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.indexer.search.search_settings import SearchSettings
+from refaug.metrics.specification import build
+from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
+from refaug.rater.nn.rating_settings import RatingSettings
+
+PUBLISHED_K: Final = 13  # "-size 15" of the released code counts lines: the utterance, the gold, and these
+PUBLISHED_METRIC: Final = "upsilon-bleu:variant=tsuta20"
+PUBLISHED_SETTINGS: Final = AugmentSettings(
+    search=SearchSettings(k=PUBLISHED_K, mode="embedding-utterance"),
+    rating=RatingSettings(combine="first"),
+    gold="rated",
+    parrot="rated",
+)
+
+
+def published_name(chain: Chain) -> str:
+    """Return the name of the line, with the size of its rater."""
+    preset = "paper" if chain.paper_rater() is not None else chain.settings.preset
+    return f"υBLEU as published, rater {preset}"
+
+
+def published_line(chain: Chain, sets: Sequence[ProofSet], drop: Drop = Drop.EQUAL) -> Line:
+    """Score all sets as published; a reply is never scored against a reference that equals it."""
+    recipe = IndexRecipe(name="proof-tsuta20", selections=chain.everyday, weighting="mean", oov="unk")
+    index, rater = chain.index(recipe), chain.paper_rater() or chain.rater()
+    items = {rated_set.name: chain.augmented_items(rated_set, index, rater, PUBLISHED_SETTINGS) for rated_set in sets}
+    return line_of(
+        published_name(chain),
+        [_with_golds_of(rated_set, items[rated_set.name]) for rated_set in sets],
+        build(PUBLISHED_METRIC),
+        lambda rated_set, _seed: _further_references(items[rated_set.name]),
+        drop=drop,
+        about=f"{PUBLISHED_METRIC}, gold and utterance rated, {PUBLISHED_K} retrieved by plain means of word vectors",
+    )
+
+
+def _with_golds_of(rated_set: ProofSet, items: Sequence[Item]) -> ProofSet:
+    """Return the set with the weighted golds of augmented items."""
+    golds = tuple(tuple(reference for reference in item.pair.references if reference.is_own) for item in items)
+    weighted = tuple(
+        replace(test_item, pair=replace(test_item.pair, references=own))
+        for test_item, own in zip(rated_set.items, golds, strict=True)
+    )
+    return replace(rated_set, items=weighted)
+
+
+def _further_references(items: Sequence[Item]) -> Extras:
+    return tuple(tuple(reference for reference in item.pair.references if not reference.is_own) for item in items)
+
+
+def with_rated_gold(rated_set: ProofSet, rater: Rater) -> ProofSet:
+    """Return the set with the first gold of each item weighted by the rater.
+
+    The gold keeps the weight 1 where the item has no utterance to rate it by.
+    """
+    requests, places = list[RatingRequest](), list[int]()
+    for place, test_item in enumerate(rated_set.items):
+        gold, utterance = test_item.pair.gold, test_item.pair.utterance
+        if gold is not None and gold.text.strip() and utterance is not None and utterance.strip():
+            requests.append(
+                RatingRequest(utterance=utterance, golds=(gold.text,), candidates=(Candidate(text=gold.text),))
+            )
+            places.append(place)
+    items = list(rated_set.items)
+    for place, [rating] in zip(places, rater.rate(requests), strict=True):
+        pair = items[place].pair
+        weighed = (
+            replace(reference, weight=rating, rating=rating) if reference is pair.gold else reference
+            for reference in pair.references
+        )
+        items[place] = replace(items[place], pair=replace(pair, references=tuple(weighed)))
+    return replace(rated_set, items=tuple(items))
