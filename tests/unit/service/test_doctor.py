@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from refaug.cli import main as cli
+from refaug.cli.server import doctor as doctor_command
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import describe_files
 from refaug.core.files import write_json
@@ -69,6 +70,28 @@ def test_a_missing_part_makes_the_command_fail_with_its_name(home: Settings, cap
     assert [trouble["what"] for trouble in troubles] == ["log talk"]
     assert "part-00001.parquet is missing" in troubles[0]["found"]
     assert json.loads(err.splitlines()[-1])["error"]["code"] == "corrupt"
+
+
+def test_findings_are_lines_and_remedies_stand_below_theirs(
+    home: Settings, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    findings = [
+        Finding(what="disk", state=FindingState.GOOD, found="9 GB"),
+        Finding(what="torch", state=FindingState.NOTE, found="old", remedy="take the new one"),
+        Finding(what="log talk", state=FindingState.WRONG, found="a part is missing", remedy="restore it"),
+    ]
+    monkeypatch.setattr(doctor_command, "examine", lambda _home, *, verify: findings if verify else findings[:2])
+    assert cli.main(["--home", str(home.home), "doctor"]) == 0
+    lines = [
+        f"ok   {'disk':<22} 9 GB",
+        f"note {'torch':<22} old",
+        f"     {'':<22} → take the new one",
+    ]
+    assert capfd.readouterr().out.splitlines() == lines
+    assert cli.main(["--home", str(home.home), "doctor", "--verify"]) == 3
+    out, err = capfd.readouterr()
+    assert out.splitlines() == [*lines, f"BAD  {'log talk':<22} a part is missing", f"     {'':<22} → restore it"]
+    assert "1 thing to mend: log talk" in err
 
 
 def test_what_a_stopped_run_left_is_named_with_the_remedy(home: Settings) -> None:
