@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from refaug.core.backoff import Backoff
-from refaug.core.errors import Conflict, RefaugError, StorageFull
+from refaug.core.errors import Conflict, Corrupt, RefaugError, StorageFull
 from refaug.core.files import make_folder, remove_tree, unique_suffix
 from refaug.core.processes.live_file import LiveFile
 
@@ -27,6 +27,15 @@ IN_USE: Final = "in-use"  # a live file while an engine works here, which tells 
 _A_THREAD: Final = 256 << 20  # a sort of wide rows needs this much for each; with less it fails instead of spilling
 _FULL_SIGNS: Final = ("No space left", "File too large", "Disk quota", "max_temp_directory_size")
 _GONE_SIGNS: Final = ("No files found", "No such file")
+_COLUMN_SIGN: Final = "not found in FROM clause"  # a file lacks a column that every part of a log has
+_OWN_MISTAKES: Final = (
+    duckdb.ParserException,
+    duckdb.SyntaxException,
+    duckdb.BinderException,
+    duckdb.CatalogException,
+    duckdb.InternalException,
+    duckdb.InterruptException,
+)
 
 Answer = TypeVar("Answer")
 
@@ -156,7 +165,17 @@ def _translate_errors(scratch: Path) -> Iterator[None]:
             raise Conflict(
                 f"a file was replaced while it was read: {_first_line(error)}", remedy="run it again"
             ) from error
+        if isinstance(error, duckdb.Error) and str(scratch) not in text and _is_of_file(error):
+            raise Corrupt(
+                f"the log engine cannot read a file: {_first_line(error)}",
+                remedy="refaug log verify names the file; restore it from a backup, or ingest again",
+            ) from error
         raise RefaugError(f"the log engine failed: {_first_line(error)}") from error
+
+
+def _is_of_file(error: duckdb.Error) -> bool:
+    """Return whether a file is damaged: the queries are ours, and are right for a file that is whole."""
+    return not isinstance(error, _OWN_MISTAKES) or _COLUMN_SIGN in str(error)
 
 
 def _first_line(error: Exception) -> str:

@@ -2,97 +2,84 @@
 
     python tests/alterations.py FIRST LAST     the alterations with these seeds, one line of JSON for each
 
-Each seed alters one file of a home: bytes, its length, or its content against that of another file, in the same version
-or another one. Then everything that is stored is opened, as commands open it and as a server does.
+Each seed alters one file of a home, or an exported file: bytes, its length, or its content against that of another
+file, in the same version or another one. Then commands and a server over that home are asked for what they answered
+before. The altered file replaces the other one, since a mapped file that is cut is another matter.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 import random
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from goldens.record import SET, unpacked
+from encoders import TinyEncoder, write_encoder
+from goldens.record import ITEM, QUESTION, SET, said, unpacked, web_app
+from indexes import add_to_log, build, pairs_of
+from starlette.testclient import TestClient
 
+from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import MANIFEST
+from refaug.core.artefacts.transfer import export_artefact
 from refaug.core.errors import RefaugError
-from refaug.core.files import read_json, with_checksum, write_json
+from refaug.core.files import read_json, with_checksum, write_aside, write_json
 from refaug.core.home import Settings
-from refaug.core.records import Reference, TestPair
-from refaug.evaluation.home.indexes import open_index
-from refaug.evaluation.home.raters import open_rater
-from refaug.evaluation.home.rubers import open_ruber
-from refaug.evaluation.scoring.items import item_json
-from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
-from refaug.indexer.search.search_settings import MODES, SearchSettings
-from refaug.logs.store import StoredLog
-from refaug.rater.nn.rate import Candidate, RatingRequest
-from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.core.progress import Silent
+from refaug.core.vectors import word_vectors
+from refaug.indexer.index_folders import Places
 from refaug.service import doctor
 
-PAIRS = [
-    TestPair(id=str(number), turns=(text,), references=(Reference(text=gold),))
-    for number, (text, gold) in enumerate(
-        [("how are you", "fine, thank you"), ("when is the next train", "at nine"), ("what shall we cook", "pasta")]
-    )
-]
-KINDS = ("logs", "vectors", "indexes", "raters", "rubers", "reference-sets")
-
-
-def index_answer(settings: Settings, *, hashed: bool) -> Any:
-    """What the index finds in every mode, with the id that it names itself by."""
-    with open_index(settings, "demo", threads=1, hashed=hashed) as index:
-        results = [result for mode in MODES for result in index.search(PAIRS, SearchSettings(mode=mode, k=5))]
-        return [index.spec.split("#")[1], *(repr(result) for result in results)]
-
-
-def rater_answer(settings: Settings) -> Any:
-    """The rater's ratings of some replies."""
-    rater = open_rater(settings, "demo", threads=1)
-    requests = [
-        RatingRequest(utterance=pair.turns[0], golds=("fine",), candidates=(Candidate(text="at nine, I think"),))
-        for pair in PAIRS
-    ]
-    return [rater.spec.split("#")[1], repr(rater.rate(requests, RatingSettings(combine="mean")))]
-
-
-def ruber_answer(settings: Settings) -> Any:
-    """The ruber's scores of some replies."""
-    ruber = open_ruber(settings, "demo", threads=1)
-    return [ruber.spec.split("#")[1], repr(ruber.score([(pair.turns[0], "at nine, I think") for pair in PAIRS]))]
-
-
-def set_answer(settings: Settings) -> Any:
-    """All items of the frozen set."""
-    return [item_json(test_item) for test_item in ReferenceSets(settings.reference_sets).open(SET).items()]
-
-
-def log_answer(settings: Settings) -> Any:
-    """All pairs of the log."""
-    return [repr(pair) for pair in StoredLog.open(settings.logs, "demo").pairs()]
-
-
-SERVED: dict[str, Callable[[Settings], Any]] = {
-    "index": lambda settings: index_answer(settings, hashed=True),
-    "rater": rater_answer,
-    "ruber": ruber_answer,
-    "set": set_answer,
+WITH_INDEX = {"items": [ITEM], "index": "demo", "rater": "demo"}
+REQUESTS: dict[str, tuple[str, str, Any]] = {
+    "references": ("POST", "/v1/references", WITH_INDEX),
+    "bm25": ("POST", "/v1/references", {**WITH_INDEX, "settings": {"mode": "bm25-dialog"}}),
+    "scores": ("POST", "/v1/scores", {**WITH_INDEX, "metrics": ["upsilon-chrf", "bleu"]}),
+    "ratings": (
+        "POST",
+        "/v1/ratings",
+        {"rater": "demo", "pairs": [{"utterance": QUESTION, "golds": ["fine"], "candidates": [{"text": "so so"}]}]},
+    ),
+    "ruber": ("POST", "/v1/scores", {**WITH_INDEX, "metrics": ["ruber:referenced=bleu,norm=none"], "ruber": "demo"}),
+    "set": ("GET", f"/v1/reference-sets/{SET}/download", None),
+    "set_scores": (
+        "POST",
+        f"/v1/reference-sets/{SET}/scores",
+        {"items": ["demo-item-0001"], "replies": {"a": ["At the stop."]}, "metrics": ["upsilon-bleu"]},
+    ),
+    "encoder": ("POST", "/v1/references", {"items": [ITEM], "index": "coded"}),
 }
-OF_COMMANDS: dict[str, Callable[[Settings], Any]] = {
-    "index": lambda settings: index_answer(settings, hashed=False),
-    "log": log_answer,
+AUGMENTED = ("items.jsonl", "--index", "demo", "--rater", "demo", "--threads", "1")
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "log": ("log", "sample", "demo", "--count", "400", "--json"),
+    "stats": ("log", "stats", "demo", "--json"),
+    "search": ("index", "search", "demo", QUESTION, "-k", "20", "--threads", "1", "--json"),
+    "refs": ("refs", *AUGMENTED),
+    "scores": ("score", *AUGMENTED, "--metric", "upsilon-chrf", "--draws", "0", "--json"),
+    "rating": ("rater", "rate", "demo", "how are you", "fine", "the bus is late", "--to", "and you", "--json"),
+    "ruber": ("ruber", "score", "demo", "how are you", "fine", "the bus is late", "--json"),
+    "set": ("sets", "score", SET, "items.jsonl", "--metric", "upsilon-bleu", "--draws", "0", "--json"),
+    "encoder": ("index", "search", "coded", "i like tea", "-k", "5", "--threads", "1", "--json"),
 }
-READ_BY = {
-    "logs": ("log",),
-    "vectors": ("index",),
-    "indexes": ("index",),
-    "raters": ("rater",),
-    "rubers": ("ruber",),
-    "reference-sets": ("set",),
+FEW = ("index", "rater", "ruber", "vectors")
+ASKED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # of the server, and of commands
+    "logs/demo": ((), ("log", "stats")),
+    "vectors": (("references", "scores"), ("refs",)),
+    "indexes/demo": (("references", "bm25", "scores"), ("search", "scores")),
+    "indexes/demo/baselines": (("scores",), ("scores",)),
+    "raters": (("ratings", "references"), ("rating",)),
+    "rubers": (("ruber",), ("ruber",)),
+    "reference-sets": (("set", "set_scores"), ("set",)),
+    "indexes/coded": (("encoder",), ("encoder",)),
+    "encoder": (("encoder",), ("encoder",)),
+    "exports": ((), ()),
 }
+_INTERNAL = RefaugError.exit_code
 
 
 def sealed(settings: Settings) -> None:
@@ -101,14 +88,97 @@ def sealed(settings: Settings) -> None:
         write_json(path, with_checksum(read_json(path)))
 
 
-def files_of(settings: Settings) -> list[Path]:
+def complete(settings: Settings) -> None:
+    """Add to the recorded home: checksums, an index by an encoder, the measured b, and exported files."""
+    sealed(settings)
+    places = Places.under(settings.home)
+    add_to_log(places, "tea", pairs_of(("i like tea", "me too"), ("a cat", "a big one"), ("not really", "why not ?")))
+    write_encoder(settings.home / "encoder", weights=TinyEncoder.seeded())
+    build(places, "coded", logs=("tea",), vectors=None, encoder=settings.home / "encoder")
+    places.indexes.publish("coded", places.indexes.versions("coded")[-1])
+    (settings.home / "exports").mkdir()
+    for kind in FEW:
+        export_artefact(artefact_stores(settings)[kind], "demo", settings.home / f"exports/{kind}.tar.zst", Silent())
+
+
+def files_of(settings: Settings) -> dict[str, list[Path]]:
     """The files that belong to artefacts, by kind."""
-    return [
-        path
-        for kind in KINDS
-        for path in sorted((settings.home / kind).rglob("*"))
-        if path.is_file() and not path.is_symlink() and not path.name.startswith(".") and path.name != "CURRENT"
-    ]
+    indexes = artefact_stores(settings)["index"]
+    served = indexes.folder(*indexes.resolve("demo"))
+    files = {
+        kind: [
+            path
+            for path in sorted((settings.home / kind).rglob("*"))
+            if path.is_file() and not path.name.startswith(".") and path.name != "CURRENT"
+            if kind != "indexes/demo" or path.is_relative_to(served)  # else two of three alterations change nothing
+        ]
+        for kind in ASKED
+    }
+    assert all(files.values()), [kind for kind, paths in files.items() if not paths]
+    return files
+
+
+# ── what answers ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def by_command(settings: Settings, name: str) -> Any:
+    """What a command prints: its JSON, `refused`, or how it failed."""
+    answer = said(settings.home.parent, "--quiet", "--home", str(settings.home), *COMMANDS[name])
+    if answer["code"] == 0:
+        return answer["out"]
+    return f"failed: {answer['err']}" if answer["code"] == _INTERNAL else "refused"
+
+
+def by_server(settings: Settings, names: tuple[str, ...]) -> dict[str, Any]:
+    """What a server that starts over this home answers."""
+    answers: dict[str, Any] = {}
+    if not names:
+        return answers
+    with TestClient(web_app(settings.home), raise_server_exceptions=False) as client:
+        for name in names:
+            method, path, body = REQUESTS[name]
+            answer = client.request(method, path, json=body)
+            while answer.status_code == 503 and _is_opening(answer.json()):
+                answer = client.request(method, path, json=body)
+            if answer.status_code == 200:
+                answers[name] = _without_id(answer.json()) if name != "set" else answer.content.hex()
+            else:
+                answers[name] = f"failed: {answer.text}" if answer.json()["code"] == "internal" else "refused"
+    return answers
+
+
+def _is_opening(problem: dict[str, Any]) -> bool:
+    return problem["code"] == "not_ready" or problem["detail"].endswith("is being opened")
+
+
+def _without_id(answer: dict[str, Any]) -> dict[str, Any]:
+    return {name: part for name, part in answer.items() if name != "request_id"}
+
+
+def imported(settings: Settings) -> dict[str, Any]:
+    """What importing the exported files into an empty home leaves there, or why nothing."""
+    answers = {}
+    for kind in FEW:
+        with tempfile.TemporaryDirectory() as folder:
+            file = settings.home / f"exports/{kind}.tar.zst"
+            code = said(Path(folder), "--quiet", "--home", folder, "import", str(file))["code"]
+            content = {
+                str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+                for path in sorted(Path(folder).rglob(f"demo/{'[0-9]' * 4}*/**/*"))
+                if path.is_file()
+            }
+        answers[kind] = (
+            content if code == 0 else "failed" if code == _INTERNAL else "refused" if not content else "left"
+        )
+    return answers
+
+
+def all_answers(settings: Settings, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the server and the commands answer where files of this kind matter."""
+    of_server, of_commands = ASKED[kind]
+    if kind == "exports":
+        return {}, imported(settings)
+    return by_server(settings, of_server), {name: by_command(settings, name) for name in of_commands}
 
 
 def altered(path: Path, files: list[Path], chance: random.Random) -> tuple[str, bytes]:
@@ -133,48 +203,58 @@ def altered(path: Path, files: list[Path], chance: random.Random) -> tuple[str, 
     return way, bytes(content)
 
 
-def outcome(answer: Callable[[Settings], Any], settings: Settings, right: Any) -> str:
-    """`right`, `refused`, `wrong`, or what was raised that is no error of refaug."""
-    try:
-        given_answer = answer(settings)
-    except RefaugError:
-        return "refused"
-    except Exception as error:  # noqa: BLE001  this is what is looked for
-        return f"{type(error).__name__}: {error}"
-    return "right" if given_answer == right else "wrong"
+def outcomes(answers: dict[str, Any], right: dict[str, Any]) -> dict[str, str]:
+    """`right`, `refused`, `wrong`, or what failed."""
+    named = {}
+    for name, answer in answers.items():
+        is_text = isinstance(answer, str) and (answer in ("refused", "left") or answer.startswith("failed"))
+        named[name] = answer if is_text else "right" if answer == right[name] else "wrong"
+    return named
 
 
 def named_by_doctor(settings: Settings) -> bool:
     """Whether `refaug doctor --verify` finds something to mend."""
-    findings = [
-        check for part in (doctor._logs, doctor._artefacts, doctor._sets) for check in part(settings, verify=True)
-    ]
-    return any(check.state is doctor.FindingState.WRONG for check in findings)
+    return any(
+        finding.state is doctor.FindingState.WRONG
+        for finding in doctor.examine(settings, verify=True)
+        if finding.what.split(" ")[0] in ("log", *artefact_stores(settings), "set")
+    )
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Put another file in place of this one; what this process remembers of vectors by their manifest is forgotten."""
+    with write_aside(path) as file:
+        file.write(content)
+    word_vectors._load_folder.cache_clear()
 
 
 def try_all(settings: Settings, seeds: range) -> Iterator[dict[str, Any]]:
     """Alter, ask, and put back, once for each seed."""
-    sealed(settings)
-    files = files_of(settings)
-    right = {name: answer(settings) for name, answer in {**OF_COMMANDS, **SERVED}.items()}
+    complete(settings)
+    right = {kind: all_answers(settings, kind) for kind in ASKED if kind != "indexes/demo/baselines"}
+    files = files_of(settings)  # with the b that was measured
+    right["indexes/demo/baselines"] = all_answers(settings, "indexes/demo/baselines")
+    unasked = [
+        (kind, name)
+        for kind, both in right.items()
+        for name, answer in (both[0] | both[1]).items()
+        if isinstance(answer, str) and answer.split(":")[0] in ("refused", "failed")
+    ]
+    assert unasked == [], unasked
     for seed in seeds:
         chance = random.Random(seed)
-        kind = KINDS[seed % len(KINDS)]
-        path = chance.choice([path for path in files if path.is_relative_to(settings.home / kind)])
+        kind = tuple(ASKED)[seed % len(ASKED)]
+        path = chance.choice(files[kind])
         before = path.read_bytes()
-        way, content = altered(path, files, chance)
+        way, content = altered(path, [each for paths in files.values() for each in paths], chance)
         where = str(path.relative_to(settings.home))
         say({"begun": seed, "file": where, "way": way})
-        path.write_bytes(content)
-        served, by_command = {}, {}
-        for name in READ_BY[kind]:
-            if name in SERVED:
-                served[name] = outcome(SERVED[name], settings, right[name])
-            if name in OF_COMMANDS:
-                by_command[name] = outcome(OF_COMMANDS[name], settings, right[name])
-        is_named = "wrong" not in by_command.values() or named_by_doctor(settings)
-        path.write_bytes(before)
-        yield {"seed": seed, "file": where, "way": way, "served": served, "command": by_command, "named": is_named}
+        replace(path, content)
+        of_server, of_commands = all_answers(settings, kind)
+        served, commanded = outcomes(of_server, right[kind][0]), outcomes(of_commands, right[kind][1])
+        is_named = "wrong" not in commanded.values() or named_by_doctor(settings)
+        replace(path, before)
+        yield {"seed": seed, "file": where, "way": way, "served": served, "command": commanded, "named": is_named}
 
 
 def say(line: dict[str, Any]) -> None:
@@ -185,6 +265,7 @@ def say(line: dict[str, Any]) -> None:
 
 def main(first: int, last: int) -> None:
     """Print the outcome of each alteration."""
+    logging.disable(logging.CRITICAL)
     with unpacked() as folder:
         for line in try_all(Settings(home=folder / "home"), range(first, last)):
             say(line)

@@ -57,6 +57,7 @@ def import_command(
             artefact_stores(context.obj),
             progress,
             publish=publish,
+            before_adding=lambda label, folder: _require_sound(context.obj, label, folder),
             before_publishing=lambda label: _require_publishable(context.obj, label),
         )
     if as_json:
@@ -70,6 +71,11 @@ def import_command(
 def _require_publishable(settings: Settings, label: Label) -> None:
     """Refuse an index that was exported before a deletion: it must not bring the deleted texts back."""
     stored_artefacts(settings, label.kind).require_publishable(label.name, label.version)
+
+
+def _require_sound(settings: Settings, label: Label, folder: Path) -> None:
+    """Refuse an index whose hashes fit, and whose numbers do not fit together: an archive names its own hashes."""
+    stored_artefacts(settings, label.kind).require_sound(label.name, label.version, folder)
 
 
 def _outcome(imported: ImportedVersion) -> str:

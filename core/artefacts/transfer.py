@@ -125,16 +125,22 @@ def _allow(_label: Label) -> None:
     pass
 
 
+def _accept(_label: Label, _folder: Path) -> None:
+    pass
+
+
 def import_artefact(
     file: Path,
     roots: Mapping[str, Versions],
     progress: Progress,
     *,
     publish: bool = False,
+    before_adding: Callable[[Label, Path], None] = _accept,
     before_publishing: Callable[[Label], None] = _allow,
 ) -> ImportedVersion:
     """Import an exported version under its name and version; publish it if requested, or if none is published.
 
+    `before_adding` may raise an error about the folder with the files, whose hashes fit; nothing is stored then.
     `before_publishing` may raise an error to refuse publishing; the version is stored then, but not published.
     """
     with _open(file) as stream:
@@ -148,7 +154,7 @@ def import_artefact(
             was_there = _exists(writer, label, manifest)
             if not was_there:
                 progress.stage(f"importing {label.spec}", total, "B")
-                _import_files(archive, writer, label, raw, named, progress)
+                _import_files(archive, writer, label, raw, named, before_adding, progress)
             if publish or versions.current(label.name) is None:
                 before_publishing(label)
                 writer.publish(label.version)
@@ -234,7 +240,13 @@ def _identity(manifest: Mapping[str, Any]) -> str:
 
 
 def _import_files(
-    archive: ArchiveReader, writer: Writer, label: Label, manifest: bytes, named: list[NamedFile], progress: Progress
+    archive: ArchiveReader,
+    writer: Writer,
+    label: Label,
+    manifest: bytes,
+    named: list[NamedFile],
+    before_adding: Callable[[Label, Path], None],
+    progress: Progress,
 ) -> None:
     """Fill a folder aside, and make it a version when everything is there."""
     _require_room(writer.folder, sum(named_file.size for named_file in named))
@@ -244,6 +256,7 @@ def _import_files(
         _unpack(archive, stage, {named_file.name: named_file for named_file in named}, progress)
         with write_aside(stage / MANIFEST) as file:
             file.write(manifest)
+        before_adding(label, stage)
         writer.add(stage, label.version)
     except BaseException:
         remove_tree(stage)

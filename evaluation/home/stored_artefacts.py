@@ -7,13 +7,15 @@ Commands, jobs and HTTP routes all come here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.artefacts.versions import Versions
-from refaug.core.errors import Conflict
+from refaug.core.errors import Conflict, NotFound
 from refaug.core.files import read_json
 from refaug.core.home import Settings
 
@@ -29,6 +31,9 @@ class StoredArtefacts:
 
     def require_publishable(self, name: str, version: str) -> None:
         """Raise an error if this version must not serve."""
+
+    def require_sound(self, name: str, version: str, folder: Path) -> None:
+        """Raise Corrupt if files that are to become this version do not fit together."""
 
     def publish(self, name: str, version: str) -> None:
         """Let a name stand for this version."""
@@ -56,6 +61,14 @@ class StoredIndexes(StoredArtefacts):
         from refaug.indexer.building.update import require_nothing_erased  # noqa: PLC0415
 
         require_nothing_erased(places_of(self.settings), name, version)
+
+    def require_sound(self, name: str, version: str, folder: Path) -> None:
+        """Open the index in a folder; without its vectors this is checked when it is first opened with them."""
+        from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
+        from refaug.indexer.search.index import ReferenceIndex  # noqa: PLC0415
+
+        with suppress(NotFound, Conflict):
+            ReferenceIndex.of_folder(places_of(self.settings), folder, name, version).close()
 
     def publish(self, name: str, version: str) -> None:
         """Let a name stand for this version, unless it holds deleted pairs."""

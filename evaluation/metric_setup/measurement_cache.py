@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 
 from refaug.core.errors import Corrupt, StorageFull
-from refaug.core.files import lock_file, make_folder, read_json, remove_asides, write_json
+from refaug.core.files import lock_file, make_folder, read_json, remove_asides, with_checksum, write_json
 from refaug.core.progress import Progress
 
 
@@ -41,9 +41,9 @@ class MeasurementKey:
 
 
 def read_measurement(path: Path, key: MeasurementKey, names: Sequence[str]) -> dict[str, object] | None:
-    """Return the cached values of these names; None where there is no file, or the file belongs to another key.
+    """Return the cached values of these names; None without a file, or where it was altered or has another key.
 
-    Only the caller knows whether the values are plausible.
+    Only the caller knows whether the values of a file without a checksum are plausible.
     """
     try:
         document = read_json(path)
@@ -61,6 +61,6 @@ def write_measurement(
         make_folder(path.parent)
         with lock_file(path.parent / ".lock"):  # only while writing: files left aside are those of a killed process
             remove_asides(path.parent)
-            write_json(path, key.document(measurement))
+            write_json(path, with_checksum(key.document(measurement)))
     except (OSError, StorageFull) as error:
         progress.warn(f"{what} could not be kept, and will be measured again: {error}")

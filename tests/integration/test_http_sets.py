@@ -307,6 +307,19 @@ def test_a_download_is_the_file_and_its_tag_names_its_bytes(client: TestClient, 
     assert client.get(f"/v1/reference-sets/{different}/download").headers["etag"] != tag
 
 
+@pytest.mark.parametrize("form", ["zst", "jsonl"])
+def test_an_altered_file_is_not_downloaded(client: TestClient, settings: Settings, form: str) -> None:
+    name = frozen(client, small_items(5))["id"]
+    path = settings.reference_sets / f"{name}.jsonl.zst"
+    assert client.get(f"/v1/reference-sets/{name}/download", params={"format": form}).status_code == 200
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-50] + bytes([whole[-50] ^ 1]) + whole[-49:])
+    answer = client.get(f"/v1/reference-sets/{name}/download", params={"format": form})
+    path.write_bytes(whole)
+    assert (answer.status_code, answer.json()["code"]) == (500, "corrupt")
+    assert "the seal does not fit" in answer.json()["detail"]
+
+
 def test_parts_of_a_download_are_parts_of_the_file(client: TestClient) -> None:
     name = frozen(client, small_items(5))["id"]
     whole = client.get(f"/v1/reference-sets/{name}/download").content

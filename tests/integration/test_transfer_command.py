@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pytest
 import typer
+from engines import home_with_versions
 
 from refaug.cli.server.transfer import export_command, import_command
 from refaug.core.artefacts.manifests import describe_files
 from refaug.core.artefacts.versions import Versions
-from refaug.core.errors import Conflict, NotFound, UnknownFormat, Usage
+from refaug.core.errors import Conflict, Corrupt, NotFound, UnknownFormat, Usage
 from refaug.core.files import write_json
 from refaug.core.home import Settings
+from refaug.evaluation.home.indexes import places_of
+from refaug.indexer.manifest import IndexManifest
 
 app = typer.Typer()
 app.command("export")(export_command)
@@ -33,7 +39,7 @@ class Home:
         return self._capsys.readouterr().out
 
     def versions(self, kind: str) -> Versions:
-        root = self.settings.indexes if kind == "index" else self.settings.vectors
+        root = self.settings.raters if kind == "rater" else self.settings.vectors
         return Versions(root, kind, lambda: date(2026, 11, 20))
 
     def publish(self, kind: str, name: str, text: str) -> None:
@@ -49,7 +55,7 @@ class Home:
 @pytest.fixture
 def here(tmp_path, capsys):
     home = Home(tmp_path / "here", capsys)
-    home.publish("index", "chat", "a\nb\n")
+    home.publish("rater", "chat", "a\nb\n")
     home.publish("vectors", "words", "c\n")
     return home
 
@@ -59,7 +65,7 @@ def there(tmp_path, capsys):
     return Home(tmp_path / "there", capsys)
 
 
-@pytest.mark.parametrize(("kind", "name"), [("index", "chat"), ("vectors", "words")])
+@pytest.mark.parametrize(("kind", "name"), [("rater", "chat"), ("vectors", "words")])
 def test_an_artefact_goes_from_one_home_to_another(here, there, tmp_path, kind, name):
     file = tmp_path / "moved.tar.zst"
     told = here("export", kind, f"{name}@2026-11-20.1", file)
@@ -78,8 +84,8 @@ def test_an_artefact_goes_from_one_home_to_another(here, there, tmp_path, kind, 
 
 def test_json_says_what_was_moved_and_what_became_of_it(here, there, tmp_path):
     file = tmp_path / "chat.tar.zst"
-    facts = {"kind": "index", "name": "chat", "version": "2026-11-20.1", "files": 1, "bytes": 4, "file": str(file)}
-    exported = orjson.loads(here("export", "index", "chat", file, "--json"))
+    facts = {"kind": "rater", "name": "chat", "version": "2026-11-20.1", "files": 1, "bytes": 4, "file": str(file)}
+    exported = orjson.loads(here("export", "rater", "chat", file, "--json"))
     assert exported == {**facts, "file_bytes": file.stat().st_size}
     assert orjson.loads(there("import", file, "--json")) == {**facts, "was_there": False, "published": True}
     assert orjson.loads(there("import", file, "--json")) == {**facts, "was_there": True, "published": True}
@@ -87,13 +93,13 @@ def test_json_says_what_was_moved_and_what_became_of_it(here, there, tmp_path):
 
 def test_another_published_version_stays_until_publishing_is_asked_for(here, there, tmp_path):
     file = tmp_path / "chat.tar.zst"
-    here("export", "index", "chat", file)
-    here.publish("index", "chat", "new\n")
-    assert here.versions("index").current("chat") == "2026-11-20.2"
+    here("export", "rater", "chat", file)
+    here.publish("rater", "chat", "new\n")
+    assert here.versions("rater").current("chat") == "2026-11-20.2"
     assert "another version is published; --publish changes that" in here("import", file)
-    assert here.versions("index").current("chat") == "2026-11-20.2"
+    assert here.versions("rater").current("chat") == "2026-11-20.2"
     assert "was there already; published" in here("import", file, "--publish")
-    assert here.versions("index").current("chat") == "2026-11-20.1"
+    assert here.versions("rater").current("chat") == "2026-11-20.1"
 
 
 def test_what_cannot_be_done_says_why(here, there, tmp_path):
@@ -101,12 +107,28 @@ def test_what_cannot_be_done_says_why(here, there, tmp_path):
     with pytest.raises(Usage, match=r"'log' cannot be exported \(name one of: index, rater, ruber, vectors"):
         here("export", "log", "chat", file)
     with pytest.raises(NotFound, match="there are: chat"):
-        here("export", "index", "talk", file)
+        here("export", "rater", "talk", file)
     assert not file.exists()
-    here("export", "index", "chat", file)
-    there.publish("index", "chat", "other\n")
+    here("export", "rater", "chat", file)
+    there.publish("rater", "chat", "other\n")
     with pytest.raises(Conflict, match="other content"):
         there("import", file)
     file.write_bytes(b"something else")
     with pytest.raises(UnknownFormat, match=r"chat\.tar\.zst is not what refaug export writes"):
         there("import", file)
+
+
+def test_an_index_whose_hashes_fit_and_whose_numbers_do_not_is_refused(there, tmp_path, capsys):
+    settings = home_with_versions(tmp_path, indexes=1, raters=0)
+    places = places_of(settings)
+    version = places.indexes.folder("chat", places.indexes.versions("chat")[0])
+    starts = np.load(version / "segments/0/pair_start.npy")
+    starts[1] = 1 << 40
+    np.save(version / "segments/0/pair_start.npy", starts)
+    manifest = IndexManifest.read(version)
+    replace(manifest, files=describe_files(version, manifest.files)).write(version)
+    Home(settings.home, capsys)("export", "index", "chat", tmp_path / "chat.tar.zst")
+    shutil.copytree(settings.vectors, there.settings.vectors)
+    with pytest.raises(Corrupt, match=r"pair_start\.npy: row 2 holds .*, less than the row before, 1,099,511,627,776"):
+        there("import", tmp_path / "chat.tar.zst")
+    assert places_of(there.settings).indexes.versions("chat") == []

@@ -17,7 +17,9 @@ from typing import Final
 
 import orjson
 
+from refaug.core.artefacts.verified_files import Stamp, stamp_of
 from refaug.core.errors import BadInput, Corrupt, NotFound
+from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.records import Item
 from refaug.evaluation.scoring.items import BadItem, parse_item
 from refaug.evaluation.scoring.reference_sets.set_manifest import CORRUPT_SET_REMEDY, SetManifest
@@ -27,6 +29,7 @@ SEAL: Final = b"\x50\x2a\x4d\x18" + (32).to_bytes(4, "little")  # a skippable fr
 SEAL_BYTES: Final = len(SEAL) + 32
 PIECE_BYTES: Final = 1 << 20
 _BLOCK_BYTES: Final = 1 << 18
+_SEALED: Final = BoundedCache[Stamp, bool](4_096)  # files whose seal was found to fit
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,21 @@ class ReferenceSet:
         if references != self.manifest.references:
             message = f"{self.path}: it has {references:,} references, its manifest says {self.manifest.references:,}"
             raise Corrupt(message, remedy=CORRUPT_SET_REMEDY)
+        if not self._is_sealed():
+            message = "its items are whole, but the file is not byte for byte what was written: the seal does not fit"
+            raise Corrupt(f"{self.path}: {message}", remedy=CORRUPT_SET_REMEDY)
+
+    def require_sealed(self) -> None:
+        """Refuse a file whose bytes do not fit its seal; a file that has not changed since is not read again."""
+        stamp = stamp_of(self.path)
+        if _SEALED.get(stamp):
+            return
+        if not self._is_sealed():
+            raise Corrupt(f"{self.path}: it was altered: the seal does not fit", remedy=CORRUPT_SET_REMEDY)
+        _SEALED.put(stamp, True)
+
+    def _is_sealed(self) -> bool:
+        """Hash the file, and compare that with its last bytes; Corrupt where these are no seal."""
         digest, remaining = hashlib.sha256(), self.path.stat().st_size - SEAL_BYTES
         with self.path.open("rb") as file:
             while remaining > 0 and (piece := file.read(min(PIECE_BYTES, remaining))):
@@ -105,9 +123,7 @@ class ReferenceSet:
             raise Corrupt(
                 f"{self.path}: its end is cut off or altered: the seal is not there", remedy=CORRUPT_SET_REMEDY
             )
-        if seal != SEAL + digest.digest():
-            message = "its items are whole, but the file is not byte for byte what was written: the seal does not fit"
-            raise Corrupt(f"{self.path}: {message}", remedy=CORRUPT_SET_REMEDY)
+        return seal == SEAL + digest.digest()
 
 
 def _blocks(path: Path) -> Generator[bytes]:

@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 import orjson
 
 from refaug.core.errors import BadInput, Conflict, NotFound, Usage, Withdrawn
-from refaug.core.files import lock_file, make_folder, read_json, unique_suffix, write_json
+from refaug.core.files import lock_file, make_folder, read_json, unique_suffix, with_checksum, write_json
 from refaug.core.full_disk import storage_errors
 from refaug.core.processes.live_file import LiveFile
 from refaug.core.progress import Progress, Silent
@@ -155,7 +155,7 @@ class ReferenceSets:
                 if (before.reason, before.instead) == (reason, better):
                     return before
                 raise Conflict(f"{name} was withdrawn at {before.at}: {before.reason}", remedy="that stands")
-            write_json(self.folder / f"{name}{_WITHDRAWN}", asdict(withdrawal))
+            write_json(self.folder / f"{name}{_WITHDRAWN}", with_checksum(asdict(withdrawal)))
         return withdrawal
 
     def require_valid(self, name: str) -> None:

@@ -251,6 +251,7 @@ async def download_set(
         stored = await run_in_threadpool(_sets(state).open, id)
     except Withdrawn as error:
         raise await run_in_threadpool(_gone_error, state, id, error) from None
+    await run_in_threadpool(stored.require_sealed)
     digest, size = await run_in_threadpool(_read_seal, stored.path)
     headers = {"ETag": f'"{digest}"' if format == "zst" else f'"{digest}-jsonl"'}
     if if_none_match is not None and _matches_tag(if_none_match, headers["ETag"]):

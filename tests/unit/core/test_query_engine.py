@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from refaug.core.errors import Conflict, RefaugError
+from refaug.core.errors import Conflict, Corrupt, RefaugError
 from refaug.core.query_engine import QueryEngine, parquet, quote_path
 
 ROOT = Path(__file__).parents[3]
@@ -74,6 +74,19 @@ def test_its_folder_goes_with_it_even_after_an_error(tmp_path):
     with pytest.raises(RefaugError, match="the log engine failed"), engine:
         engine.run("SELECT nonsense")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_file_is_named_and_not_the_engine(engine, tmp_path):
+    path = tmp_path / "part.parquet"
+    pq.write_table(pa.table({"n": list(range(50_000))}), path, compression="zstd")
+    content = bytearray(path.read_bytes())
+    content[4:40] = b"\xff" * 36  # the head of the first page
+    path.write_bytes(content)
+    with pytest.raises(Corrupt, match="the log engine cannot read a file"):
+        engine.run(f"SELECT sum(n) FROM {parquet([path])}")
+    pq.write_table(pa.table({"m": [1]}), path)
+    with pytest.raises(Corrupt, match="Referenced column"):
+        engine.run(f"SELECT n FROM {parquet([path])}")
 
 
 def test_a_missing_file_was_replaced_while_it_was_read(engine, tmp_path):

@@ -17,6 +17,7 @@ from indexes import add_to_log, build, home_of, pairs_of
 from plain_search import RawPair
 
 from refaug.core.errors import BadInput, Conflict, Usage
+from refaug.core.files import read_json
 from refaug.core.progress import Silent
 from refaug.core.text.normalisation import normalise
 from refaug.evaluation.metric_setup import baseline as module
@@ -237,10 +238,19 @@ def test_it_does_not_depend_on_what_only_the_weighted_form_has(places: Places) -
 def test_it_is_measured_once_and_then_read(places: Places) -> None:
     measured(places)
     (file,) = kept(places)
-    written = orjson.loads(file.read_bytes())
+    written = read_json(file)  # without its checksum, as an older refaug wrote it
     file.write_bytes(orjson.dumps({**written, "b": 0.125}))
     assert measured(places).b == 0.125
     assert based(places).settings["b"] == "0.125"
+
+
+def test_a_number_that_was_altered_is_measured_again(places: Places) -> None:
+    expected = measured(places)
+    (file,) = kept(places)
+    written = file.read_bytes()
+    file.write_bytes(orjson.dumps({**orjson.loads(written), "b": 0.125}))
+    assert measured(places) == expected
+    assert file.read_bytes() == written
 
 
 @pytest.mark.parametrize(
@@ -267,7 +277,7 @@ def test_what_is_no_answer_to_the_question_is_measured_again(places: Places, dam
     wanted = measured(places)
     (file,) = kept(places)
     before = file.read_bytes()
-    file.write_bytes(damage if isinstance(damage, bytes) else orjson.dumps(orjson.loads(before) | damage))
+    file.write_bytes(damage if isinstance(damage, bytes) else orjson.dumps(read_json(file) | damage))
     assert measured(places) == wanted
     assert file.read_bytes() == before
 
