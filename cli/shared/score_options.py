@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -57,7 +57,8 @@ class ScoreOptions:
     level: Annotated[
         LevelChoice | None,
         typer.Option(
-            help="A row for each reply; for each system the mean of its replies; or, without it, its corpus score."
+            help="A row for each reply; for each system the mean of its replies; or, without it, its corpus score. "
+            "With --json: the figures of that level alone, else of all."
         ),
     ] = None
     baseline: Annotated[
@@ -83,8 +84,8 @@ class ScoreOptions:
     def __post_init__(self) -> None:
         if self.as_json and self.as_tsv:
             raise Usage("--json and --tsv at once", remedy="one of the two")
-        if self.as_json and self.level is not None:
-            raise Usage("--level with --json", remedy="leave --level out: the JSON has all of them")
+        if self.explain and self.level not in (None, LevelChoice.REPLY):
+            raise Usage(f"--explain with --level {self.level}", remedy="--level reply: replies are what is explained")
         if self.explain and not self.as_json:
             raise Usage("--explain without --json", remedy="add --json: an explanation does not fit into a table")
 
@@ -134,7 +135,7 @@ class ScoreOptions:
 
         evaluation = percent(evaluation) if self.percent else evaluation
         if self.as_json:
-            print_json({**beside, **evaluation.as_json()})
+            print_json({**beside, **_of_level(evaluation.as_json(), self.level)})
         elif self.as_tsv:
             _print_tsv(evaluation, self.level or LevelChoice.CORPUS)
         else:
@@ -200,6 +201,35 @@ def _print_tables(evaluation: Evaluation, level: LevelChoice, beside: str = "") 
     drawn = evaluation.settings
     how = f"; intervals: {drawn.confidence:.4g} of {drawn.draws:,} draws, seed {drawn.seed}" if drawn.draws else ""
     print_line(f"data {evaluation.data}{beside}: {count_of(evaluation.items, 'item')}{how}")
+
+
+_OTHER_LEVELS: Final[Mapping[LevelChoice, frozenset[str]]] = {
+    LevelChoice.REPLY: frozenset({"corpus", "interval", "interval_note", "mean", "mean_interval", "parts"}),
+    LevelChoice.SYSTEM: frozenset({"corpus", "interval", "parts", "replies"}),
+    LevelChoice.CORPUS: frozenset({"mean", "mean_interval", "replies"}),
+}
+
+
+def _of_level(document: Mapping[str, Any], level: LevelChoice | None) -> dict[str, Any]:
+    """Return scores as JSON with the figures of one level, or of all; evidence and explanations are of replies."""
+    if level is None:
+        return dict(document)
+    of_document = () if level is LevelChoice.REPLY else ("evidence",)
+    of_metric = ("comparisons",) if level is LevelChoice.REPLY else ()
+    scores = [
+        {
+            **_without(metric_scores, of_metric),
+            "systems": {
+                name: _without(system, _OTHER_LEVELS[level]) for name, system in metric_scores["systems"].items()
+            },
+        }
+        for metric_scores in document["scores"]
+    ]
+    return {**_without(document, of_document), "scores": scores}
+
+
+def _without(fields: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: content for name, content in fields.items() if name not in names}
 
 
 def _systems_table(metric_scores: MetricScores, level: LevelChoice) -> tuple[tuple[str, ...], list[Sequence[object]]]:

@@ -188,6 +188,26 @@ def test_tsv_has_a_row_for_each_system_or_reply(home, items: Path) -> None:
     ]
 
 
+def test_json_of_a_level_has_the_figures_of_that_level_alone(home, items: Path) -> None:
+    options = ("score", items, "-m", "bleu", "--json", "--baseline", "b")
+    whole = home(*options).json
+    levels = {name: home(*options, "--level", name).json for name in ("reply", "system", "corpus")}
+    fields = {
+        "reply": ["scored", "unscored", "unscored_by_reason", "replies"],
+        "system": ["mean", "mean_interval", "scored", "unscored", "unscored_by_reason"],
+        "corpus": ["corpus", "interval", "scored", "unscored", "unscored_by_reason", "parts"],
+    }
+    for name, document in levels.items():
+        assert {key: found for key, found in document.items() if key != "scores"} == {
+            key: found for key, found in whole.items() if key != "scores"
+        }
+        for system, figures in document["scores"][0]["systems"].items():
+            expected = whole["scores"][0]["systems"][system]
+            assert [key for key in figures if key != "interval_note"] == fields[name]
+            assert figures == {key: expected[key] for key in figures}
+        assert ("comparisons" in document["scores"][0]) == (name != "reply")
+
+
 def test_tables_show_the_level_that_was_asked_for(home, items: Path) -> None:
     corpus = home("score", items, "-m", "bleu", "--percent").out
     assert "100×corpus" in corpus
@@ -248,7 +268,7 @@ def test_a_bad_item_is_reported_with_its_place_and_the_rest_is_scored(home, tmp_
         (["-m", "delta-bleu"], 3, "would be multi-bleu"),
         (["-m", "ter", "--percent"], 2, "cannot be given in per cent"),
         (["--baseline", "z"], 2, "no system is called 'z'"),
-        (["--json", "--level", "reply"], 2, "--level with --json"),
+        (["--json", "--level", "system", "--explain"], 2, "--explain with --level system"),
         (["--json", "--tsv"], 2, "--json and --tsv at once"),
         (["--explain"], 2, "--explain without --json"),
         (["--references", "x"], 2, "ITEMS and line-aligned files at once"),

@@ -281,7 +281,7 @@ def test_scores_are_printed_in_every_form(home, weighted) -> None:
     assert "against old" in table
     for wrong, told in (
         (("--tsv", "--json"), "--json and --tsv at once"),
-        (("--json", "--level", "reply"), "--level with --json"),
+        (("--json", "--level", "corpus", "--explain"), "--explain with --level corpus"),
         (("--explain",), "--explain without --json"),
         (("-m", "ter", "--percent"), "ter"),
     ):
