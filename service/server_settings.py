@@ -46,6 +46,11 @@ class ServeSettings:
     # What it serves
     default_index: str = _setting("", "index of requests that name none: name or name@version; else the only one")
     default_rater: str = _setting("", "rater of requests that name none: name or name@version; else the only one")
+    default_metric: str = _setting(
+        "",
+        "metric of requests for scores that name none and whose references suit it, such as upsilon-bleu; else the "
+        "one that their references are meant for",
+    )
     old_versions: int = _setting(
         2,
         "versions that requests have pinned, kept open beside the published; while requests hold so many, and at least "
@@ -126,6 +131,7 @@ class ServeSettings:
                 remedy="a larger REFAUG_QUEUE_ITEMS, or a smaller REFAUG_BATCH_ITEMS",
             )
         _require_path(self.root_path)
+        _require_metric(self.default_metric)
         for address in self.proxies.split(",") if self.proxies not in ("", "*") else ():
             _require_address(address.strip())
         for name in self.allowed_hosts.split(",") if self.allowed_hosts not in ("", "*") else ():
@@ -179,6 +185,21 @@ def _require_path(text: str) -> None:
     """Raise Usage for a text that no URL path begins with."""
     if text and not _PATH.fullmatch(text):
         raise Usage(f"REFAUG_ROOT_PATH is {text!r}", remedy="a path that begins with a slash, such as /refaug")
+
+
+def _require_metric(text: str) -> None:
+    """Raise Usage for a default metric that is no specification of a metric, or that needs a further artefact."""
+    if not text:
+        return
+    from refaug.evaluation.metric_setup.metric_requests import MetricNeeds  # noqa: PLC0415  numpy
+    from refaug.metrics.specification import Specification, build  # noqa: PLC0415  compiles
+
+    if MetricNeeds.of(text).ruber:
+        raise Usage(f"REFAUG_DEFAULT_METRIC is {text!r}, which needs a ruber", remedy="a metric that needs none")
+    try:
+        build(Specification.parse(text), {})
+    except Usage as error:
+        raise Usage(f"REFAUG_DEFAULT_METRIC is {text!r}: {error.message}", remedy=error.remedy) from None
 
 
 def _require_address(text: str) -> None:

@@ -167,6 +167,8 @@ def test_scores_are_the_json_of_the_command(
     result = command("score", path, *options_of(body), *draws, "--threads", "1", "--json")
     printed = result.json
     found = answered(client, "/v1/scores", {"items": items, **body})
+    # the hint at index and rater is the server's alone: a command has none that it could mean
+    found["warnings"] = [one for one in found["warnings"] if not one.startswith("no metric is named")]
     assert all(one in result.err for one in found["warnings"])  # of a rater it warns on stderr alone
     assert found.pop("warnings")[-len(printed["warnings"]) or sys.maxsize :] == printed.pop("warnings")
     versions = {name for name in ("index", "rater") if name in body}

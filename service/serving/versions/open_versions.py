@@ -99,6 +99,12 @@ class OpenVersions:
                 if spec.version  # a name stands for what is open already
             )
 
+    def has_default(self, kind: Kind) -> bool:
+        """Return whether requests that name no version of this kind get one now."""
+        default = self._defaults[kind]
+        names = [name for of, name in self.served.opened if of == kind]
+        return default in names if default else len(self.served.published.get(kind, ())) == 1 == len(names)
+
     def problems(self) -> Mapping[str, str]:
         """Return what is missing or could not be opened, and why, without paths."""
         served = self.served

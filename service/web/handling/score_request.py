@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from refaug.evaluation.scoring.scores import Evaluation
+from refaug.metrics.metric_info import Uses
 from refaug.service import prometheus_figures
 from refaug.service.web.answers import large_json_response
 from refaug.service.web.dependencies import count_items
@@ -87,6 +88,23 @@ class ScoreRequest:
         self, state: ServiceState, parsed_items: ParsedItems, evaluation: Evaluation, versions: Mapping[str, str]
     ) -> dict[str, Any]:
         content = evaluation.as_statistics() if self.body.return_ == "stats" else evaluation.as_json()
-        warnings = [state.without_paths(warning) for warning in (*parsed_items.warnings, *evaluation.warnings)]
+        listed = (*parsed_items.warnings, *self._default_metric_hint(state, evaluation), *evaluation.warnings)
+        warnings = [state.without_paths(warning) for warning in listed]
         problems = problems_of(evaluation.bad_items)
         return {**content, "problems": problems, "warnings": list(dict.fromkeys(warnings)), "versions": versions}
+
+    def _default_metric_hint(self, state: ServiceState, evaluation: Evaluation) -> Iterator[str]:
+        """Yield a hint where the default metric looks at no found references, though index and rater are there.
+
+        The metric itself never depends on what is published: a request means the same on every server without the
+        setting `default_metric`.
+        """
+        body, versions = self.body, state.open_versions
+        if body.metrics is not None or body.references is not None or state.serve.default_metric:
+            return
+        metric = evaluation.scores[0].metric
+        if metric.info.uses is not Uses.WEIGHTED and versions.has_default("index") and versions.has_default("rater"):
+            yield (
+                f"no metric is named, so these are scores by {metric.name}; this server has an index and a rater: "
+                '"metrics": ["upsilon-bleu"] finds references and weighs them'
+            )

@@ -40,7 +40,7 @@ class ScoringPlan:
     @classmethod
     def of(cls, body: ScoresIn, home: Settings, serve: ServeSettings) -> ScoringPlan:
         """Make the plan; Usage where a field is missing or has no effect, TooLarge beyond a limit."""
-        specifications = tuple(body.metrics or ())
+        specifications = tuple(body.metrics or _default_of_server(body, serve))
         if len(specifications) > serve.metrics:
             raise TooLarge(
                 f"{len(specifications):,} metrics are more than the {serve.metrics:,} of one request",
@@ -117,6 +117,15 @@ class ScoringPlan:
                 f"nothing looks at settings.{sorted(idle)[0]} where the references are those given",
                 remedy='leave it out, or "references": "find"',
             )
+
+
+def _default_of_server(body: ScoresIn, serve: ServeSettings) -> tuple[str, ...]:
+    """Return the server's default metric where it suits the references of the request, else nothing."""
+    if not serve.default_metric:
+        return ()
+    finds, gives = body.references == "find" or body.index is not None, body.references == "given"
+    is_weighted = MetricNeeds.of(serve.default_metric).weighted
+    return () if (gives if is_weighted else finds) else (serve.default_metric,)
 
 
 def score_settings(body: ResamplingIn, serve: ServeSettings, *, explain: bool = False) -> ScoreSettings:

@@ -48,8 +48,9 @@ class ScoresIn(ResamplingIn):
         default=None,
         min_length=1,
         max_length=1_000,
-        description="`NAME` or `NAME:key=value,…`, as GET /v1/metrics lists them; null: `upsilon-bleu` where "
-        "references are found or came as found, `delta-bleu` where people weighted some, else `multi-bleu`",
+        description="`NAME` or `NAME:key=value,…`, as GET /v1/metrics lists them; null: the server's "
+        "`default_metric` where the references suit it, else `upsilon-bleu` where references are found or came as "
+        "found, `delta-bleu` where people weighted some, else `multi-bleu`",
     )
     references: Literal["find", "given"] | None = Field(
         default=None,
