@@ -453,6 +453,8 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"(openapi|http|answers)/.*/provenance: new", "items say how their references were made"),
     (r"help/refaug (score|sets score) --help/out: .*", "metrics may be named by signatures, and --signature sets all"),
     (r"help/refaug (--help|-h)/out: .*", "signature is a command"),
+    (r"help/refaug serve --help/out: .*", "servers may have a default metric"),
+    (r"openapi/paths//v1/scores/post/.*/metrics/description: .*default_metric.*", "servers may have a default metric"),
     (r"help/refaug signature( diff)? --help: new", "signature is a command"),
     (r"help/refaug (backup|restore) --help: new", "backup and restore are commands"),
     (r"failures/refaug/(err|out): .*", "signature is a command"),
