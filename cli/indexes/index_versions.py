@@ -157,7 +157,7 @@ _COMMANDS: Final = VersionCommands(
         "list": "All indexes with their versions; the published one is marked.",
         "publish": "Let a version serve: one that was built without publishing, or an older one.",
         "rollback": "Let the version before the published one serve again.",
-        "gc": "Remove old versions; the published one stays, and any that is being read.",
+        "gc": "Remove old versions; the published one stays, and any that is being read or that a frozen set names.",
         "remove": "Remove an index with all its versions, whether its logs are still there or not; refused while it is "
         "read.",
     },

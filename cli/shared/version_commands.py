@@ -21,6 +21,7 @@ FactsOfVersion = Callable[[Path], dict[str, Any]]
 
 ToOption = Annotated[str | None, typer.Option(help="The version to go back to.", metavar="VERSION")]
 KeepOption = Annotated[int, typer.Option(help="So many of the newest versions stay.", min=0)]
+EvenPinnedFlag = Annotated[bool, typer.Option("--even-pinned", help="Also remove versions that frozen sets name.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +72,24 @@ class VersionCommands:
     def gc_command(self) -> Command:
         """Return the command that removes old versions."""
 
-        def gc(context: typer.Context, name: str, keep: KeepOption = 3, as_json: JsonFlag = False) -> None:
-            removed = self._stored(context.obj).gc(name, keep)
-            listed = f": {', '.join(removed)}" if removed else ""
-            line = f"{self.kind} {name}: {count_of(len(removed), 'version')} removed{listed}"
-            self._print_removed(name, removed, line, as_json=as_json)
+        def gc(
+            context: typer.Context,
+            name: str,
+            keep: KeepOption = 3,
+            even_pinned: EvenPinnedFlag = False,
+            as_json: JsonFlag = False,
+        ) -> None:
+            from refaug.evaluation.scoring.reference_sets.set_pins import pinned_versions  # noqa: PLC0415
+
+            pins = {} if even_pinned else pinned_versions(context.obj, self.kind, name)
+            old = self._stored(context.obj).gc(name, keep, pins)
+            if as_json:
+                print_json({self.kind: name, **old.as_json()})
+                return
+            listed = f": {', '.join(old.removed)}" if old.removed else ""
+            print_line(f"{self.kind} {name}: {count_of(len(old.removed), 'version')} removed{listed}")
+            for version, sets in old.pinned.items():
+                print_line(f"  {version} stays for the frozen {'sets' if len(sets) > 1 else 'set'} {', '.join(sets)}")
 
         return self._described(gc, "gc", name=self.name)
 

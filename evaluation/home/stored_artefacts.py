@@ -6,7 +6,7 @@ Commands, jobs and HTTP routes all come here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,18 @@ from refaug.core.files import read_json
 from refaug.core.home import Settings
 
 # Modules that compile loops are imported in methods: listing raters needs none of them.
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemovedVersions:
+    """The removed versions, and the old ones that stay because frozen sets name them, each with these sets."""
+
+    removed: list[str]
+    pinned: Mapping[str, list[str]]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return both, as commands print them and jobs return them."""
+        return {"removed": self.removed, "pinned": dict(self.pinned)}
 
 
 @dataclass(frozen=True)
@@ -43,9 +55,21 @@ class StoredArtefacts:
         """Let the name stand for `to`, or for the version before the published one, and return that version."""
         return self.versions.rollback(name, to)
 
-    def gc(self, name: str, keep: int) -> list[str]:
-        """Remove old versions, and return them; those stay that are published, held or needed."""
-        return self.versions.gc(name, keep)
+    def gc(self, name: str, keep: int, pins: Mapping[str, list[str]] | None = None) -> RemovedVersions:
+        """Remove old versions; those stay that are published, held or needed.
+
+        So do those in `pins`: versions that frozen sets name, each with the ids of these sets.
+        """
+        pins = pins or {}
+        removed = self.versions.gc(name, keep, self._spare(pins))
+        stored = self.versions.versions(name)
+        newest = {self.versions.current(name), *stored[max(0, len(stored) - keep) :]}
+        spared = {version: sets for version, sets in pins.items() if version in stored and version not in newest}
+        return RemovedVersions(removed=removed, pinned=spared)
+
+    def _spare(self, pinned: Collection[str]) -> Callable[[str, str], bool]:
+        """Return a function that says whether a version stays, although it is old."""
+        return lambda _name, version: version in pinned
 
     def remove(self, name: str) -> list[str]:
         """Remove an artefact with all its versions, and return them; refused while one is held or needed."""
@@ -88,10 +112,6 @@ class StoredIndexes(StoredArtefacts):
 class StoredWordVectors(StoredArtefacts):
     """Word vectors: an index opens those that it was built with."""
 
-    def gc(self, name: str, keep: int) -> list[str]:
-        """Remove old versions, and return them; those stay that are published, held or needed by an index."""
-        return self.versions.gc(name, keep, self._needed_by_indexes())
-
     def remove(self, name: str) -> list[str]:
         """Remove word vectors with all their versions, and return these; refused where an index needs one."""
         is_needed = self._needed_by_indexes()
@@ -102,6 +122,9 @@ class StoredWordVectors(StoredArtefacts):
                     remedy="remove that index first, or build it anew",
                 )
         return self.versions.delete(name)
+
+    def _spare(self, pinned: Collection[str]) -> Callable[[str, str], bool]:  # noqa: ARG002  sets name no vectors
+        return self._needed_by_indexes()
 
     def _needed_by_indexes(self) -> Callable[[str, str], bool]:
         """Return a function that says whether some index needs a version."""

@@ -21,7 +21,7 @@ from integration import reference
 from integration.conftest import ROOT
 
 from refaug.core.errors import Corrupt, StorageFull
-from refaug.core.files import read_json
+from refaug.core.files import read_json, with_checksum
 from refaug.core.progress import Silent
 from refaug.core.text.normalisation import normalise
 from refaug.core.vectors import word_vectors
@@ -471,6 +471,7 @@ def test_versions_are_published_rolled_back_and_removed_by_one_file(built):
     assert built("index", "gc", "chat", "--keep", "1", "--json").json == {
         "index": "chat",
         "removed": [f"{day}.1", f"{day}.3"],
+        "pinned": {},
     }
     assert listed(built) == [(2, True), (4, False)]
     assert built("index", "gc", "chat").out == "index chat: 0 versions removed\n"
@@ -644,7 +645,7 @@ def test_a_manifest_that_cannot_be_read_is_named_and_hides_no_other_index(built,
         value["kind"] = "vectors"
     if what == "a field is missing":
         del value["segments"]
-    path.write_bytes(b"{" if what == "no JSON" else orjson.dumps(value))
+    path.write_bytes(b"{" if what == "no JSON" else orjson.dumps(with_checksum(value)))
     version = f"chat@{path.parent.name}"
     for command in (("search", "chat", "tea"), ("show", "chat"), ("update", "chat"), ("compact", "chat")):
         told = refused(built, *command)

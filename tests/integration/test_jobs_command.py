@@ -80,7 +80,7 @@ def test_a_job_is_queued_with_its_whole_order_and_not_twice(home, order) -> None
     assert (job["kind"], job["state"], job["order"], job["resources"], job["tries"]) == (
         "gc",
         "queued",
-        {"kind": "gc", **GC, "keep": 3},
+        {"kind": "gc", **GC, "keep": 3, "even_pinned": False},
         ["index/chat"],
         0,
     )

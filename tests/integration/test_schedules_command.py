@@ -41,7 +41,7 @@ def test_a_schedule_is_put_shown_listed_and_deleted(home, order) -> None:
         True,
         None,
     )
-    assert found["order"] == {**ORDER, "keep": 3}
+    assert found["order"] == {**ORDER, "keep": 3, "even_pinned": False}
     assert found["firings"] == []
     lines = [" ".join(line.split()) for line in put.out.splitlines()]
     assert lines[1:4] == ["cron 30 2 * * * (Asia/Tokyo)", "job gc", "order artefact index, name chat, keep 3"]
@@ -67,7 +67,11 @@ def test_a_tick_queues_what_is_due_once(home, order) -> None:
     assert [one["note"] for one in fired[:-1]] == ["missed: a later one fired"] * (len(fired) - 1)
     assert 2 <= len(fired) <= 3
     [job] = home("jobs", "list", "--json").json["jobs"]
-    assert (fired[-1]["job"], job["schedule"], job["order"]) == (job["id"], "often", {**ORDER, "keep": 3})
+    assert (fired[-1]["job"], job["schedule"], job["order"]) == (
+        job["id"],
+        "often",
+        {**ORDER, "keep": 3, "even_pinned": False},
+    )
     shown = home("schedules", "show", "often")
     assert f"{job['id']}" in shown.out
     assert "missed: a later one fired" in shown.out

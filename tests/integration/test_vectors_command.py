@@ -371,6 +371,7 @@ def test_versions_are_listed_rolled_back_and_removed(imported, tmp_path):
     assert imported("vectors", "gc", "glove", "--keep", "1", "--json").json == {
         "vectors": "glove",
         "removed": [f"{day}.1", f"{day}.3"],
+        "pinned": {},
     }
     assert listed(imported) == [("glove", "2", True), ("glove", "4", False)]
     imported("vectors", "import", "glove", tmp_path / "2.txt")

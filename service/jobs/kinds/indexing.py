@@ -11,6 +11,7 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import CheckFailed, Corrupt
 from refaug.evaluation.home.indexes import cores, places_of
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
+from refaug.evaluation.scoring.reference_sets.set_pins import pinned_versions
 from refaug.indexer.bm25.index import Bm25Settings
 from refaug.indexer.building.build import IndexBuild, build_index
 from refaug.indexer.building.order import IndexOrder
@@ -250,9 +251,10 @@ def built_facts(built: IndexBuild) -> dict[str, Any]:
 
 
 def gc_job(order: GcJob, context: JobContext) -> Mapping[str, Any]:
-    """Remove old versions of an artefact; word vectors that an index needs stay."""
-    removed = stored_artefacts(context.home, order.artefact).gc(order.name, order.keep)
-    return {"artefact": order.artefact, "name": order.name, "removed": removed}
+    """Remove old versions of an artefact; word vectors that an index needs stay, and what frozen sets name."""
+    pins = {} if order.even_pinned else pinned_versions(context.home, order.artefact, order.name)
+    old = stored_artefacts(context.home, order.artefact).gc(order.name, order.keep, pins)
+    return {"artefact": order.artefact, "name": order.name, **old.as_json()}
 
 
 JOB_FUNCTIONS: Final = {

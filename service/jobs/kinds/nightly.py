@@ -16,6 +16,7 @@ from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.metric_setup.metric_requests import baseline_setter, metrics_of
 from refaug.evaluation.scoring.items import BadItem, read_items
 from refaug.evaluation.scoring.reference_sets.drift import rater_of, settings_of, shadow_score
+from refaug.evaluation.scoring.reference_sets.set_pins import pinned_versions
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.indexer.building.update import publish_version
 from refaug.service.jobs.kinds.indexing import measure_recall, open_version, update_version
@@ -143,7 +144,7 @@ def _publish(order: NightlyJob, version: str, context: JobContext) -> dict[str, 
 
 
 def _gc(order: NightlyJob, context: JobContext, previous: str | None) -> list[str]:
-    """Remove old versions, except the published one and the one published before.
+    """Remove old versions, except the published one, the one published before, and those that frozen sets name.
 
     Versions that did not pass count among the newest, so without this a bad night would leave none to roll back to.
     """
@@ -151,7 +152,7 @@ def _gc(order: NightlyJob, context: JobContext, previous: str | None) -> list[st
     indexes = places_of(context.home).indexes
     versions, serving = indexes.versions(order.index), indexes.current(order.index)
     older = versions[: versions.index(serving)] if serving in versions and serving == previous else []
-    spared = {previous, *older[-1:]}
+    spared = {previous, *older[-1:], *pinned_versions(context.home, "index", order.index)}
     return indexes.gc(order.index, order.keep, lambda _name, version: version in spared)
 
 

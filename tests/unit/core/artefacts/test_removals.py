@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import MANIFEST, describe_files
 from refaug.core.artefacts.removals import REMOVED, read_removal
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Corrupt, NotFound
 from refaug.core.files import read_json, write_json
+from refaug.core.home import Settings
+from refaug.evaluation.home.stored_artefacts import stored_artefacts
 
 
 @pytest.fixture
@@ -39,6 +42,27 @@ def test_a_version_that_gc_removes_leaves_its_manifest(versions: Versions) -> No
     assert "2026-11-20.2" in refused.value.remedy
     assert read_removal(versions.root, "chat", "2026-11-20.2") is None
     assert versions.names() == ["chat"]
+
+
+@pytest.mark.parametrize("kind", ["index", "rater", "ruber", "vectors"])
+def test_old_versions_of_every_kind_leave_their_manifest(tmp_path: Path, kind: str) -> None:
+    settings = Settings(home=tmp_path / "home")
+    versions = artefact_stores(settings)[kind]
+    for text in "ab":
+        staged = tmp_path / text
+        staged.mkdir()
+        (staged / "content").write_text(text)
+        files = describe_files(staged, ["content"])
+        write_json(staged / MANIFEST, {"kind": kind, "format_version": 1, "files": files, "sha256": text})
+        versions.publish("chat", versions.add("chat", staged))
+    oldest, _ = versions.versions("chat")
+    manifest = read_json(versions.folder("chat", oldest) / MANIFEST)
+    assert stored_artefacts(settings, kind).gc("chat", keep=1).removed == [oldest]
+    with pytest.raises(NotFound, match=rf"{kind} chat@{oldest} was removed at .*: old versions were removed"):
+        versions.resolve(f"chat@{oldest}")
+    removal = read_removal(versions.root, "chat", oldest)
+    assert removal is not None
+    assert removal.manifest == manifest
 
 
 def test_all_versions_of_a_removed_artefact_leave_theirs(versions: Versions) -> None:

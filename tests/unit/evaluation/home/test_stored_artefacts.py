@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from pathlib import Path
 
 import pytest
 from engines import home_with_versions
 
+from refaug.cli.main import main
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import describe_files
 from refaug.core.artefacts.versions import Versions
@@ -15,9 +17,21 @@ from refaug.core.errors import Conflict, NotFound
 from refaug.core.files import write_json
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
+from refaug.core.records import Item, Origin, Reference, TestPair
 from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
+from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
+from refaug.evaluation.scoring.reference_sets.set_pins import pinned_versions
+from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.indexer.building.update import erased_keys, update_index
+
+
+def staged_version(folder: Path) -> Path:
+    """A folder with one file and its manifest."""
+    folder.mkdir()
+    (folder / "content").write_text(folder.name)
+    write_json(folder / "manifest.json", {"files": describe_files(folder, ["content"])})
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +53,7 @@ def test_an_index_with_deleted_pairs_cannot_serve_again(home: Settings) -> None:
         with pytest.raises(Conflict, match=f"index chat@{before} holds pairs that have been deleted since"):
             refused()
     assert places.indexes.current("chat") == updated.built.version
-    assert indexes.gc("chat", 0) == [before]
+    assert indexes.gc("chat", 0).removed == [before]
 
 
 def test_vectors_that_an_index_needs_stay(home: Settings) -> None:
@@ -48,10 +62,65 @@ def test_vectors_that_an_index_needs_stay(home: Settings) -> None:
     (needed,) = stored.versions(name)
     with pytest.raises(Conflict, match=f"an index was built with vectors {name}@{needed}"):
         vectors.remove(name)
-    assert vectors.gc(name, 0) == []
+    assert vectors.gc(name, 0).removed == []
     assert stored.versions(name) == [needed]
     with pytest.raises(NotFound, match="no vectors 'other'"):
         vectors.remove("other")
+
+
+def frozen_set(settings: Settings, provenance: dict[str, str]) -> str:
+    """A frozen set of one item whose references were made so."""
+    pair = TestPair(id="d1", turns=("hi",), references=(Reference(text="hello", source=Origin.GOLD),))
+    description = SetDescription(purpose=Purpose.TEST, provenance=provenance)
+    return ReferenceSets(settings.reference_sets).freeze([Item(pair=pair, replies={})], description).set.id
+
+
+@pytest.mark.parametrize("kind", ["index", "rater"])
+def test_versions_that_frozen_sets_name_stay(tmp_path: Path, kind: str) -> None:
+    settings = Settings(home=tmp_path / "home")
+    versions = artefact_stores(settings)[kind]
+    for text in "abcd":
+        versions.publish("chat", versions.add("chat", staged_version(tmp_path / text)))
+    oldest, second, third, newest = versions.versions("chat")
+    sets = [frozen_set(settings, {"k": k, kind: f"chat@{oldest}#0123456789ab"}) for k in ("2", "3")]
+    withdrawn = frozen_set(settings, {kind: f"chat@{second}#0123456789ab"})
+    ReferenceSets(settings.reference_sets).withdraw(withdrawn, "wrong", None)
+    frozen_set(settings, {kind: f"other@{third}#0123456789ab"})
+    on_newest = frozen_set(settings, {kind: f"chat@{newest}#0123456789ab"})
+    stored, pins = stored_artefacts(settings, kind), pinned_versions(settings, kind, "chat")
+    assert pins == {oldest: sorted(sets), newest: [on_newest]}
+    old = stored.gc("chat", 1, pins)
+    assert old.as_json() == {"removed": [second, third], "pinned": {oldest: sorted(sets)}}
+    assert versions.versions("chat") == [oldest, newest]
+    assert stored.gc("chat", 2, pins).as_json() == {"removed": [], "pinned": {}}
+    assert stored.gc("chat", 1).as_json() == {"removed": [oldest], "pinned": {}}
+
+
+def test_the_command_says_for_which_sets_versions_stay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = Settings(home=tmp_path / "home")
+    versions = artefact_stores(settings)["rater"]
+    for text in "ab":
+        versions.publish("chat", versions.add("chat", staged_version(tmp_path / text)))
+    oldest = versions.versions("chat")[0]
+    set_id = frozen_set(settings, {"rater": f"chat@{oldest}#0123456789ab"})
+    command = ["--home", str(settings.home), "rater", "gc", "chat", "--keep", "1"]
+    for more, expected in (
+        ((), f"rater chat: 0 versions removed\n  {oldest} stays for the frozen set {set_id}\n"),
+        (("--json",), {"rater": "chat", "removed": [], "pinned": {oldest: [set_id]}}),
+        (("--even-pinned",), f"rater chat: 1 version removed: {oldest}\n"),
+    ):
+        assert main([*command, *more]) == 0
+        printed = capsys.readouterr().out
+        assert (json.loads(printed) if isinstance(expected, dict) else printed) == expected
+
+
+def test_a_damaged_set_pins_nothing(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home")
+    set_id = frozen_set(settings, {"rater": "base@2026-11-20.1#0123456789ab"})
+    assert pinned_versions(settings, "rater", "base") == {"2026-11-20.1": [set_id]}
+    assert pinned_versions(settings, "vectors", "base") == pinned_versions(settings, "rater", "other") == {}
+    ReferenceSets(settings.reference_sets).path_of(set_id).write_bytes(b"no archive")
+    assert pinned_versions(settings, "rater", "base") == {}
 
 
 def test_raters_depend_on_nothing(home: Settings) -> None:
@@ -60,7 +129,7 @@ def test_raters_depend_on_nothing(home: Settings) -> None:
     raters.publish("base", second)
     assert raters.rollback("base") == first == stored.current("base")
     raters.require_publishable("base", second)
-    assert raters.gc("base", 0) == [second]
+    assert raters.gc("base", 0).removed == [second]
     assert raters.remove("base") == [first]
     assert stored.names() == []
 

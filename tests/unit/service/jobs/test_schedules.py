@@ -167,7 +167,7 @@ def order_of(name: str) -> dict[str, object]:
     return {"kind": "gc", "artefact": "index", "name": name}
 
 
-WHOLE = {"kind": "gc", "artefact": "index", "name": "chat", "keep": 3}
+WHOLE = {"kind": "gc", "artefact": "index", "name": "chat", "keep": 3, "even_pinned": False}
 EVENING = utc("2024-05-01 20:00")
 
 
