@@ -466,17 +466,6 @@ def test_the_table_of_parrots_has_the_figures_of_the_benchmark() -> None:
         assert name != "exp, off" or lost[0] > -0.01  # what a default may cost in agreement with people
 
 
-def test_the_table_of_smoothings_has_the_figures_of_the_benchmark() -> None:
-    rows = tables("bleu", "Which smoothing")[-1]
-    assert rows[0][0] == "`add-k`"
-    columns = [(penalty, kind) for penalty in ("bp=closest", "bp=none") for kind in ("people", "rated")]
-    for (smoothing,), cells_of_row in ((codes(row[0]), row[1:]) for row in rows):
-        for (penalty, kind), cell in zip(columns, cells_of_row, strict=True):
-            expected = measured_defaults()["smoothing"][penalty][kind][smoothing]["mean"]
-            shown = [round(expected["spearman"]["value"], 3)]
-            assert figures_in(cell) == (shown if smoothing == "add-k" else as_figures(expected["less_add_k"]))
-
-
 @cache
 def measured_exploits() -> dict[str, Any]:
     document: dict[str, Any] = json.loads((ROOT / "bench" / "results" / "gaming.json").read_text("utf-8"))["metrics"]

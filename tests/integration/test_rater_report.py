@@ -115,7 +115,7 @@ def test_when_the_log_is_gone_or_has_lost_something_items_must_be_given(
         (("chat", "--index", "nowhere"), 3, "no index 'nowhere'"),
         (("chat", "--items", "items.jsonl"), 2, "need an index"),
         (("chat", "--index", "chat", "--items", "nowhere.jsonl"), 3, "nowhere.jsonl"),
-        (("chat", "--index", "chat", "--items", "/dev/null"), 3, "no test pairs"),
+        (("chat", "--index", "chat", "--items", "empty.jsonl"), 3, "no test pairs"),
         (("chat", "--index", "chat", "-k", "0"), 2, "-k"),
         (("chat", "--memory", "much", "--index", "chat"), 2, "'much' is not a size"),
     ],
@@ -123,6 +123,9 @@ def test_when_the_log_is_gone_or_has_lost_something_items_must_be_given(
 def test_what_cannot_be_done_is_refused_and_nothing_is_written(
     ready: Home, tmp_path: Path, arguments: tuple[str, ...], code: int, told: str
 ) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.touch()
+    arguments = tuple(str(empty) if argument == empty.name else argument for argument in arguments)
     result = ready("rater", "report", *arguments, "--to", tmp_path / "report")
     assert (result.code, told in result.err, result.out) == (code, True, ""), result.err
     assert not (tmp_path / "report").exists()

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refaug.core.errors import BadInput, NoSource
+from refaug.core.errors import BadInput, DamagedSource, NoSource
 from refaug.core.records import Item, Origin, Reference, TestPair
 from refaug.evaluation.scoring.items import FIELDS, BadItem, parse_item, read_aligned, read_items, system_name
 
@@ -551,16 +551,17 @@ def test_compressed_files_are_read_whatever_they_are_called(tmp_path: Path, comp
     assert [good(one).id for one in read_items(path)] == ["a", "b"]
 
 
-def test_a_compressed_file_that_breaks_off_ends_in_a_bad_item(tmp_path: Path) -> None:
+def test_a_compressed_file_that_breaks_off_is_an_error_after_its_items(tmp_path: Path) -> None:
     path = tmp_path / "test.jsonl.gz"
     lines = "".join(json.dumps({"id": f"{number:x}", "utterance": f"{number**9:x}"}) + "\n" for number in range(2_000))
     path.write_bytes(gzip.compress(lines.encode())[:-5_000])
-    *before, last = read_items(path)
-    assert [good(one).id for one in before] == [f"{number:x}" for number in range(len(before))]
+    before = list[str]()
+    with pytest.raises(DamagedSource, match="the file breaks off or is damaged here") as damaged:
+        before.extend(good(one).id for one in read_items(path))
+    assert before == [f"{number:x}" for number in range(len(before))]
     assert len(before) > 100
-    assert isinstance(last, BadItem)
-    assert last.line == len(before) + 1
-    assert "breaks off" in last.message
+    assert f"line {len(before) + 1}: " in damaged.value.message
+    assert "--allow-truncated" in damaged.value.remedy
 
 
 def test_byte_order_marks_and_carriage_returns_are_no_part_of_an_item(tmp_path: Path) -> None:

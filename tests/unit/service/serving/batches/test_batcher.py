@@ -596,8 +596,11 @@ def test_what_nobody_waits_for_any_more_is_dropped_before_and_between(listener: 
 
 
 def test_what_runs_for_nobody_keeps_its_versions_until_it_has_ended(tmp_path: Path) -> None:
-    home: Settings = home_with_versions(tmp_path, indexes=1, raters=1)
-    folder = artefact_stores(home)["index"].folder("chat", artefact_stores(home)["index"].versions("chat")[0])
+    home: Settings = home_with_versions(tmp_path, indexes=2, raters=1)
+    indexes = artefact_stores(home)["index"]
+    first, second = indexes.versions("chat")
+    indexes.publish("chat", first)
+    folder = indexes.folder("chat", first)
     engines = OpenVersions(home, ServeSettings(), threads=1)
     engines.refresh()
     begun, may_end, was_free = threading.Event(), threading.Event(), list[bool]()
@@ -620,9 +623,9 @@ def test_what_runs_for_nobody_keeps_its_versions_until_it_has_ended(tmp_path: Pa
                 running = asyncio.ensure_future(batcher.run(work, items=1, deadline=soon(), lease=lease))
                 await until(begun.is_set)
                 gone = await begin(batcher, batcher.augment(lease, items_of(1), PLAIN, deadline=soon()))
-            (home.indexes / "chat" / "CURRENT").unlink()
+            indexes.publish("chat", second)
             engines.refresh()
-            assert engines.served.versions()["index"] == {}
+            assert engines.served.versions()["index"] == {"chat": second}
             for task in (gone, running):
                 task.cancel()
             await asyncio.gather(gone, running, return_exceptions=True)
