@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from refaug.cli.indexes.index_versions import list_command
+from refaug.cli.shared.field_options import typed_names
 from refaug.cli.shared.index_options import (
     EncoderOption,
     FactoryOption,
@@ -34,7 +35,8 @@ from refaug.cli.shared.output import (
     print_table,
 )
 from refaug.cli.shared.progress import display_progress
-from refaug.core.errors import CheckFailed
+from refaug.core.errors import CheckFailed, Usage
+from refaug.evaluation.scoring.presets import find_preset
 
 if TYPE_CHECKING:
     from refaug.indexer.building.plan import Limits
@@ -124,6 +126,10 @@ def build_command(
     weighting: Annotated[str, typer.Option(help="How words weigh in a sentence: mean or sif.")] = "mean",
     norm_words: Annotated[bool, typer.Option(help="Scale each word's vector to unit length first.")] = True,
     oov: Annotated[str, typer.Option(help="What words without a vector count as: skip or unk.")] = "skip",
+    preset: Annotated[
+        str | None,
+        typer.Option(help="tsuta20: sentences as in the code of Tsuta et al. (2020): mean, unk.", metavar="NAME"),
+    ] = None,
     bm25: Annotated[bool, typer.Option(help="Make the modes of BM25 possible as well.")] = True,
     check_queries: Annotated[
         int, typer.Option(help="Utterances on which recall is measured; 0 measures nothing.", min=0, max=100_000)
@@ -147,13 +153,19 @@ def build_command(
     from refaug.indexer.building.order import IndexOrder  # noqa: PLC0415
     from refaug.indexer.vectors.sentence_vectors import SentenceSettings  # noqa: PLC0415
 
+    sentence: dict[str, Any] = {"norm_words": norm_words, "oov": oov, "weighting": weighting}
+    if (chosen := find_preset(preset)) is not None:
+        typed = {name: sentence[name] for name in typed_names(context) & sentence.keys()}
+        sentence = chosen.complete(chosen.sentence, typed)
+        if encoder is not None:
+            raise Usage(f"--encoder contradicts preset {preset}: it has means of word vectors", remedy="--vectors NAME")
     order = IndexOrder(
         name=name or logs[0],
         logs=tuple(logs),
         vectors=_default_vectors(logs, vectors, encoder),
         encoder=encoder,
         tokenizer=tokenizer,
-        sentence=SentenceSettings(norm_words=norm_words, oov=oov, weighting=weighting),  # type: ignore[arg-type]
+        sentence=SentenceSettings(**sentence),
         bm25=Bm25Settings() if bm25 else None,
         limits=_limits(fit, recall, latency, factory),
         check_queries=check_queries,

@@ -18,16 +18,19 @@ from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.output import JsonFlag, print_json, print_line
 from refaug.cli.shared.progress import display_progress
+from refaug.cli.shared.reference_options import PresetOption
 from refaug.cli.shared.score_options import LanguageOption, SeedOption, StrictFlag, report_problems, require_all
 from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.presets import Preset, find_preset
 from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MIN_CONFIDENCE
 
 if TYPE_CHECKING:
     from refaug.evaluation.agreement.records import ComparedMetric, MetaResult, MetaSettings
+    from refaug.metrics.base import Metric
 
 
 class RowSelection(StrEnum):
@@ -135,6 +138,7 @@ def meta_command(
     seed: SeedOption = 1,
     min_kappa: _MinKappa = None,
     language: LanguageOption = None,
+    preset: PresetOption = None,
     threads: ThreadsOption = None,
     report: _Report = None,
     strict: StrictFlag = False,
@@ -151,6 +155,7 @@ def meta_command(
     files = named_sets(items or [])
     require_models(models, [*(metric or []), *([baseline] if baseline is not None else [])], rater)
     judge = _MetricModels(rater=rater, models=models, threads=threads)
+    named_preset = find_preset(preset)
     from refaug.evaluation.agreement.records import MetaSettings, RowsChoice  # noqa: PLC0415  compiles
     from refaug.evaluation.agreement.report.report import require_folder  # noqa: PLC0415
 
@@ -160,13 +165,36 @@ def meta_command(
     if report is not None:
         require_folder(report)
     with display_progress(quiet=context.obj.quiet) as progress:
-        agreement = _compare_metrics(context.obj, files, metric or [], baseline, language, judge, settings, progress)
+        agreement = _compare_metrics(
+            context.obj,
+            files,
+            _ComparedMetrics(metric or [], baseline, language, named_preset),
+            judge,
+            settings,
+            progress,
+        )
         report_problems(agreement.bad_items, agreement.warnings, progress)
         page = None if report is None else _write_report(agreement, report, progress)
     _print(agreement, form)
     if page is not None and form is OutputForm.TABLES:
         print_line(f"report: {page}")
     require_all(agreement.bad_items, strict=strict)
+
+
+@dataclass(frozen=True)
+class _ComparedMetrics:
+    """The metrics that the command names."""
+
+    specifications: Sequence[str]
+    baseline: str | None
+    language: str | None
+    preset: Preset | None
+
+    def built(self, text: str) -> Metric:
+        """Return the metric of a specification, with the parameters of the preset."""
+        from refaug.evaluation.metric_setup.metric_requests import metrics_of  # noqa: PLC0415  compiles
+
+        return metrics_of([self.preset.specification(text) if self.preset is not None else text], self.language)[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,9 +216,7 @@ class _MetricModels:
 def _compare_metrics(
     home: Settings,
     files: Mapping[str, Path],
-    specifications: Sequence[str],
-    baseline: str | None,
-    language: str | None,
+    compared: _ComparedMetrics,
     judge: _MetricModels,
     settings: MetaSettings,
     progress: Progress,
@@ -201,10 +227,14 @@ def _compare_metrics(
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice  # noqa: PLC0415  compiles
 
     sets = [RatedItems(name=name, items=read_set(path, progress)) for name, path in files.items()]
-    named_specifications = specifications or default_metrics(
+    if compared.preset is not None:
+        compared.preset.require_items(test_item for rated_items in sets for test_item in rated_items.items)
+    named_specifications = compared.specifications or default_metrics(
         test_item for rated_items in sets for test_item in rated_items.items
     )
-    chosen, first = _choose_metrics(named_specifications, baseline, language)
+    if compared.preset is not None:
+        compared.preset.require_effect(named_specifications)
+    chosen, first = _choose_metrics(replace(compared, specifications=named_specifications))
     advice = baseline_advice(
         [rated_items.metric for rated_items in chosen],
         [test_item for rated_items in sets for test_item in rated_items.items],
@@ -255,16 +285,14 @@ def read_set(path: Path, progress: Progress) -> list[Item | BadItem]:
     return items
 
 
-def _choose_metrics(
-    specifications: Sequence[str], baseline: str | None, language: str | None
-) -> tuple[list[ComparedMetric], str]:
+def _choose_metrics(named: _ComparedMetrics) -> tuple[list[ComparedMetric], str]:
     """Return the metrics, each once however it is written, and the name of the baseline."""
     from refaug.evaluation.agreement.records import ComparedMetric  # noqa: PLC0415
-    from refaug.evaluation.metric_setup.metric_requests import metrics_of  # noqa: PLC0415
     from refaug.metrics.signature import Signature  # noqa: PLC0415  compiles
 
+    specifications, baseline = named.specifications, named.baseline
     texts = [*([baseline] if baseline is not None else []), *specifications]
-    metrics = {text: metrics_of([text], language)[0] for text in dict.fromkeys(texts)}
+    metrics = {text: named.built(text) for text in dict.fromkeys(texts)}
     names = _short_names(list(metrics))
     by_signature = dict[str, ComparedMetric]()
     for text in specifications:

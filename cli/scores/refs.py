@@ -34,8 +34,8 @@ def refs_command(
 
     if index is None:
         raise Usage("no index is named", remedy="--index NAME: refaug index list")
-    options.require_used(index, rater, rates=False)
-    settings = options.settings()
+    options.require_used(context, index, rater, rates=False)
+    settings = options.settings(context)
     bad = list[BadItem]()
     with (
         display_progress(quiet=context.obj.quiet) as progress,

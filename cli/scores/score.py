@@ -96,7 +96,7 @@ def score_command(
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice, baseline_setter  # noqa: PLC0415  compiles
     from refaug.evaluation.scoring.evaluate import evaluate  # noqa: PLC0415
 
-    settings, augmenting = scoring.settings(), options.settings()
+    settings, augmenting = scoring.settings(), options.settings(context)
     if signature is not None:
         request = _request_of(signature, scoring, index, rater, options)
         scoring, index, rater = replace(scoring, metric=[request.metric]), request.index, request.rater
@@ -107,11 +107,16 @@ def score_command(
             "--rater without --index",
             remedy="--index NAME, whose references it weighs, or --metric rater, for which it rates the replies",
         )
-    options.require_used(index, rater, rates=asks_rater)
+    options.require_used(context, index, rater, rates=asks_rater, scores=True)
+    preset = options.chosen_preset
     with display_progress(quiet=context.obj.quiet) as progress:
         test_items = list(
             items_from(items, replies or [], references or [], weights or [], progress, allow_truncated=allow_truncated)
         )
+        if preset is not None and index is None:
+            preset.require_items(test_items)
+            if scoring.specifications:
+                preset.require_effect(scoring.specifications)
         provenance: Provenance | None = None
         if index is not None:
             test_items, provenance = augment_items(context.obj, test_items, index, rater, augmenting, threads, progress)
@@ -119,7 +124,7 @@ def score_command(
         indexes = places_of(context.obj).indexes
         named = provenance.settings if provenance is not None else {}
         based = baseline_setter(indexes, named["index"], progress) if provenance is not None else None
-        chosen = scoring.metrics(test_items, by_default, based)
+        chosen = scoring.metrics(test_items, by_default, based, preset)
         if (advice := baseline_advice(chosen, test_items)) is not None:
             progress.warn(advice)
         chosen = models.bind(

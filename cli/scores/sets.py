@@ -78,8 +78,8 @@ def freeze_command(
 
     if index is None and rater is not None:
         raise Usage("--rater without --index", remedy="--index NAME: a rater weighs the references that are found")
-    options.require_used(index, rater, rates=False)
-    settings = options.settings() if index is not None else None
+    options.require_used(context, index, rater, rates=False)
+    settings = options.settings(context) if index is not None else None
     called = "stdin" if str(items) == "-" else str(items)
     with display_progress(quiet=context.obj.quiet) as progress, file_or_stdin(items) as path:
 

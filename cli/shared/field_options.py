@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, get_type_hints
 
+import typer
+
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command for typer in which the fields of dataclass parameters stand in their place.
@@ -34,6 +36,12 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     run_command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     run_command.__annotations__ = {option.name: option.annotation for option in options}
     return run_command
+
+
+def typed_names(context: typer.Context) -> frozenset[str]:
+    """Return the names of the parameters that the command line has, as against those with their defaults."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return frozenset(name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE")
 
 
 def _options(group: type[Any]) -> Iterator[inspect.Parameter]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from refaug.cli.shared.field_options import typed_names
 from refaug.cli.shared.index_options import ModeOption, parse_time
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
@@ -16,6 +17,7 @@ from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.presets import Preset, find_preset
 from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
 from refaug.rater.nn.rating_settings import RatingSettings
 
@@ -43,6 +45,10 @@ CombineOption = Annotated[
     str, typer.Option("--combine", help="first, first-literal, max, confident or mean: see the page on raters.")
 ]
 CalibratedFlag = Annotated[bool, typer.Option("--calibrated", help="Rate with the rater's temperature.")]
+PresetOption = Annotated[
+    str | None,
+    typer.Option("--preset", help="tsuta20: every setting as in the code of Tsuta et al. (2020).", metavar="NAME"),
+]
 ExcludeLogOption = Annotated[
     list[str] | None, typer.Option("--exclude-log", help="A log to take nothing from; may be repeated.", metavar="LOG")
 ]
@@ -64,19 +70,30 @@ class ReferenceOptions:
     exclude_log: ExcludeLogOption = None
     after: AfterOption = None
     before: BeforeOption = None
+    preset: PresetOption = None
 
-    def require_used(self, index: str | None, rater: str | None, *, rates: bool) -> None:
-        """Raise Usage where an option has no effect; with `rates` the rater rates replies in any case."""
+    @property
+    def chosen_preset(self) -> Preset | None:
+        """The preset of this name; Usage where there is none."""
+        return find_preset(self.preset)
+
+    def require_used(
+        self, context: typer.Context, index: str | None, rater: str | None, *, rates: bool, scores: bool = False
+    ) -> None:
+        """Raise Usage where an option has no effect.
+
+        With `rates` the rater rates replies in any case, with `scores` a preset is for the metric in any case.
+        """
         if index is None:
-            self._require_none(rates=rates)
-        elif rater is not None and not rates and not self.settings().needs_rater:
+            self._require_none(rates=rates, scores=scores)
+        elif rater is not None and not rates and not self.settings(context).needs_rater:
             raise Usage("--rater, and nothing is to be rated", remedy="leave --rater out, or ask for rated weights")
 
-    def _require_none(self, *, rates: bool) -> None:
+    def _require_none(self, *, rates: bool, scores: bool) -> None:
         self.require_unchanged(
             "without --index",
             remedy="--index NAME: refaug index list",
-            except_for=("combine", "calibrated") if rates else (),
+            except_for=(*(("combine", "calibrated") if rates else ()), *(("preset",) if scores else ())),
         )
 
     def require_unchanged(self, why: str, *, remedy: str, except_for: Sequence[str] = ()) -> None:
@@ -90,19 +107,26 @@ class ReferenceOptions:
         if ignored := [name for name, changed in is_changed.items() if changed]:
             raise Usage(f"{', '.join(ignored)} {why}", remedy=remedy)
 
-    def settings(self) -> AugmentSettings:
-        """Return the checked settings."""
+    def settings(self, context: typer.Context) -> AugmentSettings:
+        """Return the checked settings; Usage where an option that was typed contradicts the preset."""
+        options: dict[str, Any] = {
+            "k": self.k,
+            "mode": self.mode,
+            "gold": self.gold,
+            "parrot": _parrot(self.parrot),
+            "weights": self.reference_weights,
+            "combine": self.combine,
+            "calibrated": self.calibrated,
+        }
+        if (preset := self.chosen_preset) is not None:
+            typed = {name.removeprefix("reference_") for name in typed_names(context)}
+            options = preset.complete(preset.references, {name: options[name] for name in options if name in typed})
         return AugmentSettings.from_options(
-            k=self.k,
-            mode=self.mode,
-            gold=self.gold,  # type: ignore[arg-type]
-            parrot=_parrot(self.parrot),  # type: ignore[arg-type]
-            weights=self.reference_weights,  # type: ignore[arg-type]
-            combine=self.combine,  # type: ignore[arg-type]
-            calibrated=self.calibrated,
+            **options,
             exclude_logs=self.exclude_log or (),
             after=parse_time("--after", self.after),
             before=parse_time("--before", self.before),
+            preset=preset.name if preset is not None else None,
         )
 
 

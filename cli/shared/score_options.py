@@ -17,6 +17,7 @@ from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MAX_SEED, MIN_CONFIDENCE, ScoreSettings
 
 if TYPE_CHECKING:
+    from refaug.evaluation.scoring.presets import Preset
     from refaug.evaluation.scoring.scores import Evaluation, MetricScores, SystemScore
     from refaug.metrics.base import Metric
 
@@ -114,14 +115,18 @@ class ScoreOptions:
         items: Sequence[Item | BadItem],
         by_default: Mapping[str, str] | None = None,
         based: Callable[[Metric], Metric] | None = None,
+        preset: Preset | None = None,
     ) -> list[Metric]:
-        """Return the metrics that were named, as `metrics_of` builds them, or the default for these items."""
+        """Return the metrics that were named, as `metrics_of` builds them, or the default for these items.
+
+        With a preset, weighted BLEU has its parameters, and is the default.
+        """
         from refaug.evaluation.metric_setup.metric_requests import default_metric, metrics_of  # noqa: PLC0415  compiles
         from refaug.evaluation.scoring.scores import require_share  # noqa: PLC0415
 
-        metrics = metrics_of(
-            self.specifications or [default_metric(items, searched=based is not None)], self.language, by_default, based
-        )
+        texts = self.specifications or [default_metric(items, searched=based is not None, weighted=preset is not None)]
+        texts = preset.specifications(texts) if preset is not None else texts
+        metrics = metrics_of(texts, self.language, by_default, based)
         for metric in metrics if self.percent else []:
             require_share(metric)
         return metrics

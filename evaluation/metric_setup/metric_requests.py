@@ -34,15 +34,16 @@ MODEL: Final = "sentencepiece:"
 SetBaseline = Callable[[Metric], Metric]
 
 
-def default_metric(items: Sequence[Item | BadItem], *, searched: bool = False) -> str:
+def default_metric(items: Sequence[Item | BadItem], *, searched: bool = False, weighted: bool = False) -> str:
     """Return the metric that the references of the items are meant for.
 
-    Where an index was searched for them, that does not depend on whether it had any.
+    Where an index was searched for them, that does not depend on whether it had any. With `weighted` it looks at
+    weights in any case.
     """
     sources = {one.source for item in items if isinstance(item, Item) for one in item.pair.references}
     if searched or sources & {Origin.RETRIEVED, Origin.PARROT}:
         return "upsilon-bleu"
-    return "delta-bleu" if Origin.SUPPLIED in sources else "multi-bleu"
+    return "delta-bleu" if weighted or Origin.SUPPLIED in sources else "multi-bleu"
 
 
 def metrics_of(

@@ -16,6 +16,7 @@ __all__ = [
     "evaluate",
     "item_tables",
     "items",
+    "presets",
     "provenance",
     "reference_sets",
     "score_settings",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from refaug.core.errors import Usage
+from refaug.evaluation.scoring.presets import PresetName, find_preset
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.rater.nn.rating_settings import Combine, RatingSettings
 
@@ -22,6 +23,7 @@ class AugmentSettings:
     gold: WeightSource = "one"  # weight 1, or the rater's rating
     parrot: float | Literal["rated", "off"] = "off"  # the utterance itself as a reference (docs/gaming.md)
     weights: WeightSource = "rated"  # of retrieved references; "one" needs no rater
+    preset: PresetName | None = None  # refuses other settings than its own, and an index built with others
 
     def __post_init__(self) -> None:
         if self.gold not in ("one", "rated"):
@@ -32,6 +34,20 @@ class AugmentSettings:
             raise Usage(f"parrot={self.parrot!r} is not known", remedy="rated, off, or a number from -1 to 1")
         if not isinstance(self.parrot, str) and not -1 <= self.parrot <= 1:
             raise Usage(f"a parrot of weight {self.parrot} is out of range", remedy="from -1 to 1")
+        if (preset := find_preset(self.preset)) is not None:
+            preset.complete(preset.references, self._options())
+
+    def _options(self) -> dict[str, Any]:
+        """Return the settings that presets have, as options."""
+        return {
+            "k": self.search.k,
+            "mode": self.search.mode,
+            "gold": self.gold,
+            "parrot": self.parrot,
+            "weights": self.weights,
+            "combine": self.rating.combine,
+            "calibrated": self.rating.calibration == "cal",
+        }
 
     @classmethod
     def from_options(
@@ -43,6 +59,7 @@ class AugmentSettings:
         combine: Combine = "first",
         calibrated: bool = False,
         exclude_logs: Sequence[str] = (),
+        preset: PresetName | None = None,
         **search: Any,
     ) -> Self:
         """Return the settings for options of commands, jobs and requests; `search` has the other fields of a search."""
@@ -52,6 +69,7 @@ class AugmentSettings:
             gold=gold,
             parrot=parrot,
             weights=weights,
+            preset=preset,
         )
 
     @property

@@ -15,6 +15,7 @@ from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin, Reference, TestPair
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search import RetrievalResult
@@ -49,6 +50,7 @@ def augment(
     """
     if settings.needs_rater and rater is None:
         raise Usage("something is to be rated, and there is no rater", remedy="give one, or weights of one")
+    require_preset_index(index, settings)
     progress = progress or Silent()
     progress.stage("references", None, "items")
     coverage = Coverage()
@@ -62,6 +64,12 @@ def augment(
         progress.advance(len(batch))
     if rater is not None and (warning := rater.unfamiliar(coverage)) is not None:
         progress.warn(warning)
+
+
+def require_preset_index(index: ReferenceIndex, settings: AugmentSettings) -> None:
+    """Raise Usage where the settings name a preset that the index was not built with."""
+    if (preset := find_preset(settings.preset)) is not None:
+        preset.require_index(index.spec.partition("#")[0], index.manifest)
 
 
 def own_texts(test_item: Item) -> list[str]:

@@ -33,6 +33,7 @@ from refaug.evaluation.scoring.cases import (
 )
 from refaug.evaluation.scoring.copies import CopiedReplies, UtteranceTable, copy_warning, find_copies
 from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.presets import preset_of
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import Evaluation, MetricScores, ReplyScore, SystemComparison, SystemScore
@@ -111,7 +112,9 @@ def signature_of(metric: Metric, provenance: Provenance | None = None) -> Signat
     """Return the signature of a bound metric, with the provenance if it looks at weighted references."""
     if provenance is None or metric.info.uses is not Uses.WEIGHTED:
         return Signature.of(metric)
-    return Signature.of(metric, provenance.settings, provenance.details)
+    preset = preset_of(metric.name, metric.settings, provenance)
+    named = {"preset": preset} if preset is not None else {}
+    return Signature.of(metric, {**named, **provenance.settings}, provenance.details)
 
 
 def require_baseline(baseline: str | None, systems: Sequence[str]) -> None:

@@ -452,6 +452,8 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"(http/GET /v1/|answers/refaug )metrics.*/default: 'add-k' was recorded, 'exp' was found", "exp by default"),
     (r"(openapi|http|answers)/.*/provenance: new", "items say how their references were made"),
     (r"help/refaug (score|sets score) --help/out: .*", "metrics may be named by signatures, and --signature sets all"),
+    (r"openapi/.*/properties/preset: new", "a preset is one switch: tsuta20"),
+    (r"help/refaug (refs|meta|sets freeze|index build) --help/out: .*", "they have --preset"),
     (r"help/refaug (--help|-h)/out: .*", "signature is a command"),
     (r"help/refaug (index|vectors|rater|ruber) gc --help/out: .*", "--even-pinned: frozen sets pin versions"),
     (r"(help|failures)/refaug (index|vectors|rater|ruber)( --help)?/out: .*", "the line of gc names frozen sets"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from refaug.evaluation.scoring.presets import PresetName, find_preset, with_preset_defaults
 from refaug.service.jobs.orders.fields import (
     Logs,
     Mode,
@@ -45,6 +46,9 @@ class IndexBuildJob(ResourceOptions):
     tokenizer: str | None = Field(
         default=None, description="tokenizer; by default the one that the vectors were trained with", max_length=200
     )
+    preset: PresetName | None = Field(
+        default=None, description="`tsuta20`: sentences as in the code of Tsuta et al. (2020)"
+    )
     weighting: Literal["mean", "sif"] = Field(default="mean", description="how words weigh in a sentence")
     norm_words: bool = Field(default=True, description="scale each word's vector to unit length first")
     oov: Literal["skip", "unk"] = Field(default="skip", description="what words without a vector count as")
@@ -56,10 +60,19 @@ class IndexBuildJob(ResourceOptions):
     seed: Seed = Field(default=1, description="of the sampling for training and for the check")
     publish: bool = Field(default=True, description="let the new version serve")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_preset(cls, fields: Any) -> Any:
+        return with_preset_defaults(fields, "sentence")
+
     @model_validator(mode="after")
     def _one_source_of_vectors(self) -> Self:
         if self.vectors is not None and self.encoder is not None:
             raise ValueError("vectors from word vectors or from an encoder, not from both")
+        if (preset := find_preset(self.preset)) is not None:
+            preset.require_agreement(preset.sentence, self.model_dump())
+            if self.encoder is not None:
+                raise ValueError(f"an encoder contradicts preset {preset.name}, which has means of word vectors")
         return self
 
 

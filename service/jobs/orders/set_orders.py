@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from refaug.evaluation.scoring.augment_settings import AugmentSettings, WeightSource
+from refaug.evaluation.scoring.presets import PresetName, find_preset, with_preset_defaults
 from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MIN_CONFIDENCE
 from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
 from refaug.rater.nn.rating_settings import Combine, RatingSettings
@@ -28,6 +29,9 @@ from refaug.service.jobs.orders.fields import (
 class ReferenceSettings(StrictModel):
     """How references are found, rated and weighed."""
 
+    preset: PresetName | None = Field(
+        default=None, description="`tsuta20`: every setting as in the code of Tsuta et al. (2020)"
+    )
     k: int = Field(default=SearchSettings.k, description="how many references to find", ge=1, le=MAX_REFERENCES)
     mode: Mode = Field(default=SearchSettings.mode, description="how utterances are compared")
     gold: WeightSource = Field(default=AugmentSettings.gold, description="what a gold weighs")
@@ -49,6 +53,17 @@ class ReferenceSettings(StrictModel):
     )
     alpha: Share = Field(default=SearchSettings.alpha, description="the responses' share in the dialog modes")
     epsilon: Share = Field(default=SearchSettings.epsilon, description="what stands in for it otherwise")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_preset(cls, fields: Any) -> Any:
+        return with_preset_defaults(fields, "references")
+
+    @model_validator(mode="after")
+    def _agrees_with_preset(self) -> Self:
+        if (preset := find_preset(self.preset)) is not None:
+            preset.require_agreement(preset.references, self.model_dump())
+        return self
 
     @field_validator("after", "before")
     @classmethod

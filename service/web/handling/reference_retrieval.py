@@ -13,7 +13,7 @@ from typing import Final
 from refaug.core.errors import Expired
 from refaug.core.records import Item
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import Augmented, references_provenance
+from refaug.evaluation.scoring.augmentation import Augmented, references_provenance, require_preset_index
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.web.state import ServiceState
@@ -26,6 +26,12 @@ def leased_provenance(lease: Lease, settings: AugmentSettings) -> Provenance:
     """Return what signatures say of references that the leased artefacts give."""
     assert lease.index is not None, "references are found in an index"
     return references_provenance(lease.index, lease.rater, settings)
+
+
+def require_leased_preset(lease: Lease, settings: AugmentSettings) -> None:
+    """Raise Usage where the leased index was not built with the preset of the settings."""
+    assert lease.index is not None, "references are found in an index"
+    require_preset_index(lease.index, settings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +91,7 @@ async def augment_items(
     state: ServiceState, lease: Lease, items: Sequence[Item], settings: AugmentSettings, *, deadline: float
 ) -> ItemsWithReferences:
     """Return the items with further references, found and weighted in batches with other requests."""
+    require_leased_preset(lease, settings)
     augmented = await state.batcher.augment(lease, items, settings, deadline=deadline)
     return ItemsWithReferences(
         items=augmented.items, warnings=augmented.warnings, provenance=leased_provenance(lease, settings)

@@ -16,7 +16,7 @@ from refaug.metrics.metric_info import Uses
 from refaug.service import prometheus_figures
 from refaug.service.web.answers import large_json_response
 from refaug.service.web.dependencies import count_items
-from refaug.service.web.handling.reference_retrieval import open_lease
+from refaug.service.web.handling.reference_retrieval import open_lease, require_leased_preset
 from refaug.service.web.handling.request_items import ParsedItems, parse_items, problems_of
 from refaug.service.web.handling.scoring_plan import ScoringPlan
 from refaug.service.web.handling.scoring_work import ScoringWork, unscored_counts
@@ -48,6 +48,8 @@ class ScoreRequest:
             needs_rater=plan.needs_rater,
             deadline=deadline,
         ) as lease:
+            if plan.finds:
+                require_leased_preset(lease, plan.augmenting)
             scoring = ScoringWork.of(state, plan, parsed_items, lease, deadline)
             with scoring.given_up_on_error():
                 if plan.finds and scoring.is_small:

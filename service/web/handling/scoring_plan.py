@@ -10,6 +10,7 @@ from refaug.core.errors import TooLarge, Usage
 from refaug.core.home import Settings
 from refaug.evaluation.metric_setup.metric_requests import MetricNeeds
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.service.jobs.kinds.sources import resolve_metric_files
 from refaug.service.server_settings import ServeSettings
@@ -53,6 +54,8 @@ class ScoringPlan:
         )
         settings = body.settings or RetrievalIn()
         chosen = specifications or ((_DEFAULT_METRIC,) if finds else ())
+        if finds and (preset := find_preset(settings.preset)) is not None:
+            chosen = tuple(preset.specifications(chosen))
         plan = cls(
             specifications=chosen,
             finds=finds,
@@ -113,8 +116,9 @@ class ScoringPlan:
             {"combine", "calibrated"} if self.asks_rater else set()
         )
         if idle:
+            first = "preset" if "preset" in idle else min(idle)
             raise Usage(
-                f"nothing looks at settings.{sorted(idle)[0]} where the references are those given",
+                f"nothing looks at settings.{first} where the references are those given",
                 remedy='leave it out, or "references": "find"',
             )
 

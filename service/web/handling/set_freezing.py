@@ -35,7 +35,7 @@ from refaug.service.serving.versions.leases import Lease
 from refaug.service.web.handling import database_threads
 from refaug.service.web.handling.idempotency_keys import CreatedResource
 from refaug.service.web.handling.job_queueing import enqueue_job
-from refaug.service.web.handling.reference_retrieval import leased_provenance, open_lease
+from refaug.service.web.handling.reference_retrieval import leased_provenance, open_lease, require_leased_preset
 from refaug.service.web.handling.request_items import ParsedItems, parse_items, problems_of
 from refaug.service.web.handling.scoring_work import DeadlineProgress
 from refaug.service.web.problems import bad_items_error
@@ -65,6 +65,7 @@ async def freeze_or_queue(state: ServiceState, body: SetIn, deadline: float, req
         needs_rater=settings.needs_rater,
         deadline=deadline,
     ) as lease:
+        require_leased_preset(lease, settings)
         if is_large:  # versions are pinned now: the job uses those that the answer names
             pinned = {kind: spec.partition("#")[0] for kind, spec in lease.versions().items()}
             return await database_threads.run_query(partial(_queue, state, body, parsed_items, pinned, requested_by))

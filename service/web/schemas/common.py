@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
 from refaug.core.errors import Usage
 from refaug.evaluation.scoring.augment_settings import AugmentSettings, WeightSource
+from refaug.evaluation.scoring.presets import PresetName, with_preset_defaults
 from refaug.indexer.search.search_settings import MAX_DEPTH, MAX_REFERENCES, Mode, SearchSettings
 from refaug.rater.nn.rating_settings import Combine, RatingSettings
 from refaug.service.web.problems import FieldProblem
@@ -105,6 +106,9 @@ class RetrievalIn(BaseModel):
 
     model_config = STRICT
 
+    preset: PresetName | None = Field(
+        default=None, description="`tsuta20`: every setting, and weighted BLEU, as in the code of Tsuta et al. (2020)"
+    )
     k: int = Field(default=SearchSettings.k, ge=1, le=MAX_REFERENCES, description="references to find for each item")
     mode: Mode = Field(default=SearchSettings.mode, description="what is compared, and by what")
     gold: WeightSource = Field(
@@ -138,6 +142,11 @@ class RetrievalIn(BaseModel):
         default=SearchSettings.alpha, ge=0, le=1, description="the responses' share in the dialog modes"
     )
     epsilon: float = Field(default=SearchSettings.epsilon, ge=0, le=1, description="what stands in for it otherwise")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_preset(cls, fields: Any) -> Any:
+        return with_preset_defaults(fields, "references")
 
     def settings(self, *, rates: bool = False) -> AugmentSettings:
         """Return the settings for augmenting; Usage where one setting does not go with another.

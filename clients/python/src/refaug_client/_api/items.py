@@ -79,6 +79,7 @@ class Dialogue(TypedDict, total=False):
 class Retrieval(TypedDict, total=False):
     """How references are found, rated and weighed: the `settings` of requests."""
 
+    preset: Literal["tsuta20"]
     k: int
     mode: Literal["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog"]
     gold: Literal["one", "rated"]

@@ -1,0 +1,153 @@
+"""Presets: published settings as one switch, from the index to the score (docs/bleu.md).
+
+`TSUTA20` has the settings of the code that Tsuta et al. (2020) released: plain means of word vectors, 13 retrieved
+references beside the gold and the parrot, all of them rated, and BLEU with floored credits and without smoothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from refaug.core.errors import Usage
+from refaug.core.records import Item
+
+if TYPE_CHECKING:
+    from refaug.evaluation.scoring.provenance import Provenance
+    from refaug.indexer.manifest import IndexManifest
+
+PresetName = Literal["tsuta20"]
+_WEIGHTED_BLEU: Final = frozenset({"upsilon-bleu", "delta-bleu"})
+_LEAVE_ONE_OUT: Final = "leave one of the two out"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """Settings that go together; each part has the names and values that commands and requests have."""
+
+    name: PresetName
+    sentence: Mapping[str, Any]  # of an index: how words make the vector of a sentence
+    references: Mapping[str, Any]  # as AugmentSettings.from_options takes them
+    metric: Mapping[str, str]  # parameters of weighted BLEU
+
+    def complete(self, part: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the stated settings with those of a part of the preset; Usage where one contradicts it."""
+        for name, setting in stated.items():
+            if name in part and setting != part[name]:
+                raise Usage(self._contradiction(name, setting, part[name]), remedy=_LEAVE_ONE_OUT)
+        return {**stated, **part}
+
+    def require_agreement(self, part: Mapping[str, Any], stated: Mapping[str, Any]) -> None:
+        """Raise ValueError, as validators of requests do, where a stated setting contradicts a part of the preset."""
+        try:
+            self.complete(part, stated)
+        except Usage as error:
+            raise ValueError(error.message) from error
+
+    def specification(self, text: str) -> str:
+        """Return the specification of a metric with the preset's parameters; metrics beside weighted BLEU stay."""
+        from refaug.metrics.specification import Specification  # noqa: PLC0415  compiles
+
+        parsed = Specification.parse(text)
+        if parsed.name not in _WEIGHTED_BLEU:
+            return text
+        return str(Specification(parsed.name, tuple(self.complete(self.metric, dict(parsed.parameters)).items())))
+
+    def specifications(self, texts: Iterable[str]) -> list[str]:
+        """Return several specifications with the preset's parameters."""
+        return [self.specification(text) for text in texts]
+
+    def require_effect(self, texts: Iterable[str]) -> None:
+        """Raise Usage where no specification names a metric that the preset has parameters of."""
+        if not any(text.partition(":")[0].strip() in _WEIGHTED_BLEU for text in texts):
+            raise Usage(f"preset {self.name} without a metric that it sets", remedy="the metric upsilon-bleu")
+
+    def require_index(self, index: str, manifest: IndexManifest) -> None:
+        """Raise Usage where an index makes other vectors of sentences than the preset."""
+        remedy = f"refaug index build {' '.join(log.name for log in manifest.logs)} --name NAME --preset {self.name}"
+        if manifest.vectors.kind != "words":
+            message = f"the index {index} has vectors of an encoder, and preset {self.name} has means of word vectors"
+            raise Usage(message, remedy=remedy)
+        for name, setting in self.sentence.items():
+            if (built := getattr(manifest.sentence, name)) != setting:
+                message = f"the index {index} was built with {self._contradiction(name, built, setting)}"
+                raise Usage(message, remedy=remedy)
+
+    def require_items(self, items: Iterable[object]) -> None:
+        """Raise Usage where references of items were retrieved or rated in another way; given references are fine."""
+        from refaug.evaluation.scoring.provenance import Provenance  # noqa: PLC0415  numpy
+
+        for line in {item.provenance for item in items if isinstance(item, Item) and item.provenance}:
+            provenance = Provenance.parse(line)
+            for name, setting in self._fields.items():
+                if (stated := _field(provenance, name)) != setting:
+                    message = f"the references of the items have {self._contradiction(name, stated, setting)}"
+                    raise Usage(message, remedy=f"refaug refs --preset {self.name} writes items with such references")
+
+    def governs(self, metric: str, settings: Mapping[str, str], provenance: Provenance) -> bool:
+        """Whether a score is that of the preset, by the settings in its signature, however these were stated."""
+        return (
+            metric in _WEIGHTED_BLEU
+            and all(settings.get(name) == setting for name, setting in self.metric.items())
+            and all(_field(provenance, name) == setting for name, setting in self._fields.items())
+        )
+
+    @cached_property
+    def _fields(self) -> dict[str, str]:
+        """The settings of references as the provenance of items writes them."""
+        references, sentence = self.references, self.sentence
+        return {
+            **{name: str(references[name]) for name in ("k", "mode", "gold", "parrot", "weights", "combine")},
+            "cal": "cal" if references["calibrated"] else "raw",
+            "norm-words": "yes" if sentence["norm_words"] else "no",
+            "oov": str(sentence["oov"]),
+            "weighting": str(sentence["weighting"]),
+        }
+
+    def _contradiction(self, name: str, stated: object, own: object) -> str:
+        return f"{name}={stated}, which contradicts preset {self.name}: it has {name}={own}"
+
+
+def _field(provenance: Provenance, name: str) -> str:
+    return provenance.settings.get(name, provenance.details.get(name, ""))
+
+
+# `-size 15` of the released code means 15 lines: the parrot, the gold, and 13 retrieved references.
+TSUTA20: Final = Preset(
+    name="tsuta20",
+    sentence={"norm_words": True, "oov": "unk", "weighting": "mean"},
+    references={
+        "k": 13,
+        "mode": "embedding-utterance",
+        "gold": "rated",
+        "parrot": "rated",
+        "weights": "rated",
+        "combine": "first",
+        "calibrated": False,
+    },
+    metric={"n": "2", "variant": "tsuta20", "smooth": "none", "bp": "closest", "eff": "no"},
+)
+PRESETS: Final[Mapping[str, Preset]] = {TSUTA20.name: TSUTA20}
+
+
+def find_preset(name: str | None) -> Preset | None:
+    """Return the preset of this name, or None without a name; Usage where there is none."""
+    if name is None:
+        return None
+    if name not in PRESETS:
+        raise Usage(f"there is no preset {name!r}", remedy=f"one of: {', '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+def with_preset_defaults(fields: Any, part: Literal["references", "sentence"]) -> Any:
+    """Return the fields of a request, with those of the preset that they name where they are left out."""
+    name = fields.get("preset") if isinstance(fields, dict) else None
+    preset = PRESETS.get(name) if isinstance(name, str) else None
+    return fields if preset is None else {**getattr(preset, part), **fields}
+
+
+def preset_of(metric: str, settings: Mapping[str, str], provenance: Provenance) -> str | None:
+    """Return the name of the preset that a score's settings are those of, for its signature."""
+    return next((name for name, preset in PRESETS.items() if preset.governs(metric, settings, provenance)), None)
