@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
 from refaug.core.errors import Usage
 from refaug.evaluation.scoring.augment_settings import AugmentSettings, WeightSource
-from refaug.evaluation.scoring.presets import PresetName, with_preset_defaults
+from refaug.evaluation.scoring.presets import PresetName, find_preset
 from refaug.indexer.search.search_settings import MAX_DEPTH, MAX_REFERENCES, Mode, SearchSettings
 from refaug.rater.nn.rating_settings import Combine, RatingSettings
 from refaug.service.web.problems import FieldProblem
@@ -143,10 +143,13 @@ class RetrievalIn(BaseModel):
     )
     epsilon: float = Field(default=SearchSettings.epsilon, ge=0, le=1, description="what stands in for it otherwise")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _with_preset(cls, fields: Any) -> Any:
-        return with_preset_defaults(fields, "references")
+    @model_validator(mode="after")
+    def _with_preset(self) -> Self:
+        # Not before the fields are read: JSON would be read as Python then, whose strict times are no texts.
+        if (preset := find_preset(self.preset)) is not None:
+            for name in preset.references.keys() - self.model_fields_set:
+                setattr(self, name, preset.references[name])
+        return self
 
     def settings(self, *, rates: bool = False) -> AugmentSettings:
         """Return the settings for augmenting; Usage where one setting does not go with another.
