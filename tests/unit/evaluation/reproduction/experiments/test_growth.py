@@ -54,7 +54,7 @@ def scored_by_hand(
             pair = replace(pair, references=pair.references[:1])
             gold, utterance = pair.references[0].text, pair.utterance or ""
             found = opened.search([pair], SearchSettings(k=k, **given))[0].references
-            further = [utterance, *(each.text for each in found)]
+            further = [each.text for each in found]  # the utterance is no reference by default
             asked = [
                 RatingRequest(utterance=utterance, golds=(gold,), candidates=(Candidate(text=text),))
                 for text in further
