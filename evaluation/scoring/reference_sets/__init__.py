@@ -7,4 +7,13 @@ The main names:
 - `drift.shadow_score`: how far scores move with another index version.
 """
 
-__all__ = ["derivation", "drift", "frozen_items", "reference_set", "set_manifest", "set_pins", "set_scores", "set_store"]
+__all__ = [
+    "derivation",
+    "drift",
+    "frozen_items",
+    "reference_set",
+    "set_manifest",
+    "set_pins",
+    "set_scores",
+    "set_store",
+]
