@@ -1,7 +1,7 @@
 """How threads of numeric libraries wait for each other: asleep.
 
 By default they spin at every barrier. Where another process has work, that takes the core on which the awaited thread
-would run: a training with two threads on two busy cores then takes thirty times as long as with one.
+would run: a training with two threads on two busy cores then takes many times as long as with one.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from refaug.core.artefacts.manifests import require_files
+from refaug.core.artefacts.manifests import named_files, require_files
 from refaug.core.artefacts.verified_files import verified_files
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.errors import Conflict, Corrupt
@@ -82,10 +82,13 @@ class ReferenceIndex:
         """
         held = places.indexes.open(spec)
         try:
-            content = read_json(held.folder / MANIFEST)
+            manifest_path = held.folder / MANIFEST
+            content = read_json(manifest_path)
             require_files(held.folder, content)
-            trusting = None if hashed else {name for name in content["files"] if PurePath(name).name == VECTORS}  # type: ignore[attr-defined]
-            verified_files.require(held.folder, content, trusting)
+            faiss_files = {
+                file.name for file in named_files(content, manifest_path) if PurePath(file.name).name == VECTORS
+            }
+            verified_files.require(held.folder, content, None if hashed else faiss_files)
             opened = cls.of_folder(places, held.folder, held.name, held.version, threads=threads, hashed=hashed)
         except BaseException:
             held.close()

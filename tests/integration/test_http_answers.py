@@ -1,4 +1,4 @@
-"""What answers say beside their numbers: the default metric, unknown fields, metrics that do not apply."""
+"""The default metric of a server, and the hint of answers where it has none."""
 
 from __future__ import annotations
 
@@ -37,13 +37,6 @@ def answered(client: TestClient, body: dict[str, Any], path: str = "/v1/scores")
     assert response.status_code == 200, response.text
     answer: dict[str, Any] = response.json()
     return answer
-
-
-def refused(client: TestClient, body: dict[str, Any], path: str = "/v1/scores", status: int = 422) -> dict[str, Any]:
-    response = client.post(path, json={"items": ITEMS, **body})
-    assert response.status_code == status, response.text
-    problem: dict[str, Any] = response.json()
-    return problem
 
 
 # ── the default metric ────────────────────────────────────────────────────────────────────────────────────────────
