@@ -19,6 +19,7 @@ from typing import Final
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import MANIFEST as VERSION_MANIFEST
 from refaug.core.artefacts.manifests import named_files
+from refaug.core.artefacts.removals import REMOVED
 from refaug.core.artefacts.version_locks import HeldVersion, hold
 from refaug.core.artefacts.versions import CURRENT, VersionName, Versions
 from refaug.core.errors import Conflict, Corrupt, NotFound
@@ -237,7 +238,8 @@ class _HomeCopy:
         self._staged.damaged.extend(f"{missing} is missing; its manifest names it" for missing in hashes)
 
     def _copy_beside_versions(self, versions: Versions) -> None:
-        """Copy what lies beside the versions of the artefacts: measurements, and the last used version name."""
+        """Copy what lies beside the versions: notes of removed ones, measurements, and the last used version name."""
+        self._staged.add_folder(versions.root / REMOVED)
         for name in versions.names():
             folder = versions.folder(name)
             if (folder / _NEWEST).exists():

@@ -18,6 +18,7 @@ from disks import small_disk
 
 from refaug.cli.main import main
 from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.removals import REMOVED, read_removal
 from refaug.core.errors import Conflict, Corrupt, Locked, NotFound, StorageFull
 from refaug.core.home import RESTORING, Settings
 from refaug.core.progress import Silent
@@ -82,6 +83,24 @@ def test_no_secret_cache_or_lock_is_in_a_backup(home: Settings, backup: Path) ->
     keys = [orjson.loads(line)["row"] for line in rows(home) if orjson.loads(line)["table"] == "keys"]
     assert {len(key["hash"]) for key in keys} == {64}
     assert "refaug_" not in (backup / ROWS).read_text()
+
+
+def test_what_is_known_of_removed_versions_is_in_a_backup(own_home: Settings, tmp_path: Path) -> None:
+    indexes = artefact_stores(own_home)["index"]
+    oldest, *_, newest = indexes.versions("demo")
+    removed = indexes.gc("demo", keep=1)
+    assert removed[0] == oldest
+    removal = read_removal(indexes.root, "demo", oldest)
+    assert removal is not None
+    (indexes.root / REMOVED / f".demo@{newest}.json.half.aside").write_text("half")
+    backed_up(own_home, tmp_path / "backup")
+    elsewhere = artefact_stores(restored(tmp_path / "backup", tmp_path / "other"))["index"]
+    assert read_removal(elsewhere.root, "demo", oldest) == removal
+    notes = [path.name for path in sorted((elsewhere.root / REMOVED).iterdir())]
+    assert notes == [f"demo@{version}.json" for version in removed]
+    with pytest.raises(NotFound) as refused:
+        elsewhere.resolve(f"demo@{oldest}")
+    assert refused.value.message == f"index demo@{oldest} was removed at {removal.at}: old versions were removed"
 
 
 def test_versions_share_files_in_the_backup_and_after_it(home: Settings, backup: Path, tmp_path: Path) -> None:
