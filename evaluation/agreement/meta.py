@@ -30,6 +30,8 @@ from refaug.evaluation.agreement.row_scores import ScoredSet, score_set
 from refaug.evaluation.agreement.rows import RatedRows
 from refaug.evaluation.scoring.cases import require_references, split
 from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.provenance import Provenance
+from refaug.metrics.metric_info import Uses
 from refaug.metrics.statistics.correlation import Correlation
 from refaug.metrics.statistics.resampling import Estimate
 
@@ -67,6 +69,7 @@ def agreement(
         settings=settings,
         warnings=(
             *(warning for set_result in results for warning in _warnings(set_result, settings)),
+            *_mixed_warnings(rated_sets, metrics),
             *dict.fromkeys(remark for compared in metrics for remark in compared.metric.remarks()),
         ),
     )
@@ -132,6 +135,14 @@ def _warnings(set_result: SetResult, settings: MetaSettings) -> Iterator[str]:
             f"{name}: {counts.references_themselves:,} of {counts.rated:,} replies are one of their own golds, "
             "which flatters every metric that uses references"
         )
+
+
+def _mixed_warnings(rated_sets: Sequence[RatedRows], metrics: Sequence[ComparedMetric]) -> Iterator[str]:
+    """Yield a warning for each set whose weighted references were made in several ways."""
+    if any(compared.metric.info.uses is Uses.WEIGHTED for compared in metrics):
+        for rated_rows in rated_sets:
+            for warning in Provenance.of_items(rated_rows.items).warnings:
+                yield f"{rated_rows.name}: {warning}"
 
 
 # ── the mean over sets ────────────────────────────────────────────────────────────────────────────────────────────

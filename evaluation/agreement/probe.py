@@ -34,7 +34,9 @@ from refaug.evaluation.scoring.cases import (
     score_cases,
     systems_of,
 )
+from refaug.evaluation.scoring.evaluate import signature_of
 from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.provenance import Provenance
 from refaug.metrics.base import NO_GOLD, Floats, Level, Metric, Problem, References
 from refaug.metrics.signature import Signature
 
@@ -411,9 +413,11 @@ def _metric_probes(
         _row(row, span, spans[base], scored, values, metric, is_base=row == base, in_references=sum(inside[span]))
         for row, span in spans.items()
     ]
+    signature = signature_of(metric, Provenance.of_items(items))
+    left_out = {"left-out": "gold"} if settings.without_gold else {}
     return MetricProbes(
         metric=metric,
-        signature=Signature.of(metric, details={"left-out": "gold"} if settings.without_gold else None),
+        signature=replace(signature, details={**signature.details, **left_out}),
         rows=tuple(_rank(rows, higher_is_better=metric.info.higher_is_better)),
         searched=searched,
     )

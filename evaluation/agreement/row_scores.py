@@ -24,6 +24,8 @@ from refaug.core.text.tokenizers import default_tokenizer, get_tokenizer
 from refaug.evaluation.agreement.records import ComparedMetric, GoldRows, GoldScore, Points
 from refaug.evaluation.agreement.rows import RatedRows, Row, data_hash
 from refaug.evaluation.scoring.cases import Case, bind_metric, references_for, score_cases
+from refaug.evaluation.scoring.evaluate import signature_of
+from refaug.evaluation.scoring.provenance import Provenance
 from refaug.metrics.base import Floats, Metric, Problem, References
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.agreement import RatedSet
@@ -128,7 +130,9 @@ def _score_rows(rated_rows: RatedRows, metric: Metric, progress: Progress) -> _S
     silent = [row for row in np.flatnonzero(~np.isfinite(values)).tolist() if row not in scored.problems]
     problems = {**scored.problems, **dict.fromkeys(silent, bound.undefined())}
     return _Scores(
-        signature=Signature.of(bound), values=np.where(np.isfinite(values), values, np.nan), problems=problems
+        signature=signature_of(bound, Provenance.of_items(rated_rows.items)),
+        values=np.where(np.isfinite(values), values, np.nan),
+        problems=problems,
     )
 
 

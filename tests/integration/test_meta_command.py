@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from refaug.cli import main as cli
 from refaug.cli.scores.meta import ItemsOrCommand, _short_names
+from refaug.core.version import VERSION
 
 WORDS = ["the", "a", "cat", "dog", "sat", "ran", "home", "fast", "today", "never", "maybe", "we", "you", "go"]
 DRAWS = ["--draws", "200"]
@@ -345,6 +346,51 @@ def test_strict_prints_the_result_and_then_fails_for_a_bad_item(
     out, err = printed(capfdbinary)
     assert "chat: agreement with the mean rating" in out
     assert "1 item could not be used" in err
+
+
+# ── signatures of weighted items ──────────────────────────────────────────────────────────────────────────────────
+
+PROVENANCE = (
+    "k:15|mode:embedding-utterance|gold:one|parrot:off|weights:rated|combine:first|cal:raw|"
+    "index:chat@2026-11-20.1#9f2c41d07e12|rater:base@2026-11-20.3#41d07e9f2c55|depth.:auto|near.:0.9"
+)
+
+
+def weighted_lines(*provenances: str) -> list[dict[str, Any]]:
+    """Rated items with a retrieved reference each, which say how it was made."""
+    lines = rated_lines()
+    for number, line in enumerate(lines):
+        retrieved = {"text": line["references"][1], "source": "retrieved", "weight": 0.5, "rating": 0.5}
+        line["references"] = [line["references"][0], retrieved]
+        line["provenance"] = provenances[number % len(provenances)]
+    return lines
+
+
+def test_meta_and_score_have_one_signature_for_the_same_weighted_items(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    path, metrics = write(tmp_path / "weighted.jsonl", weighted_lines(PROVENANCE)), ["-m", "upsilon-bleu", "-m", "bleu"]
+    assert cli.main(["score", str(path), *metrics, "--draws", "0", "--json"]) == 0
+    scored = [scores["signature_full"] for scores in json.loads(printed(capfdbinary)[0])["scores"]]
+    compared = [metric["signature_full"] for metric in as_json(capfdbinary, path, *metrics)["metrics"]]
+    assert cli.main(["meta", "probe", str(path), *metrics, "--json"]) == 0
+    probed = [metric["signature_full"] for metric in json.loads(printed(capfdbinary)[0])["scores"]]
+    assert compared == scored == probed
+    assert PROVENANCE.split("|depth.", maxsplit=1)[0] in scored[0]
+    assert scored[0].endswith(f"|depth.:auto|near.:0.9|refaug:{VERSION}")
+    assert "index:" not in scored[1]
+
+
+def test_references_from_several_sources_are_warned_of(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    path = write(tmp_path / "mixed.jsonl", weighted_lines(PROVENANCE, PROVENANCE.replace("k:15", "k:9")))
+    assert cli.main(["meta", str(path), "-m", "upsilon-bleu", "-m", "bleu", *DRAWS]) == 0
+    out, err = printed(capfdbinary)
+    assert "|references:mixed#" in out
+    assert "warning: mixed: the references of the items were made in several ways" in err
+    assert cli.main(["meta", str(path), "-m", "bleu", *DRAWS]) == 0
+    assert "several ways" not in printed(capfdbinary)[1]
 
 
 # ── going wrong ───────────────────────────────────────────────────────────────────────────────────────────────────
