@@ -7,4 +7,14 @@ The main names:
 - `transfer.export_artefact`: an artefact in one file for another machine.
 """
 
-__all__ = ["build_stages", "kinds", "manifests", "transfer", "verified_files", "version_locks", "versions"]
+__all__ = [
+    "build_stages",
+    "kinds",
+    "manifests",
+    "mapped_files",
+    "removals",
+    "transfer",
+    "verified_files",
+    "version_locks",
+    "versions",
+]

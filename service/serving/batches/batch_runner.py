@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
+from refaug.core.errors import Unavailable
 from refaug.evaluation.scoring.augmentation import own_texts, retrieve
 from refaug.service.serving.batches.queued_requests import (
     BatchItem,
@@ -38,11 +39,16 @@ class BatchRunner:
         for share in shares:
             notify(self._observe, "queue", begun - share.entry.entered, share.end - share.begin)
         try:
-            first = shares[0].entry
+            first = shares[0].entry  # all of them have the same index and rater
+            first.require_unchanged_files()
             if isinstance(first, QueuedCall):
                 self._run_call(first)
             else:
                 self._rate_items(self._prepare(shares))
+        except Unavailable as error:
+            log.warning("a batch was refused", extra={"items": items, "why": error.message})
+            for share in shares:
+                share.entry.end(error=error)
         except BaseException as error:
             log.exception("a batch failed", extra={"items": items})
             for share in shares:

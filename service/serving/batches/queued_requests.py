@@ -79,6 +79,11 @@ class QueuedRequest:
         except RuntimeError:  # the loop is closed, so no client waits
             log.info("nobody waits for an answer", extra={"items": self.size})
 
+    def require_unchanged_files(self) -> None:
+        """Raise Unavailable where a file of the leased versions was cut or written to: reading it may kill us."""
+        if self._lease is not None:
+            self._lease.require_unchanged_files()
+
     def release(self) -> None:
         """Release the lease."""
         if self._lease is not None:

@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Literal, NamedTuple, Protocol, Self, get_args
 
+from refaug.core.artefacts.mapped_files import MappedFiles
 from refaug.core.artefacts.version_locks import HeldVersion
+from refaug.core.errors import Corrupt, Unavailable
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.rater.nn.rate import Rater
 
 log = logging.getLogger(__name__)
+
+_CHANGED_FILE_S: Final = 60.0  # before a client asks again for what a person has to mend
 
 Kind = Literal["index", "rater"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -54,10 +58,22 @@ class OpenVersion:
     key: VersionKey
     tool: ReferenceIndex | Rater
     held: HeldVersion | None = None  # the lock on a rater's version; an index locks its own
+    files: MappedFiles | None = None
     holder_count: int = 1  # changed only under the lock of OpenVersions
+
+    def require_unchanged_files(self) -> None:
+        """Raise Unavailable where a file of this version was cut or written to since it was opened."""
+        try:
+            if self.files is not None:
+                self.files.require_unchanged()
+        except Corrupt as error:
+            message = f"{self.key} cannot be used: {error.message}"
+            raise Unavailable(message, remedy=error.remedy, retry_after_s=_CHANGED_FILE_S) from error
 
     def close(self) -> None:
         """Close the version and release its lock, so that its files may be removed."""
+        if self.files is not None:
+            self.files.close()
         if isinstance(self.tool, ReferenceIndex):
             self.tool.close()
         if self.held is not None:
@@ -100,6 +116,11 @@ class Lease:
         """Return the `name@version#id` of each artefact, by kind."""
         named = {"index": self.index, "rater": self.rater}
         return {kind: tool.spec for kind, tool in named.items() if tool is not None}
+
+    def require_unchanged_files(self) -> None:
+        """Raise Unavailable where a file of one of the versions was cut or written to since it was opened."""
+        for version in self.held_versions.opened if self.held_versions is not None else ():
+            version.require_unchanged_files()
 
     def share(self) -> Lease:
         """Return a second lease on the same versions, for work that outlives the request."""

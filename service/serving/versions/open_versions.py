@@ -66,6 +66,7 @@ class OpenVersions:
         self._pinned = BoundedCache[VersionKey, OpenVersion](serve.old_versions)
         self._requested = set[VersionKey]()  # versions that are open, or being opened, because a request named them
         self._notes = dict[str, str]()
+        self._changed_files: Mapping[str, str] = {}
         self._is_closed = False
         self._refreshing = threading.Lock()  # one refresh at a time
 
@@ -110,7 +111,20 @@ class OpenVersions:
         served = self.served
         opening = {} if served.is_loaded else {"engine": "indexes and raters are being opened"}
         with self._lock:
-            return {**opening, **served.troubles, **self._notes}
+            return {**opening, **served.troubles, **self._changed_files, **self._notes}
+
+    def check_files(self) -> None:
+        """Record under each open version which of its files was cut or written to."""
+        with self._lock:
+            versions = list(self._open.values())
+        reasons = dict[str, str]()
+        for version in versions:
+            try:
+                version.require_unchanged_files()
+            except Unavailable as error:
+                reasons[f"files of {version.key}"] = error.message
+        with self._lock:
+            self._changed_files = reasons
 
     def note(self, what: str, why: str) -> None:
         """Record a problem under a key; an empty reason removes it."""

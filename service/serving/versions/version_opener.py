@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from refaug.core.artefacts.mapped_files import MappedFiles
 from refaug.core.artefacts.versions import Versions
 from refaug.core.backoff import Backoff
 from refaug.core.errors import RefaugError, Unavailable
@@ -77,19 +78,21 @@ class VersionOpener:
         if key.kind == "index":
             index = open_index(self._home, key.spec, threads=self._threads, hashed=True)
             try:
+                files = MappedFiles.of_folders([held.folder for held in (index.held, index.sources.held) if held])
                 _warm_index(index)
             except BaseException:
                 index.close()
                 raise
-            return OpenVersion(key=key, tool=index)
+            return OpenVersion(key=key, tool=index, files=files)
         held = self._stored["rater"].open(key.spec)  # the files stay as long as the version serves
         try:
             rater = open_rater(self._home, key.spec, threads=self._threads)
+            files = MappedFiles.of_folders([held.folder])
             _warm_rater(rater)
         except BaseException:
             held.close()
             raise
-        return OpenVersion(key=key, tool=rater, held=held)
+        return OpenVersion(key=key, tool=rater, held=held, files=files)
 
 
 def explain_failure(error: Exception, home: Path) -> str:

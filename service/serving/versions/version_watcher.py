@@ -45,6 +45,7 @@ class VersionWatcher:
             self._attempt(
                 "looking at what is published", lambda: self._open_versions.refresh(before_removal=self._send_report)
             )
+            self._attempt("looking at files that are served", self._open_versions.check_files)
             self._send_report(self._open_versions.served)
             self._is_over.wait(self._every_s)
 
