@@ -30,7 +30,11 @@ from refaug.evaluation.reproduction.experiments.conditions import (
 )
 from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate, Line, correlate
 from refaug.evaluation.reproduction.material.chain import Chain
-from refaug.evaluation.reproduction.material.published_method import PUBLISHED_K, with_rated_gold
+from refaug.evaluation.reproduction.material.published_method import (
+    PUBLISHED_K,
+    PUBLISHED_METRIC,
+    with_rated_gold,
+)
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import MATCHED, RATED, SHUFFLED, Pool, line_of
 from refaug.evaluation.reproduction.report.plots import bars
@@ -177,7 +181,7 @@ def _variant_ablation(usual: AblationSetting, sets: Sequence[ProofSet], rater: R
             replace(
                 usual,
                 name="preset tsuta20",
-                metric=build("upsilon-bleu:variant=tsuta20"),
+                metric=build(PUBLISHED_METRIC),
                 k=PUBLISHED_K,
                 parrot=True,
                 sets=[with_rated_gold(rated_set, rater) for rated_set in sets],

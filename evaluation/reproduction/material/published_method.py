@@ -1,4 +1,4 @@
-"""The published method as its authors released it: the settings of `tsuta20`, on an index and a rater of the run.
+"""The published method as its authors released it: the preset `tsuta20`, on an index and a rater of the run.
 
 Everything is as in the released code: plain means of word vectors, `<unk>` for words without a vector, 13 retrieved
 references beside the gold and the utterance, all of them rated, credits floored at 0, and no smoothing. The rater has
@@ -18,19 +18,18 @@ from refaug.evaluation.reproduction.material.chain import Chain, IndexRecipe
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import Drop, Extras, line_of
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.indexer.search.search_settings import SearchSettings
+from refaug.evaluation.scoring.presets import TSUTA20
 from refaug.metrics.specification import build
 from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
-from refaug.rater.nn.rating_settings import RatingSettings
 
-PUBLISHED_K: Final = 13  # "-size 15" of the released code counts lines: the utterance, the gold, and these
-PUBLISHED_METRIC: Final = "upsilon-bleu:variant=tsuta20"
-PUBLISHED_SETTINGS: Final = AugmentSettings(
-    search=SearchSettings(k=PUBLISHED_K, mode="embedding-utterance"),
-    rating=RatingSettings(combine="first"),
-    gold="rated",
-    parrot="rated",
-)
+PUBLISHED_K: Final[int] = TSUTA20.references["k"]
+PUBLISHED_METRIC: Final = TSUTA20.specification("upsilon-bleu")
+PUBLISHED_SETTINGS: Final = AugmentSettings.from_options(preset=TSUTA20.name, **TSUTA20.references)
+
+
+def published_recipe(chain: Chain) -> IndexRecipe:
+    """Return what the index of the published method is made of."""
+    return IndexRecipe(name=f"proof-{TSUTA20.name}", selections=chain.everyday, **TSUTA20.sentence)
 
 
 def published_name(chain: Chain) -> str:
@@ -41,8 +40,7 @@ def published_name(chain: Chain) -> str:
 
 def published_line(chain: Chain, sets: Sequence[ProofSet], drop: Drop = Drop.EQUAL) -> Line:
     """Score all sets as published; a reply is never scored against a reference that equals it."""
-    recipe = IndexRecipe(name="proof-tsuta20", selections=chain.everyday, weighting="mean", oov="unk")
-    index, rater = chain.index(recipe), chain.paper_rater() or chain.rater()
+    index, rater = chain.index(published_recipe(chain)), chain.paper_rater() or chain.rater()
     items = {rated_set.name: chain.augmented_items(rated_set, index, rater, PUBLISHED_SETTINGS) for rated_set in sets}
     return line_of(
         published_name(chain),
@@ -50,7 +48,7 @@ def published_line(chain: Chain, sets: Sequence[ProofSet], drop: Drop = Drop.EQU
         build(PUBLISHED_METRIC),
         lambda rated_set, _seed: _further_references(items[rated_set.name]),
         drop=drop,
-        about=f"{PUBLISHED_METRIC}, gold and utterance rated, {PUBLISHED_K} retrieved by plain means of word vectors",
+        about=f"upsilon-bleu, preset {TSUTA20.name}: gold and utterance rated, {PUBLISHED_K} retrieved by plain means",
     )
 
 

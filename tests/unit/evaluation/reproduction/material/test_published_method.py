@@ -15,12 +15,19 @@ from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.evaluation.reproduction.material.chain import IndexRecipe
 from refaug.evaluation.reproduction.material.published_method import (
+    PUBLISHED_METRIC,
     PUBLISHED_SETTINGS,
     published_line,
     published_name,
+    published_recipe,
 )
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.indexer.search.search_settings import SearchSettings
+from refaug.metrics.signature import Signature
+from refaug.metrics.specification import build
 from refaug.rater.nn.rate import Candidate, RatingRequest
+from refaug.rater.nn.rating_settings import RatingSettings
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +42,7 @@ def rated_set() -> ProofSet:
 
 def test_a_score_is_that_of_the_released_arithmetic(chain: TinyChain, rated_set: ProofSet) -> None:
     recipe = IndexRecipe(name="proof-tsuta20", selections=chain.everyday, weighting="mean", oov="unk")
+    assert published_recipe(chain) == recipe
     items = chain.augmented_items(rated_set, chain.index(recipe), chain.rater(), PUBLISHED_SETTINGS)
     tokenizer, bleu = get_tokenizer("word"), PlainBleu(variant="tsuta20", smooth="none", eff="no")
     expected = []
@@ -68,6 +76,14 @@ def test_gold_and_utterance_are_rated_beside_thirteen_that_are_retrieved(chain: 
         candidates = (Candidate(text=gold.text), Candidate(text=utterance))
         [ratings] = rater.rate([RatingRequest(utterance=utterance, golds=(gold.text,), candidates=candidates)])
         assert [gold.weight, by_origin[Origin.PARROT][0].weight] == pytest.approx(list(ratings), abs=1e-6)
+
+
+def test_every_setting_is_the_presets() -> None:
+    search, rating = SearchSettings(k=13, mode="embedding-utterance"), RatingSettings(combine="first")
+    by_hand = AugmentSettings(search=search, rating=rating, gold="rated", parrot="rated", preset="tsuta20")
+    assert by_hand == PUBLISHED_SETTINGS
+    released = build("upsilon-bleu:n=2,variant=tsuta20,smooth=none,bp=closest,eff=no")
+    assert Signature.of(build(PUBLISHED_METRIC)).full == Signature.of(released).full
 
 
 def test_the_name_says_the_size_of_the_rater(tmp_path: Path) -> None:
