@@ -8,7 +8,8 @@
     │   ├── MissingField        a column or key that the mapping needs is not there
     │   ├── DamagedSource       a source that ends early or is not what its name says
     │   ├── TooManyBadRows      more bad rows than the caller allows
-    │   └── SourceChanged       a source was written to while it was read
+    │   ├── SourceChanged       a source was written to while it was read
+    │   └── NoGold              items without a gold, where scores or ratings need one
     ├── NotFound                no artefact of that name
     ├── Corrupt                 an artefact whose files are not those its manifest names
     ├── Conflict                the request contradicts what is already there
@@ -33,6 +34,7 @@ The command line takes `exit_code`, HTTP takes `status`, and both print `code`, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -100,6 +102,16 @@ class SourceChanged(BadInput):
     """A source was written to while it was being read."""
 
     code = "source_changed"
+
+
+class NoGold(BadInput):
+    """Items without a gold, where scores or ratings need one."""
+
+    code = "no_gold"
+
+    def __init__(self, message: str = "", *, remedy: str = "", items: Sequence[str] = ()) -> None:
+        super().__init__(message, remedy=remedy)
+        self.items = tuple(items)  # their ids
 
 
 class NotFound(RefaugError):

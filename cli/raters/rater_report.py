@@ -126,7 +126,7 @@ def _pairs(
         yield held_out(settings.logs, settings.cache, details, progress, memory=memory, threads=threads)
         return
     with file_or_stdin(items) as path:
-        yield read_items(path, shown_name=_source_name(items))
+        yield read_items(path, shown_name=_source_name(items), on_unknown_field=progress.warn)
 
 
 def _source_name(items: Path | None) -> str:

@@ -15,6 +15,7 @@ from refaug.cli.shared.output import JsonFlag, file_or_stdin, parse_size, print_
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
 from refaug.core.errors import Usage
+from refaug.core.progress import Progress
 from refaug.evaluation.scoring.items import BadItem, read_items
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ class _ReplyRow(NamedTuple):
 def _score_items(settings: Settings, network: Relevance, items: Path, *, strict: bool, as_json: bool) -> None:
     bad = list[BadItem]()
     with display_progress(quiet=settings.quiet) as progress, file_or_stdin(items) as path:
-        rows = list(_rows(path, "stdin" if str(items) == "-" else str(items), bad))
+        rows = list(_rows(path, "stdin" if str(items) == "-" else str(items), bad, progress))
         progress.stage("scoring replies", len(rows), "replies")
         pairs = [(row.utterance, row.reply) for row in rows if row.utterance is not None]
         scores = iter(network.score(pairs).tolist())
@@ -216,9 +217,9 @@ def _score_items(settings: Settings, network: Relevance, items: Path, *, strict:
     require_all(bad, strict=strict)
 
 
-def _rows(path: Path, called: str, bad: list[BadItem]) -> Iterator[_ReplyRow]:
+def _rows(path: Path, called: str, bad: list[BadItem], progress: Progress) -> Iterator[_ReplyRow]:
     """Yield the replies, item by item; bad items are added to `bad`."""
-    for test_item in read_items(path, shown_name=called):
+    for test_item in read_items(path, shown_name=called, on_unknown_field=progress.warn):
         if isinstance(test_item, BadItem):
             bad.append(test_item)
             continue

@@ -14,7 +14,7 @@ from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.reference_options import IndexOption, RaterOption, ReferenceOptions, open_index_and_rater
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
 from refaug.core.errors import Usage
-from refaug.evaluation.scoring.items import BadItem, item_json, read_items
+from refaug.evaluation.scoring.items import BadItem, read_items
 
 
 @with_options
@@ -30,7 +30,6 @@ def refs_command(
 ) -> None:
     """Weighted references for every item of a test file, as a test file again, with where each comes from."""
     from refaug.evaluation.scoring.augmentation import augment, references_provenance  # noqa: PLC0415
-    from refaug.evaluation.scoring.provenance import with_provenance  # noqa: PLC0415
 
     if index is None:
         raise Usage("no index is named", remedy="--index NAME: refaug index list")
@@ -44,7 +43,7 @@ def refs_command(
     ):
         provenance = references_provenance(reference_index, weigher, settings).line
         for augmented in augment(
-            read_items(path, shown_name="stdin" if str(items) == "-" else str(items)),
+            read_items(path, shown_name="stdin" if str(items) == "-" else str(items), on_unknown_field=progress.warn),
             reference_index,
             weigher,
             settings,
@@ -53,9 +52,6 @@ def refs_command(
             if isinstance(augmented, BadItem):
                 bad.append(augmented)
                 continue
-            line = item_json(with_provenance(augmented.item, provenance))
-            line |= {"excluded": dict(augmented.excluded)} if augmented.excluded else {}
-            line |= {"note": augmented.note} if augmented.note else {}
-            print_json_line(line)
+            print_json_line(augmented.as_json(provenance))
         report_problems(bad, (), progress, rest="")
     require_all(bad, strict=strict)

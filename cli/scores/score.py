@@ -187,7 +187,7 @@ def items_from(
             yield from read_items(
                 path,
                 shown_name=called,
-                on_unknown_field=lambda name: progress.warn(f"field {name!r} is not used"),
+                on_unknown_field=progress.warn,
                 allow_truncated=allow_truncated,
             )
             return

@@ -88,12 +88,9 @@ def freeze_command(
             report_problems(bad_items, (), progress)
             require_all(bad_items, strict=strict)
 
-        def unknown(name: str) -> None:
-            progress.warn(f"field {name!r} is not used")
-
         frozen = _freeze(
             context.obj,
-            read_items(path, shown_name=called, on_unknown_field=unknown),
+            read_items(path, shown_name=called, on_unknown_field=progress.warn),
             Purpose(purpose.value),
             _RetrievalTools(index, rater, settings, threads) if index is not None and settings is not None else None,
             called,

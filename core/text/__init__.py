@@ -10,6 +10,7 @@ The main names:
 __all__ = [
     "characters",
     "messages",
+    "name_suggestions",
     "normalisation",
     "sentencepiece_tokenizer",
     "tokenizer_base",

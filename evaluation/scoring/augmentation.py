@@ -14,9 +14,9 @@ from refaug.core.errors import Usage
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin, Reference, TestPair
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.items import BadItem, item_json
 from refaug.evaluation.scoring.presets import find_preset
-from refaug.evaluation.scoring.provenance import Provenance
+from refaug.evaluation.scoring.provenance import Provenance, with_provenance
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search import RetrievalResult
 from refaug.indexer.search.search_settings import SearchSettings
@@ -34,6 +34,23 @@ class Augmented:
     item: Item
     excluded: Mapping[str, int]
     note: str = ""
+
+    def as_json(self, provenance: str) -> dict[str, Any]:
+        """Return the item as a line of a test file, with the provenance of its references; golds show their weight."""
+        return {
+            **item_json(with_provenance(_with_gold_weights(self.item), provenance)),
+            **({"excluded": dict(self.excluded)} if self.excluded else {}),
+            **({"note": self.note} if self.note else {}),
+        }
+
+
+def _with_gold_weights(test_item: Item) -> Item:
+    """Return the item with a weight of one for golds that have no other, since that is what they count."""
+    references = tuple(
+        replace(reference, weight=1.0) if reference.source is Origin.GOLD and reference.weight is None else reference
+        for reference in test_item.pair.references
+    )
+    return replace(test_item, pair=replace(test_item.pair, references=references))
 
 
 def augment(

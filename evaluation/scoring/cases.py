@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
-from refaug.core.errors import BadInput
+from refaug.core.errors import BadInput, NoGold
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.items import BadItem
@@ -21,6 +21,8 @@ from refaug.metrics.metric_info import Uses
 _BATCH: Final = 2_000  # replies between two reports of progress, at each of which the work can be cancelled
 ENOUGH: Final = 3  # references of positive weight beside the golds; fewer are thin evidence
 NO_REPLY: Final = Problem("no_reply", "the system has no reply to this item")
+NO_GOLD_IN_ITEM: Final = "it has no gold, and no other reference that could be scored against"
+NO_GOLD_OR_OTHER: Final = Problem("no_gold", NO_GOLD_IN_ITEM)
 NO_WEIGHT: Final = Problem("no_weight", "one of its references has neither a weight nor a rating")
 
 
@@ -108,20 +110,40 @@ def _weight(reference: Reference, uses: Uses) -> float | None:
     return reference.weight
 
 
+class UnsuitableReferences(BadInput):
+    """References that a metric cannot be computed from."""
+
+
 def require_references(items: Sequence[Item], metric: Metric) -> None:
     """Refuse a weighted score where no reference has a weight: it would be another metric's score."""
+    if metric.info.uses in (Uses.RATED, Uses.WEIGHTED) and items and not any(map(_has_reference, items)):
+        raise no_gold_error([item.id for item in items], metric.name)
     require_sources(Counter(reference.source for item in items for reference in item.pair.references), metric)
+
+
+def _has_reference(test_item: Item) -> bool:
+    return any(reference.text.strip() for reference in test_item.pair.references)
+
+
+def no_gold_error(items: Sequence[str], metric: str) -> NoGold:
+    """Return the error of scores that need a gold where none of the items with these ids has any."""
+    more = f", and neither have {len(items) - 1:,} more" if len(items) > 1 else ""
+    return NoGold(
+        f"no reply has a score by {metric}: item {items[0]} has no gold{more}",
+        remedy='give every item "references": ["its gold"]',
+        items=items,
+    )
 
 
 def require_sources(counts: Mapping[Origin, int], metric: Metric) -> None:
     """Refuse a weighted score where these numbers of references by source have no weights."""
     if metric.info.uses is Uses.RATED and not counts.get(Origin.SUPPLIED):
-        raise BadInput(
+        raise UnsuitableReferences(
             f"no item has a reference weighted by people, so {metric.name} would be multi-bleu",
             remedy='write references as {"text": …, "weight": …} or with "ratings", or ask for multi-bleu',
         )
     if metric.info.uses is Uses.WEIGHTED and not sum(counts.values()) - counts.get(Origin.GOLD, 0):
-        raise BadInput(
+        raise UnsuitableReferences(
             f"no item has other references than golds, so {metric.name} has nothing to weigh",
             remedy="give items whose references carry weights or ratings, or ask for the metric without upsilon-",
         )
@@ -221,6 +243,23 @@ class Case:
 
     reply: str
     references: References
+
+
+def case_of(reply: str | None, references: References | Problem, uses: Uses) -> Case | Problem:
+    """Return the case of a reply, or why it cannot be scored."""
+    if reply is None:
+        return NO_REPLY
+    if (problem := problem_of(references, uses)) is not None:
+        return problem
+    assert isinstance(references, References), "the others are problems"
+    return Case(reply, references)
+
+
+def problem_of(references: References | Problem, uses: Uses) -> Problem | None:
+    """Return why nothing can be scored against references; without any that a metric looks at, there is no gold."""
+    if isinstance(references, Problem):
+        return references
+    return NO_GOLD_OR_OTHER if not references.texts and uses is not Uses.UTTERANCE else None
 
 
 @dataclass(frozen=True)

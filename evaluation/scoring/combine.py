@@ -66,9 +66,9 @@ def combine(batches: Sequence[Mapping[str, Any]], settings: ScoreSettings | None
     rows = _Rows.of(checked)
     require_baseline(settings.baseline, rows.systems)
     tables = [_CombinedMetric.of(checked, rows, signature) for signature in checked[0].metrics]
-    unscored = [reason for combined in tables if (reason := combined.table.unscored_reason())]
+    unscored = [error for combined in tables if (error := combined.table.unscored_error())]
     if len(unscored) == len(tables):
-        raise BadInput(unscored[0])
+        raise unscored[0]
     copies = _join_copies(checked)
     return {
         "scores": [combined.as_json(settings) for combined in tables],
@@ -79,7 +79,7 @@ def combine(batches: Sequence[Mapping[str, Any]], settings: ScoreSettings | None
         "resampling": settings.resampling(),
         **copies_json(copies),
         "problems": [],
-        "warnings": [*unscored, *copy_warning(copies)],
+        "warnings": [*(error.message for error in unscored), *copy_warning(copies)],
     }
 
 

@@ -21,9 +21,11 @@ from refaug.evaluation.scoring.cases import (
     Case,
     ScoredCases,
     bind_metric,
+    case_of,
     data_hash,
     evidence_of,
     leave_one_out,
+    no_gold_error,
     references_for,
     references_hash,
     require_references,
@@ -36,8 +38,15 @@ from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.presets import preset_of
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
-from refaug.evaluation.scoring.scores import Evaluation, MetricScores, ReplyScore, SystemComparison, SystemScore
-from refaug.metrics.base import Floats, Indexes, Level, Metric, Problem, References
+from refaug.evaluation.scoring.scores import (
+    BadMetric,
+    Evaluation,
+    MetricScores,
+    ReplyScore,
+    SystemComparison,
+    SystemScore,
+)
+from refaug.metrics.base import NO_GOLD, Floats, Indexes, Level, Metric, Problem
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.model_scores import RatedReplies
 from refaug.metrics.signature import Signature
@@ -54,27 +63,28 @@ def evaluate(
     provenance: Provenance | None = None,
     progress: Progress | None = None,
     is_part: bool = False,
+    reports_metrics: bool = False,
 ) -> Evaluation:
     """Score every system of a test file under every metric.
 
     `provenance` describes retrieval and rating, for the signatures of metrics that look at weighted references; without
-    it, it is that of the items. In a part of a test file (`is_part`) it is no error if no reply has a score.
+    it, it is that of the items. In a part of a test file (`is_part`) it is no error if no reply has a score. With
+    `reports_metrics` a metric that these references do not suit is left out and reported, unless none suits them.
     """
     settings, progress = settings or ScoreSettings(), progress or Silent()
     usable, bad = split(items)
     systems = systems_of(usable)
     require_baseline(settings.baseline, systems)
     provenance = Provenance.of_items(usable) if provenance is None else provenance
-    scores, unscored = list[MetricScores](), list[str]()
-    for metric in metrics:
-        if metric.info.uses is not Uses.WEIGHTED or not _was_searched(provenance):
-            require_references(usable, metric)
+    suitable, unsuitable = _suitable_metrics(metrics, usable, provenance, reports=reports_metrics and not is_part)
+    scores, unscored = list[MetricScores](), list[BadInput]()
+    for metric in suitable:
         progress.stage(f"score {metric.name}", sum(len(item.replies) for item in usable), "replies")
         scored = _ScoredSystems.of(metric, usable, systems, progress)
-        unscored += [reason] if (reason := scored.table.unscored_reason()) else []
+        unscored += [error] if (error := scored.table.unscored_error()) else []
         scores.append(scored.scores(settings, signature_of(scored.metric, provenance)))
-    if len(unscored) == len(metrics) and not is_part:
-        raise BadInput(unscored[0])
+    if len(unscored) == len(suitable) and not is_part:
+        raise unscored[0]
     weighted = any(metric.info.uses is Uses.WEIGHTED for metric in metrics)
     evidence = {item.id: evidence_of(item) for item in usable} if weighted else {}
     copies = _copies(usable, systems)
@@ -84,8 +94,9 @@ def evaluate(
         items=len(usable),
         evidence=evidence,
         bad_items=tuple(bad),
+        bad_metrics=tuple(unsuitable),
         warnings=(
-            *unscored,
+            *(error.message for error in unscored),
             *_reference_warnings(usable, systems, metrics),
             *copy_warning(copies),
             *(provenance.warnings if weighted else ()),
@@ -96,6 +107,28 @@ def evaluate(
         settings=settings,
         copies=copies,
     )
+
+
+def _suitable_metrics(
+    metrics: Sequence[Metric], items: Sequence[Item], provenance: Provenance, *, reports: bool
+) -> tuple[list[Metric], list[BadMetric]]:
+    """Split metrics into those that the references suit and others; the first error, unless others are reported.
+
+    Where no metric is suitable, that is an error in any case.
+    """
+    suitable, unsuitable, errors = list[Metric](), list[BadMetric](), list[BadInput]()
+    for metric in metrics:
+        try:
+            if metric.info.uses is not Uses.WEIGHTED or not _was_searched(provenance):
+                require_references(items, metric)
+        except BadInput as error:
+            errors.append(error)
+            unsuitable.append(BadMetric(metric=metric.name, code=error.code, message=error.message))
+        else:
+            suitable.append(metric)
+    if errors and not (reports and suitable):
+        raise errors[0]
+    return suitable, unsuitable
 
 
 def _was_searched(provenance: Provenance) -> bool:
@@ -203,7 +236,7 @@ class _ScoredSystems:
         """Score the replies; a missing reply is a row without a score."""
         chosen = [references_for(metric, item.pair.references, item.pair.turns) for item in items]
         cases = [
-            _case(test_item.replies.get(system), references)
+            case_of(test_item.replies.get(system), references, metric.info.uses)
             for system in systems
             for test_item, references in zip(items, chosen, strict=True)
         ]
@@ -216,12 +249,6 @@ class _ScoredSystems:
         """Return the scores, with explanations if the settings say so."""
         explained = explanations(self.metric, self.cases, self.table) if settings.explain else {}
         return self.table.scores(settings, signature, self.references, explained)
-
-
-def _case(reply: str | None, references: References | Problem) -> Case | Problem:
-    if reply is None:
-        return NO_REPLY
-    return references if isinstance(references, Problem) else Case(reply, references)
 
 
 # ── from rows to systems ──────────────────────────────────────────────────────────────────────────────────────────
@@ -265,13 +292,16 @@ class ScoredTable:
             places=None if in_order else places,
         )
 
-    def unscored_reason(self) -> str | None:
-        """Return the reasons where no reply at all has a score, else None."""
+    def unscored_error(self) -> BadInput | None:
+        """Return an error with the reasons where no reply at all has a score, else None."""
         if not np.isnan(self.values).all():
             return None
+        if {problem.code for problem in self.problems.values()} - {NO_REPLY.code} == {NO_GOLD.code}:
+            rows = (row % len(self.ids) for row, problem in self.problems.items() if problem.code == NO_GOLD.code)
+            return no_gold_error(list(dict.fromkeys(self.ids[row] for row in rows)), self.metric.name)
         reasons = Counter(problem.message for problem in self.problems.values())
         listed = "; ".join(f"{count:,} times {message}" for message, count in reasons.most_common(3))
-        return f"no reply has a score by {self.metric.name}: {listed}"
+        return BadInput(f"no reply has a score by {self.metric.name}: {listed}")
 
     def scores(
         self,

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from refaug.core.errors import BadInput, DamagedSource
 from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.text.name_suggestions import suggestion
 from refaug.evaluation.scoring.item_tables import TABLE_SUFFIX, table_rows
 from refaug.logs.reading.containers import json_rows
 from refaug.logs.reading.sources import DAMAGED, BadRow, LineReader, Source, require_readable
@@ -37,6 +38,7 @@ FIELDS: Final = (
 _REFERENCE_NUMBERS: Final = {"weight": (-1.0, 1.0), "rating": (-1.0, 1.0), "similarity": (-math.inf, math.inf)}
 _READ: Final = frozenset({"text", "source", "weight", "similarity", "rating", "ratings", "scale"})
 _LONGEST_NAME: Final = 200
+_LONGEST_UNUSED: Final = 60  # characters of the name of an unknown field in a message
 _ADVICE_FOR_LOGS: Final = ": if the file is in Latin-1, say --encoding latin-1"
 _TRUNCATED_REMEDY: Final = "copy it again; refaug score --allow-truncated uses the items before"
 _LIKERT: Final = (1.0, 5.0)
@@ -74,8 +76,9 @@ def read_items(
 ) -> Iterator[Item | BadItem]:
     """Yield the items of a JSONL file, or of a table (.tsv), compressed or not; `shown_name` stands in messages.
 
-    `on_unknown_field` is called once with each field that items do not have. A compressed file that breaks off is
-    refused at its end, unless `allow_truncated`: then what is missing counts as one bad item.
+    `on_unknown_field` is called once for each field that items do not have, also one of a bad item, with a message. A
+    compressed file that breaks off is refused at its end, unless `allow_truncated`: then what is missing counts as one
+    bad item.
     """
     require_readable(path)
     source = Source.of(path)
@@ -90,6 +93,10 @@ def read_items(
             yield BadItem(file=name_in_messages, line=row.line, item=None, field="", message=message)
             continue
         line, values = row
+        for unknown in [name for name in values if name not in FIELDS and name not in reported]:
+            reported.add(unknown)
+            if on_unknown_field is not None:
+                on_unknown_field(unused_field_message(unknown))
         try:
             test_item = _require_new(item_of(values, fallback_id=f"line-{line}"), seen)
         except _InvalidField as invalid:
@@ -103,11 +110,12 @@ def read_items(
             )
             continue
         seen[test_item.id] = line
-        for name in [name for name in values if name not in FIELDS and name not in reported]:
-            reported.add(name)
-            if on_unknown_field is not None:
-                on_unknown_field(name)
         yield test_item
+
+
+def unused_field_message(name: str) -> str:
+    """Return what to know of a field that no item has, with the field that was probably meant."""
+    return f"field {name[:_LONGEST_UNUSED]!r} is not used{suggestion(name, FIELDS)}"
 
 
 def _json_lines(source: Source) -> Iterator[tuple[int, Mapping[str, Any]] | BadRow]:

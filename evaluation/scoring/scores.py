@@ -169,6 +169,15 @@ class MetricScores:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BadMetric:
+    """A metric that the references of the items do not suit."""
+
+    metric: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Evaluation:
     """The scores of a test file."""
 
@@ -180,6 +189,7 @@ class Evaluation:
     warnings: tuple[str, ...]
     settings: ScoreSettings
     copies: Mapping[str, CopiedReplies] = field(default_factory=dict)  # of the utterance, by system
+    bad_metrics: tuple[BadMetric, ...] = ()
 
     def as_json(self, form: ReplyForm = ReplyForm.REPLIES) -> dict[str, Any]:
         """Return the evaluation as one document, the same for the command and the server."""

@@ -20,6 +20,7 @@ from starlette.responses import Response
 from refaug.core.errors import Later, RefaugError
 from refaug.evaluation.scoring.items import BadItem
 from refaug.service.web.state import state_of
+from refaug.service.web.unknown_fields import UnknownItemFields, body_field_suggestion
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,13 @@ class FieldProblem(BaseModel):
     message: str = Field(description="what was found, and what would be right")
 
 
+class UnknownFieldOut(BaseModel):
+    """A field of an item that nothing looks at."""
+
+    field: str = Field(description="the field in the first item that has it, such as `items[0].reference`")
+    message: str = Field(description="what is wrong with it, and which field was probably meant")
+
+
 class ProblemOut(BaseModel):
     """An error: RFC 9457 problem details."""
 
@@ -64,6 +72,9 @@ class ProblemOut(BaseModel):
     request_id: str = Field(description="names this request in the server's log")
     errors: list[FieldProblem] | None = Field(default=None, description="every place that is wrong, the first ones")
     more_errors: int | None = Field(default=None, description="how many more there are")
+    unknown_fields: list[UnknownFieldOut] | None = Field(
+        default=None, description="fields that no item has: probably typing errors"
+    )
 
 
 class Details:
@@ -83,11 +94,14 @@ class BadRequest(RefaugError):
         *,
         errors: Sequence[Mapping[str, Any]] = (),
         error_count: int | None = None,
+        unknown_fields: Sequence[Mapping[str, str]] = (),
         remedy: str = "",
         status: int = 422,
+        given_code: str | None = None,
     ) -> None:
         super().__init__(message, remedy=remedy)
-        self.errors, self.given_status = list(errors), status
+        self.errors, self.unknown_fields = list(errors), list(unknown_fields)
+        self.given_status, self.given_code = status, given_code or _CODES.get(status, self.code)
         self.error_count = len(self.errors) if error_count is None else error_count
 
 
@@ -97,12 +111,14 @@ class UnknownPath(RefaugError):
     code, exit_code, status = "unknown_path", 3, 404
 
 
-def bad_items_error(bad: Sequence[BadItem], of: int) -> BadRequest:
-    """Return the error of a request that is refused because of some of its items."""
+def bad_items_error(bad: Sequence[BadItem], of: int, unknown: UnknownItemFields | None = None) -> BadRequest:
+    """Return the error of a request that is refused because of some of its items; it names unknown fields, too."""
     first = field_problem(bad[0])
     return BadRequest(
-        f"{len(bad):,} of {of:,} items cannot be used: {first['field']}: {first['message']}",
+        f"{len(bad):,} of {of:,} items cannot be used: {first['field']}: {first['message']}"
+        f"{unknown.in_words if unknown is not None else ''}",
         errors=[field_problem(one) for one in bad],
+        unknown_fields=unknown.as_json() if unknown is not None else (),
         remedy='mend them, or send "on_error": "report" to have the others done',
     )
 
@@ -119,19 +135,39 @@ def field_problem(bad: BadItem) -> dict[str, Any]:
     }
 
 
-def from_validation(error: ValidationError | RequestValidationError, count: int | None = None) -> BadRequest:
-    """Return pydantic's errors as one of our errors; `count` is how many there are, if there are more than these."""
+def from_validation(
+    error: ValidationError | RequestValidationError,
+    count: int | None = None,
+    *,
+    model: type[BaseModel] | None = None,
+    unknown: UnknownItemFields | None = None,
+) -> BadRequest:
+    """Return pydantic's errors as one of our errors; `count` is how many there are, if there are more than these.
+
+    With the model of the body, an unknown field comes with the field that was probably meant.
+    """
     problems = [
         {
             "field": _path(fault["loc"]),
-            "message": f"{fault['msg']}{_describe_input(fault)}",
+            "message": f"{fault['msg']}{_describe_input(fault)}{_suggestion(fault, model)}",
             "item": None,
             "place": _place(fault["loc"]),
         }
         for fault in error.errors()
     ]
     first = problems[0]
-    return BadRequest(f"{first['field'] or 'body'}: {first['message']}", errors=problems, error_count=count)
+    return BadRequest(
+        f"{first['field'] or 'body'}: {first['message']}{unknown.in_words if unknown is not None else ''}",
+        errors=problems,
+        error_count=count,
+        unknown_fields=unknown.as_json() if unknown is not None else (),
+    )
+
+
+def _suggestion(fault: Mapping[str, Any], model: type[BaseModel] | None) -> str:
+    """Return the field of the body that an unknown one was probably meant to be."""
+    is_unknown = model is not None and fault.get("type") == "extra_forbidden" and fault["loc"]
+    return body_field_suggestion(model, fault["loc"]) if is_unknown and model is not None else ""
 
 
 def _path(location: Sequence[int | str]) -> str:
@@ -158,7 +194,7 @@ def problem_response(request: Request, error: RefaugError) -> Response:
     """Return the problem document of an error."""
     state = state_of(request)
     status = error.given_status if isinstance(error, BadRequest) else error.status
-    code = _CODES.get(status, error.code) if isinstance(error, BadRequest) else error.code
+    code = error.given_code if isinstance(error, BadRequest) else error.code
     body: dict[str, Any] = {
         "type": f"{request.scope.get('root_path', '')}/problems/{code}",
         "title": code_meanings()[code]["title"],
@@ -173,6 +209,8 @@ def problem_response(request: Request, error: RefaugError) -> Response:
         body["errors"] = error.errors[:_MAX_SHOWN]
         if error.error_count > len(body["errors"]):
             body["more_errors"] = error.error_count - len(body["errors"])
+    if isinstance(error, BadRequest) and error.unknown_fields:
+        body["unknown_fields"] = error.unknown_fields
     if isinstance(error, Details):
         body |= {name: value for name, value in error.details.items() if name not in body}
     headers = {}

@@ -340,7 +340,7 @@ def test_a_rater_that_is_named_in_vain_is_refused(client: TestClient) -> None:
 
 def test_a_field_that_no_item_has_is_told(client: TestClient) -> None:
     items = [{**PLAIN[0], "refrences": ["a slip"]}, {**PLAIN[1], "refrences": [], "x" * 100: 1}]
-    wanted = ["field 'refrences' is not used", f"field {'x' * 60!r} is not used"]
+    wanted = ["field 'refrences' is not used; did you mean 'references'?", f"field {'x' * 60!r} is not used"]
     for path, more in (
         ("/v1/references", {}),
         ("/v1/scores", {"metrics": ["bleu"]}),

@@ -37,7 +37,7 @@ from refaug.evaluation.scoring.augmentation import (
 )
 from refaug.evaluation.scoring.cases import evidence_of
 from refaug.evaluation.scoring.evaluate import evaluate
-from refaug.evaluation.scoring.items import item_json, parse_item
+from refaug.evaluation.scoring.items import parse_item
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import percent
 from refaug.indexer.search.search_settings import SearchSettings
@@ -139,7 +139,7 @@ def test_references_are_those_of_augment_in_the_order_sent(
         versions = {"index": index.spec, **({"rater": rater.spec} if settings.needs_rater else {})}
     assert [one["id"] for one in found["items"]] == [one["id"] for one in ITEMS]
     for one, wanted in zip(found["items"], expected, strict=True):
-        shown = item_json(wanted.item)
+        shown = wanted.as_json("")
         assert [ref["text"] for ref in one["references"]] == [ref["text"] for ref in shown["references"]]
         for ref, other in zip(one["references"], shown["references"], strict=True):
             assert ref == pytest.approx(other, abs=1e-5)
@@ -394,9 +394,9 @@ def test_replies_that_cannot_be_scored_say_why_and_bad_items_are_reported(client
     found = client.post("/v1/scores", json=body).json()
     assert [(one["place"], one["field"]) for one in found["problems"]] == [(1, "items[1].id")]
     systems = found["scores"][0]["systems"]
-    assert [one.get("problem") for one in systems["a"]["replies"]] == [None, "no_reference", None]
-    assert [one.get("problem") for one in systems["b"]["replies"]] == [None, "no_reference", "no_reply"]
-    assert systems["b"]["unscored_by_reason"] == {"no_reference": 1, "no_reply": 1}
+    assert [one.get("problem") for one in systems["a"]["replies"]] == [None, "no_gold", None]
+    assert [one.get("problem") for one in systems["b"]["replies"]] == [None, "no_gold", "no_reply"]
+    assert systems["b"]["unscored_by_reason"] == {"no_gold": 1, "no_reply": 1}
     told = problem(client.post("/v1/scores", json={**body, "items": [{"id": 3.5}, 1]}), 422, "bad_input")
     assert [one["field"] for one in told["errors"]] == ["items[0].id", "items[1]"]
 
@@ -430,6 +430,111 @@ def test_what_makes_no_sense_is_refused_in_words_of_the_request(
     told = problem(client.post("/v1/scores", json={"items": ITEMS, **more}), status, code)
     assert said in told["detail"]
     assert "--" not in told["detail"] + told.get("remedy", "")
+
+
+MISNAMED: dict[str, Any] = {
+    "id": "d1",
+    "utterance": "where do you buy tea",
+    "reference": ["at the market"],
+    "replies": {"a": "at the market"},
+}
+HINT = {"field": "items[1].reference", "message": "no item has this field; did you mean 'references'?"}
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "code", "fields"),
+    [
+        ("/v1/scores", {"metrics": ["multi-bleu"], "items": [MISNAMED, MISNAMED]}, "bad_input", ["items[1].id"]),
+        ("/v1/scores", {"metrics": ["multi-bleu"]}, "no_gold", ["items[0].references", "items[1].references"]),
+        ("/v1/scores", {"metrics": ["upsilon-bleu"]}, "no_gold", ["items[0].references", "items[1].references"]),
+        ("/v1/scores", {"metric": "bleu"}, "bad_input", ["metric"]),
+        ("/v1/references", {"settings": {"k": 0}}, "bad_input", ["settings.k"]),
+        ("/v1/references", {"items": [1, MISNAMED]}, "bad_input", ["items[0]"]),
+        ("/v1/reference-sets", {"purpose": "test"}, "bad_input", ["items[0].references", "items[1].references"]),
+        ("/v1/reference-sets", {"purpose": "tests"}, "bad_input", ["purpose"]),
+    ],
+)
+def test_every_422_names_the_field_that_no_item_has(
+    client: TestClient, path: str, more: dict[str, Any], code: str, fields: list[str]
+) -> None:
+    items = [{"id": "d0", "utterance": "is it late", "replies": {"a": "no"}}, MISNAMED]
+    told = problem(client.post(path, json={"items": items, **more}), 422, code)
+    assert [one["field"] for one in told["errors"]] == fields
+    first_place = next(place for place, one in enumerate(more.get("items", items)) if "reference" in str(one))
+    assert told["unknown_fields"] == [{**HINT, "field": f"items[{first_place}].reference"}]
+    assert told["detail"].endswith(f"; items[{first_place}].reference: {HINT['message']}")
+
+
+def test_a_field_that_a_body_does_not_have_comes_with_the_one_that_was_meant(client: TestClient) -> None:
+    bodies = {
+        "/v1/scores": ({"items": ITEMS, "metric": ["bleu"]}, "metric", "metrics"),
+        "/v1/references": (
+            {"items": ITEMS, "settings": {"exclude_log": ["a"]}},
+            "settings.exclude_log",
+            "exclude_logs",
+        ),
+        "/v1/ratings": (
+            {"pairs": [{"utterance": "hello", "golds": ["hi"], "candidates": [{"texts": "hi"}]}]},
+            "pairs[0].candidates[0].texts",
+            "text",
+        ),
+    }
+    for path, (body, field, meant) in bodies.items():
+        told = problem(client.post(path, json=body), 422, "bad_input")
+        messages = {one["field"]: one["message"] for one in told["errors"]}
+        assert messages[field].startswith("Extra inputs are not permitted")
+        assert messages[field].endswith(f"; did you mean {meant!r}?")
+        assert "unknown_fields" not in told
+
+
+def test_items_without_a_gold_are_named_by_place_and_only_where_none_is_scored(client: TestClient) -> None:
+    body = {"items": [{"id": 3.5}, {**MISNAMED, "reference": 1}], "metrics": ["bleu", "multi-bleu"]}
+    told = problem(client.post("/v1/scores", json={**body, "on_error": "report"}), 422, "no_gold")
+    assert told["title"] == "Items without a gold, where scores or ratings need one"
+    missing = "it has no gold, and no other reference that could be scored against"
+    assert told["errors"] == [{"item": "d1", "place": 1, "field": "items[1].references", "message": missing}]
+    assert "item d1 has no gold" in told["detail"]
+    mixed = client.post("/v1/scores", json={"items": [ITEMS[0], MISNAMED], "metrics": ["multi-bleu"]}).json()
+    replies = mixed["scores"][0]["systems"]["a"]["replies"]
+    assert [one.get("problem") for one in replies] == [None, "no_gold"]
+    assert mixed["warnings"][0] == "field 'reference' is not used; did you mean 'references'?"
+
+
+def test_a_metric_that_the_references_do_not_suit_is_reported_for_itself(client: TestClient) -> None:
+    body = {"items": ITEMS, "metrics": ["delta-bleu", "multi-bleu", "upsilon-bleu"], "references": "given"}
+    told = problem(client.post("/v1/scores", json=body), 422, "bad_input")
+    assert "no item has a reference weighted by people" in told["detail"]
+    found = client.post("/v1/scores", json={**body, "on_error": "report"}).json()
+    alone = client.post("/v1/scores", json={**body, "metrics": ["multi-bleu"]}).json()
+    assert found["scores"] == alone["scores"]
+    assert [(one["field"], one["metric"], one["code"]) for one in found["problems"]] == [
+        ("metrics[0]", "delta-bleu", "bad_input"),
+        ("metrics[2]", "upsilon-bleu", "bad_input"),
+    ]
+    assert "no item has a reference weighted by people" in found["problems"][0]["message"]
+    assert "nothing to weigh" in found["problems"][1]["message"]
+    none = {**body, "metrics": ["delta-bleu", "upsilon-bleu"], "on_error": "report"}
+    assert "weighted by people" in problem(client.post("/v1/scores", json=none), 422, "bad_input")["detail"]
+
+
+def test_a_metric_that_a_set_does_not_suit_is_reported_for_itself(client: TestClient) -> None:
+    frozen = client.post("/v1/reference-sets", json={"items": ITEMS, "purpose": "test", "references": "given"}).json()
+    path = f"/v1/reference-sets/{frozen['id']}/scores"
+    body = {"items": [ITEMS[0]["id"]], "replies": {"a": ["at the market"]}, "metrics": ["upsilon-bleu", "chrf"]}
+    assert "nothing to weigh" in problem(client.post(path, json=body), 422, "bad_input")["detail"]
+    found = client.post(path, json={**body, "on_error": "report"}).json()
+    assert found["scores"] == client.post(path, json={**body, "metrics": ["chrf"]}).json()["scores"]
+    (told,) = found["problems"]
+    assert (told["field"], told["metric"], told["place"]) == ("metrics[0]", "upsilon-bleu", None)
+
+
+@pytest.mark.parametrize("gold", ["one", "rated"])
+def test_golds_come_with_their_weight(client: TestClient, gold: str) -> None:
+    found = client.post("/v1/references", json={"items": ITEMS, "settings": {"gold": gold, "k": 2}}).json()
+    for one in found["items"]:
+        (shown,) = [reference for reference in one["references"] if reference["source"] == "gold"]
+        assert shown["weight"] == (shown["rating"] if gold == "rated" else 1.0)
+        assert ("rating" in shown) == (gold == "rated")
 
 
 @pytest.mark.parametrize(

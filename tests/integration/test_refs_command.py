@@ -99,7 +99,7 @@ def test_every_item_is_a_line_with_its_references_in_order_and_sources(ready: Ho
         for one in (parrot, *retrieved):
             assert -1 <= one["rating"] == one["weight"] <= 1
         assert {one.get("weight") for one in found if one["source"] == "supplied"} <= {-0.5}
-        assert not any("weight" in one for one in found if one["source"] == "gold")
+        assert {one["weight"] for one in found if one["source"] == "gold"} == {1.0}
 
 
 def test_ratings_are_those_of_the_rater_asked_by_hand(ready: Home, tmp_path: Path) -> None:

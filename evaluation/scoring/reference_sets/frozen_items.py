@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
@@ -11,7 +12,8 @@ import orjson
 import zstandard
 
 from refaug.core.files import write_aside
-from refaug.core.records import Item, Origin
+from refaug.core.records import Item, Origin, Reference
+from refaug.evaluation.scoring.cases import NO_GOLD_IN_ITEM
 from refaug.evaluation.scoring.items import BadItem, parse_item, reference_json
 from refaug.evaluation.scoring.reference_sets.reference_set import PIECE_BYTES, SEAL
 from refaug.logs.reading.sources import MAX_LINE_BYTES
@@ -21,18 +23,28 @@ _LEVEL: Final = 9  # of compression: a set is written once and read often
 
 
 def line_of(test_item: Item) -> bytes:
-    """Return the canonical line of an item: keys in order, no replies, no ratings of replies."""
+    """Return the canonical line of an item: keys in order, no replies, no ratings of replies.
+
+    An item that `refaug refs` has printed makes the same line as one whose references are found here: golds that were
+    never rated have no weight in it.
+    """
     pair = test_item.pair
+    references = map(_without_shown_weight, pair.references) if test_item.provenance else pair.references
     fields = {
         "id": pair.id,
         "turns": list(pair.turns),
-        "references": [reference_json(reference) for reference in pair.references],
+        "references": [reference_json(reference) for reference in references],
         "dialogue": pair.dialogue,
         "time": pair.time.isoformat() if pair.time is not None else None,
         "exclude": list(pair.exclude),
     }
     present = {name: content for name, content in fields.items() if content is not None and content != []}
     return orjson.dumps(present, option=orjson.OPT_SORT_KEYS)
+
+
+def _without_shown_weight(reference: Reference) -> Reference:
+    is_shown = reference.source is Origin.GOLD and reference.weight == 1 and reference.rating is None
+    return replace(reference, weight=None) if is_shown else reference
 
 
 def _freeze_item(test_item: Item, called: str) -> tuple[bytes, int] | BadItem:
@@ -55,7 +67,7 @@ def _freeze_item(test_item: Item, called: str) -> tuple[bytes, int] | BadItem:
         return bad("", f"it takes {len(line):,} bytes; at most {MAX_LINE_BYTES:,} are read")
     references = parsed.pair.references
     if not any(reference.text.strip() for reference in references):
-        return bad("references", "there are none, so nothing could be scored against it")
+        return bad("references", NO_GOLD_IN_ITEM)
     for place, reference in enumerate(references):
         if reference.weight is None and reference.source is not Origin.GOLD and reference.text.strip():
             return bad(f"references[{place}]", f"a {reference.source.value} one that nobody has weighted")

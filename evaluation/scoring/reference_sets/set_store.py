@@ -100,13 +100,13 @@ class ReferenceSets:
         with self._aside() as (aside, file):
             watch = ProvenanceWatch()
             written = write_items(watch.over(items), file, called)
+            if check is not None:
+                check(written.bad)
             if not written.items:
                 bad = written.bad
                 raise BadInput(
                     f"no item can be frozen, of {len(bad):,}: {describe_bad(bad[0])}" if bad else "there are no items"
                 )
-            if check is not None:
-                check(written.bad)
             description = description.with_provenance_of(watch.provenance)
             counts = {"items": written.items, "references": written.references, "content": written.content}
             manifest = SetManifest.of(description, **counts)  # type: ignore[arg-type]

@@ -68,9 +68,7 @@ def _source(order: FreezeJob, context: JobContext) -> Path:
 def _freeze(order: FreezeJob, path: Path, called: str, context: JobContext) -> FreezeResult:
     """Freeze like `refaug sets freeze`, so that the same items make the same set."""
     sets, purpose = ReferenceSets(context.home.reference_sets), Purpose(order.purpose)
-    listed = read_items(
-        path, shown_name=called, on_unknown_field=lambda name: context.progress.warn(f"field {name!r} is not used")
-    )
+    listed = read_items(path, shown_name=called, on_unknown_field=context.progress.warn)
 
     def check(bad: Sequence[BadItem]) -> None:
         if order.strict and bad:

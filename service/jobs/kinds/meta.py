@@ -34,7 +34,7 @@ def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
         min_kappa=order.min_kappa,
     )
     context.progress.stage("read")
-    sets = [RatedItems(name=name, items=_items(name, path)) for name, path in files.items()]
+    sets = [RatedItems(name=name, items=_items(name, path, context)) for name, path in files.items()]
     everything = [item for one in sets for item in one.items]
     chosen, baseline = _choose_metrics(order, order.metrics or default_metrics(everything), context)
     if (advice := baseline_advice([one.metric for one in chosen], everything)) is not None:
@@ -78,8 +78,8 @@ def _named_files(names: Sequence[str], context: JobContext) -> dict[str, Path]:
     return {one: require_source(name, context.home, context.serve) for one, name in zip(called, names, strict=True)}
 
 
-def _items(name: str, path: Path) -> list[Item | BadItem]:
-    items = list(read_items(path, shown_name=name))
+def _items(name: str, path: Path, context: JobContext) -> list[Item | BadItem]:
+    items = list(read_items(path, shown_name=name, on_unknown_field=context.progress.warn))
     if not items:
         raise BadInput(f"there are no items in {name}", remedy="one item a line: docs/items.md")
     return items

@@ -23,6 +23,7 @@ from refaug.evaluation.scoring.cases import (
     ReferencesDigest,
     evidence_of,
     is_thin,
+    problem_of,
     require_sources,
 )
 from refaug.evaluation.scoring.copies import UtteranceTable, UtteranceTableBuilder
@@ -221,7 +222,11 @@ class HeldSet:
         digest, blocks, size = ReferencesDigest(), list[Block](), MemoryCounter()
         size.add(metric)
         for chosen in self._reference_blocks(metric, digest):
-            problems = {place: problem for place, problem in enumerate(chosen) if isinstance(problem, Problem)}
+            problems = {
+                place: problem
+                for place, references in enumerate(chosen)
+                if (problem := problem_of(references, metric.info.uses)) is not None
+            }
             usable = [_NO_REFERENCES if isinstance(references, Problem) else references for references in chosen]
             blocks.append(Block(metric.prepare(usable), problems))
             size.add(blocks[-1])

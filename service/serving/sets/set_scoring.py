@@ -14,7 +14,8 @@ from typing import Any, Literal
 import numpy as np
 
 from refaug.core.errors import BadInput, Usage
-from refaug.evaluation.scoring.cases import NO_REPLY, Case
+from refaug.evaluation.metric_setup.metric_requests import MetricNeeds
+from refaug.evaluation.scoring.cases import NO_REPLY, Case, UnsuitableReferences
 from refaug.evaluation.scoring.copies import CopiedReplies, copy_warning, find_copies
 from refaug.evaluation.scoring.evaluate import (
     ScoredTable,
@@ -28,7 +29,7 @@ from refaug.evaluation.scoring.evaluate import (
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.reference_sets.frozen_items import NO_LINE
 from refaug.evaluation.scoring.score_settings import ScoreSettings
-from refaug.evaluation.scoring.scores import Evaluation, MetricScores, ReplyForm, require_share
+from refaug.evaluation.scoring.scores import BadMetric, Evaluation, MetricScores, ReplyForm, require_share
 from refaug.evaluation.scoring.scores import percent as in_percent
 from refaug.metrics.base import Indexes, Metric, Problem, References
 from refaug.metrics.metric_info import Uses
@@ -81,7 +82,17 @@ def score_set(
     `on_error="report"` it is listed, and the rest is scored.
     """
     evaluation = evaluate_set(held, request, metrics, settings, language=language, percent=percent, on_error=on_error)
-    return {**evaluation.as_json(form), "set": held.as_json()}
+    answer = evaluation.as_json(form)
+    return {**answer, "problems": [*answer["problems"], *_metric_problems(evaluation, metrics)], "set": held.as_json()}
+
+
+def _metric_problems(evaluation: Evaluation, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield the metrics that the references of the set do not suit, each with its place in the request."""
+    names = [MetricNeeds.of(text).name for text in metrics]
+    for bad in evaluation.bad_metrics:
+        for place in [place for place, name in enumerate(names) if name == bad.metric]:
+            field = f"metrics[{place}]"
+            yield {"id": None, "field": field, "message": bad.message, "metric": bad.metric, "code": bad.code}
 
 
 def statistics_of(
@@ -121,16 +132,17 @@ def evaluate_set(
 
     In a part of the replies (`is_part`) it is no error if no reply has a score.
     """
-    resolved, held_metrics = _ResolvedRequest.of(held, request), held.metrics(metrics, language)
+    resolved = _ResolvedRequest.of(held, request)
+    held_metrics, bad_metrics = _suitable_metrics(held, metrics, language, reports=on_error == "report" and not is_part)
     for held_metric in held_metrics if percent else ():
         require_share(held_metric.metric)
     if resolved.bad and on_error == "fail":
         raise UnknownItems(resolved.bad)
     require_baseline(settings.baseline, resolved.systems)
     tables = [_score_table(held_metric, resolved) for held_metric in held_metrics]
-    unscored = [reason for table in tables if (reason := table.unscored_reason())]
+    unscored = [error for table in tables if (error := table.unscored_error())]
     if len(unscored) == len(tables) and on_error == "fail" and not is_part:
-        raise BadInput(unscored[0])
+        raise unscored[0]
     scores = tuple(
         _metric_scores(held, held_metric, resolved, table, settings)
         for held_metric, table in zip(held_metrics, tables, strict=True)
@@ -144,11 +156,37 @@ def evaluate_set(
         items=len(places),
         evidence=held.evidence(places) if is_weighted and settings.explain else {},
         bad_items=resolved.bad,
-        warnings=(*unscored, *_warnings(held, resolved, bound, copies, places if is_weighted else None)),
+        bad_metrics=bad_metrics,
+        warnings=(
+            *(error.message for error in unscored),
+            *_warnings(held, resolved, bound, copies, places if is_weighted else None),
+        ),
         settings=settings,
         copies=copies,
     )
     return in_percent(evaluation) if percent else evaluation
+
+
+def _suitable_metrics(
+    held: HeldSet, specifications: Sequence[str], language: str | None, *, reports: bool
+) -> tuple[list[HeldMetric], tuple[BadMetric, ...]]:
+    """Return the metrics that the references of the set suit, and others; the first error, unless others are reported.
+
+    Where no metric is suitable, that is an error in any case.
+    """
+    if not reports or len(specifications) < 2:
+        return held.metrics(specifications, language), ()
+    suitable, unsuitable, errors = list[HeldMetric](), dict[str, BadMetric](), list[BadInput]()
+    for text in specifications:
+        try:
+            suitable += held.metrics([text], language)
+        except UnsuitableReferences as error:
+            name = MetricNeeds.of(text).name
+            unsuitable[name] = BadMetric(metric=name, code=error.code, message=error.message)
+            errors.append(error)
+    if not suitable:
+        raise errors[0]
+    return list(dict.fromkeys(suitable)), tuple(unsuitable.values())
 
 
 def _warnings(

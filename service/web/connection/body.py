@@ -19,7 +19,9 @@ from refaug.core.errors import TooLarge
 from refaug.service.server_settings import MIB
 from refaug.service.web.dependencies import ClientGone
 from refaug.service.web.problems import BadRequest, from_validation
+from refaug.service.web.schemas.common import Item
 from refaug.service.web.state import state_of
+from refaug.service.web.unknown_fields import UnknownItemFields
 
 _PIECE: Final = 1 << 18
 MAX_VALUES: Final = 1_000_000  # in a body: each takes a hundred times the memory of the two bytes that say it
@@ -87,15 +89,27 @@ def _mark_count(raw: bytes) -> int:
 
 def _bad_body(model: type[Model], raw: bytes, error: ValidationError) -> BadRequest:
     """Return what is wrong with a body; of very many errors, those among the first elements of each list."""
-    count = error.error_count()
+    count, unknown = error.error_count(), _unknown_item_fields(model, raw)
     if count <= _MAX_ERRORS:
-        return from_validation(error)
+        return from_validation(error, model=model, unknown=unknown)
     try:
         model.model_validate_json(to_json(_first_elements(from_json(raw))))
     except ValidationError as of_first_elements:
         if of_first_elements.error_count() <= _MAX_ERRORS:
-            return from_validation(of_first_elements, count)
+            return from_validation(of_first_elements, count, model=model, unknown=unknown)
     return BadRequest(f"{count:,} places of the body are wrong", remedy="send less, to see what is wrong")
+
+
+def _unknown_item_fields(model: type[BaseModel], raw: bytes) -> UnknownItemFields | None:
+    """Return the fields that no item has, of a body that has items."""
+    field = model.model_fields.get("items")
+    if field is None or field.annotation != list[Item]:
+        return None
+    try:
+        body = from_json(raw)
+    except ValueError:
+        return None
+    return UnknownItemFields.of(body.get("items")) if isinstance(body, dict) else None
 
 
 def _first_elements(content: Any) -> Any:

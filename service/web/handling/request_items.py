@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal
 
 import orjson
 from starlette.concurrency import run_in_threadpool
 
-from refaug.core.errors import TooLarge
+from refaug.core.errors import BadInput, NoGold, TooLarge
 from refaug.core.records import Item
-from refaug.evaluation.scoring.items import FIELDS, BadItem, parse_item
+from refaug.evaluation.scoring.cases import NO_GOLD_IN_ITEM
+from refaug.evaluation.scoring.items import BadItem, parse_item
 from refaug.service.server_settings import ServeSettings
-from refaug.service.web.problems import bad_items_error, field_problem
+from refaug.service.web.problems import BadRequest, bad_items_error, field_problem
+from refaug.service.web.unknown_fields import UnknownItemFields
 
 _MAX_ITEMS_INLINE: Final = 50  # items: parsing fewer takes less time than handing them to a thread
-_FIELDS: Final = frozenset({*FIELDS, "evidence"})  # `POST /v1/references` adds this field to its items
-_MAX_UNUSED_FIELDS: Final = 10  # fields that are listed by name
-_LONGEST_NAME: Final = 60  # characters of a field name in a warning
 _NOT_AN_OBJECT: Final = "an item is an object, with a test pair in it"
 
 
@@ -28,7 +28,12 @@ class ParsedItems:
     """The items of a request in order, bad ones in their places."""
 
     listed: list[Item | BadItem]
-    warnings: tuple[str, ...] = ()  # of unknown fields, as the command warns of them
+    unknown: UnknownItemFields = field(default_factory=lambda: UnknownItemFields(first_places={}))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings of unknown fields, as the command warns of them: they are often typing errors."""
+        return tuple(self.unknown.warnings)
 
     @property
     def good(self) -> list[Item]:
@@ -43,6 +48,32 @@ class ParsedItems:
     def problems(self) -> list[dict[str, Any]]:
         """Return the bad items as responses list them."""
         return problems_of(self.bad)
+
+    @contextmanager
+    def faults_named(self) -> Iterator[None]:
+        """Let an error of status 422 name the items without a gold by their places, and the unknown fields."""
+        try:
+            yield
+        except BadInput as error:
+            raise self._named(error) from None
+
+    def _named(self, error: BadInput) -> BadRequest:
+        places = {listed.id: place for place, listed in enumerate(self.listed) if isinstance(listed, Item)}
+        return BadRequest(
+            f"{error.message}{self.unknown.in_words}",
+            errors=[
+                {
+                    "item": name,
+                    "place": places[name],
+                    "field": f"items[{places[name]}].references",
+                    "message": NO_GOLD_IN_ITEM,
+                }
+                for name in (error.items if isinstance(error, NoGold) else ())
+            ],
+            unknown_fields=self.unknown.as_json(),
+            remedy=error.remedy,
+            given_code=error.code,
+        )
 
 
 def problems_of(bad: Sequence[BadItem]) -> list[dict[str, Any]]:
@@ -62,7 +93,7 @@ async def parse_items(
     work = partial(_parse_all, posted_items, serve)
     read = work() if len(posted_items) <= _MAX_ITEMS_INLINE else await run_in_threadpool(work)
     if read.bad and (on_error == "fail" or (some and not read.good)):
-        raise bad_items_error(read.bad, len(posted_items))
+        raise bad_items_error(read.bad, len(posted_items), read.unknown)
     return read
 
 
@@ -79,22 +110,7 @@ def _parse_all(posted_items: Sequence[Any], serve: ServeSettings) -> ParsedItems
             f"{replies:,} replies are more than the {serve.replies:,} that one request may have",
             remedy="send the items in several requests",
         )
-    return ParsedItems(listed=listed, warnings=tuple(_unused_field_warnings(posted_items)))
-
-
-def _unused_field_warnings(posted_items: Sequence[Any]) -> Iterator[str]:
-    """Warn of unknown fields, since they are often typing errors: each once, the first ones by name."""
-    names = dict.fromkeys(
-        name
-        for posted_item in posted_items
-        if isinstance(posted_item, dict)
-        for name in posted_item
-        if name not in _FIELDS
-    )
-    for name in list(names)[:_MAX_UNUSED_FIELDS]:
-        yield f"field {name[:_LONGEST_NAME]!r} is not used"
-    if len(names) > _MAX_UNUSED_FIELDS:
-        yield f"and {len(names) - _MAX_UNUSED_FIELDS:,} more fields are not used"
+    return ParsedItems(listed=listed, unknown=UnknownItemFields.of(posted_items))
 
 
 def _parse_one(posted_item: Any, place: int, seen: Mapping[str, int], serve: ServeSettings) -> Item | BadItem:
@@ -120,9 +136,9 @@ def _oversized_fields(parsed_item: Item, serve: ServeSettings) -> Iterator[tuple
     pair = parsed_item.pair
     if len(pair.references) > serve.references:
         yield "references", f"{len(pair.references):,} are more than the {serve.references:,} that one item may have"
-    for field, text in _texts(parsed_item):
+    for place, text in _texts(parsed_item):
         if len(text) > serve.text_chars:
-            yield field, f"{len(text):,} characters are more than the {serve.text_chars:,} that one text may have"
+            yield place, f"{len(text):,} characters are more than the {serve.text_chars:,} that one text may have"
 
 
 def _unwritable_fields(parsed_item: Item) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from refaug.evaluation.metric_setup.metric_requests import MetricNeeds
 from refaug.evaluation.scoring.scores import Evaluation
 from refaug.metrics.metric_info import Uses
 from refaug.service import prometheus_figures
@@ -34,51 +35,58 @@ class ScoreRequest:
 
     async def answer(self) -> Response:
         """Answer the request; the steps stand in the order in which they happen."""
-        state, body, deadline = state_of(self.request), self.body, self.deadline
+        state, body = state_of(self.request), self.body
         # 1. Read the settings and the items, and check them.
         plan = await self._plan(state)
         parsed_items = await parse_items(body.items, state.serve, on_error=body.on_error, some=True)
         count_items(self.request, len(body.items))
-        # 2. Lease the versions: they stay the same, and open, until the items are scored.
-        async with open_lease(
-            state,
-            index=body.index,
-            rater=body.rater,
-            needs_index=plan.finds,
-            needs_rater=plan.needs_rater,
-            deadline=deadline,
-        ) as lease:
-            if plan.finds:
-                require_leased_preset(lease, plan.augmenting)
-            scoring = ScoringWork.of(state, plan, parsed_items, lease, deadline)
-            with scoring.given_up_on_error():
-                if plan.finds and scoring.is_small:
-                    # 3. and 4. Find references and score, both in one turn of the queue.
-                    evaluation = await state.batcher.augment_and_score(
-                        lease, scoring.items, plan.augmenting, scoring, deadline=deadline
-                    )
-                else:
-                    # 3. Find references, in batches with other requests.
-                    augmented = None
-                    if plan.finds:
-                        augmented = await state.batcher.augment(
-                            lease, scoring.items, plan.augmenting, deadline=deadline
-                        )
-                    # 4. Score, in another turn of the queue.
-                    evaluation = await state.batcher.run(
-                        partial(scoring.score, augmented),
-                        items=scoring.cost,
-                        deadline=deadline,
-                        lease=lease,
-                        is_long=scoring.is_uncertain,
-                    )
-            versions = {**lease.versions(), **scoring.versions}
+        with parsed_items.faults_named():
+            evaluation, versions = await self._evaluate(state, plan, parsed_items)
         # 5. Write the answer.
         prometheus_figures.unscored(unscored_counts(evaluation))
         return await large_json_response(
             partial(self._content, state, parsed_items, evaluation, versions),
             items=sum(len(one.replies) for one in parsed_items.good) * len(evaluation.scores),
         )
+
+    async def _evaluate(
+        self, state: ServiceState, plan: ScoringPlan, parsed_items: ParsedItems
+    ) -> tuple[Evaluation, dict[str, str]]:
+        """Return the scores of the items, and the versions that made them."""
+        # 2. Lease the versions: they stay the same, and open, until the items are scored.
+        async with open_lease(
+            state,
+            index=self.body.index,
+            rater=self.body.rater,
+            needs_index=plan.finds,
+            needs_rater=plan.needs_rater,
+            deadline=self.deadline,
+        ) as lease:
+            if plan.finds:
+                require_leased_preset(lease, plan.augmenting)
+            scoring = ScoringWork.of(state, plan, parsed_items, lease, self.deadline)
+            with scoring.given_up_on_error():
+                if plan.finds and scoring.is_small:
+                    # 3. and 4. Find references and score, both in one turn of the queue.
+                    evaluation = await state.batcher.augment_and_score(
+                        lease, scoring.items, plan.augmenting, scoring, deadline=self.deadline
+                    )
+                else:
+                    # 3. Find references, in batches with other requests.
+                    augmented = None
+                    if plan.finds:
+                        augmented = await state.batcher.augment(
+                            lease, scoring.items, plan.augmenting, deadline=self.deadline
+                        )
+                    # 4. Score, in another turn of the queue.
+                    evaluation = await state.batcher.run(
+                        partial(scoring.score, augmented),
+                        items=scoring.cost,
+                        deadline=self.deadline,
+                        lease=lease,
+                        is_long=scoring.is_uncertain,
+                    )
+            return evaluation, {**lease.versions(), **scoring.versions}
 
     async def _plan(self, state: ServiceState) -> ScoringPlan:
         """Return the plan of the request; settings of metrics may name files, which are checked in a thread."""
@@ -92,8 +100,22 @@ class ScoreRequest:
         content = evaluation.as_statistics() if self.body.return_ == "stats" else evaluation.as_json()
         listed = (*parsed_items.warnings, *self._default_metric_hint(state, evaluation), *evaluation.warnings)
         warnings = [state.without_paths(warning) for warning in listed]
-        problems = problems_of(evaluation.bad_items)
+        problems = [*problems_of(evaluation.bad_items), *self._metric_problems(evaluation)]
         return {**content, "problems": problems, "warnings": list(dict.fromkeys(warnings)), "versions": versions}
+
+    def _metric_problems(self, evaluation: Evaluation) -> Iterator[dict[str, Any]]:
+        """Yield the metrics that the references do not suit, each with its place in the request."""
+        names = [MetricNeeds.of(text).name for text in self.body.metrics or ()]
+        for bad in {bad.metric: bad for bad in evaluation.bad_metrics}.values():
+            for place in [place for place, name in enumerate(names) if name == bad.metric]:
+                yield {
+                    "item": None,
+                    "place": None,
+                    "field": f"metrics[{place}]",
+                    "message": bad.message,
+                    "metric": bad.metric,
+                    "code": bad.code,
+                }
 
     def _default_metric_hint(self, state: ServiceState, evaluation: Evaluation) -> Iterator[str]:
         """Yield a hint where the default metric looks at no found references, though index and rater are there.

@@ -37,6 +37,7 @@ class ScoringPlan:
     language: str | None
     percent: bool
     is_part: bool  # the response has sums for combining, not scores
+    reports_metrics: bool  # metrics that do not suit the references are problems of the response
 
     @classmethod
     def of(cls, body: ScoresIn, home: Settings, serve: ServeSettings) -> ScoringPlan:
@@ -70,6 +71,7 @@ class ScoringPlan:
             language=body.language,
             percent=body.percent,
             is_part=body.return_ == "stats",
+            reports_metrics=body.on_error == "report",
         )
         plan.require_all(wants)
         plan.require_used(body, wants)

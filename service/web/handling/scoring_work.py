@@ -145,6 +145,7 @@ class ScoringWork:
             provenance=provenance,
             progress=self.progress,
             is_part=plan.is_part,
+            reports_metrics=plan.reports_metrics,
         )
         advice = baseline_advice(chosen, items, '"references": "find" measures b') if provenance is None else None
         evaluation = replace(evaluation, warnings=(*evaluation.warnings, *([advice] if advice is not None else [])))

@@ -51,12 +51,24 @@ async def freeze_or_queue(state: ServiceState, body: SetIn, deadline: float, req
     """Return the set of these items, or the job that will freeze them."""
     settings = _augment_settings(body)
     parsed_items = await parse_items(body.items, state.serve, on_error=body.on_error, some=True)
+    with parsed_items.faults_named():
+        return await _freeze_parsed(state, body, parsed_items, settings, deadline, requested_by)
+
+
+async def _freeze_parsed(
+    state: ServiceState,
+    body: SetIn,
+    parsed_items: ParsedItems,
+    settings: AugmentSettings | None,
+    deadline: float,
+    requested_by: str,
+) -> CreatedResource:
     is_large = len(parsed_items.good) > state.serve.freeze_at_once
     if settings is None:
         if is_large:
             return await database_threads.run_query(partial(_queue, state, body, parsed_items, {}, requested_by))
         making = SetDescription(purpose=body.purpose, how={"freeze": {"references": "given"}})
-        return await run_in_threadpool(_freeze, state, body, parsed_items.listed, making, parsed_items.warnings)
+        return await run_in_threadpool(_freeze, state, body, parsed_items, parsed_items.listed, making)
     async with open_lease(
         state,
         index=body.index,
@@ -83,7 +95,7 @@ async def freeze_or_queue(state: ServiceState, body: SetIn, deadline: float, req
     augmented = iter(augmented_items)
     listed = [one if isinstance(one, BadItem) else next(augmented).item for one in parsed_items.listed]
     return await run_in_threadpool(
-        _freeze, state, body, listed, making, [*parsed_items.warnings, *progress.warnings, *_notes(augmented_items)]
+        _freeze, state, body, parsed_items, listed, making, [*progress.warnings, *_notes(augmented_items)]
     )
 
 
@@ -154,17 +166,26 @@ def _notes(augmented_items: Sequence[Augmented]) -> list[str]:
 
 
 def _freeze(
-    state: ServiceState, body: SetIn, listed: Sequence[Item | BadItem], making: SetDescription, warnings: Sequence[str]
+    state: ServiceState,
+    body: SetIn,
+    parsed_items: ParsedItems,
+    listed: Sequence[Item | BadItem],
+    making: SetDescription,
+    warnings: Sequence[str] = (),
 ) -> CreatedResource:
     """Write the set; with "fail", an item that cannot be frozen refuses all before anything is written."""
     places = {one.id: place for place, one in enumerate(listed) if isinstance(one, Item)}
 
     def check(bad: Sequence[BadItem]) -> None:
         if bad and body.on_error == "fail":
-            raise bad_items_error(_with_places(bad, places), len(listed))
+            raise bad_items_error(_with_places(bad, places), len(listed), parsed_items.unknown)
 
     frozen = ReferenceSets(state.home.reference_sets).freeze(listed, making, called="items", check=check)
-    return frozen_set_resource(frozen, problems=problems_of(_with_places(frozen.bad_items, places)), warnings=warnings)
+    return frozen_set_resource(
+        frozen,
+        problems=problems_of(_with_places(frozen.bad_items, places)),
+        warnings=[*parsed_items.warnings, *warnings],
+    )
 
 
 def _with_places(bad: Sequence[BadItem], places: dict[str, int]) -> list[BadItem]:

@@ -131,11 +131,12 @@ class SetScoringWork:
 
 
 def _problem(bad: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an unknown id as errors list it."""
+    """Return an unknown id, or a metric that does not suit the set, as errors list it."""
     place = _PLACE.fullmatch(bad["field"])
     return {
         "item": bad["id"],
         "place": int(place[1]) if place else None,
         "field": bad["field"],
         "message": bad["message"],
+        **{name: bad[name] for name in ("metric", "code") if name in bad},
     }

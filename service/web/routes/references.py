@@ -11,8 +11,6 @@ from starlette.responses import Response
 from refaug.core.errors import Usage
 from refaug.evaluation.scoring.augmentation import Augmented
 from refaug.evaluation.scoring.cases import evidence_of
-from refaug.evaluation.scoring.items import item_json
-from refaug.evaluation.scoring.provenance import with_provenance
 from refaug.service.keys import Scope
 from refaug.service.web.answers import large_json_response
 from refaug.service.web.connection.body import body_of, request_body
@@ -61,16 +59,17 @@ async def _find(request: Request, body: ReferencesIn, deadline: float) -> Respon
         raise Usage('"rater", and nothing is to be rated', remedy="leave it out, or ask for rated weights")
     parsed_items = await parse_items(body.items, state.serve, on_error=body.on_error)
     count_items(request, len(body.items))
-    async with open_lease(
-        state,
-        index=body.index,
-        rater=body.rater,
-        needs_index=True,
-        needs_rater=settings.needs_rater,
-        deadline=deadline,
-    ) as lease:
-        references = await augment_items(state, lease, parsed_items.good, settings, deadline=deadline)
-        versions = lease.versions()
+    with parsed_items.faults_named():
+        async with open_lease(
+            state,
+            index=body.index,
+            rater=body.rater,
+            needs_index=True,
+            needs_rater=settings.needs_rater,
+            deadline=deadline,
+        ) as lease:
+            references = await augment_items(state, lease, parsed_items.good, settings, deadline=deadline)
+            versions = lease.versions()
     return await large_json_response(lambda: _content(state, references, parsed_items, versions), items=len(body.items))
 
 
@@ -88,12 +87,4 @@ def _content(
 
 def items_json(augmented_items: Sequence[Augmented], provenance: str) -> list[dict[str, Any]]:
     """Return the items as `refaug refs` writes them, with the evidence for weighted scores of each."""
-    return [
-        {
-            **item_json(with_provenance(augmented.item, provenance)),
-            **({"excluded": dict(augmented.excluded)} if augmented.excluded else {}),
-            **({"note": augmented.note} if augmented.note else {}),
-            "evidence": evidence_of(augmented.item),
-        }
-        for augmented in augmented_items
-    ]
+    return [{**augmented.as_json(provenance), "evidence": evidence_of(augmented.item)} for augmented in augmented_items]

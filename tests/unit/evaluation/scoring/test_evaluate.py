@@ -122,7 +122,7 @@ def test_item_without_usable_references_is_counted_and_others_are_scored() -> No
     found = evaluate(items, [build("multi-bleu")], QUICK)
     for system in ("a", "b"):
         scores = found.scores[0].systems[system]
-        assert dict(scores.unscored) == {"no_reference": 1}
+        assert dict(scores.unscored) == {"no_gold": 1}
         assert scores.corpus == evaluate(ITEMS, [build("multi-bleu")], QUICK).scores[0].systems[system].corpus
     assert "empty references, which are left out: 2" in found.warnings
 

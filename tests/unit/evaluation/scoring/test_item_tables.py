@@ -51,7 +51,7 @@ def test_unknown_column_is_mentioned_and_a_lone_reply_gets_a_name(tmp_path: Path
     told: list[str] = []
     path = table(tmp_path / "items.tsv", "reference\treply\tspeaker", "a\tb\tc", "d\te\tf")
     found = [one for one in read_items(path, on_unknown_field=told.append) if isinstance(one, Item)]
-    assert told == ["speaker"]
+    assert told == ["field 'speaker' is not used"]
     assert [(one.id, dict(one.replies)) for one in found] == [("line-2", {"reply": "b"}), ("line-3", {"reply": "e"})]
 
 

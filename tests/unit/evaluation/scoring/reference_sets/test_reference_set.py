@@ -238,7 +238,7 @@ def test_an_item_that_cannot_be_frozen_is_told_and_the_others_are_frozen(sets: R
 
 def test_nothing_is_frozen_of_nothing_or_where_the_caller_refuses(sets: ReferenceSets) -> None:
     bad = BadItem(file="x.jsonl", line=7, item=None, field="", message="not JSON")
-    with pytest.raises(BadInput, match="of 1: items, item x, references: there are none"):
+    with pytest.raises(BadInput, match="of 1: items, item x, references: it has no gold"):
         sets.freeze([Item(pair=TestPair(id="x"))], TEST)
     with pytest.raises(BadInput, match="there are no items"):
         sets.freeze([], TEST)
