@@ -4,6 +4,7 @@
     python bench/bench_service.py single --home HOME …     single items over 32 connections, beside a naive service
     python bench/bench_service.py sets --home HOME …       batches of 64 replies to a frozen set, beside sacrebleu
     python bench/bench_service.py mixed --home HOME …      load while indexes and raters are published
+    python bench/bench_service.py nightly --home HOME …    a nightly job beside requests at 30 % of capacity
     python bench/bench_service.py overload --home HOME …   ten times the possible load
     python bench/bench_service.py cold --home HOME …       two web processes opening a large index
 
@@ -50,6 +51,7 @@ from service_load import (
     server,
     values_of,
 )
+from service_nightly import nightly
 from service_publishing import mixed
 
 PACKAGES = ("refaug", "fastapi", "uvicorn", "torch", "faiss-cpu", "numba", "sacrebleu")
@@ -340,7 +342,15 @@ def cold(settings: ServiceWorkload, home: Path) -> dict[str, Any]:
     }
 
 
-PARTS = {"batch": batch, "single": single, "sets": sets, "mixed": mixed, "overload": overload, "cold": cold}
+PARTS = {
+    "batch": batch,
+    "single": single,
+    "sets": sets,
+    "mixed": mixed,
+    "nightly": nightly,
+    "overload": overload,
+    "cold": cold,
+}
 
 
 def main() -> None:

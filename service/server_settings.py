@@ -104,6 +104,12 @@ class ServeSettings:
     )
     look_s: float = _setting(0.2, "seconds between two looks at which versions are published", least=0.01, most=0.25)
     job_tries: int = _setting(3, "times that a job is begun again after its process died", least=1, most=100)
+    job_threads: int = _setting(
+        0, "threads of a job whose order names none; 0: as many as cores are free when it starts", least=0, most=1_024
+    )
+    job_nice: int = _setting(
+        10, "how far the server's job process steps back behind requests, as `nice` has it", least=0, most=19
+    )
     keep_jobs_days: int = _setting(90, "days that ended jobs are kept", least=1, most=36_500)
 
     @classmethod

@@ -7,7 +7,6 @@ Here a worker has one pipe whose other end only the parent holds, so it ends whe
 from __future__ import annotations
 
 import multiprocessing
-import os
 import queue
 import signal
 import threading
@@ -20,11 +19,13 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from refaug.core.errors import RefaugError
+from refaug.core.processes.free_cores import available_cores
 
 Setup = TypeVar("Setup")
 Work = TypeVar("Work")
 Outcome = TypeVar("Outcome")
 
+MOST_WORKERS = 8  # beyond that, reading is the limit
 _AHEAD = 2  # pieces a worker may have waiting: one in work, one at hand
 
 
@@ -137,5 +138,5 @@ def _drain(pipe: Connection, inbox: queue.SimpleQueue[tuple[bool, Any] | None]) 
 
 
 def default_count() -> int:
-    """Return the number of usable cores, at most eight: beyond that, reading is the limit."""
-    return min(8, len(os.sched_getaffinity(0)))
+    """Return the number of usable cores, within the most that are of use."""
+    return min(MOST_WORKERS, available_cores())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
+from refaug.core.processes.free_cores import available_cores
 from refaug.core.records import Reference
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import IndexManifest
@@ -27,8 +27,8 @@ def places_of(settings: Settings) -> Places:
 
 
 def cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0))
+    """Return the number of cores that this process may use, by its affinity and its container's limit."""
+    return available_cores()
 
 
 def open_index(settings: Settings, spec: str, *, threads: int | None = None, hashed: bool = False) -> ReferenceIndex:

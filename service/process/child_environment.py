@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from refaug.core import kernel_cache
 from refaug.core.files import remove_tree
 from refaug.core.home import Settings
+from refaug.core.processes.free_cores import available_cores
 from refaug.core.processes.passive_waiting import PASSIVE_WAITING
 from refaug.service import prometheus_figures
 from refaug.service.figures.figure_memory import FigureMemory
@@ -55,7 +56,7 @@ def environment_of(
     Threads are divided among the web processes: more threads than cores make every barrier of OpenMP wait, and waiting
     threads must not spin while another process has work.
     """
-    threads = str(max(1, len(os.sched_getaffinity(0)) // settings.workers))
+    threads = str(max(1, available_cores() // settings.workers))
     unless_set = {
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,

@@ -19,6 +19,8 @@ _JOBS: Final = (
     "import sys; from refaug.service.process.job_process import run_jobs; sys.exit(run_jobs(*map(int, sys.argv[1:])))"
 )
 
+_MOST_NICE: Final = 19
+
 log = logging.getLogger(__name__)
 
 
@@ -69,15 +71,22 @@ class JobProcess:
         return self._process is not None and self._process.poll() is None
 
 
+def step_back(nice: int) -> None:
+    """Let other processes have the cores first."""
+    if nice:
+        os.setpriority(os.PRIO_PROCESS, 0, min(_MOST_NICE, os.getpriority(os.PRIO_PROCESS, 0) + nice))
+
+
 def run_jobs(parent: int, level: int, within_s: int) -> int:
     """Run the worker in the job process."""
+    home, settings = Settings.from_env(), ServeSettings.from_env()
+    step_back(settings.job_nice)  # before libraries start threads: each has a niceness
     from refaug.service.jobs.worker import run_worker  # noqa: PLC0415  heavy, and not needed by the parent
 
     end_with_parent(parent, within_s=within_s)
-    home = Settings.from_env()
     json_logging.configure_logging(home.home, level=level)
     try:
-        ended_with: int = run_worker(home, ServeSettings.from_env())
+        ended_with: int = run_worker(home, settings)
     except KeyboardInterrupt:
         return 0
     except Exception:

@@ -460,6 +460,7 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"openapi/.*/even_pinned: new", "the same, as a job"),
     (r"openapi/.*/description: 'Remove old versions; .*", "the same, in words"),
     (r"help/refaug serve --help/out: .*", "servers may have a default metric"),
+    (r"openapi/.*/(threads|workers)/description: .*", "jobs have as many threads as cores are free"),
     (r"openapi/paths//v1/scores/post/.*/metrics/description: .*default_metric.*", "servers may have a default metric"),
     (r"help/refaug signature( diff)? --help: new", "signature is a command"),
     (r"help/refaug (backup|restore) --help: new", "backup and restore are commands"),

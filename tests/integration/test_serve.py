@@ -419,6 +419,8 @@ def test_the_service_scores_as_the_command_and_takes_care_of_its_processes(check
         assert (found.exit_code, found.error, found.wrong) == (4, "locked", ["home"])
 
         [started] = served.events("job process started")
+        nice = min(19, os.getpriority(os.PRIO_PROCESS, 0) + ServeSettings().job_nice)
+        until(lambda: os.getpriority(os.PRIO_PROCESS, started["child"]) == nice, "the job process to step back")
         os.kill(started["child"], signal.SIGKILL)
         until(lambda: len(served.events("job process started")) == 2, "another job process")
         [ended] = served.events("the job process ended")

@@ -12,7 +12,7 @@ import pyarrow.compute
 from refaug.core.backoff import Backoff, retry
 from refaug.core.errors import BadInput, CheckFailed, Conflict, Corrupt, Locked
 from refaug.core.records import Item, Origin, Reference
-from refaug.evaluation.home.indexes import cores, places_of
+from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_manifest import SetDescription
@@ -141,7 +141,7 @@ def _erase_from_index(name: str, order: EraseJob, context: JobContext, places: P
 
 def _update_index(name: str, order: EraseJob, context: JobContext, places: Places) -> dict[str, Any]:
     """Update the index to its log: first masked, since that version is published in any case, then compacted."""
-    threads, facts = order.threads or cores(), dict[str, Any]()
+    threads, facts = context.threads(order.threads), dict[str, Any]()
     updated = update_index(places, name, context.progress, threads=threads, memory=order.memory)
     if updated.built is not None:
         facts = {"version": updated.built.version, "changed": updated.changed, "gone": updated.gone}

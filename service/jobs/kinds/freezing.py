@@ -14,7 +14,7 @@ from refaug.core.errors import BadInput, NoSource, Usage
 from refaug.core.files import write_aside
 from refaug.core.home import Settings
 from refaug.core.records import Item
-from refaug.evaluation.home.indexes import cores, open_index
+from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import augment, provenance, provenance_details
@@ -87,7 +87,7 @@ def _freeze(order: FreezeJob, path: Path, called: str, context: JobContext) -> F
         raise Usage("something is to be rated, and no rater is named", remedy="rater, or weights one and parrot off")
     if order.rater is not None and not settings.needs_rater:
         raise Usage("a rater, and nothing is to be rated", remedy="leave rater out, or ask for rated weights")
-    threads = order.threads or cores()
+    threads = context.threads(order.threads)
     rater = open_rater(context.home, order.rater, threads=threads) if order.rater is not None else None
     notes = Counter[str]()
     with open_index(context.home, order.index, threads=threads) as index:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import CheckFailed, Corrupt
-from refaug.evaluation.home.indexes import cores, places_of
+from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
 from refaug.evaluation.scoring.reference_sets.set_pins import pinned_versions
 from refaug.indexer.bm25.index import Bm25Settings
@@ -50,7 +50,7 @@ def build_job(order: IndexBuildJob, context: JobContext) -> Mapping[str, Any]:
         check_queries=order.check_queries,
         least_coverage=order.least_coverage,
         seed=order.seed,
-        threads=order.threads or cores(),
+        threads=context.threads(order.threads),
         memory=order.memory,
         publish=order.publish,
     )
@@ -70,7 +70,7 @@ def compact_job(order: IndexCompactJob, context: JobContext) -> Mapping[str, Any
             places,
             order.index,
             context.progress,
-            threads=order.threads or cores(),
+            threads=context.threads(order.threads),
             memory=order.memory,
             publish=order.publish,
         )
@@ -154,7 +154,7 @@ def update_version(name: str, order: Any, context: JobContext, *, publish: bool)
             places,
             name,
             context.progress,
-            threads=order.threads or cores(),
+            threads=context.threads(order.threads),
             memory=order.memory,
             publish=publish,
         )
@@ -216,15 +216,15 @@ def _covers_current_logs(manifest: IndexManifest, places: Places) -> bool:
 def measure_recall(name: str, version: str, order: Any, context: JobContext) -> dict[str, Any]:
     """Return the recall of a version beside an exhaustive search."""
     settings = SearchSettings(mode=order.mode)
-    with open_version(context, name, version, order.threads) as index:
+    with open_version(context, name, version, context.threads(order.threads)) as index:
         measured = check_index(index, settings, queries=order.check_queries, seed=order.seed, progress=context.progress)
     return {"mode": order.mode, **asdict(measured)}
 
 
 @contextmanager
-def open_version(context: JobContext, name: str, version: str, threads: int | None) -> Iterator[ReferenceIndex]:
+def open_version(context: JobContext, name: str, version: str, threads: int) -> Iterator[ReferenceIndex]:
     """Open an index version until the block ends."""
-    with ReferenceIndex.open(places_of(context.home), f"{name}@{version}", threads=threads or cores()) as index:
+    with ReferenceIndex.open(places_of(context.home), f"{name}@{version}", threads=threads) as index:
         yield index
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from refaug.core.errors import BadInput
+from refaug.core.processes.worker_processes import MOST_WORKERS
 from refaug.logs.ingest.cleaning import FILTERS, REPAIRS, CleaningSettings
 from refaug.logs.ingest.ingest import IngestOrder, IngestReport, ingest
 from refaug.logs.manifest import MANIFEST, LogManifest
@@ -28,7 +29,7 @@ def ingest_job(order: IngestJob, context: JobContext) -> Mapping[str, Any]:
         raise BadInput(f"map.{unknown[0]}: no such field", remedy=f"fields are: {', '.join(KNOWN_NAMES)}")
     sources, context_sources = _paths(order.sources or [], context), _paths(order.context, context)
     ingest_order = replace(
-        _order_of(order.log, sources, order, order.memory_mib << 20, order.workers),
+        _order_of(order.log, sources, order, order.memory_mib << 20, workers_of(order.workers, context)),
         format=order.format,
         mapping=order.map,
         use_ids=order.ids,
@@ -45,7 +46,7 @@ def ingest_files(
     log: str, sources: Sequence[str], cleaning: Cleaning, memory: int, workers: int | None, context: JobContext
 ) -> Mapping[str, Any]:
     """Ingest files in a recognised format."""
-    ingest_order = _order_of(log, _paths(sources, context), cleaning, memory, workers)
+    ingest_order = _order_of(log, _paths(sources, context), cleaning, memory, workers_of(workers, context))
     return _report_as_json(ingest(ingest_order, context.home.logs, context.progress))
 
 
@@ -57,7 +58,7 @@ def ingest_posted(
         if batch is None:
             return {"log": log, "pairs_added": 0, "posted": {"requests": 0, "dialogues": 0}}
         ingest_order = replace(
-            _order_of(log, (str(batch.path),), cleaning, memory, workers),
+            _order_of(log, (str(batch.path),), cleaning, memory, workers_of(workers, context)),
             format="jsonl",
             mapping=dict(FIELDS),
             encoding="utf-8",
@@ -70,6 +71,11 @@ def ingest_posted(
             report = _report_as_json(ingest(ingest_order, context.home.logs, context.progress))
         batch.mark_ingested()
     return {**report, "posted": posted}
+
+
+def workers_of(ordered: int | None, context: JobContext) -> int:
+    """Return how many processes read sources: those of the order, else one a thread of the job."""
+    return ordered if ordered is not None else min(MOST_WORKERS, context.threads(None))
 
 
 def _is_in_log(batch: InboxBatch, log: str, context: JobContext) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,8 +17,11 @@ from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import CheckFailed, Usage
 from refaug.core.files import make_folder, remove_tree
 from refaug.core.home import Settings
+from refaug.core.processes.free_cores import available_cores, free_cores
 from refaug.core.progress import Progress
 from refaug.service.server_settings import ServeSettings
+
+log = logging.getLogger(__name__)
 
 FOLDER: Final = "jobs"
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -78,6 +83,17 @@ class JobContext:
     def of(cls, home: Settings, serve: ServeSettings, progress: Progress, job: str) -> JobContext:
         """Return the context of a job by its id, with the stages that an earlier run has finished."""
         return cls(home=home, serve=serve, progress=TimedProgress(progress), stages=Stages(job_folder(home, job)))
+
+    def threads(self, ordered: int | None) -> int:
+        """Return the threads of this job: those of its order, else of the server's settings, else one a free core."""
+        return ordered or self.serve.job_threads or self.fitted_threads
+
+    @cached_property
+    def fitted_threads(self) -> int:
+        """The number of cores that are free when the job first asks; the same until it ends."""
+        threads = free_cores()
+        log.info("threads of a job", extra={"threads": threads, "cores": available_cores()})
+        return threads
 
 
 def job_folder(home: Settings, job: str) -> Path:

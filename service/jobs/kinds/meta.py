@@ -39,7 +39,9 @@ def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
     chosen, baseline = _choose_metrics(order, order.metrics or default_metrics(everything), context)
     if (advice := baseline_advice([one.metric for one in chosen], everything)) is not None:
         context.progress.warn(advice)
-    named = ModelNames(rater=order.rater, ruber=order.ruber, sample=order.sample, threads=order.threads)
+    named = ModelNames(
+        rater=order.rater, ruber=order.ruber, sample=order.sample, threads=context.threads(order.threads)
+    )
     bound = with_parts([one.metric for one in chosen], context.home, named, progress=context.progress)
     metrics = [replace(one, metric=metric) for one, metric in zip(chosen, bound, strict=True)]
     report = agreement(sets, metrics, settings, baseline=baseline, progress=context.progress)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput, Usage
-from refaug.evaluation.home.indexes import cores, places_of
+from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.metric_setup.metric_requests import baseline_setter, metrics_of
 from refaug.evaluation.scoring.items import BadItem, read_items
@@ -85,7 +85,7 @@ def _rater(order: NightlyJob, context: JobContext) -> str | None:
 def _measure_drift(order: NightlyJob, update: Mapping[str, Any], context: JobContext) -> Mapping[str, Any]:
     """Compare the old and the new version on the set, with the old one's b for weighted forms without b."""
     assert order.set is not None
-    stored_set, threads = ReferenceSets(context.home.reference_sets).open(order.set), order.threads or cores()
+    stored_set, threads = ReferenceSets(context.home.reference_sets).open(order.set), context.threads(order.threads)
     needs_rater = settings_of(stored_set.manifest).needs_rater
     rater = _rater(order, context) if needs_rater else None
     before, version = update["before"], update["version"]
@@ -94,8 +94,8 @@ def _measure_drift(order: NightlyJob, update: Mapping[str, Any], context: JobCon
         resolve_metric_files(order.metrics, context.home, context.serve), order.language, set_baseline=based
     )
     with (
-        open_version(context, order.index, before, order.threads) as old,
-        open_version(context, order.index, version, order.threads) as new,
+        open_version(context, order.index, before, threads) as old,
+        open_version(context, order.index, version, threads) as new,
     ):
         comparison = shadow_score(
             stored_set,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from refaug.core.files import read_json
-from refaug.evaluation.home.indexes import cores, places_of
+from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.home.piece_vectors import learn_piece_vectors
 from refaug.evaluation.home.raters import rater_places
 from refaug.evaluation.rater_report.plots import training_images
@@ -46,7 +46,7 @@ def vectors_job(order: VectorsJob, context: JobContext) -> Mapping[str, Any]:
                 alpha=order.alpha,
                 learning_rate=order.learning_rate,
                 seed=order.seed,
-                threads=order.threads,
+                threads=context.threads(order.threads),
             ),
             publish=order.publish,
         )
@@ -74,7 +74,7 @@ def rater_job(order: RaterTrainJob, context: JobContext) -> Mapping[str, Any]:
     if version is None:
         version = train_rater(
             places,
-            _rater_order(order, name, sizes),
+            _rater_order(order, name, sizes, context.threads(order.threads)),
             context.progress,
             on_epoch=lambda figures: context.progress.stage(_epoch_line(figures)),
             learn_vectors=learn_piece_vectors,
@@ -93,7 +93,7 @@ def rater_job(order: RaterTrainJob, context: JobContext) -> Mapping[str, Any]:
     }
 
 
-def _rater_order(order: RaterTrainJob, name: str, sizes: RaterPreset) -> RaterOrder:
+def _rater_order(order: RaterTrainJob, name: str, sizes: RaterPreset, threads: int) -> RaterOrder:
     """Return the order of training: the given options, else those of the preset."""
     is_said = order.min_words is not None or order.min_chars is not None
     return RaterOrder(
@@ -123,7 +123,7 @@ def _rater_order(order: RaterTrainJob, name: str, sizes: RaterPreset) -> RaterOr
             accumulate=order.accumulate,
             seed=order.seed,
             device=order.device,
-            threads=order.threads or cores(),
+            threads=threads,
         ),
         shared=SharedSettings(min_words=order.min_words or 1, min_chars=order.min_chars or 1, seed=order.seed)
         if is_said

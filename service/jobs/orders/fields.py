@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,6 +16,9 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
+THREADS: Final = (
+    "threads; by default those of the setting `job_threads`, else one for each core that is free at the start"
+)
 Mode = Literal["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog"]
 
 
@@ -28,7 +31,7 @@ class StrictModel(BaseModel):
 class ResourceOptions(StrictModel):
     """The options of most jobs."""
 
-    threads: int | None = Field(default=None, description="threads; by default one for each core", ge=1, le=1_024)
+    threads: int | None = Field(default=None, description=THREADS, ge=1, le=1_024)
     memory_mib: int = Field(default=2_048, description="memory to work in, in MiB", ge=256, le=16_777_216)
 
     @property

@@ -65,7 +65,7 @@ class NightlyJob(Cleaning, ResourceOptions):
     seed: Seed = Field(default=1, description="of the utterances that are drawn for it")
     keep: int = Field(default=2, description="versions of the index that stay", ge=1, le=10_000)
     workers: int | None = Field(
-        default=None, description="processes beside this one for reading; default: one a core", ge=0, le=64
+        default=None, description="processes beside this one for reading; default: one a thread, at most 8", ge=0, le=64
     )
 
     @model_validator(mode="after")

@@ -13,6 +13,7 @@ from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MIN_CONFIDE
 from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
 from refaug.rater.nn.rating_settings import Combine, RatingSettings
 from refaug.service.jobs.orders.fields import (
+    THREADS,
     Count,
     Mode,
     Name,
@@ -92,7 +93,7 @@ class FreezeJob(StrictModel):
     rater: Spec | None = Field(default=None, description="rater that weighs them")
     settings: ReferenceSettings | None = Field(default=None, description="how they are found, rated and weighed")
     strict: bool = Field(default=False, description="freeze nothing where any item cannot be used")
-    threads: int | None = Field(default=None, description="threads; by default one for each core", ge=1, le=1_024)
+    threads: int | None = Field(default=None, description=THREADS, ge=1, le=1_024)
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
@@ -131,4 +132,4 @@ class MetaJob(StrictModel):
         default=None, description="leave out annotators whose mean κ with the others is lower", ge=-1, le=1
     )
     language: str | None = Field(default=None, description="decides the tokenizer of the metrics", max_length=35)
-    threads: int | None = Field(default=None, description="threads; by default one for each core", ge=1, le=1_024)
+    threads: int | None = Field(default=None, description=THREADS, ge=1, le=1_024)

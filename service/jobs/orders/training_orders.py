@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from refaug.service.jobs.orders.fields import Count, Logs, Name, Positive, ResourceOptions, Seed, StrictModel
+from refaug.service.jobs.orders.fields import THREADS, Count, Logs, Name, Positive, ResourceOptions, Seed, StrictModel
 
 
 class VectorsJob(StrictModel):
@@ -29,7 +29,7 @@ class VectorsJob(StrictModel):
         default=None, description="tokenizer whose words they are; by default what suits the logs", max_length=200
     )
     seed: Seed = Field(default=1, description="another seed, other vectors")
-    threads: int | None = Field(default=None, description="threads; by default one for each core", ge=1, le=1_024)
+    threads: int | None = Field(default=None, description=THREADS, ge=1, le=1_024)
     memory_mib: int = Field(default=1_024, description="memory to count words in, in MiB", ge=1, le=16_777_216)
     publish: bool = Field(default=True, description="let them be what their name stands for from now on")
 
