@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from refaug.indexer.search.ranking import (
     pairs_of,
 )
 from refaug.indexer.search.search_settings import SearchSettings
-from refaug.indexer.search.search_tables import Rows, Rules
+from refaug.indexer.search.search_tables import NO_TIME, Rows, Rules
 from refaug.indexer.search.segments import Segment
 from refaug.indexer.search.similarity import CANDIDATES, Likeness
 
@@ -214,6 +215,7 @@ def merge(segments: Sequence[Sequence[tuple[Rows, Events]]], queries: int, k: in
     return RankedPairs(chosen, excluded, segment, events)
 
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NAMES: Final = [reason.name.lower() for reason in ExclusionReason]
 _NONE: Final = np.empty(0, np.int64)
 _NO_KEYS: Final = np.empty(0, np.uint64)
@@ -259,6 +261,7 @@ def _records(
         segment.dialogues.take(occurrence),
         segment.positions.take(occurrence),
         tables.occurrence_log[occurrence].tolist(),
+        list(map(_time_of, tables.occurrence_time[occurrence].tolist())),
         counts.tolist(),
         (events.level[chosen] / MILLION).tolist(),
         (ranks + 1).tolist(),
@@ -275,11 +278,20 @@ def _records(
                 "pair": f"{logs[log]}/{dialogue}#{position}",
                 "dialogue": dialogue,
                 "utterance": utterance,
+                **({"time": time} if time is not None else {}),
                 "count": count,
             },
         )
-        for text, utterance, dialogue, position, log, count, similarity, rank in zip(*columns, strict=True)
+        for text, utterance, dialogue, position, log, time, count, similarity, rank in zip(*columns, strict=True)
     ]
+
+
+def _time_of(microseconds: int) -> str | None:
+    """Return a time as items have it; None where the log has none, or the number is no time."""
+    try:
+        return None if microseconds == NO_TIME else (_EPOCH + timedelta(microseconds=microseconds)).isoformat()
+    except OverflowError:
+        return None
 
 
 def exclusion_counts(ranked: RankedPairs, query: int) -> Mapping[str, int]:

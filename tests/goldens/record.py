@@ -465,6 +465,7 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"help/refaug signature( diff)? --help: new", "signature is a command"),
     (r"help/refaug (backup|restore) --help: new", "backup and restore are commands"),
     (r"failures/refaug/(err|out): .*", "signature is a command"),
+    (r"(openapi|http|answers)/.*/time: new", "references that are found have the time of the log"),
     (r"openapi/.*/unknown_fields: new", "every 422 names the fields that no item has"),
     (r"(http|answers)/.*/references/0/weight: new", "golds come with the weight that they count"),
     (

@@ -241,6 +241,8 @@ def test_a_merged_pair_comes_from_the_first_place_that_is_allowed(often, test, h
     log, _, place = shown.partition("/")
     (one,) = found.references
     assert (one.more["log"], one.more["dialogue"]) == (log, place.partition("#")[0])
+    times = {"a/d1#2": "2022-06-01T00:00:00+00:00", "a/d2#10": "2021-06-01T00:00:00+00:00"}
+    assert one.more.get("time") == {**times, "b/d1#10": "2020-06-01T00:00:00+00:00"}.get(shown)
 
 
 @pytest.mark.parametrize(
