@@ -14,6 +14,8 @@ from refaug.evaluation.agreement.records import ComparedMetric, MetaSettings, Ra
 from refaug.evaluation.metric_setup.metric_requests import MetricNeeds, baseline_advice, metrics_of
 from refaug.evaluation.metric_setup.model_metrics import ModelNames, with_parts
 from refaug.evaluation.scoring.items import BadItem, read_items
+from refaug.evaluation.scoring.presets import find_preset
+from refaug.metrics.base import Metric
 from refaug.metrics.signature import Signature
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.sources import require_source, resolve_metric_files
@@ -23,6 +25,8 @@ from refaug.service.jobs.orders.set_orders import MetaJob
 
 def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
     """Return what `refaug meta --json` prints."""
+    if (preset := find_preset(order.preset)) is not None:
+        preset.require_effect(order.metrics)
     _require_named(order)
     _require_allowed(order, context)
     files = _named_files(order.data, context)
@@ -36,6 +40,8 @@ def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
     context.progress.stage("read")
     sets = [RatedItems(name=name, items=_items(name, path, context)) for name, path in files.items()]
     everything = [item for one in sets for item in one.items]
+    if preset is not None:
+        preset.require_items(everything)
     chosen, baseline = _choose_metrics(order, order.metrics or default_metrics(everything), context)
     if (advice := baseline_advice([one.metric for one in chosen], everything)) is not None:
         context.progress.warn(advice)
@@ -91,10 +97,11 @@ def _choose_metrics(
     order: MetaJob, specifications: Sequence[str], context: JobContext
 ) -> tuple[list[ComparedMetric], str]:
     """Return the metrics without duplicates, and the name of the baseline."""
-    named = {
-        text: metrics_of(resolve_metric_files([text], context.home, context.serve), order.language)[0]
-        for text in dict.fromkeys([*specifications, order.baseline or specifications[0]])
-    }
+    preset = find_preset(order.preset)
+    named = dict[str, Metric]()
+    for text in dict.fromkeys([*specifications, order.baseline or specifications[0]]):
+        resolved = resolve_metric_files([text], context.home, context.serve)
+        named[text] = metrics_of(resolved if preset is None else preset.specifications(resolved), order.language)[0]
     metrics = dict[str, ComparedMetric]()
     for text in specifications:
         metrics.setdefault(Signature.of(named[text]).full, ComparedMetric(name=text.strip(), metric=named[text]))

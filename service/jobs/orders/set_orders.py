@@ -117,6 +117,10 @@ class MetaJob(StrictModel):
     baseline: Text | None = Field(
         default=None, description="the one of the metrics that every other is compared with; without it, the first"
     )
+    preset: PresetName | None = Field(
+        default=None,
+        description="`tsuta20`: the weighted BLEUs of metrics and baseline as in the code of Tsuta et al. (2020)",
+    )
     rater: Spec | None = Field(default=None, description="rater that the metric rater asks")
     ruber: Spec | None = Field(default=None, description="ruber that the metric ruber asks")
     sample: Spec | None = Field(
