@@ -20,6 +20,7 @@ COPY logs logs
 COPY indexer indexer
 COPY rater rater
 COPY metrics metrics
+COPY bots bots
 COPY evaluation evaluation
 COPY service service
 COPY cli cli

@@ -17,7 +17,7 @@ BIN := $(VENV)/bin
 HOME_FOLDER := $(or $(REFAUG_HOME),refaug-data)
 DEMO := $(HOME_FOLDER)/demo
 DEMO_SCORES := $(DEMO)/demo-items.jsonl --index demo --rater demo --metric upsilon-bleu --metric bleu --baseline generic --percent
-ROOMS := core logs indexer rater metrics evaluation service cli
+ROOMS := core logs indexer rater metrics bots evaluation service cli
 INTEGRATIONS := clients/python/tests/integrations
 PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 

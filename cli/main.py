@@ -28,7 +28,7 @@ from refaug.core.version import VERSION
 _NOWHERE: Final = logging.NullHandler()
 _TYPER_INTERRUPTED: Final = 130
 # commands that start again from the beginning after an interruption
-_BEGIN_ANEW: Final = frozenset({"score", "meta", "diagnose", "refs", "sets", "report", "evaluate"})
+_BEGIN_ANEW: Final = frozenset({"score", "meta", "diagnose", "refs", "replies", "sets", "report", "evaluate"})
 _ANY_HOME: Final = frozenset({"restore", "doctor"})  # commands for a home that is not whole
 _REPORT: Final = "this is a fault of ours: please report it with the lines above"
 
@@ -56,6 +56,10 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
     "refs": _CommandPlace(
         at="scores.refs:refs_command",
         help="Weighted references for every item of a test file, as a test file again, with where each comes from.",
+    ),
+    "replies": _CommandPlace(
+        at="scores.replies:replies_command",
+        help="Let bots reply to the items of a test file, each as a further system, such as C-BM25 from an index.",
     ),
     "score": _CommandPlace(
         at="scores.score:score_command",

@@ -1,4 +1,4 @@
-"""Commands on references and scores: refs, score, sets, metrics, meta, diagnose, reproduce.
+"""Commands on references and scores: refs, replies, score, sets, metrics, meta, diagnose, reproduce.
 
 The main names:
 

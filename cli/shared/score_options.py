@@ -206,6 +206,8 @@ def _print_tables(evaluation: Evaluation, level: LevelChoice, beside: str = "") 
     drawn = evaluation.settings
     how = f"; intervals: {drawn.confidence:.4g} of {drawn.draws:,} draws, seed {drawn.seed}" if drawn.draws else ""
     print_line(f"data {evaluation.data}{beside}: {count_of(evaluation.items, 'item')}{how}")
+    for system, line in evaluation.reply_provenance.items():
+        print_line(f"replies of {system}: {line}")
 
 
 _OTHER_LEVELS: Final[Mapping[LevelChoice, frozenset[str]]] = {

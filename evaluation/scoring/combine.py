@@ -28,6 +28,7 @@ from refaug.core.version import VERSION
 from refaug.evaluation.scoring.cases import NO_REPLY, ScoredCases
 from refaug.evaluation.scoring.copies import CopiedReplies, copies_json, copy_warning
 from refaug.evaluation.scoring.evaluate import ScoredTable, require_baseline
+from refaug.evaluation.scoring.provenance import join_reply_provenance, reply_provenance_json
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import Evaluation, ReplyForm
 from refaug.metrics.base import Floats, Indexes, MeanMetric, Metric, Prepared, Problem, References
@@ -78,6 +79,7 @@ def combine(batches: Sequence[Mapping[str, Any]], settings: ScoreSettings | None
         "batches": len(checked),
         "resampling": settings.resampling(),
         **copies_json(copies),
+        **reply_provenance_json(join_reply_provenance(batch.reply_provenance for batch in checked)),
         "problems": [],
         "warnings": [*(error.message for error in unscored), *copy_warning(copies)],
     }
@@ -242,6 +244,7 @@ class _Batch:
     systems: Sequence[str]
     metrics: Mapping[str, _Sheet]  # by full signature
     copies: Mapping[str, Sequence[int]]  # by system: the rows of replies that copy the utterance
+    reply_provenance: Mapping[str, str]  # by system: which bot made its replies; empty where none did
 
     @classmethod
     def read(cls, batch: object, where: str) -> _Batch:
@@ -284,6 +287,7 @@ class _Batch:
             systems=systems,
             metrics=metrics,
             copies=_copies(document.get("copies"), f"{where}.copies", systems, len(ids)),
+            reply_provenance=_reply_provenance(document.get("reply_provenance"), f"{where}.reply_provenance", systems),
         )
 
 
@@ -298,6 +302,14 @@ def _copies(node: object, at: str, systems: Sequence[str], count: int) -> dict[s
             raise BadInput(f"{at}.{system} names what is no row of the batch", remedy=_FROM_STATS)
         copies[system] = rows
     return copies
+
+
+def _reply_provenance(node: object, at: str, systems: Sequence[str]) -> dict[str, str]:
+    """Read which bots made replies, by system; the line of other systems is empty."""
+    lines = {} if node is None else _require_object(node, at)
+    if unknown := next((system for system in lines if system not in systems), None):
+        raise BadInput(f"{at}.{unknown} names what is no system of the batch", remedy=_FROM_STATS)
+    return {system: _require_text(lines.get(system, ""), f"{at}.{system}") for system in systems}
 
 
 def _sheet(sheet: Mapping[str, Any], at: str) -> _Sheet:

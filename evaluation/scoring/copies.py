@@ -136,6 +136,24 @@ def copy_warning(copies: Mapping[str, CopiedReplies]) -> Iterator[str]:
         yield f"replies that repeat the utterance: {listed}; what they score says nothing of answers"
 
 
+def reference_copy_warning(items: Sequence[Item], systems: Iterable[str]) -> Iterator[str]:
+    """Warn of bots whose replies are references of their items: both were retrieved from the same texts."""
+    counts = {system: sum(_is_reference(test_item, system) for test_item in items) for system in systems}
+    if any(counts.values()):
+        listed = ", ".join(f"{system} ({count:,})" for system, count in counts.items() if count)
+        yield f"replies that are retrieved references of their items: {listed}; take both from different logs"
+
+
+def _is_reference(test_item: Item, system: str) -> bool:
+    """Say whether the reply equals a retrieved reference of positive weight, normalised."""
+    reply = normalise(test_item.replies.get(system, ""))
+    return bool(reply) and any(
+        reply == normalise(reference.text)
+        for reference in test_item.pair.references
+        if reference.source is Origin.RETRIEVED and (reference.weight or 0) > 0
+    )
+
+
 def _fingerprint(test_item: Item) -> tuple[int, list[int], int]:
     """Return the hash of the utterance, those of its different words, and the number of its words."""
     text = normalise(test_item.pair.utterance or "")

@@ -33,10 +33,16 @@ from refaug.evaluation.scoring.cases import (
     split,
     systems_of,
 )
-from refaug.evaluation.scoring.copies import CopiedReplies, UtteranceTable, copy_warning, find_copies
+from refaug.evaluation.scoring.copies import (
+    CopiedReplies,
+    UtteranceTable,
+    copy_warning,
+    find_copies,
+    reference_copy_warning,
+)
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.presets import preset_of
-from refaug.evaluation.scoring.provenance import Provenance
+from refaug.evaluation.scoring.provenance import Provenance, reply_provenance_of
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import (
     BadMetric,
@@ -87,7 +93,7 @@ def evaluate(
         raise unscored[0]
     weighted = any(metric.info.uses is Uses.WEIGHTED for metric in metrics)
     evidence = {item.id: evidence_of(item) for item in usable} if weighted else {}
-    copies = _copies(usable, systems)
+    copies, reply_provenance = _copies(usable, systems), reply_provenance_of(usable)
     return Evaluation(
         scores=tuple(scores),
         data=data_hash(usable),
@@ -99,6 +105,7 @@ def evaluate(
             *(error.message for error in unscored),
             *_reference_warnings(usable, systems, metrics),
             *copy_warning(copies),
+            *reference_copy_warning(usable, reply_provenance),
             *(provenance.warnings if weighted else ()),
             *_ignored_weight_warning(usable, metrics),
             *_thin_warning(evidence),
@@ -106,6 +113,7 @@ def evaluate(
         ),
         settings=settings,
         copies=copies,
+        reply_provenance=reply_provenance,
     )
 
 

@@ -34,7 +34,9 @@ FIELDS: Final = (
     "excluded",  # this, the note and the provenance are added by `refaug refs`
     "note",
     "provenance",
+    "reply_provenance",  # added by `refaug replies`
 )
+_SEARCH_NOTES: Final = ("excluded", "note")
 _REFERENCE_NUMBERS: Final = {"weight": (-1.0, 1.0), "rating": (-1.0, 1.0), "similarity": (-math.inf, math.inf)}
 _READ: Final = frozenset({"text", "source", "weight", "similarity", "rating", "ratings", "scale"})
 _LONGEST_NAME: Final = 200
@@ -167,19 +169,38 @@ def item_of(values: Mapping[str, Any], *, fallback_id: str) -> Item:
     }
     if nameless := [name for name in ratings if name not in replies]:
         raise _InvalidField(f"ratings.{nameless[0]}", f"ratings of {nameless[0]!r}, which has no reply here")
-    return Item(pair=pair, replies=replies, ratings=ratings, provenance=_provenance(values.get("provenance")))
+    return Item(
+        pair=pair,
+        replies=replies,
+        ratings=ratings,
+        provenance=_provenance(values.get("provenance"), "provenance"),
+        reply_provenance=_reply_provenance(values, replies),
+        search_notes={name: values[name] for name in _SEARCH_NOTES if values.get(name) is not None},
+    )
 
 
-def _provenance(content: object) -> str:
+def _provenance(content: object, at: str) -> str:
     """Return the line as it stands, if it reads as a part of a signature."""
     if content is None:
         return ""
     from refaug.evaluation.scoring.provenance import canonical_line  # noqa: PLC0415  imports numpy
 
     try:
-        return canonical_line(_text(content, "provenance"))
+        return canonical_line(_text(content, at))
     except BadInput as error:
-        raise _InvalidField("provenance", error.message) from None
+        raise _InvalidField(at, error.message) from None
+
+
+def _reply_provenance(values: Mapping[str, Any], replies: Mapping[str, str]) -> dict[str, str]:
+    """Return the lines of the systems that have one."""
+    lines = dict[str, str]()
+    for name, content in _object(values, "reply_provenance").items():
+        at = f"reply_provenance.{_system(name, 'reply_provenance')}"
+        if name not in replies:
+            raise _InvalidField(at, f"the provenance of {name!r}, which has no reply here")
+        if line := _provenance(content, at):
+            lines[name] = line
+    return lines
 
 
 # ── fields ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -375,6 +396,7 @@ def item_json(test_item: Item) -> dict[str, Any]:
         **({"time": pair.time.isoformat()} if pair.time is not None else {}),
         **({"exclude": list(pair.exclude)} if pair.exclude else {}),
         **({"provenance": test_item.provenance} if test_item.provenance else {}),
+        **({"reply_provenance": dict(test_item.reply_provenance)} if test_item.reply_provenance else {}),
     }
 
 

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from refaug.core.errors import BadInput
 from refaug.core.records import Item
@@ -51,8 +51,7 @@ class Provenance:
         """Return what items with these lines have in common: all of it, or that several ways are mixed."""
         distinct = sorted(set(lines))
         if len(distinct) > 1:
-            digest = hashlib.sha256("\n".join(distinct).encode()).hexdigest()[:12]
-            return cls(settings={"references": f"{MIXED}#{digest}"})
+            return cls(settings={"references": _mixed(distinct)})
         return cls.parse(distinct[0]) if distinct else cls()
 
     @classmethod
@@ -77,6 +76,40 @@ def with_provenance(test_item: Item, line: str) -> Item:
 def canonical_line(line: str) -> str:
     """Return the line as refaug writes it; BadInput where it is no provenance."""
     return Provenance.parse(line).line
+
+
+def _mixed(distinct_lines: Iterable[str]) -> str:
+    """Return what stands for several lines."""
+    digest = hashlib.sha256("\n".join(distinct_lines).encode())
+    return f"{MIXED}#{digest.hexdigest()[:12]}"
+
+
+def reply_provenance_of(items: Iterable[Item]) -> dict[str, str]:
+    """Return the line of every system whose replies, or some of them, a bot of refaug made."""
+    return join_reply_provenance(
+        {system: test_item.reply_provenance.get(system, "") for system in test_item.replies} for test_item in items
+    )
+
+
+def join_reply_provenance(lines_by_system: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return the line of every system that has any: its only one, or that several are mixed.
+
+    An empty line stands for replies that no bot of refaug made.
+    """
+    distinct = dict[str, set[str]]()
+    for lines in lines_by_system:
+        for system, line in lines.items():
+            distinct.setdefault(system, set()).add(line)
+    return {
+        system: next(iter(lines)) if len(lines) == 1 else _mixed(sorted(lines))
+        for system, lines in distinct.items()
+        if lines != {""}
+    }
+
+
+def reply_provenance_json(lines: Mapping[str, str]) -> dict[str, Any]:
+    """Return the part of an answer about bots, which is not there where no bot made a reply."""
+    return {"reply_provenance": dict(lines)} if lines else {}
 
 
 class ProvenanceWatch:

@@ -10,6 +10,7 @@ from typing import Any
 from refaug.core.errors import Usage
 from refaug.evaluation.scoring.copies import CopiedReplies, copies_json
 from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.provenance import reply_provenance_json
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.metrics.base import Floats, Metric, Problem
 from refaug.metrics.signature import Signature
@@ -190,6 +191,7 @@ class Evaluation:
     settings: ScoreSettings
     copies: Mapping[str, CopiedReplies] = field(default_factory=dict)  # of the utterance, by system
     bad_metrics: tuple[BadMetric, ...] = ()
+    reply_provenance: Mapping[str, str] = field(default_factory=dict)  # by system: which bot made its replies
 
     def as_json(self, form: ReplyForm = ReplyForm.REPLIES) -> dict[str, Any]:
         """Return the evaluation as one document, the same for the command and the server."""
@@ -200,6 +202,7 @@ class Evaluation:
             "resampling": self.settings.resampling(),
             **({"evidence": dict(self.evidence)} if self.evidence else {}),
             **copies_json(self.copies),
+            **reply_provenance_json(self.reply_provenance),
             **self._remarks(),
         }
 
@@ -210,6 +213,7 @@ class Evaluation:
             "data": self.data,
             "items": self.items,
             **copies_json(self.copies),
+            **reply_provenance_json(self.reply_provenance),
             **self._remarks(),
         }
 

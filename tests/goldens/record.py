@@ -468,6 +468,8 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"(openapi|http|answers)/.*/time: new", "references that are found have the time of the log"),
     (r"openapi/.*/unknown_fields: new", "every 422 names the fields that no item has"),
     (r"(http|answers)/.*/references/0/weight: new", "golds come with the weight that they count"),
+    (r"help/refaug replies --help: new", "replies is a command"),
+    (r"openapi/.*/reply_provenance: new", "items and answers say which bots made replies"),
     (
         r"openapi/paths//v1/references/.*/required: \"\['id', 'references', 'evidence'\]\" was recorded,.*",
         "the same, of the field's description",

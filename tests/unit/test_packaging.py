@@ -68,7 +68,7 @@ def test_the_installed_versions_are_those_of_the_lock() -> None:
     assert installed == locked()
 
 
-ROOMS = {"cli", "core", "evaluation", "indexer", "logs", "metrics", "rater", "service"}
+ROOMS = {"bots", "cli", "core", "evaluation", "indexer", "logs", "metrics", "rater", "service"}
 
 
 def test_every_room_is_a_top_folder_linked_into_the_package() -> None:

@@ -28,13 +28,13 @@ BIN_EDGES: Final = tuple(edge / 5 for edge in range(-4, 5))  # ten bins from -1 
 def join(frozen_set: ReferenceSet, replies: Iterable[Item | BadItem], called: str = "replies") -> list[Item | BadItem]:
     """Return the bad items, then all items of the set in its order, with the replies to them.
 
-    Only ids and replies of `replies` are used. Items without any reply stay, so that every file of replies is scored on
-    the same items.
+    Only ids and replies of `replies` are used, and what made the replies. Items without any reply stay, so that every
+    file of replies is scored on the same items.
     """
-    bad, replies_of = list[BadItem](), dict[str, Mapping[str, str]]()
+    bad, replies_of = list[BadItem](), dict[str, Item]()
     for with_replies in replies:
         if isinstance(with_replies, Item) and with_replies.id not in replies_of:
-            replies_of[with_replies.id] = with_replies.replies
+            replies_of[with_replies.id] = with_replies
         elif isinstance(with_replies, Item):
             message = f"{with_replies.id!r} was used before: every item has an id of its own"
             bad.append(BadItem(file=called, line=NO_LINE, item=with_replies.id, field="id", message=message))
@@ -42,7 +42,7 @@ def join(frozen_set: ReferenceSet, replies: Iterable[Item | BadItem], called: st
             bad.append(with_replies)
     items = list[Item]()
     for frozen_item in frozen_set.items():
-        items.append(replace(frozen_item, replies=replies_of.pop(frozen_item.id, {})))
+        items.append(_with_replies(frozen_item, replies_of.pop(frozen_item.id, None)))
     message = f"the set {frozen_set.id} has no item of this id"
     bad += [BadItem(file=called, line=NO_LINE, item=name, field="id", message=message) for name in replies_of]
     if not any(item.replies for item in items):
@@ -52,6 +52,12 @@ def join(frozen_set: ReferenceSet, replies: Iterable[Item | BadItem], called: st
             remedy='every item needs the id that it has in the set, and "replies": {"system": "its reply"}',
         )
     return [*bad, *items]
+
+
+def _with_replies(frozen_item: Item, replies: Item | None) -> Item:
+    if replies is None:
+        return replace(frozen_item, replies={})
+    return replace(frozen_item, replies=replies.replies, reply_provenance=replies.reply_provenance)
 
 
 def score(

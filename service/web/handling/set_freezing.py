@@ -218,7 +218,11 @@ def _queue(
 ) -> CreatedResource:
     """Queue a job that freezes the good items; problems of the bad ones are in this answer."""
     name = put_items(
-        state.home, [orjson.dumps(item_json(replace(one, replies={}, ratings={}))) for one in parsed_items.good]
+        state.home,
+        [
+            orjson.dumps(item_json(replace(one, replies={}, ratings={}, reply_provenance={})))
+            for one in parsed_items.good
+        ],
     )
     settings = {} if body.settings is None else {"settings": body.settings.model_dump(mode="json")}
     order = parse_order(

@@ -88,6 +88,11 @@ ITEM_SCHEMA: Final[dict[str, Any]] = {
             "description": "how people rated the replies, one number an annotator",
         },
         "provenance": {"type": "string", "description": "as POST /v1/references wrote it; signatures have it"},
+        "reply_provenance": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "by system: which bot made its reply, as `refaug replies` wrote it",
+        },
     },
 }
 # Validated by the parser of test files, which names the faults of each item; the model only counts the items.

@@ -214,6 +214,9 @@ class ScoresOut(Problems, ResponseModel):
     copies: dict[str, CopiesOut] | None = Field(
         default=None, description="by system: replies that repeat the utterance, or nearly; only where there are any"
     )
+    reply_provenance: dict[str, str] | None = Field(
+        default=None, description="by system: which bot of refaug made its replies; only where one did"
+    )
     stats: list[MetricSumsOut] | None = Field(default=None, description='with `"return": "stats"`: a metric each')
     versions: VersionsOut = Field(description="what was asked beside the texts")
 
@@ -238,5 +241,8 @@ class CombinedOut(ResponseModel):
     resampling: ResamplingOut = Field(description="how intervals were drawn")
     copies: dict[str, CopiesOut] | None = Field(
         default=None, description="by system: replies that repeat the utterance, over all batches"
+    )
+    reply_provenance: dict[str, str] | None = Field(
+        default=None, description="by system: which bot of refaug made its replies; only where one did"
     )
     warnings: list[str] = Field(description="what one should know of the numbers")

@@ -633,6 +633,12 @@ def scored(stored: ReferenceSet, replies: Sequence[Item | BadItem], names: Seque
     return score(stored, joined, [build(name) for name in names], FEW, Silent()).as_json()
 
 
+def test_scores_name_the_bots_that_replied(sets: ReferenceSets) -> None:
+    system = next(iter(ITEMS[0].replies))
+    replies = [replace(ITEMS[0], reply_provenance={system: "kind:retrieval|k:1"})]
+    assert scored(frozen(sets), replies, ["bleu"])["reply_provenance"] == {system: "kind:retrieval|k:1"}
+
+
 def test_scores_are_those_of_the_items_themselves_bit_by_bit(sets: ReferenceSets) -> None:
     stored = frozen(sets)
     found = scored(stored, list(ITEMS))

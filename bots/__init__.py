@@ -1,0 +1,10 @@
+"""Bots: what can reply to a dialogue; today a bot that retrieves replies from an index.
+
+The main names:
+
+- `replier.Replier`: what every kind of bot can do
+- `specification.BotSpecification`: a bot by name, such as `retrieval:chat,mode=bm25-utterance`
+- `kinds.open_bot`: a specification to a bot that replies.
+"""
+
+__all__ = ["kinds", "replier", "retrieval", "specification"]

@@ -1,0 +1,164 @@
+"""`refaug replies`: bots reply to the items of a test file, each as a further system."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from refaug.cli.shared.field_options import with_options
+from refaug.cli.shared.index_options import ThreadsOption
+from refaug.cli.shared.output import count_of, file_or_stdin, print_json_line
+from refaug.cli.shared.progress import display_progress
+from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
+from refaug.core.errors import BadInput, Usage
+from refaug.core.home import Settings
+from refaug.core.progress import Progress
+from refaug.evaluation.scoring.items import BadItem, item_json, read_items, system_name
+
+if TYPE_CHECKING:
+    from refaug.evaluation.replies.system_replies import AnsweredItem, BotSystem
+    from refaug.indexer.search.index import ReferenceIndex
+
+_LISTED = 5  # items that a warning names
+
+
+class WithoutReply(StrEnum):
+    """What becomes of an item that a bot has no reply to."""
+
+    REPORT = "report"
+    REFUSE = "refuse"
+    SKIP = "skip"
+
+
+FromOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--from",
+        help="What replies: KIND:SOURCE,key=value,…, such as retrieval:INDEX,mode=bm25-utterance,k=10,seed=1; "
+        "repeat it with --as for several.",
+        metavar="SPEC",
+    ),
+]
+AsOption = Annotated[
+    list[str] | None,
+    typer.Option("--as", help="The name of the system that it becomes; one for each --from, in order.", metavar="NAME"),
+]
+ReplaceFlag = Annotated[
+    bool,
+    typer.Option("--replace", help="Replace a system of the same name, and drop people's ratings of its old replies."),
+]
+WithoutReplyOption = Annotated[
+    WithoutReply,
+    typer.Option(
+        help="An item that a bot has no reply to: report writes it without that reply and warns, refuse ends with "
+        "exit code 3 at the first, skip leaves the item out and warns."
+    ),
+]
+
+
+@with_options
+def replies_command(
+    context: typer.Context,
+    items: Annotated[Path, typer.Argument(help="A test file; - for JSONL from stdin.")],
+    *,
+    bots: FromOption = None,
+    names: AsOption = None,
+    replace: ReplaceFlag = False,
+    without_reply: WithoutReplyOption = WithoutReply.REPORT,
+    threads: ThreadsOption = None,
+    strict: StrictFlag = False,
+) -> None:
+    """Let bots reply to the items of a test file, each as a further system, such as C-BM25 from an index."""
+    from refaug.evaluation.replies.system_replies import add_replies  # noqa: PLC0415  compiles
+
+    bad, remarks = list[BadItem](), _Remarks(without_reply)
+    with display_progress(quiet=context.obj.quiet) as progress, ExitStack() as stack:
+        systems = _open_systems(context.obj, bots or (), names or (), threads, stack)
+        for system in systems:
+            for warning in system.replier.warnings:
+                progress.warn(f"{system.name}: {warning}")
+        path = stack.enter_context(file_or_stdin(items))
+        test_items = read_items(
+            path,
+            shown_name="stdin" if str(items) == "-" else str(items),
+            on_unknown_field=lambda name: progress.warn(f"field {name!r} is not used"),
+        )
+        for answered in add_replies(test_items, systems, replace_systems=replace, progress=progress):
+            if isinstance(answered, BadItem):
+                bad.append(answered)
+            elif remarks.is_written(answered):
+                print_json_line({**item_json(answered.item), **answered.item.search_notes})
+        remarks.report(progress)
+        report_problems(bad, (), progress, rest="")
+    require_all(bad, strict=strict)
+
+
+def _open_systems(
+    home: Settings, bots: Sequence[str], names: Sequence[str], threads: int | None, stack: ExitStack
+) -> list[BotSystem]:
+    """Open every bot until the stack closes; all specifications are checked before, and an index is opened once."""
+    from refaug.bots.kinds import BotSources, open_bot, parse_bot  # noqa: PLC0415  compiles
+    from refaug.evaluation.home.indexes import open_index  # noqa: PLC0415
+    from refaug.evaluation.replies.system_replies import BotSystem, require_distinct_names  # noqa: PLC0415
+
+    if not bots:
+        raise Usage("nothing is to reply", remedy="--from retrieval:INDEX,mode=bm25-utterance --as c-bm25")
+    if len(bots) != len(names):
+        raise Usage(
+            f"{len(bots)} --from and {len(names)} --as", remedy="one --as with the system's name for each --from"
+        )
+    specifications = [parse_bot(text) for text in bots]
+    require_distinct_names([system_name(name) for name in names])
+    opened: dict[str, ReferenceIndex] = {}
+
+    def open_once(spec: str) -> ReferenceIndex:
+        if spec not in opened:
+            opened[spec] = stack.enter_context(open_index(home, spec, threads=threads))
+        return opened[spec]
+
+    sources = BotSources(open_index=open_once)
+    return [
+        BotSystem(name=name, replier=open_bot(specification, sources), seed=specification.seed)
+        for name, specification in zip(names, specifications, strict=True)
+    ]
+
+
+class _Remarks:
+    """Counts what bots could not do, as items pass, and says it at the end."""
+
+    def __init__(self, without_reply: WithoutReply) -> None:
+        self._without_reply = without_reply
+        self._missing = dict[str, list[str]]()  # by system: items with the reason
+        self._dropped, self._skipped = Counter[str](), 0
+
+    def is_written(self, answered: AnsweredItem) -> bool:
+        """Note what is missing in an item, and return whether it is written; BadInput where it is refused."""
+        self._dropped.update(answered.dropped_ratings)
+        for system, why in answered.missing.items():
+            if self._without_reply is WithoutReply.REFUSE:
+                raise BadInput(
+                    f"item {answered.item.id}: {system} has no reply, {why}",
+                    remedy="--without-reply report or skip; docs/bots.md has the reasons",
+                )
+            self._missing.setdefault(system, []).append(f"{answered.item.id} ({why})")
+        is_skipped = bool(answered.missing) and self._without_reply is WithoutReply.SKIP
+        self._skipped += is_skipped
+        return not is_skipped
+
+    def report(self, progress: Progress) -> None:
+        """Warn of missing replies, skipped items and dropped ratings."""
+        for system, listed in self._missing.items():
+            more = f" and {len(listed) - _LISTED:,} more" if len(listed) > _LISTED else ""
+            progress.warn(
+                f"{system} has no reply to {count_of(len(listed), 'item')}: {', '.join(listed[:_LISTED])}{more}"
+            )
+        if self._skipped:
+            progress.warn(f"{count_of(self._skipped, 'item')} without a reply left out")
+        for system, count in self._dropped.items():
+            progress.warn(f"{system}: ratings of the replaced reply are dropped in {count_of(count, 'item')}")

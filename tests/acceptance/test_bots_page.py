@@ -1,0 +1,42 @@
+"""The page about bots does what it shows, and its tables are those of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from acceptance.examples import ROOT, run, whole
+
+from refaug.bots.kinds import KINDS
+from refaug.bots.retrieval import NOTHING_RETRIEVED, search_settings
+from refaug.bots.specification import DEFAULT_SEED, SEED, BotSpecification
+
+PAGE = ROOT / "docs" / "bots.md"
+
+
+def first_cells(heading: str) -> list[str]:
+    """The inline code in the first cells of the table below a heading."""
+    text = PAGE.read_text("utf-8").split(f"## {heading}\n", 1)[1].split("\n## ")[0]
+    return re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+
+
+def test_every_example_of_the_page_gives_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(whole(PAGE), tmp_path, monkeypatch, capfd)
+
+
+def test_the_page_has_the_kinds_the_keys_and_their_defaults() -> None:
+    assert sorted(first_cells("What a bot is")) == sorted([*KINDS["retrieval"].keys, SEED])
+    text = PAGE.read_text("utf-8")
+    assert f"There is one kind so far, `{next(iter(KINDS))}`" in text
+    assert len(KINDS) == 1
+    settings = search_settings(BotSpecification(kind="retrieval", source="chat"))
+    assert f"(indexes.md#modes) | `{settings.mode}` |" in text
+    assert f"with the same probability | {settings.k}: the best one |" in text
+    assert f"| the seed of the draw | {DEFAULT_SEED} |" in text
+
+
+def test_the_page_has_the_reasons_for_no_reply() -> None:
+    assert first_cells("Items without a reply") == ["no_utterance", "no_gold", "no_known_word", NOTHING_RETRIEVED]

@@ -1,0 +1,198 @@
+"""`refaug replies`: bots become systems of a test file, which the other commands read and name."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from integration.conftest import Home
+
+from refaug.bots.kinds import BotSources, open_bot, parse_bot
+from refaug.bots.replier import ReplyRequest
+from refaug.core.home import Settings
+from refaug.evaluation.home.indexes import open_index
+from refaug.evaluation.scoring.items import read_items
+
+ONE = ("--threads", "1")
+BM25 = ("--from", "retrieval:chat,mode=bm25-utterance", "--as", "c-bm25")
+DRAWN = ("--from", "retrieval:chat,k=8,seed=5", "--as", "drawn")
+UTTERANCES = (
+    "where do you buy tea in autumn",
+    "who sells you bread at noon",
+    "where would you get shoes tomorrow",
+    "how did you find a map in winter",
+)
+
+
+def items_of(count: int = 12) -> list[dict[str, Any]]:
+    rng = random.Random(1)
+    golds = ["at the market", "near the mill i think", "never at the bridge", "my aunt gets it by the station"]
+    return [
+        {
+            "id": f"i{number}",
+            "utterance": UTTERANCES[number % 4],
+            "references": [rng.choice(golds)],
+            "replies": {"human": rng.choice(golds)},
+            "ratings": {"human": [4, 5]},
+        }
+        for number in range(count)
+    ]
+
+
+def written(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def items(tmp_path: Path) -> Path:
+    return written(tmp_path / "items.jsonl", items_of())
+
+
+def rows_of(out: str) -> list[dict[str, Any]]:
+    return [orjson.loads(line) for line in out.splitlines()]
+
+
+def replies_of(home: Home, text: str, items: Path) -> list[str | None]:
+    """What the bot replies where it is opened by hand."""
+    specification = parse_bot(text)
+    with open_index(Settings(home=home.path), "chat", threads=1) as index:
+        bot = open_bot(specification, BotSources(open_index=lambda _: index))
+        requests = [ReplyRequest(pair=one.pair, seed=specification.seed) for one in read_items(items)]
+        return [reply.text for reply in bot.replies(requests)]
+
+
+def test_several_bots_reply_in_one_go_beside_the_systems_of_the_items(ready: Home, items: Path) -> None:
+    result = ready("replies", items, *BM25, *DRAWN, *ONE)
+    assert result.code == 0, result.err
+    rows = rows_of(result.out)
+    assert [row["id"] for row in rows] == [row["id"] for row in items_of()]
+    assert [row["replies"]["human"] for row in rows] == [row["replies"]["human"] for row in items_of()]
+    assert [row["ratings"] for row in rows] == [row["ratings"] for row in items_of()]
+    assert [row["replies"]["c-bm25"] for row in rows] == replies_of(ready, BM25[1], items)
+    assert [row["replies"]["drawn"] for row in rows] == replies_of(ready, DRAWN[1], items)
+    with open_index(Settings(home=ready.path), "chat", threads=1) as index:
+        spec = index.spec
+    assert all(
+        row["reply_provenance"]
+        == {
+            "c-bm25": f"kind:retrieval|index:{spec}|mode:bm25-utterance|k:1",
+            "drawn": f"kind:retrieval|index:{spec}|mode:embedding-utterance|k:8|seed:5",
+        }
+        for row in rows
+    )
+
+
+def test_stdin_and_compressed_files_in_any_order_give_the_same_replies(
+    ready: Home, items: Path, tmp_path: Path, monkeypatch
+) -> None:
+    expected = {row["id"]: row for row in rows_of(ready("replies", items, *DRAWN, *ONE).out)}
+    packed = tmp_path / "turned.jsonl.gz"
+    packed.write_bytes(gzip.compress(b"\n".join(items.read_bytes().splitlines()[::-1])))
+    turned = rows_of(ready("replies", packed, *DRAWN, *ONE).out)
+    assert [row["id"] for row in turned] == list(expected)[::-1]
+    assert {row["id"]: row for row in turned} == expected
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(items.read_bytes()), "utf-8"))
+    assert rows_of(ready("replies", "-", *DRAWN, *ONE).out) == list(expected.values())
+
+
+def test_notes_and_references_of_refs_stay_and_score_names_the_bots(ready: Home, tmp_path: Path) -> None:
+    rows = [*items_of(), {"id": "mute", "references": ["yes"], "replies": {"human": "yes"}}]
+    refs = ready("refs", written(tmp_path / "i.jsonl", rows), "--index", "chat", "--reference-weights", "one", *ONE)
+    with_references = tmp_path / "refs.jsonl"
+    with_references.write_text(refs.out)
+    result = ready("replies", with_references, *BM25, *ONE)
+    assert result.code == 0, result.err
+    before, after = rows_of(refs.out), rows_of(result.out)
+    assert before[-1]["note"] == "no_utterance"
+    for old, new in zip(before, after, strict=True):
+        bot_reply = new["replies"].pop("c-bm25", None)
+        assert (bot_reply is None) == (new.pop("reply_provenance", None) is None) == (old["id"] == "mute")
+        assert new == old
+    after = rows_of(result.out)
+    replied = tmp_path / "replied.jsonl"
+    replied.write_text(result.out)
+    scored = ready("score", replied, "--metric", "upsilon-bleu", "--draws", "0", "--json")
+    assert scored.json["reply_provenance"] == {"c-bm25": after[0]["reply_provenance"]["c-bm25"]}
+    assert scored.json["scores"][0]["systems"]["c-bm25"]["unscored_by_reason"]["no_reply"] == 1
+    texts = {row["id"]: {one["text"] for one in row["references"] if one["source"] == "retrieved"} for row in after}
+    copied = sum(row["replies"].get("c-bm25") in texts[row["id"]] for row in after)
+    assert copied > 3
+    warning = f"replies that are retrieved references of their items: c-bm25 ({copied}); take both from different logs"
+    assert warning in scored.json["warnings"]
+    table = ready("score", replied, "--metric", "bleu", "--draws", "0").out.splitlines()
+    assert table[-1] == f"replies of c-bm25: {after[0]['reply_provenance']['c-bm25']}"
+
+
+def test_items_without_a_reply_are_reported_skipped_or_refused(ready: Home, tmp_path: Path) -> None:
+    mute = {"id": "mute", "references": ["yes"]}
+    odd = {"id": "odd", "utterance": "zork blip", "references": ["yes"]}
+    rows = [items_of()[0], mute, odd, items_of()[1]]
+    file = written(tmp_path / "rows.jsonl", rows)
+    reported = ready("replies", file, *BM25, *ONE)
+    assert reported.code == 0
+    assert [sorted(row.get("replies", {})) for row in rows_of(reported.out)] == [
+        ["c-bm25", "human"],
+        [],
+        [],
+        ["c-bm25", "human"],
+    ]
+    assert "c-bm25 has no reply to 2 items: mute (no_utterance), odd (no_known_word)" in reported.err
+    skipped = ready("replies", file, *BM25, *ONE, "--without-reply", "skip")
+    assert [row["id"] for row in rows_of(skipped.out)] == ["i0", "i1"]
+    assert "2 items without a reply left out" in skipped.err
+    refused = ready("replies", file, *BM25, *ONE, "--without-reply", "refuse")
+    assert refused.code == 3
+    assert "item mute: c-bm25 has no reply, no_utterance" in refused.err
+
+
+def test_a_clash_is_refused_and_replaced_on_request(ready: Home, items: Path) -> None:
+    clash = ready("replies", items, BM25[0], BM25[1], "--as", "human", *ONE)
+    assert (clash.code, clash.out) == (3, "")
+    assert "item i0, replies.human: a system of this name has replied already" in clash.err
+    replaced = ready("replies", items, BM25[0], BM25[1], "--as", "human", "--replace", *ONE)
+    assert replaced.code == 0
+    rows = rows_of(replaced.out)
+    assert [row["replies"] for row in rows] == [{"human": text} for text in replies_of(ready, BM25[1], items)]
+    assert not any("ratings" in row for row in rows)
+    assert "human: ratings of the replaced reply are dropped in 12 items" in replaced.err
+
+
+def test_bad_items_are_reported_and_strict_ends_with_3(ready: Home, tmp_path: Path) -> None:
+    file = written(tmp_path / "bad.jsonl", [items_of()[0], {"id": "x", "references": "no list"}, items_of()[1]])
+    result = ready("replies", file, *BM25, *ONE)
+    assert (result.code, [row["id"] for row in rows_of(result.out)]) == (0, ["i0", "i1"])
+    assert "bad.jsonl, line 2, item x, references: a list was expected" in result.err
+    assert ready("replies", file, *BM25, *ONE, "--strict").code == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ((), 2, "nothing is to reply"),
+        (BM25[:2], 2, "1 --from and 0 --as"),
+        (BM25[2:], 2, "nothing is to reply"),
+        ((*BM25, "--as", "more"), 2, "1 --from and 2 --as"),
+        ((*BM25, *BM25), 2, "two bots are called 'c-bm25'"),
+        ((*BM25[:3], " "), 3, "is no name for a system"),
+        (("--from", "oracle:chat", *BM25[2:]), 2, "one of: retrieval:INDEX,key=value"),
+        (("--from", "retrieval:none", *BM25[2:]), 3, "no index 'none'"),
+        (("--from", "retrieval:chat,seed=3", *BM25[2:]), 2, "seed has no effect"),
+        ((*BM25, "--without-reply", "ignore"), 2, "ignore"),
+    ],
+)
+def test_a_command_that_makes_no_sense_is_refused(ready: Home, items: Path, options, code, message) -> None:
+    result = ready("replies", items, *options, *ONE)
+    assert (result.code, result.out) == (code, "")
+    assert message in result.err
+
+
+def test_the_dialog_modes_warn_that_they_see_the_gold(ready: Home, items: Path) -> None:
+    result = ready("replies", items, "--from", "retrieval:chat,mode=bm25-dialog", "--as", "dialog", *ONE)
+    assert "dialog: bm25-dialog compares with the gold, which a system under test never sees" in result.err
