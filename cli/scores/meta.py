@@ -7,30 +7,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
+from refaug.cli.scores.score import RaterOption as WeigherOption
 from refaug.cli.scores.score import items_from
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.output import JsonFlag, print_json, print_line
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.shared.reference_options import PresetOption
+from refaug.cli.shared.reference_options import IndexOption, ReferenceOptions, augment_sets
 from refaug.cli.shared.score_options import LanguageOption, SeedOption, StrictFlag, report_problems, require_all
 from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.scoring.presets import Preset, find_preset
+from refaug.evaluation.scoring.presets import Preset
 from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MIN_CONFIDENCE
 
 if TYPE_CHECKING:
     from refaug.evaluation.agreement.records import ComparedMetric, MetaResult, MetaSettings
+    from refaug.evaluation.metric_setup.metric_requests import SetBaseline
+    from refaug.evaluation.scoring.augment_settings import AugmentSettings
     from refaug.metrics.base import Metric
+
+
+_WEIGHTED: Final = "upsilon-bleu"  # what references are found for, where no metric is named
 
 
 class RowSelection(StrEnum):
@@ -88,7 +94,7 @@ _Metrics = Annotated[
         "--metric",
         "-m",
         help="What to compare: NAME or NAME:key=value,…; repeat it. Without it: those of bleu, multi-bleu, rouge-l "
-        "and chrf that apply.",
+        "and chrf that apply, and upsilon-bleu with --index.",
         metavar="SPEC",
     ),
 ]
@@ -129,16 +135,17 @@ def meta_command(
     items: _Items = None,
     metric: _Metrics = None,
     baseline: _Baseline = None,
-    rater: RaterOption = None,
+    index: IndexOption = None,
+    rater: WeigherOption = None,
     *,
     models: ModelOptions,
+    options: ReferenceOptions,
     rows: _Rows = RowSelection.FAIR,
     draws: _Draws = 10_000,
     confidence: _Confidence = 0.95,
     seed: SeedOption = 1,
     min_kappa: _MinKappa = None,
     language: LanguageOption = None,
-    preset: PresetOption = None,
     threads: ThreadsOption = None,
     report: _Report = None,
     strict: StrictFlag = False,
@@ -149,13 +156,20 @@ def meta_command(
     """Say how far metrics agree with people's ratings, and whether one agrees better than another.
 
     Each file of ITEMS is a test set with ratings (docs/items.md). Metrics are correlated with the mean rating over the
-    same rows, and compared with the baseline by a paired bootstrap over contexts.
+    same rows, and compared with the baseline by a paired bootstrap over contexts. With --index, references are found
+    and weighed first, as by score.
     """
     form = _output_form(as_json=as_json, as_csv=as_csv, as_latex=as_latex)
     files = named_sets(items or [])
-    require_models(models, [*(metric or []), *([baseline] if baseline is not None else [])], rater)
-    judge = _MetricModels(rater=rater, models=models, threads=threads)
-    named_preset = find_preset(preset)
+    named = [*(metric or []), *([baseline] if baseline is not None else [])]
+    asks_rater = require_models(models, named, rater, index=index)
+    options.require_used(context, index, rater, rates=asks_rater, scores=True)
+    augmenting = options.settings(context)
+    if index is not None:
+        _require_weighted(named)
+    judge = _MetricModels(
+        index=index, rater=rater, models=models, threads=threads, augmenting=augmenting if asks_rater or index else None
+    )
     from refaug.evaluation.agreement.records import MetaSettings, RowsChoice  # noqa: PLC0415  compiles
     from refaug.evaluation.agreement.report.report import require_folder  # noqa: PLC0415
 
@@ -168,7 +182,13 @@ def meta_command(
         agreement = _compare_metrics(
             context.obj,
             files,
-            _ComparedMetrics(metric or [], baseline, language, named_preset),
+            _ComparedMetrics(
+                metric or [],
+                baseline,
+                language,
+                options.chosen_preset,
+                {"combine": options.combine, "cal": "cal" if options.calibrated else "raw"},
+            ),
             judge,
             settings,
             progress,
@@ -189,26 +209,39 @@ class _ComparedMetrics:
     baseline: str | None
     language: str | None
     preset: Preset | None
+    by_default: Mapping[str, str]
+    set_baseline: SetBaseline | None = None  # where references are found in an index
 
     def built(self, text: str) -> Metric:
         """Return the metric of a specification, with the parameters of the preset."""
         from refaug.evaluation.metric_setup.metric_requests import metrics_of  # noqa: PLC0415  compiles
 
-        return metrics_of([self.preset.specification(text) if self.preset is not None else text], self.language)[0]
+        specification = self.preset.specification(text) if self.preset is not None else text
+        return metrics_of([specification], self.language, self.by_default, self.set_baseline)[0]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _MetricModels:
-    """The models that were named for metrics."""
+    """The models that were named for references and metrics."""
 
+    index: str | None
     rater: str | None
     models: ModelOptions
     threads: int | None
+    augmenting: AugmentSettings | None
 
-    def bind(self, home: Settings, metrics: Sequence[ComparedMetric], progress: Progress) -> list[ComparedMetric]:
-        """Return the metrics, bound to the models that they need."""
+    def bind(
+        self, home: Settings, metrics: Sequence[ComparedMetric], versions: Mapping[str, str], progress: Progress
+    ) -> list[ComparedMetric]:
+        """Return the metrics, bound to the models that they need; `versions` are those that found the references."""
         bound = self.models.bind(
-            home, [compared.metric for compared in metrics], rater=self.rater, threads=self.threads, progress=progress
+            home,
+            [compared.metric for compared in metrics],
+            rater=versions.get("rater", self.rater),
+            index=versions.get("index"),
+            augmenting=self.augmenting,
+            threads=self.threads,
+            progress=progress,
         )
         return [replace(compared, metric=metric) for compared, metric in zip(metrics, bound, strict=True)]
 
@@ -224,24 +257,33 @@ def _compare_metrics(
     """Read the files, choose the metrics, and compare them."""
     from refaug.evaluation.agreement.meta import agreement, default_metrics  # noqa: PLC0415
     from refaug.evaluation.agreement.records import RatedItems  # noqa: PLC0415
-    from refaug.evaluation.metric_setup.metric_requests import baseline_advice  # noqa: PLC0415  compiles
+    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.metric_requests import baseline_advice, baseline_setter  # noqa: PLC0415  compiles
 
-    sets = [RatedItems(name=name, items=read_set(path, progress)) for name, path in files.items()]
-    if compared.preset is not None:
-        compared.preset.require_items(test_item for rated_items in sets for test_item in rated_items.items)
-    named_specifications = compared.specifications or default_metrics(
-        test_item for rated_items in sets for test_item in rated_items.items
-    )
-    if compared.preset is not None:
+    sets = {name: read_set(path, progress) for name, path in files.items()}
+    versions: Mapping[str, str] = {}
+    named_specifications = compared.specifications or [
+        *([_WEIGHTED] if judge.index is not None else []),
+        *default_metrics(test_item for test_items in sets.values() for test_item in test_items),
+    ]
+    if judge.index is not None and judge.augmenting is not None:
+        sets, provenance = augment_sets(home, sets, judge.index, judge.rater, judge.augmenting, judge.threads, progress)
+        versions = provenance.settings
+        based = baseline_setter(places_of(home).indexes, versions["index"], progress)
+        compared = replace(compared, set_baseline=based)
+    elif compared.preset is not None:
+        compared.preset.require_items(test_item for test_items in sets.values() for test_item in test_items)
         compared.preset.require_effect(named_specifications)
+    rated_sets = [RatedItems(name=name, items=test_items) for name, test_items in sets.items()]
     chosen, first = _choose_metrics(replace(compared, specifications=named_specifications))
     advice = baseline_advice(
         [rated_items.metric for rated_items in chosen],
-        [test_item for rated_items in sets for test_item in rated_items.items],
+        [test_item for test_items in sets.values() for test_item in test_items],
     )
     if advice is not None:
         progress.warn(advice)
-    return agreement(sets, judge.bind(home, chosen, progress), settings, baseline=first, progress=progress)
+    bound = judge.bind(home, chosen, versions, progress)
+    return agreement(rated_sets, bound, settings, baseline=first, progress=progress)
 
 
 # ── input ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -269,10 +311,26 @@ def named_sets(paths: Sequence[Path], *, remedy: str = "refaug meta ITEMS.jsonl 
     return {name if names.count(name) == 1 else str(path): path for path, name in short.items()}
 
 
-def require_models(models: ModelOptions, specifications: Sequence[str], rater: str | None) -> None:
-    """Refuse a metric whose models are not named, and a rater that no metric uses."""
-    if not models.require_named(specifications, rater) and rater is not None:
+def require_models(
+    models: ModelOptions, specifications: Sequence[str], rater: str | None, *, index: str | None = None
+) -> bool:
+    """Say whether a metric uses the rater; refuse one whose models are not named, and a rater that nothing uses."""
+    asks_rater = models.require_named(specifications, rater, index=index)
+    if not asks_rater and rater is not None and index is None:
         raise Usage("--rater without a metric that asks it", remedy="-m rater, or leave --rater out")
+    return asks_rater
+
+
+def _require_weighted(specifications: Sequence[str]) -> None:
+    """Refuse an index where no metric looks at the references that would be found in it."""
+    from refaug.evaluation.metric_setup.metric_requests import MetricNeeds  # noqa: PLC0415  compiles
+
+    needs = [MetricNeeds.of(text) for text in specifications]
+    if needs and not any(need.weighted or need.sample for need in needs):
+        raise Usage(
+            "--index, and no metric looks at weighted references",
+            remedy="-m upsilon-bleu, or leave --index out",
+        )
 
 
 def read_set(path: Path, progress: Progress) -> list[Item | BadItem]:

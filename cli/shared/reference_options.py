@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
@@ -173,3 +173,29 @@ def augment_items(
             for augmented_item in augment(items, reference_index, weigher, augment_settings, progress)
         ]
         return augmented, references_provenance(reference_index, weigher, augment_settings)
+
+
+def augment_sets(
+    settings: Settings,
+    sets: Mapping[str, Sequence[Item | BadItem]],
+    index: str,
+    rater: str | None,
+    augment_settings: AugmentSettings,
+    threads: int | None,
+    progress: Progress,
+) -> tuple[dict[str, list[Item | BadItem]], Provenance]:
+    """Return test sets with weighted references from an index, which their items say, and the provenance of these."""
+    from refaug.evaluation.scoring.augmentation import augment, references_provenance  # noqa: PLC0415
+    from refaug.evaluation.scoring.provenance import with_provenance  # noqa: PLC0415
+
+    with open_index_and_rater(settings, index, rater, augment_settings, threads) as (reference_index, weigher):
+        provenance = references_provenance(reference_index, weigher, augment_settings)
+        line = provenance.line
+        augmented = {
+            name: [
+                augmented_item if isinstance(augmented_item, BadItem) else with_provenance(augmented_item.item, line)
+                for augmented_item in augment(items, reference_index, weigher, augment_settings, progress)
+            ]
+            for name, items in sets.items()
+        }
+    return augmented, provenance

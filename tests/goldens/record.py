@@ -466,6 +466,11 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"help/refaug (backup|restore) --help: new", "backup and restore are commands"),
     (r"failures/refaug/(err|out): .*", "signature is a command"),
     (r"(openapi|http|answers)/.*/time: new", "references that are found have the time of the log"),
+    (r"openapi/.*/requestBody/.*/oneOf/7/properties/(index|settings): new", "meta finds references itself"),
+    (
+        r"openapi/.*/oneOf/7/properties/(metrics|rater)/description: .*(with an index|weighs references).*",
+        "the same, in words",
+    ),
     (r"openapi/.*/unknown_fields: new", "every 422 names the fields that no item has"),
     (r"(http|answers)/.*/references/0/weight: new", "golds come with the weight that they count"),
     (r"help/refaug replies --help: new", "replies is a command"),

@@ -347,6 +347,44 @@ def test_agreement_is_that_of_the_command(jobs, ready):
     assert [row["name"] for row in asked["sets"][0]["rows"]][:2] == ["rouge-l", "bleu"]
 
 
+def test_agreement_finds_references_as_refs_does_before_it(jobs, ready, tmp_path):
+    path, few = jobs.inbox("rated.jsonl", *rated()), ("--draws", "50", "--threads", "1", "--json")
+    found_in = ("--index", "chat", "--rater", "tiny", "-k", "4", "--gold", "rated")
+    (tmp_path / "rated.jsonl").write_text(ready("refs", path, *found_in, "--threads", "1").out)
+    specs = ["upsilon-bleu", "bleu", "upsilon-chrf:b=0.1"]
+    options = [text for spec in specs for text in ("-m", spec)]
+    direct = ready("meta", path, *found_in, *options, *few).json
+    assert direct["sets"] == ready("meta", tmp_path / "rated.jsonl", *options, *few).json["sets"]
+    order = {"index": "chat", "rater": "tiny", "settings": {"k": 4, "gold": "rated"}, "draws": 50, **ONE}
+    of_job = jobs("meta", data=["rated.jsonl"], metrics=specs, **order)
+    assert {name: of_job[name] for name in direct} == direct
+    unnamed = ready("meta", path, *found_in, *few).json
+    assert [row["name"] for row in unnamed["sets"][0]["rows"]][:2] == ["upsilon-bleu", "bleu"]
+    assert unnamed["sets"][0]["rows"][0]["spearman"]["value"] == direct["sets"][0]["rows"][0]["spearman"]["value"]
+    measured = ready("meta", path, *found_in, "-m", "upsilon-chrf", *few).out
+    assert ("|b:" in measured, "|b:0|" in measured) == (True, False)
+
+
+def test_an_index_is_for_metrics_that_look_at_what_is_found_in_it(jobs, ready):
+    path = jobs.inbox("rated.jsonl", *rated())
+    for options, message in (
+        (("--index", "chat", "--rater", "tiny", "-m", "bleu"), "no metric looks at weighted references"),
+        (("--index", "chat", "-m", "upsilon-bleu"), "no rater is named"),
+        (("-k", "3", "-m", "bleu"), "-k without --index"),
+        (("--rater", "tiny", "-m", "bleu"), "--rater without a metric that asks it"),
+    ):
+        refused = ready("meta", path, *options)
+        assert (refused.code, message in refused.err) == (2, True), refused.err
+    for order, message in (
+        ({"index": "chat", "rater": "tiny", "metrics": ["bleu"]}, "no metric looks at weighted references"),
+        ({"index": "chat", "metrics": ["upsilon-bleu"]}, "no rater is named"),
+    ):
+        with pytest.raises(Usage, match=message):
+            jobs("meta", data=["rated.jsonl"], **order)
+    with pytest.raises(BadInput, match="settings are for references that an index finds"):
+        jobs("meta", data=["rated.jsonl"], settings={"k": 3})
+
+
 def test_model_metrics_need_a_model_and_unused_models_are_refused(jobs):
     jobs.inbox("rated.jsonl", *rated())
     for order, message in (

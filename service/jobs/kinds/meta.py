@@ -11,22 +11,36 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.records import Item
 from refaug.evaluation.agreement.meta import agreement, default_metrics
 from refaug.evaluation.agreement.records import ComparedMetric, MetaSettings, RatedItems, RowsChoice
-from refaug.evaluation.metric_setup.metric_requests import MetricNeeds, baseline_advice, metrics_of
+from refaug.evaluation.home.indexes import open_index, places_of
+from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.metric_setup.metric_requests import (
+    MetricNeeds,
+    SetBaseline,
+    baseline_advice,
+    baseline_setter,
+    metrics_of,
+)
 from refaug.evaluation.metric_setup.model_metrics import ModelNames, with_parts
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.augmentation import augment, references_provenance
 from refaug.evaluation.scoring.items import BadItem, read_items
 from refaug.evaluation.scoring.presets import find_preset
+from refaug.evaluation.scoring.provenance import Provenance, with_provenance
 from refaug.metrics.base import Metric
 from refaug.metrics.signature import Signature
+from refaug.service.jobs.kinds.freezing import augment_settings
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.sources import require_source, resolve_metric_files
 from refaug.service.jobs.orders.job_order import metrics_in
 from refaug.service.jobs.orders.set_orders import MetaJob
 
+_WEIGHTED: Final = "upsilon-bleu"  # what references are found for, where no metric is named
+
 
 def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
     """Return what `refaug meta --json` prints."""
     if (preset := find_preset(order.preset)) is not None:
-        preset.require_effect(order.metrics)
+        preset.require_effect(order.metrics or ([_WEIGHTED] if order.index is not None else []))
     _require_named(order)
     _require_allowed(order, context)
     files = _named_files(order.data, context)
@@ -38,36 +52,81 @@ def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
         min_kappa=order.min_kappa,
     )
     context.progress.stage("read")
-    sets = [RatedItems(name=name, items=_items(name, path, context)) for name, path in files.items()]
-    everything = [item for one in sets for item in one.items]
-    if preset is not None:
-        preset.require_items(everything)
-    chosen, baseline = _choose_metrics(order, order.metrics or default_metrics(everything), context)
+    sets = {name: _items(name, path, context) for name, path in files.items()}
+    specifications = order.metrics or default_metrics(item for items in sets.values() for item in items)
+    provenance, augmenting, based = Provenance(), None, None
+    if order.index is not None:
+        specifications = order.metrics or [_WEIGHTED, *specifications]
+        augmenting = augment_settings(order.reference_settings)
+        sets, provenance = _with_references(order, order.index, sets, augmenting, context)
+        based = baseline_setter(places_of(context.home).indexes, provenance.settings["index"], context.progress)
+    elif preset is not None:
+        preset.require_items(item for items in sets.values() for item in items)
+    everything = [item for items in sets.values() for item in items]
+    chosen, baseline = _choose_metrics(order, specifications, context, based)
     if (advice := baseline_advice([one.metric for one in chosen], everything)) is not None:
         context.progress.warn(advice)
     named = ModelNames(
-        rater=order.rater, ruber=order.ruber, sample=order.sample, threads=context.threads(order.threads)
+        rater=_version_of(provenance, "rater") or order.rater,
+        ruber=order.ruber,
+        sample=order.sample or _version_of(provenance, "index"),
+        threads=context.threads(order.threads),
     )
-    bound = with_parts([one.metric for one in chosen], context.home, named, progress=context.progress)
+    bound = with_parts([one.metric for one in chosen], context.home, named, augmenting, context.progress)
     metrics = [replace(one, metric=metric) for one, metric in zip(chosen, bound, strict=True)]
-    report = agreement(sets, metrics, settings, baseline=baseline, progress=context.progress)
+    rated_sets = [RatedItems(name=name, items=items) for name, items in sets.items()]
+    report = agreement(rated_sets, metrics, settings, baseline=baseline, progress=context.progress)
     for warning in report.warnings:
         context.progress.warn(warning)
     return report.as_json()
 
 
+def _with_references(
+    order: MetaJob,
+    index: str,
+    sets: Mapping[str, Sequence[Item | BadItem]],
+    settings: AugmentSettings,
+    context: JobContext,
+) -> tuple[dict[str, list[Item | BadItem]], Provenance]:
+    """Return the sets with weighted references from the index, and the provenance that their items have."""
+    threads = context.threads(order.threads)
+    rater = None
+    if settings.needs_rater and order.rater is not None:
+        rater = open_rater(context.home, order.rater, threads=threads)
+    with open_index(context.home, index, threads=threads) as opened:
+        provenance = references_provenance(opened, rater, settings)
+        augmented = {
+            name: [
+                one if isinstance(one, BadItem) else with_provenance(one.item, provenance.line)
+                for one in augment(items, opened, rater, settings, context.progress)
+            ]
+            for name, items in sets.items()
+        }
+    return augmented, provenance
+
+
+def _version_of(provenance: Provenance, kind: str) -> str | None:
+    """Return `name@version` of the index or the rater of references, or None."""
+    return provenance.settings.get(kind, "").partition("#")[0] or None
+
+
 def _require_named(order: MetaJob) -> None:
     """Raise Usage before any work where a needed artefact is not named, or a named one is not used."""
     wants = [MetricNeeds.of(text) for text in metrics_in(order)]
+    rates = order.index is not None and augment_settings(order.reference_settings).needs_rater
+    if rates and order.rater is None:
+        raise Usage("something is to be rated, and no rater is named", remedy="rater, or weights one and parrot off")
+    if order.index is not None and wants and not any(one.weighted or one.sample for one in wants):
+        raise Usage(f"index {order.index}, and no metric looks at weighted references", remedy="leave index out")
     for field, needed in (
         ("rater", [one.name for one in wants if one.rater]),
         ("ruber", [one.name for one in wants if one.ruber]),
         ("sample", [one.name for one in wants if one.sample]),
     ):
         artefact = getattr(order, field)
-        if needed and artefact is None:
+        if needed and artefact is None and not (field == "sample" and order.index is not None):
             raise Usage(f"{needed[0]} asks a {field}, and none is named", remedy=f'"{field}": its name')
-        weighs = field == "rater" and any(one.weigher for one in wants)
+        weighs = field == "rater" and (rates or any(one.weigher for one in wants))
         if artefact is not None and not needed and not weighs:
             raise Usage(f"{field} {artefact}, and no metric asks for it", remedy=f"leave {field} out")
 
@@ -94,14 +153,17 @@ def _items(name: str, path: Path, context: JobContext) -> list[Item | BadItem]:
 
 
 def _choose_metrics(
-    order: MetaJob, specifications: Sequence[str], context: JobContext
+    order: MetaJob, specifications: Sequence[str], context: JobContext, based: SetBaseline | None
 ) -> tuple[list[ComparedMetric], str]:
     """Return the metrics without duplicates, and the name of the baseline."""
-    preset = find_preset(order.preset)
+    rating = augment_settings(order.reference_settings).rating
+    by_default = {"combine": rating.combine, "cal": rating.calibration}
+    preset = find_preset(order.reference_settings.preset)
     named = dict[str, Metric]()
     for text in dict.fromkeys([*specifications, order.baseline or specifications[0]]):
         resolved = resolve_metric_files([text], context.home, context.serve)
-        named[text] = metrics_of(resolved if preset is None else preset.specifications(resolved), order.language)[0]
+        specifications_of_text = resolved if preset is None else preset.specifications(resolved)
+        named[text] = metrics_of(specifications_of_text, order.language, by_default, based)[0]
     metrics = dict[str, ComparedMetric]()
     for text in specifications:
         metrics.setdefault(Signature.of(named[text]).full, ComparedMetric(name=text.strip(), metric=named[text]))

@@ -111,7 +111,7 @@ class MetaJob(StrictModel):
     metrics: list[Text] = Field(
         default_factory=list,
         description="what to compare: NAME or NAME:key=value,…; without any: those of bleu, multi-bleu, rouge-l and "
-        "chrf that apply",
+        "chrf that apply, and upsilon-bleu with an index",
         max_length=1_000,
     )
     baseline: Text | None = Field(
@@ -121,7 +121,13 @@ class MetaJob(StrictModel):
         default=None,
         description="`tsuta20`: the weighted BLEUs of metrics and baseline as in the code of Tsuta et al. (2020)",
     )
-    rater: Spec | None = Field(default=None, description="rater that the metric rater asks")
+    index: Spec | None = Field(
+        default=None, description="index that references are found in first; without it they are taken as they are"
+    )
+    rater: Spec | None = Field(
+        default=None, description="rater that weighs references that are found, and that the metric rater asks"
+    )
+    settings: ReferenceSettings | None = Field(default=None, description="how they are found, rated and weighed")
     ruber: Spec | None = Field(default=None, description="ruber that the metric ruber asks")
     sample: Spec | None = Field(
         default=None, description="index whose log says what counts as 0 and 1 of the parts of ruber"
@@ -137,3 +143,18 @@ class MetaJob(StrictModel):
     )
     language: str | None = Field(default=None, description="decides the tokenizer of the metrics", max_length=35)
     threads: int | None = Field(default=None, description=THREADS, ge=1, le=1_024)
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if self.index is None and self.settings is not None:
+            raise ValueError("settings are for references that an index finds: name one")
+        if self.index is not None:
+            _ = self.reference_settings  # raises ValueError where settings contradict the preset
+        return self
+
+    @property
+    def reference_settings(self) -> ReferenceSettings:
+        """How references are found in the index: with the preset of the order, if it has one."""
+        of_order = {} if self.preset is None else {"preset": self.preset}
+        named = {} if self.settings is None else self.settings.model_dump(exclude_unset=True)
+        return ReferenceSettings(**{**of_order, **named})
