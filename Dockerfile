@@ -27,6 +27,9 @@ COPY cli cli
 RUN /opt/refaug/bin/pip install --no-cache-dir --constraint requirements.lock setuptools \
     && /opt/refaug/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
     && /opt/refaug/bin/pip check
+# What is in the image, as CycloneDX JSON.
+RUN mkdir -p /opt/refaug/share/refaug \
+    && cd / && /opt/refaug/bin/python -m refaug.cli.server.bill_of_materials > /opt/refaug/share/refaug/sbom.cdx.json
 # The loops that numba compiles, for any processor of this kind: the image travels. They lie beside the code.
 ENV NUMBA_CPU_NAME=generic
 RUN cd / && /opt/refaug/bin/python -m refaug.cli.server.kernels

@@ -93,6 +93,10 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
         at="server.backup:restore_command",
         help="Make an empty home from a backup; every hash is checked before anything is in place.",
     ),
+    "audit": _CommandPlace(
+        at="server.audit:audit_command",
+        help="Say who published, removed, erased, withdrew, queued, and made or revoked keys.",
+    ),
     "doctor": _CommandPlace(
         at="server.doctor:doctor_command",
         help="Check versions, threads, memory, disk, optional parts and stored artefacts; "

@@ -26,6 +26,7 @@ from sqlalchemy.exc import IntegrityError
 
 from refaug.core.errors import BadInput, Conflict, NoKey, NotAllowed, NotFound, RefaugError, TooMany, Unavailable
 from refaug.core.files import NAME, require_name
+from refaug.service.audit import ANONYMOUS_NAME, add_row, user_of_machine
 from refaug.service.database.database import Database, time_of, time_text
 from refaug.service.database.migrations.tables import KEYS
 
@@ -84,7 +85,11 @@ class Key:
 
 
 # The key of every request where no keys are required.
-ANONYMOUS: Final = Key(id="", name="anonymous", scopes=frozenset(Scope))
+ANONYMOUS: Final = Key(id="", name=ANONYMOUS_NAME, scopes=frozenset(Scope))
+
+
+class WrongKey(NoKey):
+    """The key is not known, or its secret is another."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +114,9 @@ class Token:
             raise NoKey("this needs a key", remedy="send it as Authorization: Bearer refaug_…")
         match = _TOKEN.fullmatch(text)
         if match is None:
-            raise NoKey("what was sent is no key", remedy="a key looks like refaug_, 12 characters, _, 43 characters")
+            raise WrongKey(
+                "what was sent is no key", remedy="a key looks like refaug_, 12 characters, _, 43 characters"
+            )
         return cls(id=match[1], secret=match[2])
 
     @property
@@ -119,6 +126,12 @@ class Token:
 
     def __str__(self) -> str:
         return f"refaug_{self.id}_{self.secret}"
+
+
+def id_in(text: str | None) -> str:
+    """Return the id of the key that a text claims to be; empty where it is no token."""
+    match = _TOKEN.fullmatch(text or "")
+    return "" if match is None else match[1]
 
 
 # ── limits of a key ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -190,6 +203,35 @@ class _Bucket:
         self.filled -= 1.0
 
 
+class KeyPlaces:
+    """The requests of each key that are being answered in this process; each of `workers` processes has its share."""
+
+    def __init__(self, most: int, *, workers: int = 1) -> None:
+        self._most, self._stated = max(1, most // workers), most
+        self._lock = threading.Lock()
+        self._taken = dict[str, int]()
+
+    def take(self, key: Key) -> None:
+        """Take a place for a request; TooMany where the key has all of its places in use."""
+        with self._lock:
+            taken = self._taken.get(key.id, 0)
+            if taken >= self._most:
+                raise TooMany(
+                    f"key {key.name} has {self._stated:,} requests being answered already",
+                    remedy="wait for some of them, or send larger ones",
+                )
+            self._taken[key.id] = taken + 1
+
+    def give_back(self, key: Key) -> None:
+        """Give a place back; a key without requests takes no memory."""
+        with self._lock:
+            taken = self._taken[key.id] - 1
+            if taken:
+                self._taken[key.id] = taken
+            else:
+                del self._taken[key.id]
+
+
 # ── stored keys ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -225,6 +267,8 @@ class KeyStore:
         try:
             with self._database.writing() as connection:
                 connection.execute(KEYS.insert().values(_row(key, token)))
+                scopes_held = sorted(key.scopes)
+                add_row(connection, user_of_machine(), "create", f"key {key.name}", id=key.id, scopes=scopes_held)
         except IntegrityError:
             raise Conflict(
                 f"there is a key {name} already", remedy="not even a revoked key's name is used again"
@@ -252,6 +296,7 @@ class KeyStore:
                 raise NotFound(f"there is no key {id_or_name[:64]!r}", remedy="refaug keys list")
             if row.revoked is None:
                 connection.execute(KEYS.update().where(KEYS.c.id == row.id).values(revoked=time_text(moment)))
+                add_row(connection, user_of_machine(), "revoke", f"key {row.name}", id=row.id)
             return replace(_key(row), revoked=_key(row).revoked or moment)
 
 
@@ -341,7 +386,7 @@ class KeyRing:
             )
         key, digest = seen.keys.get(parsed_token.id, (None, _NO_HASH))
         if not hmac.compare_digest(parsed_token.sha256, digest) or key is None:
-            raise NoKey("this key is not known", remedy="keys are made by refaug keys create")
+            raise WrongKey("this key is not known", remedy="keys are made by refaug keys create")
         key.require_valid(datetime.now(UTC))
         return key
 

@@ -153,6 +153,7 @@ def answers(client: TestClient) -> Mapping[str, Asked]:
     ask("list_schedules", "GET", "/v1/schedules")
     ask("get_schedule", "GET", "/v1/schedules/nightly")
     ask("delete_schedule", "DELETE", "/v1/schedules/nightly")
+    ask("list_audit_log", "GET", "/v1/audit")
     return recorder.kept
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from refaug.cli.indexes.index_versions import list_command
+from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import typed_names
 from refaug.cli.shared.index_options import (
     EncoderOption,
@@ -177,6 +178,8 @@ def build_command(
     )
     with display_progress(quiet=context.obj.quiet) as progress:
         built = build_index(places_of(context.obj), order, progress, again=again)
+    if built.published and built.is_new:
+        record_act(context.obj, "publish", f"index {built.name}@{built.version}")
     print_built(built, as_json=as_json)
 
 

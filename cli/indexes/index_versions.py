@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from refaug.cli.shared.database import record_act
 from refaug.cli.shared.index_options import (
     NameArgument,
     SpecArgument,
@@ -26,6 +27,10 @@ from refaug.cli.shared.output import (
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.version_commands import VersionCommands
 from refaug.core.errors import Corrupt, Usage
+
+if TYPE_CHECKING:
+    from refaug.core.home import Settings
+    from refaug.indexer.building.build import IndexBuild
 
 
 def update_command(
@@ -103,6 +108,7 @@ def _update(
     if erase and not updated.changed and not updated.gone and not as_json:
         print_line(f"nothing of what was named is in index {name}; it will stay out from now on")
         return
+    _record_built(context.obj, updated.built)
     print_built(updated.built, as_json=as_json, changed=updated.changed, gone=updated.gone)
     if updated.worth_compacting and not as_json:
         print_line(f"much of it lies in later segments: refaug index compact {name} makes searching quicker")
@@ -129,7 +135,13 @@ def compact_command(
             memory=parse_size(memory),
             publish=publish,
         )
+    _record_built(context.obj, built)
     print_built(built, as_json=as_json)
+
+
+def _record_built(home: Settings, built: IndexBuild) -> None:
+    if built.published:
+        record_act(home, "publish", f"index {built.name}@{built.version}")
 
 
 # ── versions ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from refaug.cli.shared.database import record_act
 from refaug.cli.shared.output import (
     JsonFlag,
     MemoryOption,
@@ -22,6 +23,7 @@ from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.version_commands import VersionCommands
 from refaug.core.errors import Corrupt
 from refaug.core.files import read_json
+from refaug.core.home import Settings
 
 if TYPE_CHECKING:
     from refaug.indexer.vectors.training import StoredVectors
@@ -98,7 +100,13 @@ def train_command(
             on_epoch=lambda epoch, loss: progress.say(f"epoch {epoch}: loss {loss:.6f}"),
             again=again,
         )
+    _record_stored(context.obj, trained)
     _print_stored(trained, as_json=as_json)
+
+
+def _record_stored(home: Settings, stored: StoredVectors) -> None:
+    if stored.published:
+        record_act(home, "publish", f"vectors {stored.name}@{stored.version}")
 
 
 def _print_stored(stored: StoredVectors, *, as_json: bool) -> None:
@@ -157,6 +165,7 @@ def import_command(
     with display_progress(quiet=context.obj.quiet) as progress:
         progress.stage(f"reading {file.name}")
         imported = import_vectors(places_of(context.obj), name, file, tokenizer=tokenizer, publish=publish)
+    _record_stored(context.obj, imported)
     _print_stored(imported, as_json=as_json)
 
 

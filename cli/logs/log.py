@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from refaug.cli.shared.database import record_act
 from refaug.cli.shared.output import (
     JsonFlag,
     MemoryOption,
@@ -205,12 +206,20 @@ def delete_command(
     wanted_dialogues = [*(dialogue or ()), *names_in(dialogues)]
     wanted_speakers = [*(speaker or ()), *names_in(speakers)]
     if whole:
-        _delete_whole(logs, name, bool(wanted_dialogues or wanted_speakers), yes, as_json)
+        _delete_whole(context.obj, name, bool(wanted_dialogues or wanted_speakers), yes, as_json)
         _discard_stopped_trainings(context, name)
         return
     if not wanted_dialogues and not wanted_speakers:
         raise Usage("nothing to delete was named", remedy="give --dialogue ID, --speaker NAME, or --whole --yes")
     removed = delete(logs, name, dialogues=wanted_dialogues, speakers=wanted_speakers, memory=parse_size(memory))
+    record_act(
+        context.obj,
+        "delete",
+        f"log {name}",
+        dialogues=len(wanted_dialogues),
+        speakers=len(wanted_speakers),
+        pairs=removed.pairs,
+    )
     _discard_stopped_trainings(context, name)
     if as_json:
         print_json({"log": name, **asdict(removed)})
@@ -238,12 +247,13 @@ def _discard_stopped_trainings(context: typer.Context, log: str) -> None:
                 progress.warn(f"trainings that run have texts of it until they end: {', '.join(running)}")
 
 
-def _delete_whole(logs: Path, name: str, more: bool, yes: bool, as_json: bool) -> None:
+def _delete_whole(home: Settings, name: str, more: bool, yes: bool, as_json: bool) -> None:
     if more:
         raise Usage("--whole removes everything; it does not go with --dialogue or --speaker")
     if not yes:
         raise Usage(f"this removes log {name} with all its pairs", remedy="say --whole --yes")
-    pairs = delete_log(logs, name)
+    pairs = delete_log(home.logs, name)
+    record_act(home, "delete", f"log {name}", pairs=pairs)
     if as_json:
         print_json({"log": name, "pairs": pairs})
     else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.output import JsonFlag, count_of, file_or_stdin, print_facts, print_json, print_line, print_table
@@ -367,6 +368,7 @@ def withdraw_command(
     sets = _sets(context.obj)
     withdrawn = sets.withdraw(name, reason, instead)
     set_id = sets.resolve(name)
+    record_act(context.obj, "withdraw", f"set {set_id}")
     if as_json:
         print_json({"id": set_id, **asdict(withdrawn)})
         return

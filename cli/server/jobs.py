@@ -225,8 +225,11 @@ def _all_events(jobs: JobStore, job: str) -> Iterator[Event]:
 @app.command("cancel")
 def cancel_command(context: typer.Context, name: IdArgument, as_json: JsonFlag = False) -> None:
     """Let a job end: at once where it waits, else as soon as it can stop; what it has finished is kept."""
+    from refaug.service.audit import AuditLog, user_of_machine  # noqa: PLC0415  sqlalchemy
+
     with open_database(context.obj) as database:
         job = job_store(database).cancel(name)
+        AuditLog(database).add(user_of_machine(), "cancel", f"job {job.id}", kind=job.kind)
     if as_json:
         print_json(_job_json(job))
     else:

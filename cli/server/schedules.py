@@ -41,12 +41,15 @@ def put_command(
 
     Changing the time, or enabling it again, lets it count from now on. Putting it as it is changes nothing.
     """
-    from refaug.service.jobs.schedules import ScheduleStore  # noqa: PLC0415  sqlalchemy
+    from refaug.service.audit import AuditLog, user_of_machine  # noqa: PLC0415  sqlalchemy
+    from refaug.service.jobs.schedules import ScheduleStore  # noqa: PLC0415
 
     read = read_order(order)
     with open_database(context.obj) as database:
         schedules = ScheduleStore(database)
-        schedules.put(name, cron=cron, timezone=timezone, order=read, enabled=enabled)
+        with database.writing():
+            schedules.put(name, cron=cron, timezone=timezone, order=read, enabled=enabled)
+            AuditLog(database).add(user_of_machine(), "put", f"schedule {name}", kind=str(read.get("kind")))
         _show(schedules, name, as_json=as_json)
 
 
@@ -93,10 +96,12 @@ def show_command(context: typer.Context, name: NameArgument, as_json: JsonFlag =
 @app.command("delete")
 def delete_command(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
     """Take a schedule away; jobs that it has begun go on."""
+    from refaug.service.audit import AuditLog, user_of_machine  # noqa: PLC0415
     from refaug.service.jobs.schedules import ScheduleStore  # noqa: PLC0415
 
     with open_database(context.obj) as database:
         ScheduleStore(database).delete(name)
+        AuditLog(database).add(user_of_machine(), "delete", f"schedule {name}")
     if as_json:
         print_json({"schedule": name, "deleted": True})
     else:

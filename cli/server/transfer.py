@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from refaug.cli.shared.database import record_act
 from refaug.cli.shared.output import JsonFlag, count_of, print_json, print_line
 from refaug.cli.shared.progress import display_progress, format_amount
 from refaug.core.artefacts.kinds import artefact_stores
@@ -60,6 +61,9 @@ def import_command(
             before_adding=lambda label, folder: _require_sound(context.obj, label, folder),
             before_publishing=lambda label: _require_publishable(context.obj, label),
         )
+    record_act(
+        context.obj, "import", f"{imported.kind} {imported.name}@{imported.version}", published=imported.published
+    )
     if as_json:
         print_json({**asdict(imported), "file": str(file)})
         return

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from refaug.cli.shared.output import print_warning
+from refaug.core.errors import Conflict, StorageFull, Unavailable
 from refaug.core.home import Settings
 from refaug.service.server_settings import ServeSettings
 
@@ -25,6 +27,20 @@ def open_database(home: Settings) -> Iterator[Database]:
         yield database
     finally:
         database.close()
+
+
+def record_act(home: Settings, action: str, subject: str, **details: Any) -> None:
+    """Add what a command has done to the audit log, where the home has a database; commands make none for this."""
+    url = ServeSettings.from_env().database
+    if not url and not (home.home / "refaug.db").exists():
+        return
+    from refaug.service.audit import AuditLog, user_of_machine  # noqa: PLC0415
+
+    try:
+        with open_database(home) as database:
+            AuditLog(database).add(user_of_machine(), action, subject, **details)
+    except (Conflict, Unavailable, StorageFull) as error:
+        print_warning(f"not in the audit log: {action} {subject}: {error.message}")
 
 
 def job_store(database: Database) -> JobStore:

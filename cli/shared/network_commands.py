@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
 import typer
 
+from refaug.cli.shared.database import record_act
 from refaug.cli.shared.output import (
     MemoryOption,
     print_facts,
@@ -169,6 +170,8 @@ def run_training(
     """Train, show the progress, and print the version that this made."""
     with display_progress(quiet=settings.quiet) as progress:
         trained = train(progress, BatchReporter(progress), epoch_reporter(progress))
+    if trained.published and trained.is_new:
+        record_act(settings, "publish", f"{kind} {trained.name}@{trained.version}")
     print_training_result(kind, trained, facts, as_json=as_json)
 
 

@@ -78,6 +78,11 @@ def _to_stdout() -> Iterator[None]:
         raise StorageFull(f"the output cannot be written: {reason_of(error)}", remedy="free some room") from error
 
 
+def print_warning(text: str) -> None:
+    """Print a warning on stderr."""
+    print(f"warning: {make_printable(text)}", file=sys.stderr, flush=True)
+
+
 def print_json(document: object) -> None:
     """Print one JSON document on stdout."""
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from refaug.cli.shared.database import record_act
 from refaug.cli.shared.output import JsonFlag, count_of, print_json, print_line, print_published, print_table
 from refaug.core.errors import Usage
 
@@ -56,6 +57,7 @@ class VersionCommands:
             if not at:
                 raise Usage(f"{spec!r} names no version", remedy=f"give NAME@VERSION: refaug {self.kind} list")
             self._stored(context.obj).publish(name, version)
+            record_act(context.obj, "publish", f"{self.kind} {name}@{version}")
             print_published(self.kind, name, version, as_json=as_json)
 
         return self._described(publish, "publish", spec=self.spec)
@@ -65,6 +67,7 @@ class VersionCommands:
 
         def rollback(context: typer.Context, name: str, to: ToOption = None, as_json: JsonFlag = False) -> None:
             version = self._stored(context.obj).rollback(name, to)
+            record_act(context.obj, "rollback", f"{self.kind} {name}@{version}")
             print_published(self.kind, name, version, as_json=as_json)
 
         return self._described(rollback, "rollback", name=self.name)
@@ -83,6 +86,8 @@ class VersionCommands:
 
             pins = {} if even_pinned else pinned_versions(context.obj, self.kind, name)
             old = self._stored(context.obj).gc(name, keep, pins)
+            if old.removed:
+                record_act(context.obj, "remove", f"{self.kind} {name}", versions=old.removed)
             if as_json:
                 print_json({self.kind: name, **old.as_json()})
                 return
@@ -100,6 +105,7 @@ class VersionCommands:
             if not yes:
                 raise Usage(f"this removes {self.kind} {name} with all {self.removal}", remedy="say --yes")
             removed = self._stored(context.obj).remove(name)
+            record_act(context.obj, "remove", f"{self.kind} {name}", versions=removed)
             line = f"{self.kind} {name} removed: {count_of(len(removed), 'version')}"
             self._print_removed(name, removed, line, as_json=as_json)
 

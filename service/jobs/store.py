@@ -6,10 +6,6 @@ to a running job names the worker: a worker that was wrongly taken for dead lear
 
 from __future__ import annotations
 
-import re
-import secrets
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -21,13 +17,12 @@ from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, se
 from sqlalchemy.exc import IntegrityError
 
 from refaug.core.errors import Conflict, NotFound, Overloaded, RefaugError, Usage
+from refaug.service.audit import actor_of, add_row
 from refaug.service.database.database import Database, time_text
 from refaug.service.database.migrations.tables import JOB_EVENTS, JOB_RESOURCES, JOBS
+from refaug.service.database.row_ids import is_row_id, new_row_id
+from refaug.service.jobs.audited_jobs import acts_of
 
-_DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"  # in byte order; without i, l, o, u
-_TIME_DIGITS: Final = 12  # microseconds: enough for 36,000 years
-_CHANCE_DIGITS: Final = 14  # 70 bits, so that ids cannot be guessed
-_ID: Final = re.compile(f"[{_DIGITS}]{{{_TIME_DIGITS + _CHANCE_DIGITS}}}")
 _MAX_CLAIM_TRIES: Final = 100  # each failed try means that another worker got a job
 _RETRY_AFTER_S: Final = 30.0  # jobs take minutes, so a full queue stays full for a while
 _MAX_PAGE: Final = 1000
@@ -126,7 +121,7 @@ class JobStore:
             self._database.advisory_lock(connection, "enqueue")  # so that both checks are exact
             self._require_room(connection, kind, names)
             row = {
-                "id": new_id(),
+                "id": new_row_id(),
                 "kind": kind,
                 "order": _json(order),
                 "resources": _json(names),
@@ -141,6 +136,8 @@ class JobStore:
                 connection.execute(insert(JOB_RESOURCES), named)
             details = {"requested_by": requested_by} if requested_by else {}
             _add_events(connection, str(row["id"]), [_state_event(JobState.QUEUED, **details)])
+            if schedule is None:
+                add_row(connection, actor_of(requested_by), "queue", f"job {row['id']}", kind=kind)
             return _load_job(connection, str(row["id"]))
 
     def _require_room(self, connection: Connection, kind: str, resources: Sequence[str]) -> None:
@@ -184,7 +181,7 @@ class JobStore:
         self, *, state: JobState | None = None, kind: str | None = None, after: str | None = None, limit: int = 50
     ) -> tuple[list[Job], str | None]:
         """Return jobs, newest first, and the `after` of the next page, if there is one."""
-        if after is not None and not _is_id(after):
+        if after is not None and not is_row_id(after):
             raise Usage(f"{after[:40]!r} is no place in the list", remedy="give what the page before named as the next")
         if not 1 <= limit <= _MAX_PAGE:
             raise Usage(f"a page of {limit} jobs", remedy=f"from 1 to {_MAX_PAGE:,}")
@@ -211,7 +208,7 @@ class JobStore:
 
         Progress that newer progress has replaced is gone, so ids may have gaps; everything else stays.
         """
-        if not _is_id(job):
+        if not is_row_id(job):
             return []
         of = JOB_EVENTS.c
         query = select(JOB_EVENTS).where(of.job == job, of.number > after).order_by(of.number).limit(limit)
@@ -314,6 +311,9 @@ class JobStore:
             _free_resources(connection, id)
             details = {"error": dict(error)} if error is not None else {}
             _add_events(connection, id, [_state_event(state, **details)])
+            for act in acts_of(job.kind, job.order, outcome) if outcome is not None else ():
+                actor = actor_of(job.requested_by, job.schedule)
+                add_row(connection, actor, act.action, act.subject, **act.details, job=id)
 
     def requeue(self, id: str, worker: str, why: str) -> None:  # noqa: A002
         """Put a job back whose worker stops; it ends where cancelling was requested."""
@@ -385,7 +385,7 @@ def _job(row: Row[Any]) -> Job:
 def _load_job(connection: Connection, id: str, *, locked: bool = False) -> Job:  # noqa: A002
     """Return the job; `locked`: no other transaction changes it before this one ends."""
     query = select(JOBS).where(JOBS.c.id == id)
-    row = connection.execute(query.with_for_update() if locked else query).first() if _is_id(id) else None
+    row = connection.execute(query.with_for_update() if locked else query).first() if is_row_id(id) else None
     if row is None:
         raise NotFound(f"no job {id[:40]!r}", remedy="refaug jobs list, or GET /v1/jobs")
     return _job(row)
@@ -440,31 +440,3 @@ def _add_events(connection: Connection, job: str, events: Sequence[NewEvent]) ->
         for number, event in enumerate(events, last - len(events) + 1)
     ]
     connection.execute(insert(JOB_EVENTS), rows)
-
-
-# ── ids ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class _Ids:
-    """Ids in the order in which this process makes them, even if the clock stands still or goes back."""
-
-    def __init__(self) -> None:
-        self._lock, self._last = threading.Lock(), 0
-
-    def new(self) -> str:
-        with self._lock:
-            self._last = max(time.time_ns() // 1000, self._last + 1)
-            moment = self._last
-        return _digits(moment, _TIME_DIGITS) + _digits(secrets.randbits(5 * _CHANCE_DIGITS), _CHANCE_DIGITS)
-
-
-def _is_id(text: str) -> bool:
-    """Return whether a text can be a job's id; PostgreSQL refuses queries with some texts."""
-    return _ID.fullmatch(text) is not None
-
-
-def _digits(number: int, count: int) -> str:
-    return "".join(_DIGITS[number >> 5 * place & 31] for place in reversed(range(count)))
-
-
-new_id: Final = _Ids().new

@@ -30,12 +30,13 @@ from refaug.evaluation.metric_setup.model_metrics import HeldRubers
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.service import prometheus_figures
+from refaug.service.audit import AuditLog
 from refaug.service.database.database import Database
 from refaug.service.database.stored_answers import IdempotencyStore
 from refaug.service.jobs.inbox import Inbox
 from refaug.service.jobs.schedules import ScheduleStore
 from refaug.service.jobs.store import JobStore
-from refaug.service.keys import KeyRing, RateLimits
+from refaug.service.keys import KeyPlaces, KeyRing, RateLimits
 from refaug.service.process.live_processes import LiveProcesses
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches.batcher import Batcher
@@ -48,6 +49,7 @@ from refaug.service.web.connection.head_requests import HeadAsGet
 from refaug.service.web.openapi import openapi_document, operation_id
 from refaug.service.web.routes import (
     artefacts,
+    audit,
     catalogue,
     health,
     jobs,
@@ -60,6 +62,7 @@ from refaug.service.web.routes import (
     scores,
 )
 from refaug.service.web.state import ServiceState
+from refaug.service.wrong_keys import WrongKeys
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +82,7 @@ _TAGS: Final = (
     {"name": "raters", "description": "Versions of raters, and which one serves."},
     {"name": "jobs", "description": "Work that takes longer than a request."},
     {"name": "schedules", "description": "Jobs that begin by the clock."},
+    {"name": "audit", "description": "Who did what."},
     {"name": "health", "description": "How the service is."},
     {"name": "about", "description": "What answers mean."},
 )
@@ -97,6 +101,7 @@ _ROUTERS: Final = (
     artefacts,
     jobs,
     schedules,
+    audit,
     health,
     pages,
 )
@@ -164,6 +169,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.keys = await run_in_threadpool(KeyRing, state.database, required=serve.keys)
         stack.callback(state.keys.close)
         state.rate_limits = RateLimits(workers=serve.workers)
+        state.wrong_keys = WrongKeys(serve.wrong_keys, workers=serve.workers)
+        state.key_places = KeyPlaces(serve.key_requests, workers=serve.workers)
+        state.audit = AuditLog(state.database)
         state.sets = HeldSets(home, serve)
         state.bases = BaselineCache(places_of(home).indexes)
         state.rubers = HeldRubers(home, threads=state.threads)

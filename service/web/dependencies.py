@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable
 from typing import Annotated, Any, Final, TypeVar
@@ -10,13 +11,15 @@ from typing import Annotated, Any, Final, TypeVar
 from fastapi import Depends, Header, Request
 
 from refaug.core.errors import RefaugError
-from refaug.service.keys import Key, Scope
+from refaug.service.keys import ANONYMOUS, Key, Scope, WrongKey, id_in
 from refaug.service.web.problems import BadRequest
-from refaug.service.web.state import state_of
+from refaug.service.web.state import ServiceState, state_of
 
 T = TypeVar("T")
 _KEY: Final = "refaug.key"  # of the request's key in the ASGI scope
 _ITEMS: Final = "refaug.items"
+_PLACE: Final = "refaug.key_place"
+_EVENT_STREAM: Final = re.compile(r"/v1/jobs/[^/]+/events")
 
 
 # ── keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -31,11 +34,41 @@ class Requires:
     async def __call__(self, request: Request) -> Key:
         """Return the key; NoKey, NotAllowed or TooMany if the request may not pass."""
         state = state_of(request)
-        key = state.keys.check(token_of(request))
+        key = _checked_key(state, request)
         request.scope[_KEY] = key
         key.require(self.scope)
         state.rate_limits.take(key)
+        if key is not ANONYMOUS and not is_event_stream(request.scope):
+            state.key_places.take(key)
+            request.scope[_PLACE] = key
         return key
+
+
+def _checked_key(state: ServiceState, request: Request) -> Key:
+    """Return the key of a request; wrong ones are counted by the address that the server believes, and slowed."""
+    if not state.serve.keys:
+        return ANONYMOUS
+    token, address = token_of(request), request.client.host if request.client is not None else ""
+    if token is not None:
+        state.wrong_keys.require_allowed(id_in(token), address)
+    try:
+        return state.keys.check(token)
+    except WrongKey:
+        state.wrong_keys.count(id_in(token), address)
+        raise
+
+
+def end_key_place(state: ServiceState, scope: Any) -> None:
+    """Give back the place that a request has among those of its key."""
+    key = scope.pop(_PLACE, None)
+    if key is not None:
+        state.key_places.give_back(key)
+
+
+def is_event_stream(scope: Any) -> bool:
+    """Return whether a request is for a stream of events: long and idle, with a limit of its own."""
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    return _EVENT_STREAM.fullmatch(path) is not None
 
 
 def requires(scope: Scope) -> Requires:

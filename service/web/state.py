@@ -19,16 +19,18 @@ from refaug.service.server_settings import MIB, ServeSettings
 if TYPE_CHECKING:
     from refaug.evaluation.metric_setup.metric_requests import BaselineCache
     from refaug.evaluation.metric_setup.model_metrics import HeldRubers
+    from refaug.service.audit import AuditLog
     from refaug.service.database.database import Database
     from refaug.service.database.stored_answers import IdempotencyStore
     from refaug.service.jobs.inbox import Inbox
     from refaug.service.jobs.schedules import ScheduleStore
     from refaug.service.jobs.store import JobStore
-    from refaug.service.keys import KeyRing, RateLimits
+    from refaug.service.keys import KeyPlaces, KeyRing, RateLimits
     from refaug.service.process.live_processes import LiveProcesses
     from refaug.service.serving.batches.batcher import Batcher
     from refaug.service.serving.sets.held_sets import HeldSets
     from refaug.service.serving.versions.open_versions import OpenVersions
+    from refaug.service.wrong_keys import WrongKeys
 
 
 @dataclass(kw_only=True)
@@ -46,6 +48,9 @@ class ServiceState:
     idempotency: IdempotencyStore = field(init=False)
     keys: KeyRing = field(init=False)
     rate_limits: RateLimits = field(init=False)
+    wrong_keys: WrongKeys = field(init=False)
+    key_places: KeyPlaces = field(init=False)
+    audit: AuditLog = field(init=False)
     processes: LiveProcesses = field(init=False)
     inbox: Inbox = field(init=False)
     bases: BaselineCache = field(init=False)

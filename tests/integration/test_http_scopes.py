@@ -52,6 +52,7 @@ ROUTES: list[tuple[Scope, str, str, Any]] = [
     (Scope.SCORE, "POST", "/v1/scores", {"items": [{}]}),
     (Scope.SCORE, "POST", "/v1/scores/combine", {"batches": [{}]}),
     (Scope.SCORE, "POST", "/v1/ratings", {"pairs": [{}]}),
+    (Scope.ADMIN, "GET", "/v1/audit", None),
     (Scope.READ, "GET", "/v1/metrics", None),
     (Scope.READ, "GET", "/metrics", None),
 ]

@@ -144,3 +144,16 @@ IDEMPOTENCY: Final = Table(
     Column("holder", Text, nullable=False),  # the process that handles the first request
 )
 Index("ix_idempotency_created", IDEMPOTENCY.c.created)
+
+# Triggers of the migration refuse to change or remove a row.
+AUDIT: Final = Table(
+    "audit",
+    TABLES,
+    Column("id", PLAIN, primary_key=True),  # rises with the time
+    Column("at", PLAIN, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("details", Text, nullable=False),  # JSON
+    Column("request", Text),
+)

@@ -22,14 +22,13 @@ from refaug.service import prometheus_figures
 from refaug.service.web import problems
 from refaug.service.web.answers import REQUEST_ID
 from refaug.service.web.connection.allowed_hosts import AllowedHosts
-from refaug.service.web.dependencies import items_in, key_name
+from refaug.service.web.dependencies import end_key_place, is_event_stream, items_in, key_name
 from refaug.service.web.state import ServiceState
 
 log = logging.getLogger(__name__)
 
 # Never refused: probes of these decide whether the server is up.
 UNLIMITED_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
-_EVENT_STREAM: Final = re.compile(r"/v1/jobs/[^/]+/events")  # long and idle; streams have a separate limit
 _ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _MAX_DRAINED_BYTES: Final = (
     1 << 18
@@ -75,7 +74,7 @@ class Gate:
         if _is_from_another_site(scope):
             await self._refuse(scope, receive, exchange, _ANOTHER_SITE_ERROR)
             return
-        is_limited = path not in UNLIMITED_PATHS and not _EVENT_STREAM.fullmatch(path)
+        is_limited = path not in UNLIMITED_PATHS and not is_event_stream(scope)
         if is_limited and self.is_full:
             await self._refuse(scope, receive, exchange, self.overloaded_error())
             return
@@ -90,6 +89,7 @@ class Gate:
                 await answer(scope, receive, exchange.send)
         finally:
             place.give_back()
+            end_key_place(self._state, scope)
             exchange.log_end(is_quiet=path in UNLIMITED_PATHS)
 
     def overloaded_error(self) -> Overloaded:

@@ -8,6 +8,7 @@ The main names:
 """
 
 __all__ = [
+    "audit_rows",
     "database_threads",
     "idempotency_keys",
     "job_queueing",

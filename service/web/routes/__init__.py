@@ -9,6 +9,7 @@ The main names:
 
 __all__ = [
     "artefacts",
+    "audit",
     "catalogue",
     "health",
     "jobs",

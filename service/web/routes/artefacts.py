@@ -25,6 +25,7 @@ from refaug.service.keys import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import requires
+from refaug.service.web.handling.audit_rows import try_to_add_audit_row
 from refaug.service.web.handling.pagination import After, Limit, page_of
 from refaug.service.web.openapi import errors
 from refaug.service.web.schemas.artefacts import (
@@ -245,6 +246,8 @@ async def publish_rater(
 async def _publish(request: Request, kind: Kind, name: str, body: PublishIn) -> Response:
     state = state_of(request)
     version = await run_in_threadpool(_publish_version, state.home, kind, name, body)
+    action = "rollback" if body.version is None else "publish"
+    await run_in_threadpool(try_to_add_audit_row, request, action, f"{kind} {name}@{version}")
     return await _wait_until_served(request, kind, name, version)
 
 

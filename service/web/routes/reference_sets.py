@@ -27,6 +27,7 @@ from refaug.service.keys import Scope
 from refaug.service.web.answers import json_response, large_json_response
 from refaug.service.web.connection.body import body_of, parse_body, read_body, request_body
 from refaug.service.web.dependencies import Deadline, count_items, key_of, requires, while_connected
+from refaug.service.web.handling.audit_rows import try_to_add_audit_row
 from refaug.service.web.handling.idempotency_keys import CreatedResource, IdempotencyKey, create_once
 from refaug.service.web.handling.set_freezing import freeze_or_queue, frozen_set_resource
 from refaug.service.web.handling.set_scoring import SetScoringWork
@@ -375,6 +376,7 @@ def withdraw_set(
     """
     sets = _sets(state_of(request))
     withdrawn = sets.withdraw(id, reason, instead)
+    try_to_add_audit_row(request, "withdraw", f"set {sets.resolve(id)}")
     return json_response({"id": sets.resolve(id), **asdict(withdrawn)})
 
 

@@ -15,6 +15,7 @@ from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import requires
 from refaug.service.web.handling import database_threads
+from refaug.service.web.handling.audit_rows import add_audit_row
 from refaug.service.web.handling.job_queueing import require_sources
 from refaug.service.web.handling.pagination import After, Limit, page_of
 from refaug.service.web.openapi import errors
@@ -79,13 +80,15 @@ async def put_schedule(
     def put() -> tuple[dict[str, Any], bool]:
         require_sources(state, body.order, must_exist=False)  # the files may differ each time it is due
         is_new = name not in {one.name for one in state.schedules.list()}
-        schedule = state.schedules.put(
-            name,
-            cron=body.cron,
-            timezone=body.timezone,
-            order=body.order.model_dump(mode="json"),
-            enabled=body.enabled,
-        )
+        with state.database.writing():
+            schedule = state.schedules.put(
+                name,
+                cron=body.cron,
+                timezone=body.timezone,
+                order=body.order.model_dump(mode="json"),
+                enabled=body.enabled,
+            )
+            add_audit_row(request, "put", f"schedule {name}", kind=body.order.kind)
         return _describe_with_firings(state, schedule), is_new
 
     content, is_new = await database_threads.run_query(put)
@@ -95,8 +98,14 @@ async def put_schedule(
 @router.delete("/schedules/{name}", dependencies=_ADMIN, responses={200: {"model": DeletedOut}, **errors(404)})
 async def delete_schedule(request: Request, name: ScheduleName) -> Response:
     """Take a schedule away; jobs that it has begun stay, and go on."""
-    schedules = state_of(request).schedules
-    await database_threads.run_query(lambda: schedules.delete(name))
+    state = state_of(request)
+
+    def delete() -> None:
+        with state.database.writing():
+            state.schedules.delete(name)
+            add_audit_row(request, "delete", f"schedule {name}")
+
+    await database_threads.run_query(delete)
     return json_response({"name": name})
 
 

@@ -14,10 +14,11 @@ from sqlalchemy.exc import IntegrityError
 
 from refaug.core.errors import Conflict, NotFound, Overloaded, Usage
 from refaug.core.home import Settings
+from refaug.service.database import row_ids
 from refaug.service.database.database import Database, time_of, time_text
 from refaug.service.database.migrations.tables import JOB_RESOURCES, JOBS, STATES
-from refaug.service.jobs import store as job_store
-from refaug.service.jobs.store import ENDED, Job, JobState, JobStore, LostJob, NewEvent, new_id
+from refaug.service.database.row_ids import new_row_id
+from refaug.service.jobs.store import ENDED, Job, JobState, JobStore, LostJob, NewEvent
 
 pytest_plugins = ("databases",)
 
@@ -134,7 +135,7 @@ def test_many_that_ask_at_once_get_one_job_and_no_more_than_the_limit(database):
 
 
 def test_ids_rise_with_time_and_say_nothing_else():
-    made = [new_id() for _ in range(10_000)]
+    made = [new_row_id() for _ in range(10_000)]
     assert made == sorted(set(made))
     assert {len(one) for one in made} == {26}
     assert re.fullmatch("[0-9a-hjkmnp-tv-z]+", "".join(made)) is not None
@@ -148,8 +149,8 @@ def test_ids_rise_with_time_and_say_nothing_else():
 
 
 def test_ids_rise_also_where_the_clock_goes_back(monkeypatch):
-    ids, clock = job_store._Ids(), [2_000_000_000_000_000_000]
-    monkeypatch.setattr(job_store.time, "time_ns", lambda: clock[0])
+    ids, clock = row_ids._Ids(), [2_000_000_000_000_000_000]
+    monkeypatch.setattr(row_ids.time, "time_ns", lambda: clock[0])
     made = [ids.new()]
     for step in (0, -5_000_000_000, 1_000_000_000):
         clock[0] += step

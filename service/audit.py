@@ -1,0 +1,135 @@
+"""The audit log: who published, removed, erased, withdrew, queued, and made or revoked keys.
+
+Rows are only added: triggers of the database refuse to change or remove one. Names of keys are never used twice, so a
+row stays unambiguous. Texts of dialogues, and names of speakers, are in no row.
+"""
+
+from __future__ import annotations
+
+import getpass
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import Connection, insert, select
+
+from refaug.core.errors import StorageFull, Unavailable
+from refaug.service.database.database import Database, time_text
+from refaug.service.database.migrations.tables import AUDIT
+from refaug.service.database.row_ids import is_row_id, new_row_id
+
+log = logging.getLogger(__name__)
+
+_ROWS_AT_ONCE: Final = 500
+_SUBJECT_CHARS: Final = 500
+ANONYMOUS_NAME: Final = "anonymous"  # of every request where no keys are asked for
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditEntry:
+    """One row: who did what to which thing, and when."""
+
+    id: str
+    at: str
+    actor: str  # "key NAME", "user NAME" of this machine, "schedule NAME", or "anonymous" where no keys are asked for
+    action: str
+    subject: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+    request: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the entry as a JSON object."""
+        return asdict(self)
+
+
+class AuditLog:
+    """The rows in the database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, actor: str, action: str, subject: str, *, request: str | None = None, **details: Any) -> None:
+        """Add a row, in the transaction of this thread where one is open."""
+        with self._database.writing() as connection:
+            add_row(connection, actor, action, subject, request=request, **details)
+
+    def try_to_add(self, actor: str, action: str, subject: str, *, request: str | None = None, **details: Any) -> bool:
+        """Add a row for what has happened already; while the database cannot take it, it is in the process's log alone.
+
+        Publishing works without the database, and must not be reported as failed.
+        """
+        try:
+            self.add(actor, action, subject, request=request, **details)
+        except (Unavailable, StorageFull) as error:
+            fields = {"actor": actor, "action": action, "subject": subject, "request": request, "why": error.message}
+            log.error("not in the audit log", extra=fields)  # noqa: TRY400  the trace says nothing
+            return False
+        return True
+
+    def page(
+        self, *, since: datetime | None = None, after: str = "", limit: int = _ROWS_AT_ONCE
+    ) -> tuple[list[AuditEntry], str | None]:
+        """Return the oldest rows after one, or since a time, and the id of the last one if more follow."""
+        rows = select(AUDIT).order_by(AUDIT.c.id).limit(limit + 1)
+        if after:
+            rows = rows.where(AUDIT.c.id > after) if is_row_id(after) else rows.where(AUDIT.c.id == "")
+        if since is not None:
+            rows = rows.where(AUDIT.c.at >= time_text(since))
+        with self._database.reading() as connection:
+            entries = [_entry(row) for row in connection.execute(rows).mappings()]
+        return entries[:limit], entries[limit - 1].id if len(entries) > limit else None
+
+    def entries(self, since: datetime | None = None) -> Iterator[AuditEntry]:
+        """Yield all rows since a time, the oldest first."""
+        after: str | None = ""
+        while after is not None:
+            page, after = self.page(since=since, after=after)
+            yield from page
+
+
+def add_row(
+    connection: Connection, actor: str, action: str, subject: str, *, request: str | None = None, **details: Any
+) -> None:
+    """Add a row in a transaction of the caller, together with what it tells of."""
+    row = {
+        "id": new_row_id(),
+        "at": time_text(),
+        "actor": actor,
+        "action": action,
+        "subject": subject[:_SUBJECT_CHARS],
+        "details": orjson.dumps(details).decode(),
+        "request": request,
+    }
+    connection.execute(insert(AUDIT).values(row))
+
+
+def actor_of(requested_by: str | None, schedule: str | None = None) -> str:
+    """Return the actor of a job: the key that asked for it, the schedule that began it, or the user of a command."""
+    if schedule is not None:
+        return f"schedule {schedule}"
+    if requested_by is None:
+        return user_of_machine()
+    return requested_by if requested_by == ANONYMOUS_NAME else f"key {requested_by}"
+
+
+def user_of_machine() -> str:
+    """Return the actor of a command: the user who runs it."""
+    try:
+        return f"user {getpass.getuser()}"
+    except (KeyError, OSError):  # a container's user has no name
+        return "user ?"
+
+
+def _entry(row: Mapping[Any, Any]) -> AuditEntry:
+    return AuditEntry(
+        id=row["id"],
+        at=row["at"],
+        actor=row["actor"],
+        action=row["action"],
+        subject=row["subject"],
+        details=orjson.loads(row["details"]),
+        request=row["request"],
+    )

@@ -1,0 +1,38 @@
+"""The route of the audit log."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response
+
+from refaug.service.keys import Scope
+from refaug.service.web.answers import json_response
+from refaug.service.web.dependencies import requires
+from refaug.service.web.handling import database_threads
+from refaug.service.web.handling.pagination import After, Limit
+from refaug.service.web.openapi import errors
+from refaug.service.web.schemas.audit import AuditOut
+from refaug.service.web.state import state_of
+
+router = APIRouter(prefix="/v1", tags=["audit"])
+
+_ADMIN: Final = [Depends(requires(Scope.ADMIN))]
+
+
+@router.get("/audit", dependencies=_ADMIN, responses={200: {"model": AuditOut}, **errors(507)})
+async def list_audit_log(
+    request: Request,
+    since: Annotated[
+        datetime | None, Query(description="only what was done at this time or later; UTC without a zone")
+    ] = None,
+    after: After = "",
+    limit: Limit = 50,
+) -> Response:
+    """Who published, removed, erased, withdrew, queued and cancelled, and made or revoked keys: the oldest first."""
+    audit = state_of(request).audit
+    moment = since.replace(tzinfo=UTC) if since is not None and since.tzinfo is None else since
+    page, following = await database_threads.run_query(lambda: audit.page(since=moment, after=after, limit=limit))
+    return json_response({"entries": [entry.as_json() for entry in page], "next": following})

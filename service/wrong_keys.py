@@ -1,0 +1,92 @@
+"""Wrong keys are slowed, by the key that they claim to be and by the address that they come from.
+
+Two token buckets count wrong keys: one for each pair of a key's id and an address, one for each address. The first is
+asked before a secret is compared, so that it cannot be guessed faster; the second only after, so that a right key from
+the same address passes. No other address and no other key waits. Both lists are bounded: the least recently used
+entries go first.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from refaug.core.errors import TooMany
+from refaug.core.memory.bounded_cache import BoundedCache
+
+_MOST_ENTRIES: Final = 10_000
+_TIMES_AN_ADDRESS: Final = 10  # as many for all keys of an address as for one of them
+_MINUTE_S: Final = 60.0
+_NETWORK_BITS: Final = 64  # of IPv6: a subscriber has at least that many addresses
+NO_ID: Final = ""  # of what is no token
+
+
+@dataclass
+class _Bucket:
+    """The wrong keys that are still allowed, which grow with time."""
+
+    allowed: float
+    at: float
+
+
+class WrongKeys:
+    """The wrong keys of the last minutes, counted in this process; each of `workers` processes allows its share."""
+
+    def __init__(
+        self, a_minute: int, *, workers: int = 1, clock: Callable[[], float] = time.monotonic, most: int = _MOST_ENTRIES
+    ) -> None:
+        self._a_minute, self._clock = max(1.0, a_minute / workers), clock
+        self._lock = threading.Lock()
+        self._pairs = BoundedCache[tuple[str, str], _Bucket](most)
+        self._addresses = BoundedCache[str, _Bucket](most)
+
+    def require_allowed(self, key_id: str, address: str) -> None:
+        """Raise TooMany where this address has sent too many wrong secrets of this key, before one more is compared."""
+        with self._lock:
+            bucket = self._pairs.get((key_id, network_of(address)))
+            if bucket is not None:
+                self._require(bucket, self._a_minute)
+
+    def count(self, key_id: str, address: str) -> None:
+        """Count a wrong key; TooMany in place of its error where its address has sent too many of any."""
+        network, now = network_of(address), self._clock()
+        with self._lock:
+            pair = self._pairs.get((key_id, network)) or _Bucket(self._a_minute, now)
+            sender = self._addresses.get(network) or _Bucket(_TIMES_AN_ADDRESS * self._a_minute, now)
+            self._pairs.put((key_id, network), pair)
+            self._addresses.put(network, sender)
+            self._refill(pair, self._a_minute)
+            pair.allowed = max(0.0, pair.allowed - 1.0)
+            self._require(sender, _TIMES_AN_ADDRESS * self._a_minute)
+            sender.allowed -= 1.0
+
+    def _require(self, bucket: _Bucket, a_minute: float) -> None:
+        self._refill(bucket, a_minute)
+        if bucket.allowed < 1.0 - 1e-9:  # sums of fractions may end slightly below 1
+            raise TooMany(
+                "too many wrong keys came from this address",
+                remedy="look at the key: refaug_, 12 characters, _, 43 characters",
+                retry_after_s=(1.0 - bucket.allowed) * _MINUTE_S / a_minute,
+            )
+
+    def _refill(self, bucket: _Bucket, a_minute: float) -> None:
+        now = self._clock()
+        bucket.allowed = min(a_minute, bucket.allowed + max(0.0, now - bucket.at) * a_minute / _MINUTE_S)
+        bucket.at = now
+
+
+def network_of(address: str) -> str:
+    """Return what counts as one sender: an address, of IPv6 its network; the text itself where it is no address."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address[:64]
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((parsed, _NETWORK_BITS), strict=False))

@@ -1,0 +1,209 @@
+"""Keys over HTTP: wrong ones are slowed where they come from, no key takes all places, and acts are written down."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from serving import client_of, migrated
+from starlette.testclient import TestClient
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from refaug.cli.main import main
+from refaug.core.home import Settings
+from refaug.service.database.database import Database
+from refaug.service.keys import Key, KeyPlaces, KeyStore, Scope
+from refaug.service.wrong_keys import WrongKeys
+
+PROXY, HONEST, GUESSER = "10.0.0.1", "192.0.2.1", "198.51.100.9"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    folder = tmp_path_factory.mktemp("keys") / "home"
+    folder.mkdir()
+    return migrated(Settings(home=folder))
+
+
+@pytest.fixture(scope="module")
+def tokens(home: Settings) -> dict[str, str]:
+    database = Database.open(home)
+    made = {name: KeyStore(database).create(name, [Scope.ADMIN])[0] for name in ("ann", "bob")}
+    database.close()
+    return made
+
+
+@pytest.fixture(scope="module")
+def client(home: Settings, tokens: dict[str, str]) -> Iterator[TestClient]:
+    with client_of(home, ready=False, keys=True) as client:
+        yield client
+
+
+def wrong_secret(token: str) -> str:
+    return token[:-4] + ("AAAA" if not token.endswith("AAAA") else "BBBB")
+
+
+def statuses(client: TestClient, token: str, peer: str, count: int, **headers: str) -> list[int]:
+    """Ask from an address, behind uvicorn's own reading of the headers of a trusted proxy."""
+
+    async def ask() -> list[int]:
+        app = ProxyHeadersMiddleware(client.app, trusted_hosts=[PROXY])
+        transport = httpx.ASGITransport(app, client=(peer, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as asking:
+            sent = {"Authorization": f"Bearer {token}", **headers}
+            return [(await asking.get("/v1/jobs", headers=sent)).status_code for _ in range(count)]
+
+    return asyncio.run(ask())
+
+
+@pytest.fixture
+def clock(client: TestClient) -> Iterator[Any]:
+    """The clock of the count of wrong keys, which begins anew."""
+
+    class Clock:
+        now = 1_000.0
+
+        def __call__(self) -> float:
+            return self.now
+
+    clock = Clock()
+    client.app.state.refaug.wrong_keys = WrongKeys(10, clock=clock)
+    return clock
+
+
+def test_wrong_secrets_are_slowed_and_honest_keys_of_other_addresses_are_not(
+    client: TestClient, tokens: dict[str, str], clock: Any
+) -> None:
+    guess = wrong_secret(tokens["ann"])
+    assert statuses(client, guess, GUESSER, 12) == [401] * 10 + [429] * 2
+    assert statuses(client, tokens["ann"], GUESSER, 1) == [429]  # the right secret is not compared either
+    assert statuses(client, tokens["bob"], GUESSER, 1) == [200]
+    assert statuses(client, tokens["ann"], HONEST, 20) == [200] * 20
+    clock.now += 6.0
+    assert statuses(client, tokens["ann"], GUESSER, 20) == [200] * 20
+
+
+def test_a_refusal_says_when_to_come_again(client: TestClient, tokens: dict[str, str], clock: Any) -> None:
+    headers = {"Authorization": f"Bearer {wrong_secret(tokens['ann'])}"}
+    for _ in range(10):
+        client.get("/v1/jobs", headers=headers)
+    refused = client.get("/v1/jobs", headers=headers)
+    assert (refused.status_code, refused.json()["code"]) == (429, "too_many_requests")
+    assert refused.headers["Retry-After"] == "6"
+    assert tokens["ann"][-43:] not in refused.text
+
+
+def test_what_is_no_key_counts_for_its_address_and_no_key_at_all_does_not(client: TestClient, clock: Any) -> None:
+    assert statuses(client, "hello", GUESSER, 11) == [401] * 10 + [429]
+    assert {client.get("/v1/jobs").status_code for _ in range(200)} == {401}
+
+
+def test_behind_a_trusted_proxy_the_forwarded_address_counts(
+    client: TestClient, tokens: dict[str, str], clock: Any
+) -> None:
+    guess = wrong_secret(tokens["ann"])
+    assert statuses(client, guess, PROXY, 11, **{"X-Forwarded-For": GUESSER})[-1] == 429
+    assert statuses(client, tokens["ann"], PROXY, 2, **{"X-Forwarded-For": HONEST}) == [200] * 2
+
+
+def test_a_forwarded_address_that_is_not_trusted_changes_nothing(
+    client: TestClient, tokens: dict[str, str], clock: Any
+) -> None:
+    guess = wrong_secret(tokens["ann"])
+    for number in range(10):
+        assert statuses(client, guess, GUESSER, 1, **{"X-Forwarded-For": f"203.0.113.{number}"}) == [401]
+    assert statuses(client, guess, GUESSER, 1, **{"X-Forwarded-For": "203.0.113.77"}) == [429]
+
+
+# ── requests at once ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_places_of_a_key_are_shared_by_the_processes_and_given_back() -> None:
+    places, ann, bob = KeyPlaces(4, workers=2), *(Key(id=name, name=name, scopes=frozenset()) for name in ("a", "b"))
+    places.take(ann)
+    places.take(ann)
+    with pytest.raises(Exception, match="key a has 4 requests being answered already") as refused:
+        places.take(ann)
+    assert refused.value.status == 429
+    places.take(bob)
+    places.give_back(ann)
+    places.take(ann)
+    for key in (ann, ann, bob):
+        places.give_back(key)
+    assert places._taken == {}
+
+
+def test_a_key_with_all_its_places_in_use_is_refused_and_others_are_not(
+    client: TestClient, tokens: dict[str, str]
+) -> None:
+    state = client.app.state.refaug
+    before, state.key_places = state.key_places, KeyPlaces(1)
+    ann = state.keys.check(tokens["ann"])
+    state.key_places.take(ann)  # a request that is being answered
+    headers = {name: {"Authorization": f"Bearer {token}"} for name, token in tokens.items()}
+    try:
+        refused = client.get("/v1/jobs", headers=headers["ann"])
+        assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
+        assert {client.get("/v1/jobs", headers=headers["bob"]).status_code for _ in range(3)} == {200}
+        assert client.head("/v1/jobs", headers=headers["bob"]).status_code == 200
+        assert client.get("/v1/indexes/nothing", headers=headers["bob"]).status_code == 404
+        state.key_places.give_back(ann)
+        assert {client.get("/v1/jobs", headers=headers["ann"]).status_code for _ in range(3)} == {200}
+        assert state.key_places._taken == {}
+    finally:
+        state.key_places = before
+
+
+# ── the audit log ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_acts_are_in_the_audit_log_with_key_and_request(
+    client: TestClient, tokens: dict[str, str], home: Settings, capfdbinary: Any
+) -> None:
+    headers = {"Authorization": f"Bearer {tokens['ann']}", "X-Request-Id": "r-1"}
+    body = {"cron": "30 2 * * *", "order": {"kind": "index-update", "index": "chat"}}
+    assert client.put("/v1/schedules/nightly", json=body, headers=headers).status_code == 201
+    assert client.delete("/v1/schedules/nightly", headers=headers).status_code == 200
+    assert client.delete("/v1/schedules/nightly", headers=headers).status_code == 404  # nothing was done
+    job = client.post("/v1/jobs", json=body["order"], headers=headers).json()
+    assert client.delete(f"/v1/jobs/{job['id']}", headers=headers).status_code == 200
+    every = client.get("/v1/audit", headers=headers).json()
+    acts = [
+        ("put", "schedule nightly"),
+        ("delete", "schedule nightly"),
+        ("queue", f"job {job['id']}"),
+        ("cancel", f"job {job['id']}"),
+    ]
+    own = [entry for entry in every["entries"] if entry["actor"] == "key ann"]
+    assert [(entry["action"], entry["subject"]) for entry in own] == acts
+    assert [entry["request"] for entry in own] == ["r-1", "r-1", None, "r-1"]
+    assert [entry["action"] for entry in every["entries"][:2]] == ["create", "create"]
+    paged = client.get("/v1/audit", params={"limit": 2, "after": every["entries"][1]["id"]}, headers=headers).json()
+    assert [entry["id"] for entry in paged["entries"]] == [entry["id"] for entry in own[:2]]
+    assert paged["next"] == own[1]["id"]
+    late = client.get("/v1/audit", params={"since": "2999-01-01T00:00:00"}, headers=headers).json()
+    assert late["entries"] == []
+    capfdbinary.readouterr()
+    assert main(["--home", str(home.home), "audit", "--json", "--since", own[2]["at"]]) == 0
+    lines = capfdbinary.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert own[3]["id"].encode() in lines[1]
+
+
+def test_the_audit_log_is_for_admins(client: TestClient, home: Settings) -> None:
+    database = Database.open(home)
+    token, _ = KeyStore(database).create("reader", [Scope.READ, Scope.WRITE, Scope.SCORE])
+    database.close()
+    client.app.state.refaug.keys.refresh()
+    assert client.get("/v1/audit", headers={"Authorization": f"Bearer {token}"}).status_code == 403
+
+
+def test_a_home_without_a_database_gets_none_for_the_audit_log(tmp_path: Path, capfdbinary: Any) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("REFAUG_DATABASE", raising=False)
+        assert main(["--home", str(tmp_path), "index", "publish", "chat@2026-11-20.1"]) == 3
+    assert not (tmp_path / "refaug.db").exists()
