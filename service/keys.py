@@ -209,27 +209,27 @@ class KeyPlaces:
     def __init__(self, most: int, *, workers: int = 1) -> None:
         self._most, self._stated = max(1, most // workers), most
         self._lock = threading.Lock()
-        self._taken = dict[str, int]()
+        self._places = dict[str, int]()
 
     def take(self, key: Key) -> None:
         """Take a place for a request; TooMany where the key has all of its places in use."""
         with self._lock:
-            taken = self._taken.get(key.id, 0)
-            if taken >= self._most:
+            place_count = self._places.get(key.id, 0)
+            if place_count >= self._most:
                 raise TooMany(
                     f"key {key.name} has {self._stated:,} requests being answered already",
                     remedy="wait for some of them, or send larger ones",
                 )
-            self._taken[key.id] = taken + 1
+            self._places[key.id] = place_count + 1
 
     def give_back(self, key: Key) -> None:
         """Give a place back; a key without requests takes no memory."""
         with self._lock:
-            taken = self._taken[key.id] - 1
-            if taken:
-                self._taken[key.id] = taken
+            remaining = self._places[key.id] - 1
+            if remaining:
+                self._places[key.id] = remaining
             else:
-                del self._taken[key.id]
+                del self._places[key.id]
 
 
 # ── stored keys ───────────────────────────────────────────────────────────────────────────────────────────────────────

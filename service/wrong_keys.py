@@ -26,7 +26,7 @@ NO_ID: Final = ""  # of what is no token
 
 
 @dataclass
-class _Bucket:
+class _WrongBucket:
     """The wrong keys that are still allowed, which grow with time."""
 
     allowed: float
@@ -41,8 +41,8 @@ class WrongKeys:
     ) -> None:
         self._a_minute, self._clock = max(1.0, a_minute / workers), clock
         self._lock = threading.Lock()
-        self._pairs = BoundedCache[tuple[str, str], _Bucket](most)
-        self._addresses = BoundedCache[str, _Bucket](most)
+        self._pairs = BoundedCache[tuple[str, str], _WrongBucket](most)
+        self._addresses = BoundedCache[str, _WrongBucket](most)
 
     def require_allowed(self, key_id: str, address: str) -> None:
         """Raise TooMany where this address has sent too many wrong secrets of this key, before one more is compared."""
@@ -55,8 +55,8 @@ class WrongKeys:
         """Count a wrong key; TooMany in place of its error where its address has sent too many of any."""
         network, now = network_of(address), self._clock()
         with self._lock:
-            pair = self._pairs.get((key_id, network)) or _Bucket(self._a_minute, now)
-            sender = self._addresses.get(network) or _Bucket(_TIMES_AN_ADDRESS * self._a_minute, now)
+            pair = self._pairs.get((key_id, network)) or _WrongBucket(self._a_minute, now)
+            sender = self._addresses.get(network) or _WrongBucket(_TIMES_AN_ADDRESS * self._a_minute, now)
             self._pairs.put((key_id, network), pair)
             self._addresses.put(network, sender)
             self._refill(pair, self._a_minute)
@@ -64,7 +64,7 @@ class WrongKeys:
             self._require(sender, _TIMES_AN_ADDRESS * self._a_minute)
             sender.allowed -= 1.0
 
-    def _require(self, bucket: _Bucket, a_minute: float) -> None:
+    def _require(self, bucket: _WrongBucket, a_minute: float) -> None:
         self._refill(bucket, a_minute)
         if bucket.allowed < 1.0 - 1e-9:  # sums of fractions may end slightly below 1
             raise TooMany(
@@ -73,7 +73,7 @@ class WrongKeys:
                 retry_after_s=(1.0 - bucket.allowed) * _MINUTE_S / a_minute,
             )
 
-    def _refill(self, bucket: _Bucket, a_minute: float) -> None:
+    def _refill(self, bucket: _WrongBucket, a_minute: float) -> None:
         now = self._clock()
         bucket.allowed = min(a_minute, bucket.allowed + max(0.0, now - bucket.at) * a_minute / _MINUTE_S)
         bucket.at = now

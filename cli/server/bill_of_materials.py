@@ -100,12 +100,17 @@ def _component(name: str, package: metadata.Distribution) -> dict[str, Any]:
 def _licences(package: metadata.Distribution) -> list[dict[str, Any]]:
     """Return the licence as the package states it: an expression, or a name."""
     facts = package.metadata
-    if expression := facts.get("License-Expression"):
+    if expression := _field(package, "License-Expression"):
         return [{"expression": expression}]
-    if (text := (facts.get("License") or "").strip()) and len(text) <= _MOST_LICENCE_CHARS and "\n" not in text:
+    if (text := _field(package, "License").strip()) and len(text) <= _MOST_LICENCE_CHARS and "\n" not in text:
         return [{"license": {"name": text}}]
     named = [one.rpartition(" :: ")[2] for one in facts.get_all("Classifier") or () if one.startswith("License ::")]
     return [{"license": {"name": one}} for one in named]
+
+
+def _field(package: metadata.Distribution, name: str) -> str:
+    """Return a field of a package's metadata; empty where it has none."""
+    return next(iter(package.metadata.get_all(name) or ()), "")
 
 
 def _reference(name: str, package: metadata.Distribution) -> str:

@@ -66,7 +66,7 @@ def end_key_place(state: ServiceState, scope: Any) -> None:
 
 
 def is_event_stream(scope: Any) -> bool:
-    """Return whether a request is for a stream of events: long and idle, with a limit of its own."""
+    """Return whether a request is for a stream of events: long and idle; streams have a separate limit."""
     path: str = scope["path"].removeprefix(scope.get("root_path", ""))
     return _EVENT_STREAM.fullmatch(path) is not None
 

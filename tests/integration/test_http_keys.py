@@ -134,7 +134,7 @@ def test_places_of_a_key_are_shared_by_the_processes_and_given_back() -> None:
     places.take(ann)
     for key in (ann, ann, bob):
         places.give_back(key)
-    assert places._taken == {}
+    assert places._places == {}
 
 
 def test_a_key_with_all_its_places_in_use_is_refused_and_others_are_not(
@@ -153,7 +153,7 @@ def test_a_key_with_all_its_places_in_use_is_refused_and_others_are_not(
         assert client.get("/v1/indexes/nothing", headers=headers["bob"]).status_code == 404
         state.key_places.give_back(ann)
         assert {client.get("/v1/jobs", headers=headers["ann"]).status_code for _ in range(3)} == {200}
-        assert state.key_places._taken == {}
+        assert state.key_places._places == {}
     finally:
         state.key_places = before
 
