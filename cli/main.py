@@ -140,6 +140,10 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
         at="scores.sets:app",
         help="Freeze weighted references, and score against them.",
     ),
+    "cite": _CommandPlace(
+        at="scores.signature:cite_command",
+        help="Print what to write beside scores: a sentence, the signature, and BibTeX of the papers they stand on.",
+    ),
     "signature": _CommandPlace(
         at="scores.signature:app",
         help="Compare the signatures of scores.",

@@ -7,4 +7,4 @@ The main names:
 - `agreement.meta.agreement`: the agreement of metrics with people.
 """
 
-__all__ = ["agreement", "home", "metric_setup", "rater_report", "replies", "reproduction", "scoring"]
+__all__ = ["agreement", "citation", "home", "metric_setup", "rater_report", "replies", "reproduction", "scoring"]

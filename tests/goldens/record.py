@@ -464,6 +464,7 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"openapi/.*/(threads|workers)/description: .*", "jobs have as many threads as cores are free"),
     (r"openapi/paths//v1/scores/post/.*/metrics/description: .*default_metric.*", "servers may have a default metric"),
     (r"help/refaug signature( diff)? --help: new", "signature is a command"),
+    (r"help/refaug cite --help: new", "cite is a command"),
     (r"help/refaug (backup|restore) --help: new", "backup and restore are commands"),
     (r"help/refaug audit --help: new", "audit is a command"),
     (r"failures/refaug/(err|out): .*", "signature is a command"),

@@ -1,0 +1,10 @@
+"""Citing scores: a sentence, BibTeX and the signature for a score file, a signature or a frozen set.
+
+The main names:
+
+- `citation.cite_signature`, `citation.cite_set`: what to write beside scores
+- `cited_signatures.signatures_in`: the signatures of a score file
+- `papers.Paper`: a paper, in a sentence and as BibTeX.
+"""
+
+__all__ = ["citation", "cited_signatures", "papers"]

@@ -1,0 +1,206 @@
+"""What to write beside scores: a sentence, the papers they stand on, and the signature that reproduces them.
+
+A version that is gone is cited as any other, with the time of its removal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.manifests import MANIFEST
+from refaug.core.artefacts.removals import read_removal
+from refaug.core.artefacts.versions import VersionName, Versions
+from refaug.core.files import NAME, read_json
+from refaug.core.home import Settings
+from refaug.core.version import VERSION
+from refaug.evaluation.citation.papers import Paper, bibtex_entry, metric_papers, retrieval_papers
+from refaug.evaluation.scoring.provenance import MIXED
+from refaug.evaluation.scoring.reference_sets.set_manifest import SetManifest
+from refaug.evaluation.scoring.reference_sets.set_store import Withdrawal
+from refaug.metrics.catalogue import METRICS
+from refaug.metrics.signature import Signature
+
+CITED_KINDS: Final = ("index", "rater", "ruber")  # as signatures name them
+
+
+class VersionState(StrEnum):
+    """Whether a cited version is at hand."""
+
+    HERE = "here"
+    REMOVED = "removed"
+    UNKNOWN = "unknown"  # it was never in this home, or its removal was not noted
+    OTHER_CONTENT = "other content"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CitedVersion:
+    """A version that made references or ratings: `name@version#content`."""
+
+    kind: str
+    spec: str
+    state: VersionState
+    removed_at: str = ""
+    purpose: str = ""  # of the removal
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all that is known."""
+        removal = {"removed_at": self.removed_at, "purpose": self.purpose} if self.removed_at else {}
+        return {"kind": self.kind, "version": self.spec, "state": self.state.value, **removal}
+
+    @property
+    def in_words(self) -> str:
+        """What to know of the version; empty where it is at hand."""
+        match self.state:
+            case VersionState.REMOVED:
+                return f"{self.kind} {self.spec} was removed at {self.removed_at}: {self.purpose}"
+            case VersionState.OTHER_CONTENT:
+                return f"{self.kind} {self.spec} is here with other content"
+            case VersionState.UNKNOWN:
+                return f"{self.kind} {self.spec} is not in this home"
+        return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Citation:
+    """A sentence with the papers it names, the signature, and the versions."""
+
+    sentence: str
+    signature: str
+    papers: tuple[Paper, ...]
+    versions: tuple[CitedVersion, ...]
+    refaug: str
+    set_id: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything but the bibliography, which citations share."""
+        return {
+            "sentence": self.sentence,
+            "signature": self.signature,
+            "papers": [paper.key for paper in self.papers],
+            "versions": [version.as_json() for version in self.versions],
+            "refaug": self.refaug,
+            **({"set": self.set_id} if self.set_id is not None else {}),
+            "notes": list(self.notes),
+        }
+
+
+def cite_signature(line: str, settings: Settings, set_id: str | None = None) -> Citation:
+    """Return the citation of scores with this signature, short or full; the scores may be against a frozen set."""
+    signature = Signature.parse(line)
+    own = dict(signature.settings)
+    of_retrieval = retrieval_papers(own, dict(signature.details))
+    of_metric = metric_papers(signature.metric, own)
+    versions = tuple(_cited_versions(own, settings))
+    against = f" against the frozen reference set {set_id}" if set_id is not None else ""
+    sentence = (
+        f"Replies are scored by {signature.metric}{_in_brackets(of_metric)}{against}, computed by refaug "
+        f"{signature.refaug}{_references_in_words(own, of_retrieval)}."
+    )
+    unknown = () if signature.metric in METRICS else (f"this refaug has no metric {signature.metric}",)
+    return Citation(
+        sentence=sentence,
+        signature=line.strip(),
+        papers=tuple(dict.fromkeys([*of_metric, *of_retrieval])),
+        versions=versions,
+        refaug=signature.refaug,
+        set_id=set_id,
+        notes=(*unknown, *_notes(versions)),
+    )
+
+
+def cite_set(manifest: SetManifest, withdrawal: Withdrawal | None, settings: Settings) -> Citation:
+    """Return the citation of a frozen set."""
+    provenance = manifest.references_provenance
+    own = dict(provenance.settings)
+    of_retrieval = retrieval_papers(own, dict(provenance.details))
+    versions = tuple(_cited_versions(own, settings))
+    of_parent = f", derived from {manifest.parent}" if manifest.parent is not None else ""
+    sentence = (
+        f"Replies are scored against the frozen reference set {manifest.id} (for {manifest.purpose.value}, "
+        f"{manifest.items:,} items with {manifest.references:,} references{of_parent}), which refaug {manifest.refaug} "
+        f"froze on {manifest.created[:10]}{_references_in_words(own, of_retrieval)}."
+    )
+    withdrawn = f"the set was withdrawn at {withdrawal.at}: {withdrawal.reason}" if withdrawal is not None else ""
+    return Citation(
+        sentence=sentence,
+        signature=provenance.line,
+        papers=tuple(of_retrieval),
+        versions=versions,
+        refaug=manifest.refaug,
+        set_id=manifest.id,
+        notes=(*([withdrawn] if withdrawn else []), *_notes(versions)),
+    )
+
+
+def bibliography(citations: Iterable[Citation]) -> str:
+    """Return the BibTeX of all papers that the citations name, each once, and of refaug."""
+    citations = list(citations)
+    cited = dict.fromkeys(paper for citation in citations for paper in citation.papers)
+    releases = dict.fromkeys(citation.refaug for citation in citations)
+    programs = [
+        bibtex_entry("misc", f"refaug-{release}", [("title", "{refaug}"), ("note", f"Version {release}")])
+        for release in releases or {VERSION: None}
+    ]
+    return "\n\n".join([*(paper.bibtex for paper in cited), *programs])
+
+
+# ── words ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _in_brackets(papers: Sequence[Paper]) -> str:
+    return f" ({'; '.join(paper.in_text for paper in papers)})" if papers else ""
+
+
+def _references_in_words(settings: Mapping[str, str], papers: Sequence[Paper]) -> str:
+    """Say where references come from, by the settings of a signature."""
+    if settings.get("references", "").startswith(MIXED):
+        return ", with references that were made in several ways"
+    index, rater = settings.get("index"), settings.get("rater")
+    if index is None:
+        return f", asking the rater {_plain(rater)}" if rater is not None else ""
+    how = "; ".join([*([settings["mode"]] if "mode" in settings else []), *(paper.in_text for paper in papers)])
+    weighted = "weighted by" if settings.get("weights") == "rated" else "beside"
+    by_rater = f" and {weighted} the rater {_plain(rater)}" if rater is not None else ""
+    count = f"up to {settings.get('k', '?')} references for each item"
+    return f", with {count} found in the index {_plain(index)} ({how}){by_rater}"
+
+
+def _plain(spec: str | None) -> str:
+    return (spec or "").partition("#")[0]
+
+
+def _notes(versions: Iterable[CitedVersion]) -> Iterator[str]:
+    return (version.in_words for version in versions if version.in_words)
+
+
+# ── versions ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _cited_versions(settings_of_signature: Mapping[str, str], home: Settings) -> Iterator[CitedVersion]:
+    stores = artefact_stores(home)
+    for kind in CITED_KINDS:
+        if (spec := settings_of_signature.get(kind)) is not None:
+            yield _cited_version(stores[kind], kind, spec)
+
+
+def _cited_version(store: Versions, kind: str, spec: str) -> CitedVersion:
+    """Look a version up; its name is a part of a path only if it is one of ours."""
+    named, _, content = spec.partition("#")
+    name, _, version = named.partition("@")
+    if NAME.fullmatch(name) is None or VersionName.parse(version) is None:
+        return CitedVersion(kind=kind, spec=spec, state=VersionState.UNKNOWN)
+    manifest = store.folder(name, version) / MANIFEST
+    if manifest.exists():
+        is_same = str(read_json(manifest).get("id", "")).startswith(content)
+        return CitedVersion(kind=kind, spec=spec, state=VersionState.HERE if is_same else VersionState.OTHER_CONTENT)
+    removal = read_removal(store.root, name, version)
+    if removal is None:
+        return CitedVersion(kind=kind, spec=spec, state=VersionState.UNKNOWN)
+    return CitedVersion(
+        kind=kind, spec=spec, state=VersionState.REMOVED, removed_at=removal.at, purpose=removal.purpose
+    )
