@@ -7,8 +7,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from refaug.cli.shared.output import count_of, print_facts, print_line, print_table
 from refaug.cli.shared.score_options import number
 from refaug.evaluation.agreement.records import AgreementRow, MeanRow, MetaResult, MetaSettings, RowKind, SetResult
-from refaug.evaluation.agreement.report.wording import GOLDS_IN_WORDS, TURNED, all_signatures, draws_in_words, per_cent
-from refaug.metrics.statistics.correlation import Correlation
+from refaug.evaluation.agreement.report.wording import (
+    GOLDS_IN_WORDS,
+    KAPPA_IN_WORDS,
+    P_IN_WORDS,
+    PAIRS,
+    PAIRS_IN_WORDS,
+    TURNED,
+    all_signatures,
+    draws_in_words,
+    kappa_title,
+    per_cent,
+)
+from refaug.metrics.statistics.correlation import Correlation, Spread
 from refaug.metrics.statistics.resampling import Estimate
 
 
@@ -39,6 +50,7 @@ def _print_set(set_result: SetResult, agreement: MetaResult) -> None:
     )
     print_line()
     _print_agreement(f"{set_result.name}: agreement with the mean rating", set_result.rows, agreement)
+    _print_p_values(set_result)
     _print_golds(set_result)
     _print_annotators(set_result, agreement.settings)
     _print_systems(set_result)
@@ -78,6 +90,21 @@ def _print_agreement(title: str, rows: Sequence[AgreementRow | MeanRow], agreeme
     print_line("  partial Spearman: with reply length held fixed")
     if any(row.turned for row in rows):
         print_line(f"  {TURNED}")
+    print_line()
+
+
+def _print_p_values(set_result: SetResult) -> None:
+    """Print the p of each correlation of the main table, in a table apart: the main one is wide enough."""
+    rows = [row for row in set_result.rows if row.p_values]
+    kinds = {"spearman": "Spearman", "pearson": "Pearson", "kendall": "Kendall", "partial_spearman": "partial Spearman"}
+    if not rows:
+        return
+    print_table(
+        f"{set_result.name}: p of each correlation",
+        ("metric", *kinds.values()),
+        [(_label(row), *(_p_value(row.p_values[kind]) for kind in kinds)) for row in rows],
+    )
+    print_line(f"  {P_IN_WORDS}")
     print_line()
 
 
@@ -154,15 +181,57 @@ def _print_annotators(set_result: SetResult, settings: MetaSettings) -> None:
     for why in dict.fromkeys(reason for reason in reasons if reason is not None):
         print_line(f"  {why}")
     print_line()
+    _print_each_annotator(set_result)
+    _print_kappa_shares(set_result)
+
+
+def _print_each_annotator(set_result: SetResult) -> None:
+    pairs = set_result.annotators.pairs
     print_table(
-        f"{set_result.name}: Spearman with each annotator",
-        ("metric", "mean", "minimum", "maximum"),
+        f"{set_result.name}: correlation with each annotator",
+        ("metric", "Spearman: mean", "minimum", "maximum", "Pearson: mean", "minimum", "maximum"),
         [
-            (_label(row), _correlation(spread.mean), _correlation(spread.lowest), _correlation(spread.highest))
-            for row in set_result.rows
-            if (spread := row.by_annotator) is not None
+            *(
+                (_label(row), *_extremes(row.by_annotator), *_extremes(row.by_annotator_pearson))
+                for row in set_result.rows
+                if row.by_annotator is not None
+            ),
+            (PAIRS, *_extremes(pairs["spearman"]), *_extremes(pairs["pearson"])),
         ],
     )
+    print_line(f"  {PAIRS_IN_WORDS}")
+    print_line()
+
+
+def _extremes(spread: Spread | None) -> tuple[str, str, str]:
+    if spread is None:
+        return ("-", "-", "-")
+    return (_correlation(spread.mean), _correlation(spread.lowest), _correlation(spread.highest))
+
+
+def _print_kappa_shares(set_result: SetResult) -> None:
+    """Print the pairs of annotators above each threshold of κ, and the agreement with those whom it would keep."""
+    levels = set_result.annotators.kappa_shares
+    if not levels:
+        return
+    labels = {row.name: _label(row) for row in set_result.rows}
+    print_table(
+        f"{set_result.name}: annotators by κ",
+        ("κ above", *map(kappa_title, levels)),
+        [
+            (f"pairs, of {levels[0].share.pairs:,}", *(level.share.above for level in levels)),
+            ("share of pairs", *(f"{level.share.share or 0:.2f}" for level in levels)),
+            ("annotators", *(len(level.share.annotators) for level in levels)),
+            *(
+                (
+                    f"Spearman, {labels[name]}",
+                    *(_correlation(level.correlations[name]["spearman"].value) for level in levels),
+                )
+                for name in levels[0].correlations
+            ),
+        ],
+    )
+    print_line(f"  {KAPPA_IN_WORDS}")
     print_line()
 
 
@@ -180,15 +249,19 @@ def _print_systems(set_result: SetResult) -> None:
         rows.append(
             (
                 _label(row),
-                *(_correlation(level.by_kind[kind].value) for kind in ("spearman", "pearson", "kendall")),
-                _p_value(spearman.p),
+                *(
+                    text
+                    for kind in ("spearman", "pearson", "kendall")
+                    for text in (_correlation(level.by_kind[kind].value), _p_value(level.by_kind[kind].p))
+                ),
                 _correlation(without.spread.lowest),
                 _correlation(without.spread.highest),
                 without.most,
                 _correlation(without.change),
             )
         )
-    columns = ("metric", "Spearman", "Pearson", "Kendall", "p", "without one: lowest", "highest", "most", "change")
+    correlations = ("metric", "Spearman", "p", "Pearson", "p", "Kendall", "p")
+    columns = (*correlations, "without one: lowest", "highest", "most", "change")
     title = f"{set_result.name}: system level, {count_of(set_result.counts.systems, 'system')}, contexts centred"
     print_table(title, columns, rows)
     for why in whys:

@@ -11,11 +11,11 @@ from typing import Final
 
 import numpy as np
 
+from refaug.evaluation.agreement.annotator_figures import annotator_figures, with_each_annotator
 from refaug.evaluation.agreement.records import (
     HUMAN,
     LENGTH,
     AgreementRow,
-    AnnotatorFigures,
     ComparedMetric,
     MetaSettings,
     RowCounts,
@@ -31,22 +31,17 @@ from refaug.metrics.statistics.agreement import (
     mean_over_sets,
     system_level,
 )
-from refaug.metrics.statistics.alpha import krippendorff_alpha
 from refaug.metrics.statistics.correlation import (
     BOOTSTRAPPED_KINDS,
     Correlation,
-    Spread,
     WilliamsTest,
-    by_annotator,
     correlate,
     holm,
     partial_spearman,
     williams,
 )
-from refaug.metrics.statistics.intraclass import intraclass_correlations
-from refaug.metrics.statistics.kappa import kappa, kappa_of_each
 from refaug.metrics.statistics.resampling import Estimate, Floats
-from refaug.metrics.statistics.split_half import SplitHalf, split_half
+from refaug.metrics.statistics.split_half import SplitHalf
 
 GROUP_SIZES: Final = (1, 5, 20, 100)
 _GROUP_DRAWS: Final = 1_000  # deals of rows into groups: their mean is steady to the third digit
@@ -141,7 +136,7 @@ def compare_set(
     """Compute all rows of a set: the metrics in order, the length, and people where there are several annotators."""
     comparison = MetricComparison.of([scored], len(metrics), baseline, settings)
     rows = [_row(scored, comparison, place, metric, settings) for place, metric in enumerate([*metrics, None])]
-    annotators = _annotator_figures(scored, settings)
+    annotators = annotator_figures(scored, [metric.name for metric in metrics], settings)
     if len(annotators.kept) > 1:
         rows.append(_human_row(annotators.split_half))
     return SetResult(
@@ -203,12 +198,20 @@ def _with_figures_of_rows(row: AgreementRow, scored: ScoredSet, values: Floats, 
     points, n = scored.points, len(values)
     is_length = row.kind is RowKind.LENGTH
     undefined = Correlation("partial-spearman", None, None, n, _ITSELF)
+    kendall = correlate("kendall", values, points.ratings)
+    partial = undefined if is_length else partial_spearman(values, points.ratings, points.lengths)
     return replace(
         row,
         n=n,
-        kendall=correlate("kendall", values, points.ratings),
-        partial_spearman=undefined if is_length else partial_spearman(values, points.ratings, points.lengths),
-        by_annotator=_by_annotator(scored, values),
+        kendall=kendall,
+        partial_spearman=partial,
+        p_values={
+            **{kind: correlate(kind, values, points.ratings).p for kind in BOOTSTRAPPED_KINDS},
+            "kendall": kendall.p,
+            "partial_spearman": partial.p,
+        },
+        by_annotator=with_each_annotator(scored, values, "spearman"),
+        by_annotator_pearson=with_each_annotator(scored, values, "pearson"),
         without_system=_without_system(scored, values),
         system_level=system_level(values, points.ratings, np.array(points.systems), scored.contexts),
         groups=group_agreement(
@@ -243,15 +246,6 @@ def _williams_of(kind: str, scored: ScoredSet, place: int, baseline: int) -> Wil
     return williams(values[0], values[1], values[2], len(ratings))
 
 
-def _by_annotator(scored: ScoredSet, values: Floats) -> Spread | None:
-    """Return the agreement with each annotator, by place in the lists of ratings; None with one annotator only."""
-    annotators = scored.rated_rows.kept
-    if len(annotators) < 2:
-        return None
-    spread = by_annotator(values, scored.points.by_annotator)
-    return Spread.of(spread.kind, {annotators[column]: correlation for column, correlation in spread.each.items()})
-
-
 def _without_system(scored: ScoredSet, values: Floats) -> WithoutSystem:
     points = scored.points
     spread = leave_one_system_out(values, points.ratings, np.array(points.systems))
@@ -263,21 +257,6 @@ def _without_system(scored: ScoredSet, values: Floats) -> WithoutSystem:
     }
     most = max(changes, key=lambda name: abs(changes[name]), default=None)
     return WithoutSystem(spread=spread, most=most, change=None if most is None else changes[most])
-
-
-def _annotator_figures(scored: ScoredSet, settings: MetaSettings) -> AnnotatorFigures:
-    ratings = scored.points.by_annotator
-    return AnnotatorFigures(
-        kept=scored.rated_rows.kept,
-        dropped=scored.rated_rows.dropped,
-        fewest=scored.rated_rows.lengths[0],
-        longest=scored.rated_rows.lengths[1],
-        kappa=kappa(ratings),
-        kappa_of_each=kappa_of_each(ratings),
-        alpha={level: krippendorff_alpha(ratings, level) for level in ("interval", "ordinal")},
-        icc=intraclass_correlations(ratings, level=settings.confidence),
-        split_half=split_half(ratings, seed=settings.seed, level=settings.confidence),
-    )
 
 
 def _human_row(halves: SplitHalf) -> AgreementRow:

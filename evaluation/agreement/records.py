@@ -17,23 +17,27 @@ defined is None, and `why` tells the reason.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
 from refaug.core.errors import Usage
 from refaug.core.records import Item
+from refaug.evaluation.agreement.annotator_records import AnnotatorFigures
+from refaug.evaluation.agreement.figure_json import (
+    correlation_json,
+    estimate_json,
+    estimate_or_correlation_json,
+    spread_json,
+    without_none,
+)
 from refaug.evaluation.scoring.items import BadItem
 from refaug.metrics.base import Metric
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.agreement import GroupAgreement, SystemLevel
-from refaug.metrics.statistics.alpha import Alpha
 from refaug.metrics.statistics.correlation import Correlation, Spread, WilliamsTest
-from refaug.metrics.statistics.intraclass import IntraclassCorrelations
-from refaug.metrics.statistics.kappa import AnnotatorKappa, Kappa
 from refaug.metrics.statistics.resampling import Estimate, Floats
-from refaug.metrics.statistics.split_half import SplitHalf
 
 LENGTH: Final = "length"  # the row of the reply length, in tokens
 HUMAN: Final = "human"  # the row of people against people
@@ -136,7 +140,7 @@ class WithoutSystem:
 
     def as_json(self) -> dict[str, Any]:
         """Return the extremes, then each system."""
-        return {"most": self.most, "change": self.change, **_spread(self.spread)}
+        return {"most": self.most, "change": self.change, **spread_json(self.spread)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +165,10 @@ class AgreementRow:
     differences: Mapping[str, Estimate] = field(default_factory=dict)
     holm: Mapping[str, float | None] = field(default_factory=dict)  # kind → p, adjusted for all compared metrics
     williams: Mapping[str, WilliamsTest] = field(default_factory=dict)  # kind → the test that assumes independent rows
+    # kind of correlation → its two-sided p, which assumes independent rows; empty for people, who have halves alone
+    p_values: Mapping[str, float | None] = field(default_factory=dict)
     by_annotator: Spread | None = None  # Spearman; `each` by place of the annotator, from 0; None: one annotator only
+    by_annotator_pearson: Spread | None = None  # the same of Pearson's r
     without_system: WithoutSystem | None = None
     system_level: SystemLevel | None = None  # its `scores` are turned where `turned` is true
     groups: tuple[GroupAgreement, ...] = ()
@@ -170,68 +177,13 @@ class AgreementRow:
         """Return all figures, each once."""
         return {
             **_row(self),
-            "williams": {kind: _without_none(asdict(test)) for kind, test in self.williams.items()},
-            "by_annotator": self.by_annotator and _spread(self.by_annotator),
+            "williams": {kind: without_none(asdict(test)) for kind, test in self.williams.items()},
+            "p_independent": dict(self.p_values),
+            "by_annotator": self.by_annotator and spread_json(self.by_annotator),
+            "by_annotator_pearson": self.by_annotator_pearson and spread_json(self.by_annotator_pearson),
             "without_system": self.without_system and self.without_system.as_json(),
             "system_level": self.system_level and _systems(self.system_level),
             "groups": [_group(group) for group in self.groups],
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class DroppedAnnotator:
-    """An annotator (a place in the lists of ratings, from 0) who is left out because of --min-kappa, and why."""
-
-    annotator: int
-    why: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnnotatorFigures:
-    """How well the annotators of the used rows agree with each other, without those left out."""
-
-    kept: tuple[int, ...]  # places in the lists of ratings, from 0; annotators in the figures are places among these
-    fewest: int  # the length of the shortest list of ratings, among replies with ratings
-    longest: int  # the length of the longest list
-    dropped: tuple[DroppedAnnotator, ...]
-    kappa: Kappa
-    kappa_of_each: tuple[AnnotatorKappa, ...]
-    alpha: Mapping[str, Alpha]  # by level: interval, ordinal
-    icc: IntraclassCorrelations
-    split_half: SplitHalf
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures with annotators by their place in the lists of ratings."""
-        place = dict(enumerate(self.kept))
-        return {
-            "kept": list(self.kept),
-            "ratings_a_reply": [self.fewest, self.longest],
-            "dropped": [asdict(dropped) for dropped in self.dropped],
-            "kappa": _without_none({"mean": self.kappa.mean, "why": self.kappa.why}, keep=("mean",)),
-            "kappa_of_pairs": [
-                {
-                    **_without_none(asdict(pair), keep=("value",)),
-                    "first": place[pair.first],
-                    "second": place[pair.second],
-                }
-                for pair in self.kappa.pairs
-            ],
-            "kappa_of_each": [
-                {**_without_none(asdict(kappa), keep=("value",)), "annotator": place[kappa.annotator]}
-                for kappa in self.kappa_of_each
-            ],
-            "alpha": {level: _without_none(asdict(alpha), keep=("value",)) for level, alpha in self.alpha.items()},
-            "icc": {
-                "rows": self.icc.rows,
-                "annotators": self.icc.annotators,
-                "forms": {
-                    icc.form: _without_none(
-                        {"value": icc.value, "low": icc.low, "high": icc.high, "why": icc.why}, keep=("value",)
-                    )
-                    for icc in self.icc.forms
-                },
-            },
-            "split_half": asdict(self.split_half),
         }
 
 
@@ -401,47 +353,18 @@ def _row(row: AgreementRow | MeanRow) -> dict[str, Any]:
         "baseline": row.is_baseline,
         "turned": row.turned,
         "n": row.n,
-        "spearman": _estimate(row.spearman),
-        "pearson": _estimate(row.pearson),
-        "kendall": _estimate_or_correlation(row.kendall),
-        "partial_spearman": _estimate_or_correlation(row.partial_spearman),
-        "difference": {kind: _estimate(difference) for kind, difference in row.differences.items()},
+        "spearman": estimate_json(row.spearman),
+        "pearson": estimate_json(row.pearson),
+        "kendall": estimate_or_correlation_json(row.kendall),
+        "partial_spearman": estimate_or_correlation_json(row.partial_spearman),
+        "difference": {kind: estimate_json(difference) for kind, difference in row.differences.items()},
         "p_holm": dict(row.holm),
-    }
-
-
-def _without_none(values: Mapping[str, Any], *, keep: Sequence[str] = ()) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None or name in keep}
-
-
-def _estimate(estimate: Estimate) -> dict[str, Any]:
-    interval = None if estimate.low is None or estimate.high is None else [estimate.low, estimate.high]
-    more = {"interval": interval, "p": estimate.p, "undefined_draws": estimate.undefined or None, "why": estimate.why}
-    return {"value": estimate.value, **_without_none(more)}
-
-
-def _correlation(correlation: Correlation) -> dict[str, Any]:
-    more = {"p": correlation.p, "n": correlation.n, "why": correlation.why}
-    return {"value": correlation.value, **_without_none(more)}
-
-
-def _estimate_or_correlation(figure: Estimate | Correlation) -> dict[str, Any]:
-    return _correlation(figure) if isinstance(figure, Correlation) else _estimate(figure)
-
-
-def _spread(spread: Spread) -> dict[str, Any]:
-    return {
-        "mean": spread.mean,
-        "min": spread.lowest,
-        "max": spread.highest,
-        **_without_none({"why": spread.why}),
-        "each": {str(name): _correlation(correlation) for name, correlation in spread.each.items()},
     }
 
 
 def _systems(level: SystemLevel) -> dict[str, Any]:
     return {
-        **{kind: _correlation(correlation) for kind, correlation in level.by_kind.items()},
+        **{kind: correlation_json(correlation) for kind, correlation in level.by_kind.items()},
         "systems": [
             {"system": name, "score": score, "rating": rating}
             for name, score, rating in zip(level.systems, level.scores, level.ratings, strict=True)
@@ -452,5 +375,5 @@ def _systems(level: SystemLevel) -> dict[str, Any]:
 
 
 def _group(group: GroupAgreement) -> dict[str, Any]:
-    figures = {kind: _estimate(estimate) for kind, estimate in group.by_kind.items()}
+    figures = {kind: estimate_json(estimate) for kind, estimate in group.by_kind.items()}
     return {"size": group.size, "groups": group.groups, **figures}

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from refaug.core.errors import BadInput
 from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import normalise
-from refaug.evaluation.agreement.records import DroppedAnnotator, MetaSettings, RatedItems, RowsChoice
+from refaug.evaluation.agreement.annotator_records import DroppedAnnotator
+from refaug.evaluation.agreement.records import MetaSettings, RatedItems, RowsChoice
 from refaug.evaluation.scoring.cases import split, systems_of
 from refaug.evaluation.scoring.items import BadItem
 from refaug.metrics.base import Floats

@@ -10,7 +10,8 @@ neither break a tie nor give a constant metric a correlation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ PARTIAL = "partial-spearman"
 DRAWN_KINDS = (*BOOTSTRAPPED_KINDS, PARTIAL)  # the last one needs lengths
 FEWEST_ROWS = 3
 NEAR = 1e-12
+_EQUAL_RATINGS = "all ratings are equal"
+_EQUAL_SCORES = "all scores are equal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +127,9 @@ def why_undefined(metric: Floats, rating: Floats) -> str | None:
     if len(rating) < FEWEST_ROWS:
         return f"fewer than {FEWEST_ROWS} rows"
     if rating.min() == rating.max():
-        return "all ratings are equal"
+        return _EQUAL_RATINGS
     if metric.min() == metric.max():
-        return "all scores are equal"
+        return _EQUAL_SCORES
     return None
 
 
@@ -222,10 +225,33 @@ class Spread:
 
 def by_annotator(scores: Floats, ratings: Floats, kind: str = "spearman") -> Spread:
     """Return the metric against each annotator, a column of `ratings` (rows, annotators), on the rows with both."""
+    columns = _annotator_columns(ratings)
+    return Spread.of(kind, {column: correlate(kind, scores, rated) for column, rated in enumerate(columns)})
+
+
+def between_annotators(ratings: Floats, kind: str = "spearman") -> Spread:
+    """Return each pair of annotators, columns of `ratings` (rows, annotators), against each other, by both columns."""
+    columns = _annotator_columns(ratings)
+    return Spread.of(
+        kind,
+        {
+            (first, second): _of_ratings(correlate(kind, columns[first], columns[second]))
+            for first, second in combinations(range(len(columns)), 2)
+        },
+    )
+
+
+def _of_ratings(correlation: Correlation) -> Correlation:
+    """Return the correlation with a reason that says ratings, where both variables are ratings."""
+    return correlation if correlation.why != _EQUAL_SCORES else replace(correlation, why=_EQUAL_RATINGS)
+
+
+def _annotator_columns(ratings: Floats) -> Floats:
+    """Return the ratings of each annotator (annotators, rows)."""
     columns = np.asarray(ratings, dtype=np.float64)
     if columns.ndim != 2:
         raise BadInput(f"ratings of shape {columns.shape} name no annotators", remedy="(rows, annotators)")
-    return Spread.of(kind, {column: correlate(kind, scores, rated) for column, rated in enumerate(columns.T)})
+    return columns.T
 
 
 def row_correlations(kind: str, first: Floats, second: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -10,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from refaug.metrics.statistics.ratings import ONE_ANNOTATOR, ratings_matrix
 from refaug.metrics.statistics.resampling import Floats
+
+KAPPA_THRESHOLDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,41 @@ class AnnotatorSelection:
 
     mask: NDArray[np.bool_]
     reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KappaShare:
+    """How many pairs of annotators have a κ above a threshold, and which annotators `select_annotators` keeps at it."""
+
+    threshold: float
+    above: int
+    pairs: int  # with a κ
+    annotators: tuple[int, ...]
+
+    @property
+    def share(self) -> float | None:
+        """The share of the pairs that are above; None where no pair has a κ."""
+        return self.above / self.pairs if self.pairs else None
+
+
+def kappa_shares(ratings: ArrayLike, thresholds: Sequence[float] = KAPPA_THRESHOLDS) -> tuple[KappaShare, ...]:
+    """Count the pairs of annotators above each threshold (as Sharma et al. 2017), and list who remains at it (ours)."""
+    matrix = ratings_matrix(ratings)
+    values = [pair.value for pair in kappa(matrix).pairs if pair.value is not None]
+    means = kappa_of_each(matrix)
+    return tuple(
+        KappaShare(
+            threshold=threshold,
+            above=sum(value > threshold for value in values),
+            pairs=len(values),
+            annotators=tuple(mean.annotator for mean in means if _is_kept(mean, threshold)),
+        )
+        for threshold in thresholds
+    )
+
+
+def _is_kept(mean: AnnotatorKappa, min_kappa: float) -> bool:
+    return mean.value is None or mean.value >= min_kappa
 
 
 def kappa(ratings: ArrayLike) -> Kappa:
@@ -100,7 +138,7 @@ def select_annotators(ratings: ArrayLike, min_kappa: float) -> AnnotatorSelectio
     Annotators without a κ are kept, since nothing counts against them.
     """
     each = kappa_of_each(ratings)
-    mask = np.array([mean.value is None or mean.value >= min_kappa for mean in each], dtype=np.bool_)
+    mask = np.array([_is_kept(mean, min_kappa) for mean in each], dtype=np.bool_)
     return AnnotatorSelection(mask=mask, reasons=tuple(_reason(mean, min_kappa) for mean in each))
 
 

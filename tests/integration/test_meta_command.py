@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import pytest
 import typer
 from scipy import stats
@@ -71,8 +72,10 @@ def test_tables_go_to_stdout_and_stages_to_stderr(items: Path, capfdbinary: pyte
     out, err = printed(capfdbinary)
     titles = [
         "chat: agreement with the mean rating",
+        "chat: p of each correlation",
         "chat: annotators with each other",
-        "chat: Spearman with each annotator",
+        "chat: correlation with each annotator",
+        "chat: annotators by κ",
         "chat: system level, 3 systems, contexts centred",
         "chat: Spearman of the means of groups of replies",
     ]
@@ -128,7 +131,9 @@ def test_the_json_is_one_document_with_every_figure(items: Path, capfdbinary: py
         "difference",
         "p_holm",
         "williams",
+        "p_independent",
         "by_annotator",
+        "by_annotator_pearson",
         "without_system",
         "system_level",
         "groups",
@@ -143,8 +148,32 @@ def test_the_json_is_one_document_with_every_figure(items: Path, capfdbinary: py
         "alpha",
         "icc",
         "split_half",
+        "pairs",
+        "kappa_shares",
     ]
     assert document["mean"] is None
+
+
+def test_p_of_every_correlation_is_scipys(items: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    document = as_json(capfdbinary, items, "-m", "bleu")
+    lines = rated_lines()
+    lengths = [len(reply.split()) for line in lines for reply in line["replies"].values()]
+    each = np.array([rated for line in lines for rated in line["ratings"].values()], dtype=float)
+    length = next(row for row in document["sets"][0]["rows"] if row["name"] == "length")
+    tests = {"spearman": stats.spearmanr, "pearson": stats.pearsonr, "kendall": stats.kendalltau}
+    expected = {kind: test(lengths, each.mean(axis=1).round(9)).pvalue for kind, test in tests.items()}
+    assert length["p_independent"] == pytest.approx({**expected, "partial_spearman": None})
+    for kind, name in (("spearman", "by_annotator"), ("pearson", "by_annotator_pearson")):
+        found = {int(place): (one["value"], one["p"]) for place, one in length[name]["each"].items()}
+        alone = {place: tests[kind](lengths, column) for place, column in enumerate(each.T)}
+        assert found == {place: pytest.approx((one.statistic, one.pvalue)) for place, one in alone.items()}
+        pairs = document["sets"][0]["annotators"]["pairs"][kind]
+        between = {(a, b): tests[kind](each[:, a], each[:, b]) for a, b in ((0, 1), (0, 2), (1, 2))}
+        assert {(one["first"], one["second"]): (one["value"], one["p"]) for one in pairs["each"]} == {
+            pair: pytest.approx((one.statistic, one.pvalue)) for pair, one in between.items()
+        }
+        values = [one.statistic for one in between.values()]
+        assert (pairs["mean"], pairs["min"], pairs["max"]) == pytest.approx((np.mean(values), min(values), max(values)))
 
 
 def test_the_length_row_is_the_correlation_of_the_number_of_words(

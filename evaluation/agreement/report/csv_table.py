@@ -11,7 +11,7 @@ from typing import Any, Final
 from refaug.core.text.characters import make_printable
 from refaug.core.version import VERSION
 from refaug.evaluation.agreement.records import AgreementRow, MeanRow, MetaResult, RowKind, SetResult
-from refaug.evaluation.agreement.report.wording import KINDS, annotator
+from refaug.evaluation.agreement.report.wording import KINDS, annotator, pair_label
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.correlation import Correlation, Spread
 from refaug.metrics.statistics.resampling import Estimate
@@ -64,7 +64,10 @@ def as_csv(meta_result: MetaResult) -> str:
     `spearman_difference`, `spearman_williams` (value: t); `annotator_spearman`, `without_system_spearman` and these
     with `_mean`, `_lowest`, `_highest`; `without_system_change` (of: whose absence changes most); `system_spearman`
     and `system_score` (relative to the context's mean); `group_spearman`. Where it says spearman there are also
-    pearson and kendall, as far as they were computed. `mean_rating` and `mean_score` of golds are those of the rows
+    pearson and kendall, as far as they were computed. The p of correlations assumes independent rows. Of annotators:
+    `pair_spearman` (of two), and by threshold of κ `kappa_share` (of the pairs, those above; n: pairs),
+    `kappa_annotators` (who remain; n: rows) and `kappa_spearman` (a metric with these); as well with pearson.
+    `mean_rating` and `mean_score` of golds are those of the rows
     that rate the gold itself, beside the fair rows. Numbers are written so that they read back as the same number. A
     text that a spreadsheet would take for a formula (=, +, -, @, a tab or a carriage return first) has a ' before it.
     """
@@ -116,7 +119,8 @@ def _common_line(row: AgreementRow | MeanRow, signature: Signature | None, *, sc
 def _agreement_lines(row: AgreementRow | MeanRow, common: _CsvLine, baseline: str) -> Iterator[_CsvLine]:
     """Yield the figures that rows of sets and rows of the mean share."""
     for kind in KINDS:
-        yield _estimate_line(common, kind, getattr(row, kind), row.n)
+        p = row.p_values.get(kind) if isinstance(row, AgreementRow) else None
+        yield replace(_estimate_line(common, kind, getattr(row, kind), row.n), p=p)
         difference = row.differences.get(kind)
         if difference is not None:
             line = _estimate_line(common, f"{kind}_difference", difference, row.n)
@@ -139,6 +143,8 @@ def _further_lines(row: AgreementRow, common: _CsvLine) -> Iterator[_CsvLine]:
     """Yield the figures that only rows of sets have."""
     if row.by_annotator is not None:
         yield from _spread_lines(common, "annotator_spearman", row.by_annotator, annotator)
+    if row.by_annotator_pearson is not None:
+        yield from _spread_lines(common, "annotator_pearson", row.by_annotator_pearson, annotator)
     if row.without_system is not None:
         without = row.without_system
         yield from _spread_lines(common, "without_system_spearman", without.spread, str)
@@ -179,7 +185,7 @@ def _annotator_lines(set_result: SetResult) -> Iterator[_CsvLine]:
     figures, common = set_result.annotators, _CsvLine(scope="set", set=set_result.name, kind="annotators")
     yield replace(common, statistic="kappa_mean", value=figures.kappa.mean, note=figures.kappa.why)
     for pair in figures.kappa.pairs:
-        both = f"{annotator(figures.kept[pair.first])} and {figures.kept[pair.second] + 1}"
+        both = pair_label(figures.kept, (pair.first, pair.second))
         yield replace(common, statistic="kappa", of=both, value=pair.value, n=pair.n, note=pair.why)
     for each in figures.kappa_of_each:
         name = annotator(figures.kept[each.annotator])
@@ -194,8 +200,28 @@ def _annotator_lines(set_result: SetResult) -> Iterator[_CsvLine]:
         line = replace(common, statistic=f"split_half_{kind}", value=halves.half, n=rows, note=halves.why)
         yield replace(line, low=halves.low, high=halves.high)
         yield replace(line, statistic=f"split_half_{kind}_stepped_up", value=halves.stepped_up)
+    if len(figures.kept) > 1:
+        for kind, spread in figures.pairs.items():
+            yield from _spread_lines(common, f"pair_{kind}", spread, lambda pair: pair_label(figures.kept, pair))
+    yield from _kappa_lines(set_result)
     for dropped in figures.dropped:
         yield replace(common, statistic="left_out", of=annotator(dropped.annotator), note=dropped.why)
+
+
+def _kappa_lines(set_result: SetResult) -> Iterator[_CsvLine]:
+    """Yield for each threshold of κ the pairs above it, who remains, and the agreement with them."""
+    common = _CsvLine(scope="set", set=set_result.name, kind="annotators")
+    turned = {row.name: row.turned for row in set_result.rows}
+    for level in set_result.annotators.kappa_shares:
+        line, share = replace(common, of=f"{level.share.threshold:g}"), level.share
+        yield replace(line, statistic="kappa_share", value=share.share, n=share.pairs)
+        yield replace(line, statistic="kappa_annotators", value=len(share.annotators), n=level.n)
+        for name, by_kind in level.correlations.items():
+            signature = set_result.signatures.get(name)
+            named = replace(line, metric=name, signature=signature.short if signature is not None else None)
+            for kind, correlation in by_kind.items():
+                statistic = f"kappa_{kind}"
+                yield _correlation_line(replace(named, turned=turned.get(name)), statistic, correlation)
 
 
 def _rating_lines(set_result: SetResult) -> Iterator[_CsvLine]:

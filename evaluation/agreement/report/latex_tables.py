@@ -9,6 +9,7 @@ from typing import Final
 from refaug.core.text.characters import make_printable
 from refaug.evaluation.agreement.records import AgreementRow, MeanRow, MetaResult, RowKind, SetResult
 from refaug.evaluation.agreement.report.wording import INDEPENDENT, ROWS_IN_WORDS, TURNED, all_signatures, fixed, slug
+from refaug.metrics.statistics.correlation import Spread
 from refaug.metrics.statistics.resampling import Estimate
 
 _LATEX_SIGNS: Final = {
@@ -36,18 +37,18 @@ _WIDE_NAME: Final = 26  # characters; a column of longer names gets a fixed widt
 
 
 def as_latex(meta_result: MetaResult) -> str:
-    """Return tables for a paper: one per set, one for the mean over sets, and one of signatures.
+    """Return tables for a paper: two or three per set, one for the mean over sets, and one of signatures.
 
+    Those of a set are the agreement, and with several annotators the agreement with each, and the annotators by κ.
     The best metric is bold where its agreement is significantly better than the baseline's by Holm's p; nothing is bold
     where the baseline is best. Letters with accents stay; other signs that a plain pdfLaTeX cannot set are written as
     their code points, `[U+6771]`.
     """
-    tables = [
-        _latex_table(
-            set_result.rows, _latex_caption(set_result, meta_result), f"{number}-{slug(set_result.name)}", meta_result
-        )
-        for number, set_result in enumerate(meta_result.sets, start=1)
-    ]
+    tables = list[str]()
+    for number, set_result in enumerate(meta_result.sets, start=1):
+        label = f"{number}-{slug(set_result.name)}"
+        tables.append(_latex_table(set_result.rows, _latex_caption(set_result, meta_result), label, meta_result))
+        tables += _latex_annotators(set_result, label)
     if meta_result.mean is not None:
         caption = _latex_mean_caption(meta_result.mean.sets, meta_result)
         tables.append(_latex_table(meta_result.mean.rows, caption, "mean", meta_result))
@@ -102,6 +103,66 @@ def _latex_table(rows: Sequence[AgreementRow | MeanRow], caption: str, label: st
         previous = row.kind
         cells = _latex_cells(row, bold=row is best, williams=with_williams)
         lines.append(" & ".join([_latex_name(row, wide=wide), *cells]) + r" \tabularnewline")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+
+
+def _latex_annotators(set_result: SetResult, label: str) -> list[str]:
+    """Return the agreement with each annotator at most, at least and on average, and the annotators by κ."""
+    figures, name = set_result.annotators, _latex(set_result.name)
+    if len(figures.kept) < 2:
+        return []
+    rows = [
+        [_latex_name(row, wide=False), *_latex_spread(row.by_annotator), *_latex_spread(row.by_annotator_pearson)]
+        for row in set_result.rows
+        if row.by_annotator is not None
+    ]
+    pairs = ["Annotators", *_latex_spread(figures.pairs["spearman"]), *_latex_spread(figures.pairs["pearson"])]
+    columns = [rf"${sign}_{{\mathrm{{{which}}}}}$" for sign in (r"\rho", "r") for which in ("max", "min", "mean")]
+    caption = (
+        f"Agreement with each of {len(figures.kept):,} annotators on {name}: the highest, the lowest and the mean of "
+        r"Spearman's $\rho$ and Pearson's $r$. Annotators: every pair of annotators with each other."
+    )
+    tables = [_latex_plain_table(caption, f"{label}-annotators", ["Metric", *columns], [rows, [pairs]])]
+    if not (levels := figures.kappa_shares):
+        return tables
+    counts = [
+        [f"Pairs, of {levels[0].share.pairs:,}", *(f"{level.share.above:,}" for level in levels)],
+        ["Share of pairs", *(_latex_number(level.share.share) for level in levels)],
+        ["Annotators", *(f"{len(level.share.annotators):,}" for level in levels)],
+    ]
+    by_metric = [
+        [_latex(metric), *(_latex_number(level.correlations[metric]["spearman"].value) for level in levels)]
+        for metric in levels[0].correlations
+    ]
+    caption = (
+        rf"Pairs of annotators with a Cohen's $\kappa$ (quadratic weights) above each threshold on {name}, the "
+        r"annotators whose mean $\kappa$ with the others reaches it, and Spearman's $\rho$ of each metric with the "
+        "mean rating of these."
+    )
+    head = [r"$\kappa >$", *(f"${level.share.threshold:g}$" for level in levels)]
+    return [*tables, _latex_plain_table(caption, f"{label}-kappa", head, [counts, by_metric])]
+
+
+def _latex_spread(spread: Spread | None) -> list[str]:
+    """Return the highest, the lowest and the mean, in the order of published tables."""
+    extremes = (None, None, None) if spread is None else (spread.highest, spread.lowest, spread.mean)
+    return [_latex_number(figure) for figure in extremes]
+
+
+def _latex_plain_table(caption: str, label: str, head: Sequence[str], groups: Sequence[Sequence[Sequence[str]]]) -> str:
+    """Return a table whose groups of rows are set apart by lines."""
+    lines = [
+        r"\begin{table}",
+        r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
+        rf"\caption{{{caption}}}\medskip",
+        rf"\label{{tab:meta-{label}}}",
+        rf"\begin{{tabular}}{{@{{}}l{'r' * (len(head) - 1)}@{{}}}}",
+        r"\toprule",
+        " & ".join(head) + r" \tabularnewline",
+    ]
+    for rows in groups:
+        lines.append(r"\midrule")
+        lines += [" & ".join(cells) + r" \tabularnewline" for cells in rows]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 

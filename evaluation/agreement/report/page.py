@@ -9,6 +9,7 @@ from importlib.metadata import version
 
 from refaug.core.version import VERSION
 from refaug.evaluation.agreement.records import MetaResult, SetResult
+from refaug.evaluation.agreement.report.plots import SectionPlots
 from refaug.evaluation.agreement.report.tables import (
     agreement_table,
     annotator_tables,
@@ -35,10 +36,11 @@ class _PageSection:
     tables: Sequence[Table]
     scatter_plots: Sequence[Plot] = ()
     box_plots: Sequence[Plot] = ()
+    system_plots: Sequence[Plot] = ()
     further_tables: Sequence[Table] = ()
 
 
-def page(meta_result: MetaResult, plots: Sequence[Sequence[Plot]]) -> str:
+def page(meta_result: MetaResult, plots: Sequence[SectionPlots]) -> str:
     """Return the page; the plots are those of each set, and after them those of the mean."""
     sections = [
         _set_section(number, set_result, meta_result, plots[number])
@@ -71,7 +73,7 @@ def _summary(meta_result: MetaResult) -> str:
     )
 
 
-def _mean_section(meta_result: MetaResult, plots: Sequence[Plot]) -> _PageSection:
+def _mean_section(meta_result: MetaResult, plots: SectionPlots) -> _PageSection:
     mean = meta_result.mean
     assert mean is not None
     intro = f"Of {', '.join(mean.sets)}; each set counts the same. Kendall and partial Spearman have no interval here."
@@ -79,13 +81,12 @@ def _mean_section(meta_result: MetaResult, plots: Sequence[Plot]) -> _PageSectio
         anchor="mean",
         title="Mean over sets",
         intro=[intro],
-        plots=plots,
+        plots=[plots.bars],
         tables=[agreement_table(mean.rows, meta_result), *difference_tables(mean.rows, meta_result)],
     )
 
 
-def _set_section(number: int, set_result: SetResult, meta_result: MetaResult, plots: Sequence[Plot]) -> _PageSection:
-    bars, *further_plots = plots  # after the bars, scatter plots and boxes alternate
+def _set_section(number: int, set_result: SetResult, meta_result: MetaResult, plots: SectionPlots) -> _PageSection:
     tables = [agreement_table(set_result.rows, meta_result), *difference_tables(set_result.rows, meta_result)]
     tables += [rows_table(set_result), *gold_tables(set_result)]
     further = [*annotator_tables(set_result, meta_result), *system_tables(set_result)]
@@ -93,10 +94,11 @@ def _set_section(number: int, set_result: SetResult, meta_result: MetaResult, pl
     return _PageSection(
         anchor=f"set-{number}",
         title=set_result.name,
-        plots=[bars],
+        plots=[plots.bars],
         tables=tables,
-        scatter_plots=further_plots[::2],
-        box_plots=further_plots[1::2],
+        scatter_plots=plots.scatter,
+        box_plots=plots.boxes,
+        system_plots=plots.system_level,
         further_tables=further,
     )
 

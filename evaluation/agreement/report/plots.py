@@ -9,6 +9,7 @@ import functools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
@@ -33,24 +34,40 @@ from refaug.evaluation.reports.plotting import (
     plot_style,
     to_plot,
 )
+from refaug.metrics.statistics.agreement import SystemLevel
 from refaug.metrics.statistics.resampling import Floats
 
 _MISSING_SIGN: Final = "□"
 _MOST_SYSTEMS: Final = 60  # on one axis
+_MOST_NAMED: Final = 30  # systems whose names stand beside their points
 _LABEL_WIDTH: Final = 30  # of a line, in letters of common width
 _THICKNESS: Final = 0.19  # of bars and boxes, in inches
 _FLIERS: Final = {"marker": ".", "markersize": 3, "markerfacecolor": GREY, "markeredgecolor": "none", "alpha": 0.5}
 
 
-def plots(meta_result: MetaResult) -> list[list[Plot]]:
+@dataclass(frozen=True, kw_only=True)
+class SectionPlots:
+    """The plots of one set or of the mean, by what they show."""
+
+    bars: Plot
+    scatter: tuple[Plot, ...] = ()
+    boxes: tuple[Plot, ...] = ()
+    system_level: tuple[Plot, ...] = ()
+
+    def __iter__(self) -> Iterator[Plot]:
+        return iter((self.bars, *self.scatter, *self.boxes, *self.system_level))
+
+
+def plots(meta_result: MetaResult) -> list[SectionPlots]:
     """Return the plots of every set, and those of the mean."""
     with plot_style():
         drawn = [
-            list(_plots_of_set(number, set_result, meta_result))
+            _plots_of_set(number, set_result, meta_result)
             for number, set_result in enumerate(meta_result.sets, start=1)
         ]
         if meta_result.mean is not None:
-            drawn.append([_bars("mean-correlation.png", meta_result.mean.rows, "mean over sets", (None, None))])
+            bars = _bars("mean-correlation.png", meta_result.mean.rows, "mean over sets", (None, None))
+            drawn.append(SectionPlots(bars=bars))
     return drawn
 
 
@@ -64,21 +81,25 @@ def _to_plot(file: str, caption: str, figure: Figure, names: Mapping[str, str]) 
     return to_plot(file, caption, figure)
 
 
-def _plots_of_set(number: int, set_result: SetResult, meta_result: MetaResult) -> Iterator[Plot]:
-    """Yield the bars, then for every metric a scatter plot and the scores of each system."""
+def _plots_of_set(number: int, set_result: SetResult, meta_result: MetaResult) -> SectionPlots:
+    """Draw the bars, then for every metric a scatter plot, the scores of each system, and the systems' means."""
     stem = f"{number:02}-{slug(set_result.name)}"
     halves = set_result.annotators.split_half.spearman
     people = (_stepped_up(halves.low), _stepped_up(halves.high))
-    yield _bars(f"{stem}-correlation.png", set_result.rows, set_result.name, people)
+    bars = _bars(f"{stem}-correlation.png", set_result.rows, set_result.name, people)
     if not set_result.points.items:
-        return
+        return SectionPlots(bars=bars)
+    scatter, boxes, system_level = list[Plot](), list[Plot](), list[Plot]()
     for place, row in enumerate(set_result.rows, start=1):
         values = set_result.points.lengths if row.kind is RowKind.LENGTH else set_result.points.values.get(row.name)
         if values is None:  # the row of people, or a metric without a score
             continue
         tail = f"{place:02}-{slug(row.name)}.png"
-        yield _scatter(f"{stem}-scatter-{tail}", row, values, set_result, meta_result)
-        yield _distributions(f"{stem}-systems-{tail}", row, values, set_result)
+        scatter.append(_scatter(f"{stem}-scatter-{tail}", row, values, set_result, meta_result))
+        boxes.append(_distributions(f"{stem}-systems-{tail}", row, values, set_result))
+        if row.system_level is not None and len(row.system_level.systems) > 1:
+            system_level.append(_system_level(f"{stem}-system-level-{tail}", row, row.system_level, set_result))
+    return SectionPlots(bars=bars, scatter=tuple(scatter), boxes=tuple(boxes), system_level=tuple(system_level))
 
 
 def _stepped_up(half: float | None) -> float | None:
@@ -213,6 +234,32 @@ def _distributions(file: str, row: AgreementRow, values: Floats, set_result: Set
         caption += f"; {left_out:,} systems between the {_MOST_SYSTEMS // 2} best and the others are not drawn"
     names = {f"system {place} from the top": name for place, name in enumerate(ranked, start=1)}
     return _to_plot(file, caption, figure, {"metric": row.name, "set": set_result.name, **names})
+
+
+def _system_level(file: str, row: AgreementRow, level: SystemLevel, set_result: SetResult) -> Plot:
+    """Plot the mean score of each system over its mean rating, as the table of systems has them."""
+    figure, axes = new_figure(4.6, 3.7)
+    axes.scatter(level.ratings, level.scores, s=30, color=BLUE, linewidths=0)
+    if len(level.systems) <= _MOST_NAMED:
+        for name, score, rating in zip(level.systems, level.scores, level.ratings, strict=True):
+            label = _shorten(str(name), 18)
+            axes.annotate(label, (rating, score), xytext=(4, 4), textcoords="offset points", fontsize="small")
+    axes.margins(0.15)
+    axes.set_xlabel("mean rating, relative to the contexts")
+    what = "tokens of the reply" if row.kind is RowKind.LENGTH else _shorten(row.name)
+    turned = " (sign turned)" if row.turned else ""
+    axes.set_ylabel(f"{what}{turned}, relative")
+    spearman, pearson = (_value_in_words(kind, level.by_kind[kind].value) for kind in ("spearman", "pearson"))
+    count = f"{len(level.systems):,} systems"
+    figure.suptitle(f"{_wrap(row.name, 52)}\n{count}, {_shorten(set_result.name)}: {spearman}")
+    caption = f"{make_printable(row.name)}{turned}, the mean score of each system against its mean rating, "
+    caption += f"{make_printable(set_result.name)}: {count}, {spearman}, {pearson}"
+    names = {f"system {place}": str(name) for place, name in enumerate(level.systems, start=1)}
+    return _to_plot(file, caption, figure, {"metric": row.name, "set": set_result.name, **names})
+
+
+def _value_in_words(kind: str, value: float | None) -> str:
+    return f"{kind.capitalize()} {'not defined' if value is None else minus(fixed(value, 2))}"
 
 
 @functools.cache

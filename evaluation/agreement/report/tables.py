@@ -9,12 +9,18 @@ from refaug.evaluation.agreement.records import AgreementRow, MeanRow, MetaResul
 from refaug.evaluation.agreement.report.wording import (
     GOLDS_IN_WORDS,
     INDEPENDENT,
+    KAPPA_IN_WORDS,
     KINDS,
+    P_IN_WORDS,
+    PAIRS,
+    PAIRS_IN_WORDS,
     TURNED,
     annotator,
     draws_in_words,
     fixed,
+    kappa_title,
     minus,
+    pair_label,
     per_cent,
     reasons,
     row_label,
@@ -47,6 +53,11 @@ def _with_p(figure: Correlation | Estimate) -> str:
     return _r(figure.value) + (f" (p {_p(figure.p)})" if figure.p is not None else "")
 
 
+def _p_beside(row: AgreementRow | MeanRow, kind: str) -> str:
+    p = row.p_values.get(kind) if isinstance(row, AgreementRow) else None
+    return "" if p is None else f" (p {_p(p)})"
+
+
 def _group_starts(rows: Sequence[AgreementRow | MeanRow]) -> frozenset[int]:
     return frozenset(place for place in range(1, len(rows)) if rows[place].kind is not rows[place - 1].kind)
 
@@ -61,8 +72,8 @@ def agreement_table(rows: Sequence[AgreementRow | MeanRow], meta_result: MetaRes
         rows=[
             (
                 row_label(row),
-                _with_interval(row.spearman),
-                _with_interval(row.pearson),
+                _with_interval(row.spearman) + _p_beside(row, "spearman"),
+                _with_interval(row.pearson) + _p_beside(row, "pearson"),
                 _with_p(row.kendall),
                 _with_p(row.partial_spearman),
                 f"{row.n:,}",
@@ -72,6 +83,7 @@ def agreement_table(rows: Sequence[AgreementRow | MeanRow], meta_result: MetaRes
         notes=[
             f"intervals: bootstrap, {draws_in_words(meta_result.settings)}",
             "partial Spearman: with reply length held fixed",
+            *([P_IN_WORDS] if any(isinstance(row, AgreementRow) for row in rows) else []),
             *([TURNED] if any(row.turned for row in rows) else []),
             *reasons(whys),
         ],
@@ -176,6 +188,7 @@ def annotator_tables(set_result: SetResult, meta_result: MetaResult) -> Iterator
     if len(figures.kept) > 1:
         yield _kappa_table(set_result)
         yield from _by_annotator_tables(set_result)
+        yield from kappa_share_tables(set_result)
 
 
 def _reliability_table(set_result: SetResult, meta_result: MetaResult) -> Table:
@@ -220,35 +233,104 @@ def _kappa_table(set_result: SetResult) -> Table:
             )
             for place in places
         ],
-        notes=reasons(
-            (f"{annotator(figures.kept[pair.first])} and {figures.kept[pair.second] + 1}", pair.why)
-            for pair in figures.kappa.pairs
-        ),
+        notes=reasons((pair_label(figures.kept, (pair.first, pair.second)), pair.why) for pair in figures.kappa.pairs),
     )
 
 
 def _by_annotator_tables(set_result: SetResult) -> Iterator[Table]:
-    spreads = {row_label(row): row.by_annotator for row in set_result.rows if row.by_annotator is not None}
-    if not spreads:
-        return
-    places = list(dict.fromkeys(place for spread in spreads.values() for place in spread.each))
-    yield Table(
-        title="Spearman with each annotator",
-        columns=("metric", "mean", "lowest", "highest", *map(annotator, places)),
+    for kind in KINDS:
+        by_row = {
+            row_label(row): row.by_annotator if kind == "spearman" else row.by_annotator_pearson
+            for row in set_result.rows
+        }
+        spreads = {name: spread for name, spread in by_row.items() if spread is not None}
+        if not spreads:
+            continue
+        places = list(dict.fromkeys(place for spread in spreads.values() for place in spread.each))
+        pairs = set_result.annotators.pairs[kind]
+        yield Table(
+            title=f"{kind.capitalize()} with each annotator",
+            columns=("metric", "mean", "lowest", "highest", *map(annotator, places)),
+            rows=[
+                *(
+                    (
+                        name,
+                        *map(_r, (spread.mean, spread.lowest, spread.highest)),
+                        *(_with_p(spread.each[place]) if place in spread.each else "–" for place in places),
+                    )
+                    for name, spread in spreads.items()
+                ),
+                (PAIRS, *map(_r, (pairs.mean, pairs.lowest, pairs.highest)), *("" for _ in places)),
+            ],
+            notes=[
+                PAIRS_IN_WORDS,
+                P_IN_WORDS,
+                *reasons(
+                    (f"{name}, {annotator(place)}", correlation.why)
+                    for name, spread in spreads.items()
+                    for place, correlation in spread.each.items()
+                ),
+            ],
+            apart=frozenset([len(spreads)]),
+        )
+        yield _pairs_table(set_result, kind)
+
+
+def _pairs_table(set_result: SetResult, kind: str) -> Table:
+    """Return the correlation of every two annotators."""
+    kept, each = set_result.annotators.kept, set_result.annotators.pairs[kind].each
+    places = range(len(kept))
+    return Table(
+        title=f"{kind.capitalize()} of annotators with each other",
+        columns=("", *map(annotator, kept)),
         rows=[
             (
-                name,
-                *map(_r, (spread.mean, spread.lowest, spread.highest)),
-                *(_r(spread.each[place].value) if place in spread.each else "–" for place in places),
+                annotator(kept[place]),
+                *("" if place == other else _with_p(each[min(place, other), max(place, other)]) for other in places),
             )
-            for name, spread in spreads.items()
+            for place in places
         ],
-        notes=reasons(
-            (f"{name}, {annotator(place)}", correlation.why)
-            for name, spread in spreads.items()
-            for place, correlation in spread.each.items()
-        ),
+        notes=[P_IN_WORDS, *reasons((pair_label(kept, pair), correlation.why) for pair, correlation in each.items())],
     )
+
+
+def kappa_share_tables(set_result: SetResult) -> Iterator[Table]:
+    """Yield the pairs of annotators above each threshold of κ, and the agreement of metrics with those who remain."""
+    levels = set_result.annotators.kappa_shares
+    if not levels:
+        return
+    labels = {row.name: row_label(row) for row in set_result.rows}
+    yield Table(
+        title="Annotators by κ",
+        columns=("κ above", *map(kappa_title, levels)),
+        rows=[
+            ("pairs", *(f"{level.share.above:,} of {level.share.pairs:,}" for level in levels)),
+            ("share of pairs", *(_share(level.share.share) for level in levels)),
+            ("annotators", *(f"{len(level.share.annotators):,}" for level in levels)),
+            ("rows", *(f"{level.n:,}" for level in levels)),
+            *(
+                (
+                    f"{kind.capitalize()}, {labels[name]}",
+                    *(_r(level.correlations[name][kind].value) for level in levels),
+                )
+                for kind in KINDS
+                for name in levels[0].correlations
+            ),
+        ],
+        notes=[
+            KAPPA_IN_WORDS,
+            *reasons(
+                (f"{labels[name]} at {kappa_title(level)}", by_kind[KINDS[0]].why)
+                for level in levels
+                for name, by_kind in level.correlations.items()
+            ),
+        ],
+        apart=frozenset([4]),
+    )
+
+
+def _share(share: float | None) -> str:
+    return "–" if share is None else f"{share:.2f}"
 
 
 def system_tables(set_result: SetResult) -> Iterator[Table]:

@@ -7,9 +7,10 @@ direction) are written as escapes. Annotators are counted from 1, as in warnings
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from refaug.evaluation.agreement.annotator_records import KappaLevel
 from refaug.evaluation.agreement.records import AgreementRow, MeanRow, MetaResult, MetaSettings, RowKind, RowsChoice
 from refaug.metrics.signature import Signature
 
@@ -19,6 +20,13 @@ ROWS_IN_WORDS: Final = {
     RowsChoice.ALL: "all rated replies against all references",
 }
 INDEPENDENT: Final = "Williams: assumes independent rows"
+P_IN_WORDS: Final = "p: two-sided, that the correlation is 0; assumes independent rows"
+PAIRS: Final = "annotators with each other"
+PAIRS_IN_WORDS: Final = f"{PAIRS}: over all pairs of annotators"
+KAPPA_IN_WORDS: Final = (
+    "pairs: with a κ above the threshold; annotators: whom --min-kappa would keep; "
+    "correlations: with the mean rating of these"
+)
 GOLDS_IN_WORDS: Final = "these are scored against all references of their items, the gold among them"
 TURNED: Final = "turned: lower scores are better, so the sign of this metric was turned"
 
@@ -36,6 +44,16 @@ def minus(number: str) -> str:
 def annotator(place: int) -> str:
     """Name an annotator by the place in the lists of ratings, from 0."""
     return f"annotator {place + 1}"
+
+
+def pair_label(kept: Sequence[int], pair: tuple[int, int]) -> str:
+    """Name two annotators by their places among the kept ones."""
+    return f"{annotator(kept[pair[0]])} and {kept[pair[1]] + 1}"
+
+
+def kappa_title(level: KappaLevel) -> str:
+    """Return a threshold of κ as the head of a column."""
+    return f"{level.share.threshold:g}"
 
 
 def per_cent(settings: MetaSettings) -> str:

@@ -558,6 +558,36 @@ def test_annotators_whose_kappa_is_too_low_are_left_out() -> None:
     assert only(meta(careless())).annotators.kept == (0, 1, 2, 3)
 
 
+def test_every_threshold_of_kappa_gives_what_min_kappa_would() -> None:
+    found = only(meta(careless()))
+    levels = {level.share.threshold: level for level in found.annotators.kappa_shares}
+    assert list(levels) == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
+    values = [pair.value for pair in found.annotators.kappa.pairs if pair.value is not None]
+    assert len(values) == 6
+    for threshold, level in levels.items():
+        assert level.share.above == len([value for value in values if value > threshold])
+        assert level.share.share == level.share.above / 6
+        if not level.share.annotators:
+            assert level.correlations["bleu"]["spearman"].why == "fewer than 3 rows"
+            continue
+        kept = only(meta(careless(), min_kappa=threshold))
+        assert (level.share.annotators, level.n) == (kept.annotators.kept, kept.counts.used)
+        for one in kept.rows[:-1]:
+            by_kind = level.correlations[one.name]
+            assert (by_kind["spearman"].value, by_kind["pearson"].value) == pytest.approx(
+                (one.spearman.value, one.pearson.value)
+            )
+    assert [level.share.annotators for level in levels.values()][0:3:2] == [(0, 1, 2, 3), (0, 2, 3)]
+    assert {level.share.above for level in levels.values()} > {0, 3}
+
+
+def test_of_one_annotator_there_is_no_threshold_of_kappa() -> None:
+    found = only(meta(rated_items(annotators=1)))
+    assert found.annotators.kappa_shares == ()
+    assert found.annotators.pairs["pearson"].why == "there is nothing to correlate"
+    assert found.as_json()["annotators"]["kappa_shares"] == []
+
+
 def test_when_no_annotator_is_left_the_highest_kappa_is_named() -> None:
     with pytest.raises(BadInput, match="no annotator is left") as caught:
         meta(rated_items(), min_kappa=0.99)

@@ -16,7 +16,7 @@ from scipy import stats
 from refaug.core.errors import BadInput, Usage
 from refaug.metrics.statistics.alpha import krippendorff_alpha
 from refaug.metrics.statistics.intraclass import FORMS, intraclass_correlations
-from refaug.metrics.statistics.kappa import kappa, kappa_of_each, select_annotators
+from refaug.metrics.statistics.kappa import kappa, kappa_of_each, kappa_shares, select_annotators
 from refaug.metrics.statistics.resampling import Floats
 from refaug.metrics.statistics.split_half import _half_means, one_against_others, spearman_brown, split_half
 
@@ -52,6 +52,29 @@ def plain_kappa(x: Floats, y: Floats) -> float:
     weights = (values[:, None] - values[None]) ** 2
     chance = np.outer(table.sum(axis=1), table.sum(axis=0))
     return float(1 - (weights * table).sum() / (weights * chance).sum())
+
+
+def test_shares_count_pairs_above_and_keep_whom_the_selection_keeps() -> None:
+    ratings = np.column_stack([some_ratings(annotators=3), np.tile([1.0, 5.0], 20)])
+    pairs = [kappa(ratings).pairs[place].value or 0.0 for place in range(6)]
+    shares = kappa_shares(ratings, thresholds=(-0.5, 0.0, 0.2, pairs[0]))
+    counts = [sum(plain_of_pair(ratings, *pair) > one.threshold + 1e-9 for pair in PAIRS) for one in shares]
+    assert [one.above for one in shares] == counts
+    assert [one.share for one in shares] == [count / 6 for count in counts]
+    assert counts[0] == 6 > counts[1] >= counts[2] > counts[3]
+    for one in shares:
+        kept = np.flatnonzero(select_annotators(ratings, one.threshold).mask).tolist()
+        assert list(one.annotators) == kept
+    assert kappa_shares(ratings[:, :1])[0].share is None
+    assert (kappa_shares(ratings[:, :1])[0].pairs, kappa_shares(ratings[:, :1])[0].annotators) == (0, (0,))
+
+
+PAIRS = list(itertools.combinations(range(4), 2))
+
+
+def plain_of_pair(ratings: Floats, first: int, second: int) -> float:
+    both = ratings[~np.isnan(ratings[:, [first, second]]).any(axis=1)]
+    return plain_kappa(both[:, first], both[:, second])
 
 
 def test_kappa_is_that_of_the_table_of_each_pair() -> None:

@@ -14,6 +14,7 @@ from refaug.metrics.statistics.agreement import RatedSet, cluster_bootstrap
 from refaug.metrics.statistics.correlation import (
     KINDS,
     Correlation,
+    between_annotators,
     by_annotator,
     correlate,
     holm,
@@ -225,6 +226,20 @@ def test_each_annotator_is_correlated_on_the_rows_they_rated() -> None:
     assert (nobody.mean, nobody.why) == (None, "fewer than 3 rows")
     with pytest.raises(BadInput, match="name no annotators"):
         by_annotator(scores, scores)
+
+
+def test_annotators_are_correlated_with_each_other_over_rows_of_both() -> None:
+    ratings = np.array([[1, 5, 3, NAN], [2, 4, 3, NAN], [3, 3, 3, 1], [4, 2, 3, 2], [NAN, 1, 3, 4]], dtype=np.float64)
+    result = between_annotators(ratings, "pearson")
+    assert list(result.each) == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    assert result.each[0, 1] == pearson([1, 2, 3, 4], [5, 4, 3, 2])
+    assert result.each[1, 3] == pearson([3, 2, 1], [1, 2, 4])
+    assert {result.each[pair].why for pair in ((0, 2), (1, 2), (2, 3))} == {"all ratings are equal"}
+    assert result.each[0, 3].why == "fewer than 3 rows"
+    assert (result.lowest, result.highest) == (-1.0, result.each[1, 3].value)
+    assert between_annotators(ratings[:, :1]).why == "there is nothing to correlate"
+    with pytest.raises(BadInput, match="name no annotators"):
+        between_annotators(ratings[0])
 
 
 @settings(max_examples=30, deadline=None)

@@ -129,7 +129,7 @@ def test_every_figure_of_a_row_reads_back_from_csv_as_the_same_number(result: Me
         if row.kind is RowKind.METRIC:
             where |= {"metric": row.name, "signature": signatures[row.name], "turned": str(row.turned)}
         for kind in ("spearman", "pearson"):
-            assert holds_estimate(figures.of(kind, **where), getattr(row, kind))
+            assert holds_estimate(figures.of(kind, **where), replace(getattr(row, kind), p=row.p_values.get(kind)))
             if kind in row.differences:
                 line = figures.of(f"{kind}_difference", baseline="bleu", **where)
                 assert holds_estimate(line, row.differences[kind])
@@ -147,6 +147,10 @@ def test_every_figure_of_a_row_reads_back_from_csv_as_the_same_number(result: Me
         for place, one in row.by_annotator.each.items():
             assert holds_correlation(figures.of("annotator_spearman", of=f"annotator {place + 1}", **where), one)
         assert same(figures.of("annotator_spearman_mean", **where)["value"], row.by_annotator.mean)
+        assert row.by_annotator_pearson is not None
+        for place, one in row.by_annotator_pearson.each.items():
+            assert holds_correlation(figures.of("annotator_pearson", of=f"annotator {place + 1}", **where), one)
+        assert same(figures.of("annotator_pearson_highest", **where)["value"], row.by_annotator_pearson.highest)
         assert row.without_system is not None
         for system, one in row.without_system.spread.each.items():
             assert holds_correlation(figures.of("without_system_spearman", of=system, **where), one)
@@ -225,6 +229,26 @@ def test_pandas_reads_the_csv_with_numbers_as_numbers(result: MetaResult) -> Non
     assert [frame[name].dtype.kind for name in ("value", "low", "high", "p", "holm_p", "n")] == ["f"] * 6
 
 
+def test_pairs_of_annotators_and_thresholds_of_kappa_read_back_from_csv(result: MetaResult) -> None:
+    figures, found = Figures(as_csv(result)), result.sets[0]
+    where = {"scope": "set", "set": "first_set", "kind": "annotators"}
+    for kind, spread in found.annotators.pairs.items():
+        for (first, second), one in spread.each.items():
+            of = f"annotator {first + 1} and {second + 1}"
+            assert holds_correlation(figures.of(f"pair_{kind}", of=of, **where), one)
+        for which in ("mean", "lowest", "highest"):
+            assert same(figures.of(f"pair_{kind}_{which}", **where)["value"], getattr(spread, which))
+    for level in found.annotators.kappa_shares:
+        of = f"{level.share.threshold:g}"
+        shares, remaining = (figures.of(name, of=of, **where) for name in ("kappa_share", "kappa_annotators"))
+        assert (float(shares["value"]), shares["n"]) == (level.share.share, "3")
+        assert (float(remaining["value"]), remaining["n"]) == (len(level.share.annotators), str(level.n))
+        for name, by_kind in level.correlations.items():
+            for kind, one in by_kind.items():
+                assert holds_correlation(figures.of(f"kappa_{kind}", of=of, metric=name, **where), one)
+    assert len(found.annotators.kappa_shares) == 9
+
+
 @settings(max_examples=25, deadline=None)
 @given(name=st.text(min_size=1, max_size=12))
 def test_any_name_goes_through_csv_latex_and_page(name: str) -> None:
@@ -235,7 +259,7 @@ def test_any_name_goes_through_csv_latex_and_page(name: str) -> None:
     assert systems == {shown, "other"}
     assert "\n" not in shown
     assert balanced(as_latex(made))
-    page = parsed(page_of(made, [[blank_plot()]]))
+    page = parsed(page_of(made, [plots.SectionPlots(bars=blank_plot())]))
     assert shown in {row[0] for table in page.tables for row in table.rows}
 
 
@@ -341,13 +365,14 @@ def plain(latex: str) -> str:
 def test_latex_has_a_table_for_each_set_the_mean_and_the_signatures(result: MetaResult) -> None:
     text = as_latex(result)
     assert balanced(text)
-    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 4
-    assert text.count(r"\toprule") == text.count(r"\bottomrule") == 4
-    assert len(set(re.findall(r"\\label\{(.*?)\}", text))) == 4
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 6
+    assert text.count(r"\toprule") == text.count(r"\bottomrule") == 6
+    assert len(set(re.findall(r"\\label\{(.*?)\}", text))) == 6
     names = [plain(row[0]) for row in table_rows(text)]
     for specification in SPECIFICATIONS:
         shown = f"{specification} (turned)" if specification == "ter" else specification
-        assert names.count(shown) == (3 if shown != specification else 4)  # two sets, the mean, and its signature
+        # two sets, the mean, each annotator of the first set; and without "turned" κ and signature
+        assert names.count(shown) == (4 if shown != specification else 6)
     for one in result.sets[0].signatures.values():
         assert one.short.replace("|", r"\textbar{}") in plain(text)
 
@@ -373,12 +398,30 @@ def test_latex_rows_have_the_numbers_of_the_record(result: MetaResult) -> None:
         assert lines[place - 1] == r"\midrule"
 
 
+def test_latex_has_the_extremes_over_annotators_and_their_kappa(result: MetaResult) -> None:
+    found, (_, each, kappa, *_) = result.sets[0], as_latex(result).split(r"\end{table}")
+    rows = {plain(cells[0]): cells[1:] for cells in table_rows(each)}
+    row = found.rows[0]
+    for name, spreads in (
+        ("bleu", (row.by_annotator, row.by_annotator_pearson)),
+        ("Annotators", (found.annotators.pairs["spearman"], found.annotators.pairs["pearson"])),
+    ):
+        extremes = [(one.highest, one.lowest, one.mean) for one in spreads if one is not None]
+        assert rows[name] == [f"${value:.3f}$" for one in extremes for value in one]
+    rows = {plain(cells[0]): cells[1:] for cells in table_rows(kappa)}
+    levels = found.annotators.kappa_shares
+    assert rows["Pairs, of 3"] == [str(level.share.above) for level in levels]
+    values = [level.correlations["bleu"]["spearman"].value for level in levels]
+    assert rows["bleu"] == ["--" if value is None else f"${value:.3f}$" for value in values]
+    assert len(set(rows["Pairs, of 3"])) > 1
+
+
 def test_latex_captions_name_rows_draws_and_assumptions_of_the_test(result: MetaResult) -> None:
     captions = [line for line in as_latex(result).splitlines() if line.startswith(r"\caption")]
     assert r"first\_set" in captions[0]
     assert "96 rows of 24 contexts and 4 systems" in captions[0]
     assert "Williams: assumes independent rows" in captions[0]
-    for caption in captions[:3]:
+    for caption in (captions[0], captions[3], captions[4]):
         assert all(part in caption for part in ("fair rows", "60 draws", "seed 5", "less bleu"))
     everything = replace(result, settings=replace(result.settings, rows=RowsChoice.ALL))
     assert "all rated replies" in as_latex(everything)
@@ -494,6 +537,15 @@ def interval(one: Estimate) -> str:
     return shown(one.value) + ("" if one.low is None else f" [{shown(one.low)}, {shown(one.high)}]")
 
 
+def p_shown(p: float | None) -> str:
+    assert p is not None
+    return "< 0.0001" if p < 0.0001 else f"{p:.4f}"
+
+
+def with_p(one: Correlation) -> str:
+    return f"{shown(one.value)} (p {p_shown(one.p)})"
+
+
 def test_the_page_has_every_table_of_every_set(page: Page, result: MetaResult) -> None:
     of_sets = [
         "Agreement with the mean rating",
@@ -502,9 +554,14 @@ def test_the_page_has_every_table_of_every_set(page: Page, result: MetaResult) -
         "Rows used and left out",
         "Scores and ratings",
         "Scores by system",
+        "Mean scores and mean ratings of systems",
         "Annotators with each other",
         "Cohen's κ of annotators, quadratic weights",
         "Spearman with each annotator",
+        "Spearman of annotators with each other",
+        "Pearson with each annotator",
+        "Pearson of annotators with each other",
+        "Annotators by κ",
         "System level, 4 systems",
         "Systems: mean rating and mean scores, relative to their contexts",
         "Spearman over rows without one system",
@@ -513,7 +570,7 @@ def test_the_page_has_every_table_of_every_set(page: Page, result: MetaResult) -
         "Pearson of the means of groups of replies",
         "Items that could not be read",
     ]
-    only_several = of_sets[7:9] + of_sets[-1:]  # the second set has one annotator, and no unreadable item
+    only_several = of_sets[8:14] + of_sets[-1:]  # the second set has one annotator, and no unreadable item
     second = [title.replace("4 systems", "3 systems") for title in of_sets if title not in only_several]
     titles = [table.title for table in page.tables]
     assert titles == [*of_sets[:3], *of_sets, *second, "Settings and versions", "Signatures"]
@@ -529,7 +586,8 @@ def test_the_page_shows_the_figures_of_the_record(page: Page, result: MetaResult
     assert page.of("Agreement with the mean rating").cell("ter (turned)", 1) == interval(mean.rows[1].spearman)
     for row, cells in zip(found.rows, page.of("Agreement with the mean rating", 1).rows[1:], strict=True):
         assert cells[0].startswith(row.name)
-        assert cells[1:3] == [interval(row.spearman), interval(row.pearson)]
+        beside = [f" (p {p_shown(row.p_values[kind])})" if row.p_values else "" for kind in ("spearman", "pearson")]
+        assert cells[1:3] == [interval(row.spearman) + beside[0], interval(row.pearson) + beside[1]]
         assert cells[3].startswith(shown(row.kendall.value))
         assert cells[4].startswith(shown(row.partial_spearman.value))
         assert cells[5] == str(row.n)
@@ -542,7 +600,20 @@ def test_the_page_shows_the_figures_of_the_record(page: Page, result: MetaResult
     assert row.by_annotator is not None
     annotators = page.of("Spearman with each annotator")
     assert annotators.rows[0][4:] == ["annotator 1", "annotator 2", "annotator 3"]
-    assert annotators.rows[3][4:] == [shown(one.value) for one in row.by_annotator.each.values()]
+    assert annotators.rows[3][4:] == [with_p(one) for one in row.by_annotator.each.values()]
+    pairs = found.annotators.pairs["pearson"]
+    assert row.by_annotator_pearson is not None
+    spreads = (row.by_annotator_pearson, pairs)
+    last = page.of("Pearson with each annotator").rows
+    assert [last[3][1:4], last[-1][1:4]] == [
+        [shown(one.mean), shown(one.lowest), shown(one.highest)] for one in spreads
+    ]
+    assert page.of("Pearson of annotators with each other").cell("annotator 3", 1) == with_p(pairs.each[0, 2])
+    levels = found.annotators.kappa_shares
+    by_kappa = page.of("Annotators by κ")
+    assert by_kappa.rows[0][1:] == ["0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8"]
+    assert by_kappa.rows[1][1:] == [f"{level.share.above} of 3" for level in levels]
+    assert by_kappa.cell(f"Spearman, {row.name}", 4) == shown(levels[3].correlations[row.name]["spearman"].value)
     assert row.system_level is not None
     assert page.of("System level, 4 systems").cell(row.name, 1) == shown(row.system_level.by_kind["spearman"].value)
     assert row.without_system is not None
@@ -590,7 +661,7 @@ def test_the_plots_on_the_page_are_the_files_beside_it(page: Page, report: list[
     sources = [value for name, value in page.attributes if name == "src"]
     embedded = [base64.b64decode(one.removeprefix("data:image/png;base64,")) for one in sources]
     assert sorted(embedded) == sorted(path.read_bytes() for path in report[1:])
-    assert len(report) == 1 + 1 + 2 * (1 + 2 * (len(SPECIFICATIONS) + 1))  # the mean; for each set bars and two a row
+    assert len(report) == 1 + 1 + 2 * (1 + 3 * (len(SPECIFICATIONS) + 1))  # the mean; for each set bars and three a row
     captions = [value for name, value in page.attributes if name == "alt"]
     assert all(captions)
     assert any("system 4 from the top: 東京モデル" in one for one in captions), "the font lacks its signs"
@@ -667,7 +738,11 @@ def test_metric_without_a_score_has_a_row_with_its_reason_and_no_plots(tmp_path:
     written = write_report(found, tmp_path)
     assert [path.name for path in written[1:]] == [
         "01-supplied-correlation.png",
-        *(f"01-supplied-{kind}-{row}.png" for row in ("02-rouge-l", "03-length") for kind in ("scatter", "systems")),
+        *(
+            f"01-supplied-{kind}-{row}.png"
+            for kind in ("scatter", "systems", "system-level")
+            for row in ("02-rouge-l", "03-length")
+        ),
     ]
     text = written[0].read_text("utf-8")
     why = "no reply has a score: it has no gold reference, which this metric needs"
@@ -677,6 +752,18 @@ def test_metric_without_a_score_has_a_row_with_its_reason_and_no_plots(tmp_path:
     )
     assert Figures(as_csv(found)).of("spearman", metric="bleu")["note"] == why
     assert balanced(as_latex(found))
+
+
+def test_the_scatter_of_systems_shows_the_systems_of_the_json(result: MetaResult) -> None:
+    drawn = plots.plots(result)[0].system_level
+    document = result.sets[0].as_json()
+    for plot, row in zip(drawn, document["rows"], strict=False):
+        level = row["system_level"]
+        assert [one["system"] for one in level["systems"]] == sorted(SYSTEMS)
+        spearman, pearson = (f"{level[kind]['value']:.2f}".replace("-", "−") for kind in ("spearman", "pearson"))
+        assert f"4 systems, Spearman {spearman}, Pearson {pearson}" in plot.caption
+    assert ["ter (sign turned)" in plot.caption for plot in drawn] == [False, True, False, False]
+    assert len(drawn) == len(SPECIFICATIONS) + 1
 
 
 # ── the plots ─────────────────────────────────────────────────────────────────────────────────────────────────────

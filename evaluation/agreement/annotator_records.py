@@ -1,0 +1,109 @@
+"""The records of annotators in the results of `refaug meta`: how well they agree, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from refaug.evaluation.agreement.figure_json import correlation_json, spread_json, without_none
+from refaug.metrics.statistics.alpha import Alpha
+from refaug.metrics.statistics.correlation import Correlation, Spread
+from refaug.metrics.statistics.intraclass import IntraclassCorrelations
+from refaug.metrics.statistics.kappa import AnnotatorKappa, Kappa, KappaShare
+from refaug.metrics.statistics.split_half import SplitHalf
+
+
+@dataclass(frozen=True, kw_only=True)
+class DroppedAnnotator:
+    """An annotator (a place in the lists of ratings, from 0) who is left out because of --min-kappa, and why."""
+
+    annotator: int
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class KappaLevel:
+    """A threshold of κ: the pairs of annotators above it, and how metrics agree with those whom it would keep."""
+
+    share: KappaShare
+    n: int  # rows that a remaining annotator rated
+    # name of the metric, or `length` → kind → its correlation with the mean over the remaining annotators
+    correlations: Mapping[str, Mapping[str, Correlation]]
+
+    def as_json(self, place: Mapping[int, int]) -> dict[str, Any]:
+        """Return the figures with annotators by their place in the lists of ratings."""
+        return {
+            "kappa": self.share.threshold,
+            "pairs_above": self.share.above,
+            "pairs": self.share.pairs,
+            "share": self.share.share,
+            "annotators": [place[annotator] for annotator in self.share.annotators],
+            "n": self.n,
+            "metrics": {
+                name: {kind: correlation_json(correlation) for kind, correlation in by_kind.items()}
+                for name, by_kind in self.correlations.items()
+            },
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnotatorFigures:
+    """How well the annotators of the used rows agree with each other, without those left out."""
+
+    kept: tuple[int, ...]  # places in the lists of ratings, from 0; annotators in the figures are places among these
+    fewest: int  # the length of the shortest list of ratings, among replies with ratings
+    longest: int  # the length of the longest list
+    dropped: tuple[DroppedAnnotator, ...]
+    kappa: Kappa
+    kappa_of_each: tuple[AnnotatorKappa, ...]
+    alpha: Mapping[str, Alpha]  # by level: interval, ordinal
+    icc: IntraclassCorrelations
+    split_half: SplitHalf
+    pairs: Mapping[str, Spread]  # `spearman` and `pearson` → every pair of annotators, by two places among the kept
+    kappa_shares: tuple[KappaLevel, ...]  # by rising threshold
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures with annotators by their place in the lists of ratings."""
+        place = dict(enumerate(self.kept))
+        return {
+            "kept": list(self.kept),
+            "ratings_a_reply": [self.fewest, self.longest],
+            "dropped": [asdict(dropped) for dropped in self.dropped],
+            "kappa": without_none({"mean": self.kappa.mean, "why": self.kappa.why}, keep=("mean",)),
+            "kappa_of_pairs": [
+                {
+                    **without_none(asdict(pair), keep=("value",)),
+                    "first": place[pair.first],
+                    "second": place[pair.second],
+                }
+                for pair in self.kappa.pairs
+            ],
+            "kappa_of_each": [
+                {**without_none(asdict(kappa), keep=("value",)), "annotator": place[kappa.annotator]}
+                for kappa in self.kappa_of_each
+            ],
+            "alpha": {level: without_none(asdict(alpha), keep=("value",)) for level, alpha in self.alpha.items()},
+            "icc": {
+                "rows": self.icc.rows,
+                "annotators": self.icc.annotators,
+                "forms": {
+                    icc.form: without_none(
+                        {"value": icc.value, "low": icc.low, "high": icc.high, "why": icc.why}, keep=("value",)
+                    )
+                    for icc in self.icc.forms
+                },
+            },
+            "split_half": asdict(self.split_half),
+            "pairs": {kind: _pairs_json(spread, place) for kind, spread in self.pairs.items()},
+            "kappa_shares": [level.as_json(place) for level in self.kappa_shares],
+        }
+
+
+def _pairs_json(spread: Spread, place: Mapping[int, int]) -> dict[str, Any]:
+    """Return the extremes, then each pair with annotators by their place in the lists of ratings."""
+    each = [
+        {"first": place[first], "second": place[second], **correlation_json(correlation)}
+        for (first, second), correlation in spread.each.items()
+    ]
+    return {**spread_json(spread), "each": each}
