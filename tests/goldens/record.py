@@ -482,6 +482,10 @@ CHANGED: tuple[tuple[str, str], ...] = (
         r"openapi/paths//v1/references/.*/required: \"\['id', 'references', 'evidence'\]\" was recorded,.*",
         "the same, of the field's description",
     ),
+    (
+        r"answers/refaug meta .*/(p_independent|by_annotator_pearson|pairs|kappa_shares): new",
+        "p, Pearson beside Spearman, annotators with each other, and pairs by κ",
+    ),
 )
 
 

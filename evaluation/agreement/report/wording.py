@@ -21,8 +21,8 @@ ROWS_IN_WORDS: Final = {
 }
 INDEPENDENT: Final = "Williams: assumes independent rows"
 P_IN_WORDS: Final = "p: two-sided, that the correlation is 0; assumes independent rows"
-PAIRS: Final = "annotators with each other"
-PAIRS_IN_WORDS: Final = f"{PAIRS}: over all pairs of annotators"
+PAIRS: Final = "pairs of annotators"
+PAIRS_IN_WORDS: Final = f"{PAIRS}: every two of them with each other"
 KAPPA_IN_WORDS: Final = (
     "pairs: with a κ above the threshold; annotators: whom --min-kappa would keep; "
     "correlations: with the mean rating of these"
