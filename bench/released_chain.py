@@ -17,8 +17,8 @@ Three runs:
 
 What the scripts need to run: a log whose number of lines is a multiple of their batch of 100; both switches
 `-add_utr` and `-add_rpl` for parrot and gold; vectors with the word `unk`, and without a 0 (each dimension of a mean is
-divided by the number of words that are not 0 there); the package `tqdm`; and a module that
-gensim no longer has, which they import and do not use here: an empty one stands in for it.
+divided by the number of words that are not 0 there); the packages `tqdm` and `nltk`; and a module that gensim no
+longer has, which they import and do not use here: an empty one stands in for it.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ DIMENSIONS: Final = 12
 RARE_WORDS: Final = 2  # words of fewer lines have no vector, so that unknown words occur
 SYSTEMS: Final = ("human-like", "decent", "generic")
 LEAST_GAP: Final = 2e-5  # between similarities that are ranked; refaug tells them apart to 1e-6, the scripts to float32
-SPREAD: Final = 2.5  # of drawn weights; as torch draws them, all texts are rated alike
-LEANING: Final = -0.4  # away from positive ratings, so that some are negative; each item needs a positive one
+SPREAD: Final = 2.2  # of drawn weights; as torch draws them, all texts are rated alike
+LEANING: Final = -0.3  # away from positive ratings, so that some are negative; each item needs a positive one
 READ: Final = 15  # lines that the score reads: parrot, gold, 13 retrieved
 Pair = tuple[str, str]  # utterance and response
 
