@@ -79,7 +79,7 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
     ),
     "export": _CommandPlace(
         at="server.transfer:export_command",
-        help="Write one version of an artefact into one file; the same version gives the same file.",
+        help="Write one version of an artefact, or a frozen set, into one file; the same version gives the same file.",
     ),
     "import": _CommandPlace(
         at="server.transfer:import_command",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -12,25 +12,42 @@ from refaug.cli.shared.database import record_act
 from refaug.cli.shared.output import JsonFlag, count_of, print_json, print_line
 from refaug.cli.shared.progress import display_progress, format_amount
 from refaug.core.artefacts.kinds import artefact_stores
-from refaug.core.artefacts.transfer import ImportedVersion, Label, export_artefact, import_artefact
+from refaug.core.artefacts.transfer import (
+    ImportedVersion,
+    Label,
+    export_artefact,
+    import_artefact,
+    kind_of_export,
+)
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
 
+if TYPE_CHECKING:
+    from refaug.evaluation.scoring.reference_sets.set_transfer import TransferredSet
+
+_SET: Final = "set"  # as `refaug.evaluation.scoring.reference_sets.set_transfer` has it, whose import compiles loops
+
 
 def export_command(
     context: typer.Context,
-    kind: Annotated[str, typer.Argument(help="What it is: index, rater, ruber or vectors.", metavar="KIND")],
+    kind: Annotated[str, typer.Argument(help="What it is: index, rater, ruber, vectors or set.", metavar="KIND")],
     artefact: Annotated[
-        str, typer.Argument(help="Which one; without a version the published one.", metavar="NAME[@VERSION]")
+        str,
+        typer.Argument(
+            help="Which one; without a version the published one; of a set its id.", metavar="NAME[@VERSION]|ID"
+        ),
     ],
     file: Annotated[Path, typer.Argument(help="Where to; replaced if it is there.", metavar="FILE.tar.zst")],
     as_json: JsonFlag = False,
 ) -> None:
-    """Write one version of an artefact into one file; the same version gives the same file."""
+    """Write one version of an artefact, or a frozen set, into one file; the same version gives the same file."""
     kinds = artefact_stores(context.obj)
+    if kind == _SET:
+        _export_set(context.obj, artefact, file, as_json=as_json)
+        return
     if kind not in kinds:
-        raise Usage(f"{kind!r} cannot be exported", remedy=f"name one of: {', '.join(kinds)}")
+        raise Usage(f"{kind!r} cannot be exported", remedy=f"name one of: {', '.join([*kinds, _SET])}")
     with display_progress(quiet=context.obj.quiet) as progress:
         moved = export_artefact(kinds[kind], artefact, file, progress)
     size = file.stat().st_size
@@ -51,7 +68,15 @@ def import_command(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Read an exported version under its own name; it is published if no version of that name is."""
+    """Read an exported version under its own name; it is published if no version of that name is.
+
+    A frozen set is taken over under its id; a withdrawn one stays withdrawn.
+    """
+    if kind_of_export(file) == _SET:
+        if publish:
+            raise Usage("--publish with a frozen set", remedy="leave it out: sets have no versions")
+        _import_set(context.obj, file, as_json=as_json)
+        return
     with display_progress(quiet=context.obj.quiet) as progress:
         imported = import_artefact(
             file,
@@ -70,6 +95,41 @@ def import_command(
     spec = f"{imported.kind} {imported.name}@{imported.version}"
     print_line(f"{spec}: {count_of(imported.files, 'file')}, {format_amount(imported.bytes, 'B')}")
     print_line(f"  {_outcome(imported)}")
+
+
+def _export_set(settings: Settings, set_id: str, file: Path, *, as_json: bool) -> None:
+    """Write a frozen set into a file."""
+    from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415
+    from refaug.evaluation.scoring.reference_sets.set_transfer import export_set  # noqa: PLC0415
+
+    with display_progress(quiet=settings.quiet) as progress:
+        moved = export_set(ReferenceSets(settings.reference_sets), set_id, file, progress)
+    size = file.stat().st_size
+    if as_json:
+        print_json({**asdict(moved), "file": str(file), "file_bytes": size})
+        return
+    print_line(_set_in_words(moved))
+    print_line(f"  written to {file}, {format_amount(size, 'B')}")
+
+
+def _import_set(settings: Settings, file: Path, *, as_json: bool) -> None:
+    """Take over a frozen set from a file."""
+    from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415
+    from refaug.evaluation.scoring.reference_sets.set_transfer import import_set  # noqa: PLC0415
+
+    with display_progress(quiet=settings.quiet) as progress:
+        imported = import_set(file, ReferenceSets(settings.reference_sets), progress)
+    if as_json:
+        print_json({**asdict(imported), "file": str(file)})
+        return
+    print_line(_set_in_words(imported))
+    print_line("  was there already" if imported.was_there else "  every hash as the manifest says")
+
+
+def _set_in_words(moved: TransferredSet) -> str:
+    withdrawn = ", withdrawn" if moved.withdrawn else ""
+    counts = f"{count_of(moved.items, 'item')}, {count_of(moved.references, 'reference')}"
+    return f"set {moved.id} ({moved.purpose}{withdrawn}): {counts}, {format_amount(moved.bytes, 'B')}"
 
 
 def _require_publishable(settings: Settings, label: Label) -> None:

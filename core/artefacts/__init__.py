@@ -8,6 +8,7 @@ The main names:
 """
 
 __all__ = [
+    "archives",
     "build_stages",
     "kinds",
     "manifests",

@@ -143,7 +143,7 @@ def import_artefact(
     `before_adding` may raise an error about the folder with the files, whose hashes fit; nothing is stored then.
     `before_publishing` may raise an error to refuse publishing; the version is stored then, but not published.
     """
-    with _open(file) as stream:
+    with open_export(file) as stream:
         archive = ArchiveReader(stream, str(file))
         label = _read_label(archive, roots)
         versions = roots[label.kind]
@@ -170,22 +170,36 @@ def import_artefact(
     )
 
 
-def _open(file: Path) -> BinaryIO:
+def open_export(file: Path) -> BinaryIO:
+    """Open an exported file; NoSource where it cannot be read."""
     try:
         return file.open("rb")
     except OSError as error:
         raise NoSource(f"{file}: {(error.strerror or 'cannot be read').lower()}") from error
 
 
-def _read_label(archive: ArchiveReader, roots: Mapping[str, Versions]) -> Label:
-    """Read what the file claims to be; nothing in it is trusted yet."""
-    label = _json_object(archive.read_member(LABEL, _LARGEST_LABEL), f"{archive.name}: {LABEL}")
+def read_label(archive: ArchiveReader) -> dict[str, Any]:
+    """Read what the file claims to be; nothing in it is trusted yet. UnknownFormat where a later refaug wrote it."""
+    label = json_object(archive.read_member(LABEL, _LARGEST_LABEL), f"{archive.name}: {LABEL}")
     format_version = label.get("format_version")
     if isinstance(format_version, int) and format_version > FORMAT_VERSION:
         raise UnknownFormat(
             f"{archive.name} has format {format_version}; this refaug reads up to {FORMAT_VERSION}",
             remedy="upgrade refaug",
         )
+    return label
+
+
+def kind_of_export(file: Path) -> str:
+    """Return the kind of what an exported file claims to hold."""
+    with open_export(file) as stream:
+        return str(read_label(ArchiveReader(stream, str(file))).get("kind"))
+
+
+def _read_label(archive: ArchiveReader, roots: Mapping[str, Versions]) -> Label:
+    """Read the label of a version of one of these kinds."""
+    label = read_label(archive)
+    format_version = label.get("format_version")
     kind, name, version = (str(label.get(key)) for key in ("kind", "name", "version"))
     if kind not in roots:
         raise UnknownFormat(
@@ -197,7 +211,8 @@ def _read_label(archive: ArchiveReader, roots: Mapping[str, Versions]) -> Label:
     return Label(kind=kind, name=name, version=version)
 
 
-def _json_object(raw: bytes, description: str) -> dict[str, Any]:
+def json_object(raw: bytes, description: str) -> dict[str, Any]:
+    """Return the object; DamagedSource where the bytes are none."""
     with suppress(orjson.JSONDecodeError):
         content = orjson.loads(raw)
         if isinstance(content, dict):
@@ -206,7 +221,7 @@ def _json_object(raw: bytes, description: str) -> dict[str, Any]:
 
 
 def _check_manifest(raw: bytes, label: Label, name: str) -> tuple[dict[str, Any], list[NamedFile]]:
-    manifest = _json_object(raw, f"{name}: {MANIFEST}")
+    manifest = json_object(raw, f"{name}: {MANIFEST}")
     if manifest.get("kind", label.kind) != label.kind:
         raise DamagedSource(
             f"{name}: {MANIFEST} is of the kind {manifest['kind']!r}, not {label.kind!r}", remedy=COPY_AGAIN
@@ -249,7 +264,7 @@ def _import_files(
     progress: Progress,
 ) -> None:
     """Fill a folder aside, and make it a version when everything is there."""
-    _require_room(writer.folder, sum(named_file.size for named_file in named))
+    require_room(writer.folder, sum(named_file.size for named_file in named))
     stage = writer.folder / f"{IMPORTING}{unique_suffix()}"
     try:
         make_folder(stage)
@@ -263,7 +278,8 @@ def _import_files(
         raise
 
 
-def _require_room(folder: Path, needed: int) -> None:
+def require_room(folder: Path, needed: int) -> None:
+    """Raise StorageFull where a folder's disk has less room."""
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise StorageFull(f"{folder}: {needed:,} bytes are needed, {free:,} are free", remedy="free some room")

@@ -19,7 +19,10 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Conflict, Corrupt, NotFound, UnknownFormat, Usage
 from refaug.core.files import write_json
 from refaug.core.home import Settings
+from refaug.core.records import Item, Reference, TestPair
 from refaug.evaluation.home.indexes import places_of
+from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
+from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.indexer.manifest import IndexManifest
 
 app = typer.Typer()
@@ -91,6 +94,26 @@ def test_json_says_what_was_moved_and_what_became_of_it(here, there, tmp_path):
     assert orjson.loads(there("import", file, "--json")) == {**facts, "was_there": True, "published": True}
 
 
+def test_a_frozen_set_goes_from_one_home_to_another(here, there, tmp_path):
+    sets = ReferenceSets(here.settings.reference_sets)
+    item = Item(pair=TestPair(id="tea", references=(Reference(text="at the market"),)))
+    set_id = sets.freeze([item], SetDescription(purpose=Purpose.TEST)).set.id
+    file = tmp_path / "set.tar.zst"
+    size = sets.path_of(set_id).stat().st_size
+    facts = {"kind": "set", "id": set_id, "purpose": "test", "items": 1, "references": 1, "bytes": size}
+    exported = orjson.loads(here("export", "set", set_id[:6], file, "--json"))
+    moved = {**facts, "withdrawn": False, "file": str(file)}
+    assert exported == {**moved, "file_bytes": file.stat().st_size}
+    assert orjson.loads(there("import", file, "--json")) == {**moved, "was_there": False}
+    assert orjson.loads(there("import", file, "--json")) == {**moved, "was_there": True}
+    assert there("import", file).splitlines()[1] == "  was there already"
+    ReferenceSets(there.settings.reference_sets).open(set_id).verify()
+    with pytest.raises(Usage, match="--publish with a frozen set"):
+        there("import", file, "--publish")
+    with pytest.raises(NotFound, match="no reference set 0123456789abcdef"):
+        here("export", "set", "0123456789abcdef", file)
+
+
 def test_another_published_version_stays_until_publishing_is_asked_for(here, there, tmp_path):
     file = tmp_path / "chat.tar.zst"
     here("export", "rater", "chat", file)
@@ -104,7 +127,7 @@ def test_another_published_version_stays_until_publishing_is_asked_for(here, the
 
 def test_what_cannot_be_done_says_why(here, there, tmp_path):
     file = tmp_path / "chat.tar.zst"
-    with pytest.raises(Usage, match=r"'log' cannot be exported \(name one of: index, rater, ruber, vectors"):
+    with pytest.raises(Usage, match=r"'log' cannot be exported \(name one of: index, rater, ruber, vectors, set"):
         here("export", "log", "chat", file)
     with pytest.raises(NotFound, match="there are: chat"):
         here("export", "rater", "talk", file)

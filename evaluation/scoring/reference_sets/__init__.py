@@ -16,4 +16,5 @@ __all__ = [
     "set_pins",
     "set_scores",
     "set_store",
+    "set_transfer",
 ]

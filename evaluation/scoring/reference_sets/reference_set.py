@@ -40,11 +40,11 @@ class ReferenceSet:
     manifest: SetManifest
 
     @classmethod
-    def at(cls, path: Path) -> ReferenceSet:
-        """Read the manifest of a file."""
+    def at(cls, path: Path, *, future_path: Path | None = None) -> ReferenceSet:
+        """Read the manifest of a file, which has its place already or is still to get it."""
         with closing(_blocks(path)) as blocks:
             first = next(blocks, b"")
-        return cls(path, SetManifest.read(path, first.split(b"\n", 1)[0]))
+        return cls(path, SetManifest.read(future_path or path, first.split(b"\n", 1)[0]))
 
     @property
     def id(self) -> str:

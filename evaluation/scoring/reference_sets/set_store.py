@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,8 +13,17 @@ from typing import BinaryIO, Final
 
 import orjson
 
-from refaug.core.errors import BadInput, Conflict, NotFound, Usage, Withdrawn
-from refaug.core.files import lock_file, make_folder, read_json, unique_suffix, with_checksum, write_json
+from refaug.core.artefacts.archives import COPY_AGAIN
+from refaug.core.errors import BadInput, Conflict, Corrupt, DamagedSource, NotFound, Usage, Withdrawn
+from refaug.core.files import (
+    lock_file,
+    make_folder,
+    read_json,
+    sync_folder,
+    unique_suffix,
+    with_checksum,
+    write_json,
+)
 from refaug.core.full_disk import storage_errors
 from refaug.core.processes.live_file import LiveFile
 from refaug.core.progress import Progress, Silent
@@ -48,6 +58,14 @@ class FreezeResult:
     set: ReferenceSet
     is_new: bool  # False: the same set was frozen before
     bad_items: tuple[BadItem, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdoptedSet:
+    """A set that came from another home."""
+
+    set: ReferenceSet
+    was_there: bool  # the same set was here before
 
 
 @dataclass(frozen=True)
@@ -112,6 +130,59 @@ class ReferenceSets:
             manifest = SetManifest.of(description, **counts)  # type: ignore[arg-type]
             is_new = self._publish(manifest, aside)
         return FreezeResult(set=ReferenceSet.at(self.path_of(manifest.id)), is_new=is_new, bad_items=tuple(written.bad))
+
+    def adopt(
+        self, name: str, pieces: Iterable[bytes], *, called: str, withdrawal: Withdrawal | None = None
+    ) -> AdoptedSet:
+        """Take over the file of a set from another home, and its withdrawal; every hash is checked before.
+
+        DamagedSource where the file is no such set, Withdrawn where the set was withdrawn here, Conflict where the
+        file that is here is another one.
+        """
+        with self._aside() as (aside, file):
+            for piece in pieces:
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+            adopted = self._check(aside, name, called)
+            with lock_file(self.folder / _LOCK):
+                if self.withdrawal(name) != withdrawal:
+                    self.require_valid(name)
+                if was_there := self.path_of(name).exists():
+                    self._require_equal(adopted.manifest)
+                if withdrawal is not None:  # before the set: a kill between leaves no set that may be used
+                    write_json(self.folder / f"{name}{_WITHDRAWN}", with_checksum(asdict(withdrawal)))
+                if not was_there:
+                    aside.replace(self.path_of(name))
+                    sync_folder(self.folder)
+        return AdoptedSet(set=ReferenceSet.at(self.path_of(name)), was_there=was_there)
+
+    def _check(self, path: Path, name: str, called: str) -> ReferenceSet:
+        """Return the set in a file that is to get its place; DamagedSource where a hash or the name does not fit."""
+        try:
+            adopted = ReferenceSet.at(path, future_path=self.path_of(name))
+            adopted.require_sealed()
+            adopted.verify()
+        except Corrupt as error:
+            message = error.message.replace(str(path), called).replace(str(self.path_of(name)), called)
+            raise DamagedSource(message, remedy=COPY_AGAIN) from None
+        return adopted
+
+    def _require_equal(self, manifest: SetManifest) -> None:
+        """Raise Conflict unless the set of this id is here as it was frozen."""
+        try:
+            stored = ReferenceSet.at(self.path_of(manifest.id))
+            stored.verify()
+        except Corrupt as error:
+            raise Conflict(
+                f"the reference set {manifest.id} is there already, with other content: {error.message}",
+                remedy="delete that file, and import again",
+            ) from error
+        if stored.manifest.content != manifest.content:
+            raise Conflict(
+                f"another reference set is there already under the id {manifest.id}",
+                remedy="import into another REFAUG_HOME",
+            )
 
     def derive(self, parent: str, change: Derivation, progress: Progress | None = None) -> FreezeResult:
         """Make a set with other weights from the stored ratings of another set."""
