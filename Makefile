@@ -1,6 +1,7 @@
 # make demo     from nothing to the first real work: install, make the demo log, ingest it, train word vectors on it,
-#               plan, build and search an index of it, train a rater, score the demo test file, start the service, score
-#               the same file through the client library, and leave the service in the foreground until Ctrl-C
+#               plan, build and search an index of it, train a rater, score the demo test file, verify the scores, start
+#               the service, score the same file through the client library, and leave the service in the foreground
+#               until Ctrl-C
 # make test     the tests of everything, in minutes, with nothing but Python and make
 # make test-all the rest: many kills, load, fuzzing, examples that train, what needs PostgreSQL, Chromium or WordNet
 # make check    format, lint, types, imports, names, spelling, docs
@@ -45,6 +46,8 @@ demo: $(VENV)/.installed
 	$(BIN)/refaug refs $(DEMO)/demo-items.jsonl --index demo --rater demo > $(DEMO)/weighted-items.jsonl
 	$(BIN)/refaug score $(DEMO_SCORES) > $(DEMO)/scores.txt
 	@cat $(DEMO)/scores.txt
+	$(BIN)/refaug score $(DEMO_SCORES) --json > $(DEMO)/scores.json
+	$(BIN)/refaug verify $(DEMO)/scores.json
 	@echo "simulated ratings: this shows that the chain runs, not that a metric is good"
 	$(BIN)/refaug meta $(DEMO)/weighted-items.jsonl --metric upsilon-bleu --metric bleu --metric chrf --metric rater --rater demo
 	$(BIN)/python examples/demo_service.py $(DEMO)/scores.txt $(if $(ONCE),--once) -- $(DEMO_SCORES)

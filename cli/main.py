@@ -28,7 +28,7 @@ from refaug.core.version import VERSION
 _NOWHERE: Final = logging.NullHandler()
 _TYPER_INTERRUPTED: Final = 130
 # commands that start again from the beginning after an interruption
-_BEGIN_ANEW: Final = frozenset({"score", "meta", "diagnose", "refs", "replies", "sets", "report", "evaluate"})
+_BEGIN_ANEW: Final = frozenset({"score", "verify", "meta", "diagnose", "refs", "replies", "sets", "report", "evaluate"})
 _ANY_HOME: Final = frozenset({"restore", "doctor"})  # commands for a home that is not whole
 _REPORT: Final = "this is a fault of ours: please report it with the lines above"
 
@@ -64,6 +64,10 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
     "score": _CommandPlace(
         at="scores.score:score_command",
         help="Score the replies of one or several systems against their references.",
+    ),
+    "verify": _CommandPlace(
+        at="scores.verify:verify_command",
+        help="Reproduce the scores of a file from their signatures, and say for each part whether it holds.",
     ),
     "diagnose": _CommandPlace(
         at="scores.diagnose:diagnose_command",

@@ -7,4 +7,4 @@ The main names:
 - `ruber.build.train_ruber`: trains a ruber.
 """
 
-__all__ = ["language_coverage", "nn", "ruber", "training"]
+__all__ = ["language_coverage", "network_folder", "nn", "ruber", "training"]

@@ -129,6 +129,13 @@ def answers(client: TestClient) -> Mapping[str, Asked]:
     replies = {"a": "In the shop next door.", "b": "I don't know."}
     batch = {"items": [{**_ITEM, "replies": replies}], "metrics": ["bleu"], "return": "stats"}
     sums = client.post("/v1/scores", json=batch).json()
+    batch.pop("return")
+    ask(
+        "verify_scores",
+        "POST",
+        "/v1/verifications",
+        {"scores": client.post("/v1/scores", json=batch).json(), "items": batch["items"]},
+    )
     ask("combine_scores", "POST", "/v1/scores/combine", {"batches": [sums]})
 
     _ask_of_sets(recorder, of)

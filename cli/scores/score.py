@@ -15,7 +15,7 @@ from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.output import file_or_stdin
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.shared.reference_options import IndexOption, ReferenceOptions, augment_items
+from refaug.cli.shared.reference_options import IndexOption, ReferenceOptions
 from refaug.cli.shared.score_options import ScoreOptions, report_problems
 from refaug.core.errors import Usage
 from refaug.core.progress import Progress
@@ -92,11 +92,10 @@ def score_command(
     metric rater asks --rater about the replies themselves, and ruber asks --ruber. What cannot be scored is listed and
     counted, and the rest is scored. --signature scores as an earlier score was made.
     """
-    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
-    from refaug.evaluation.metric_setup.metric_requests import baseline_advice, baseline_setter  # noqa: PLC0415  compiles
-    from refaug.evaluation.scoring.evaluate import evaluate  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.metric_requests import baseline_advice  # noqa: PLC0415  compiles
+    from refaug.evaluation.metric_setup.scoring_steps import find_references  # noqa: PLC0415  torch
 
-    settings, augmenting = scoring.settings(), options.settings(context)
+    augmenting = options.settings(context)
     if signature is not None:
         request = _request_of(signature, scoring, index, rater, options)
         scoring, index, rater = replace(scoring, metric=[request.metric]), request.index, request.rater
@@ -119,28 +118,24 @@ def score_command(
                 preset.require_effect(scoring.specifications)
         provenance: Provenance | None = None
         if index is not None:
-            test_items, provenance = augment_items(context.obj, test_items, index, rater, augmenting, threads, progress)
-        by_default = {"combine": options.combine, "cal": "cal" if options.calibrated else "raw"}
-        indexes = places_of(context.obj).indexes
-        named = provenance.settings if provenance is not None else {}
-        based = baseline_setter(indexes, named["index"], progress) if provenance is not None else None
-        chosen = scoring.metrics(test_items, by_default, based, preset)
+            test_items, provenance = find_references(
+                context.obj, test_items, index, rater, augmenting, threads, progress
+            )
+        steps = scoring.steps(
+            context.obj,
+            models.names(rater, threads),
+            augmenting if asks_rater or index is not None else None,
+            rating=augmenting.rating,
+            preset=preset,
+        )
+        chosen = steps.chosen(test_items, provenance, progress=progress)
         if (advice := baseline_advice(chosen, test_items)) is not None:
             progress.warn(advice)
-        chosen = models.bind(
-            context.obj,
-            chosen,
-            rater=named.get("rater", rater),
-            index=named.get("index"),
-            augmenting=augmenting if asks_rater or index is not None else None,
-            threads=threads,
-            progress=progress,
-        )
-        evaluation = evaluate(test_items, chosen, settings, provenance=provenance, progress=progress)
+        evaluation = steps.score_by(chosen, test_items, provenance, progress=progress)
         report_problems(evaluation.bad_items, evaluation.warnings, progress)
         if signature is not None:
             _warn_of_differences(request, evaluation, progress)
-    scoring.show(evaluation)
+    scoring.show(evaluation, input_names(items, replies, references, weights, allow_truncated=allow_truncated))
 
 
 def _request_of(
@@ -165,6 +160,27 @@ def _warn_of_differences(request: SignatureRequest, evaluation: Evaluation, prog
 
 
 # ── input ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def input_names(
+    items: Path | None,
+    replies: Sequence[str] | None,
+    references: Sequence[Path] | None,
+    weights: Sequence[Path] | None,
+    *,
+    allow_truncated: bool = False,
+) -> dict[str, object]:
+    """Return the files as they were named, for score files; nothing where one of them is stdin."""
+    names: dict[str, list[str]] = {
+        "items": [str(items)] if items is not None else [],
+        "replies": list(replies or []),
+        "references": [str(path) for path in references or []],
+        "weights": [str(path) for path in weights or []],
+    }
+    if any(name == "-" or name.endswith("=-") for listed in names.values() for name in listed):
+        return {}
+    truncated = {"allow_truncated": True} if allow_truncated else {}
+    return {**{what: listed for what, listed in names.items() if listed}, **truncated}
 
 
 def items_from(

@@ -257,9 +257,10 @@ def score_command(
             [joined_item for joined_item in joined if isinstance(joined_item, BadItem)], path, called
         )
         joined = [*bad, *(joined_item for joined_item in joined if isinstance(joined_item, Item))]
-        evaluation = score(reference_set, joined, scoring.metrics(joined), settings, progress)
+        evaluation = score(reference_set, joined, scoring.steps(context.obj).chosen(joined), settings, progress)
         report_problems(evaluation.bad_items, evaluation.warnings, progress)
-    scoring.show(evaluation, set=reference_set.id)
+    inputs = {} if called == "stdin" else {"items": [called]}
+    scoring.show(evaluation, inputs, set=reference_set.id)
 
 
 # ── showing ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -13,6 +13,7 @@ from refaug.core.home import Settings
 from refaug.core.progress import Progress
 
 if TYPE_CHECKING:
+    from refaug.evaluation.metric_setup.model_names import ModelNames
     from refaug.evaluation.scoring.augment_settings import AugmentSettings
     from refaug.metrics.base import Metric
 
@@ -75,19 +76,13 @@ class ModelOptions:
 
         `rater` and `index` are names, or specifications as signatures have them.
         """
-        if not any(metric.info.needs_rater or metric.info.needs_ruber for metric in metrics):
-            return list(metrics)
-        from refaug.evaluation.metric_setup.model_metrics import ModelNames, with_parts  # noqa: PLC0415  torch
+        from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415  numpy
 
-        models = ModelNames(
-            rater=_without_content(rater),
-            ruber=self.ruber,
-            sample=_without_content(self.sample or index),
-            threads=threads,
-        )
-        return with_parts(metrics, settings, models, augmenting, progress)
+        models = self.names(rater, threads, index)
+        return ScoringSteps(home=settings, models=models, augmenting=augmenting).bound(metrics, progress=progress)
 
+    def names(self, rater: str | None, threads: int | None, index: str | None = None) -> ModelNames:
+        """Return the models by name, with this rater; the log of the index is sampled unless `sample` names another."""
+        from refaug.evaluation.metric_setup.model_names import ModelNames  # noqa: PLC0415
 
-def _without_content(spec: str | None) -> str | None:
-    """Return `name@version` of `name@version#content`."""
-    return None if spec is None else spec.partition("#")[0]
+        return ModelNames(rater=rater, ruber=self.ruber, sample=self.sample or index, threads=threads)

@@ -141,38 +141,11 @@ def _parrot(text: str) -> str | float:
 def open_index_and_rater(
     settings: Settings, index: str, rater: str | None, augment_settings: AugmentSettings, threads: int | None
 ) -> Iterator[tuple[ReferenceIndex, Rater | None]]:
-    """Open index and rater; a missing rater is an error before anything is read."""
-    from refaug.evaluation.home.indexes import open_index  # noqa: PLC0415
-    from refaug.evaluation.home.raters import open_rater  # noqa: PLC0415  torch
+    """Open index and rater as scoring does, imported at their use."""
+    from refaug.evaluation.metric_setup import scoring_steps  # noqa: PLC0415  torch
 
-    if augment_settings.needs_rater and rater is None:
-        raise Usage(
-            "something is to be rated, and no rater is named",
-            remedy="--rater NAME, or --reference-weights one --parrot off",
-        )
-    weigher = open_rater(settings, rater, threads=threads) if rater is not None else None
-    with open_index(settings, index, threads=threads) as reference_index:
-        yield reference_index, weigher
-
-
-def augment_items(
-    settings: Settings,
-    items: Sequence[Item | BadItem],
-    index: str,
-    rater: str | None,
-    augment_settings: AugmentSettings,
-    threads: int | None,
-    progress: Progress,
-) -> tuple[list[Item | BadItem], Provenance]:
-    """Return items with weighted references from an index, and the provenance of the references."""
-    from refaug.evaluation.scoring.augmentation import augment, references_provenance  # noqa: PLC0415
-
-    with open_index_and_rater(settings, index, rater, augment_settings, threads) as (reference_index, weigher):
-        augmented = [
-            augmented_item if isinstance(augmented_item, BadItem) else augmented_item.item
-            for augmented_item in augment(items, reference_index, weigher, augment_settings, progress)
-        ]
-        return augmented, references_provenance(reference_index, weigher, augment_settings)
+    with scoring_steps.open_index_and_rater(settings, index, rater, augment_settings, threads) as opened:
+        yield opened
 
 
 def augment_sets(

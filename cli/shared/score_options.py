@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -11,15 +11,18 @@ import typer
 
 from refaug.cli.shared.output import JsonFlag, count_of, print_cells, print_json, print_line, print_table
 from refaug.core.errors import BadInput, Usage
+from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.core.records import Item
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MAX_SEED, MIN_CONFIDENCE, ScoreSettings
+from refaug.rater.nn.rating_settings import RatingSettings
 
 if TYPE_CHECKING:
+    from refaug.evaluation.metric_setup.model_names import ModelNames
+    from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps
+    from refaug.evaluation.scoring.augment_settings import AugmentSettings
     from refaug.evaluation.scoring.presets import Preset
     from refaug.evaluation.scoring.scores import Evaluation, MetricScores, SystemScore
-    from refaug.metrics.base import Metric
 
 _SHOWN_PROBLEMS = 5
 
@@ -110,37 +113,46 @@ class ScoreOptions:
 
         return specification_texts(self.metric or [])
 
-    def metrics(
+    def steps(
         self,
-        items: Sequence[Item | BadItem],
-        by_default: Mapping[str, str] | None = None,
-        based: Callable[[Metric], Metric] | None = None,
+        home: Settings,
+        models: ModelNames | None = None,
+        augmenting: AugmentSettings | None = None,
+        *,
+        rating: RatingSettings | None = None,
         preset: Preset | None = None,
-    ) -> list[Metric]:
-        """Return the metrics that were named, as `metrics_of` builds them, or the default for these items.
+    ) -> ScoringSteps:
+        """Return the steps from items to these scores, by the metrics that were named, or the default for the items.
 
         With a preset, weighted BLEU has its parameters, and is the default.
         """
-        from refaug.evaluation.metric_setup.metric_requests import default_metric, metrics_of  # noqa: PLC0415  compiles
-        from refaug.evaluation.scoring.scores import require_share  # noqa: PLC0415
+        from refaug.evaluation.metric_setup.model_names import ModelNames  # noqa: PLC0415
+        from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415  compiles
 
-        texts = self.specifications or [default_metric(items, searched=based is not None, weighted=preset is not None)]
-        texts = preset.specifications(texts) if preset is not None else texts
-        metrics = metrics_of(texts, self.language, by_default, based)
-        for metric in metrics if self.percent else []:
-            require_share(metric)
-        return metrics
+        return ScoringSteps(
+            home=home,
+            specifications=self.specifications,
+            settings=self.settings(),
+            models=models or ModelNames(),
+            rating=rating or RatingSettings(),
+            augmenting=augmenting,
+            preset=preset,
+            language=self.language,
+            percent=self.percent,
+        )
 
-    def show(self, evaluation: Evaluation, **beside: object) -> None:
+    def show(self, evaluation: Evaluation, inputs: Mapping[str, object] | None = None, **beside: object) -> None:
         """Print scores, with `beside` before them in the JSON, and in the last line of tables.
 
-        With --strict, bad items are an error.
+        The JSON is sealed, and names the `inputs` that the scores were made of. With --strict, bad items are an error.
         """
         from refaug.evaluation.scoring.scores import percent  # noqa: PLC0415  compiles
+        from refaug.evaluation.verification.score_file import sealed  # noqa: PLC0415
 
         evaluation = percent(evaluation) if self.percent else evaluation
         if self.as_json:
-            print_json({**beside, **_of_level(evaluation.as_json(), self.level)})
+            named = {"inputs": dict(inputs)} if inputs else {}
+            print_json(sealed({**beside, **_of_level(evaluation.as_json(), self.level), **named}))
         elif self.as_tsv:
             _print_tsv(evaluation, self.level or LevelChoice.CORPUS)
         else:

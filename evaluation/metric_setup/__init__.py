@@ -4,7 +4,7 @@ The main names:
 
 - `metric_requests.metrics_of`: metrics from their specifications
 - `metric_requests.BaselineCache`: the b of weighted forms, for a server
-- `model_metrics.with_parts`: metrics bound to the models that they need.
+- `scoring_steps.ScoringSteps`: from items to scores, the same for commands, requests and the verification of files.
 """
 
-__all__ = ["baseline", "metric_requests", "model_metrics", "signature_requests"]
+__all__ = ["baseline", "metric_requests", "model_metrics", "model_names", "scoring_steps", "signature_requests"]

@@ -18,6 +18,7 @@ from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.home.raters import ReplyJudge, open_rater
 from refaug.evaluation.home.rubers import open_ruber
 from refaug.evaluation.metric_setup.baseline import with_index_baseline
+from refaug.evaluation.metric_setup.model_names import ModelNames
 from refaug.evaluation.metric_setup.ruber_ranges import LogSample
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.metrics.base import Floats, Metric
@@ -26,16 +27,6 @@ from refaug.metrics.models.ruber import Ruber
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.nn.rate import Rater
 from refaug.rater.ruber.network import Relevance
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelNames:
-    """The models by name, and the index whose log is sampled; each as `name` or `name@version`."""
-
-    rater: str | None = None
-    ruber: str | None = None
-    sample: str | None = None
-    threads: int | None = None
 
 
 class ReplyRelevance:

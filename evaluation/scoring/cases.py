@@ -218,6 +218,24 @@ class DataDigest(_Digest):
         self._add([test_item.id, golds or [reference.text for reference in references if reference.is_own]])
 
 
+class UtterancesDigest(_Digest):
+    """The hash of what references are found by, beside the golds: utterances, dialogues, times, exclusions."""
+
+    def add(self, test_item: Item) -> None:
+        """Add the next item."""
+        pair = test_item.pair
+        time = pair.time.isoformat() if pair.time is not None else None
+        self._add([pair.id, pair.turns, pair.dialogue, time, pair.exclude])
+
+
+class RepliesDigest(_Digest):
+    """The hash of the replies of all systems."""
+
+    def add(self, test_item: Item) -> None:
+        """Add the replies to the next item."""
+        self._add([test_item.id, sorted(test_item.replies.items())])
+
+
 def _references_row(references: References | Problem) -> list[Any]:
     if isinstance(references, Problem):
         return [references.code]
@@ -232,6 +250,24 @@ def data_hash(items: Iterable[Item]) -> str:
     for test_item in items:
         digest.add(test_item)
     return digest.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextHashes:
+    """Hashes of everything that was scored beside retrieved references, for score files."""
+
+    data: str
+    utterances: str
+    replies: str
+
+    @classmethod
+    def of(cls, items: Iterable[Item]) -> TextHashes:
+        """Return the hashes of items, in order."""
+        data, utterances, replies = DataDigest(), UtterancesDigest(), RepliesDigest()
+        for test_item in items:
+            for digest in (data, utterances, replies):
+                digest.add(test_item)
+        return cls(data=data.name, utterances=utterances.name, replies=replies.name)
 
 
 # ── scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────

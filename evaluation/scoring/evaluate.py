@@ -20,9 +20,9 @@ from refaug.evaluation.scoring.cases import (
     NO_REPLY,
     Case,
     ScoredCases,
+    TextHashes,
     bind_metric,
     case_of,
-    data_hash,
     evidence_of,
     leave_one_out,
     no_gold_error,
@@ -93,10 +93,12 @@ def evaluate(
         raise unscored[0]
     weighted = any(metric.info.uses is Uses.WEIGHTED for metric in metrics)
     evidence = {item.id: evidence_of(item) for item in usable} if weighted else {}
-    copies, reply_provenance = _copies(usable, systems), reply_provenance_of(usable)
+    copies, reply_provenance, hashes = _copies(usable, systems), reply_provenance_of(usable), TextHashes.of(usable)
     return Evaluation(
         scores=tuple(scores),
-        data=data_hash(usable),
+        data=hashes.data,
+        utterances=hashes.utterances,
+        replies=hashes.replies,
         items=len(usable),
         evidence=evidence,
         bad_items=tuple(bad),

@@ -192,12 +192,15 @@ class Evaluation:
     copies: Mapping[str, CopiedReplies] = field(default_factory=dict)  # of the utterance, by system
     bad_metrics: tuple[BadMetric, ...] = ()
     reply_provenance: Mapping[str, str] = field(default_factory=dict)  # by system: which bot made its replies
+    utterances: str | None = None  # hashes, for score files; None where they were not computed
+    replies: str | None = None
 
     def as_json(self, form: ReplyForm = ReplyForm.REPLIES) -> dict[str, Any]:
         """Return the evaluation as one document, the same for the command and the server."""
         return {
             "scores": [metric_scores.as_json(form) for metric_scores in self.scores],
             "data": self.data,
+            **{key: text for key, text in (("utterances", self.utterances), ("replies", self.replies)) if text},
             "items": self.items,
             "resampling": self.settings.resampling(),
             **({"evidence": dict(self.evidence)} if self.evidence else {}),

@@ -156,7 +156,16 @@ class Runner:
         finally:
             sys.stdin = before
         printed = self._capture.readouterr()
+        if code == 0 and words[0] in ("score", "sets") and {"score", "--json"} <= set(words) and "-" not in words:
+            self._verify(printed.out)
         return code, printed.out.encode(), printed.err
+
+    def _verify(self, scores: str) -> None:
+        """Hold scores of a page to what `refaug verify` makes of them: everything holds."""
+        (self._folder / ".scores.json").write_text(scores, "utf-8")
+        code = cli.main(["--quiet", "--home", str(self._folder / "home"), "verify", str(self._folder / ".scores.json")])
+        printed = self._capture.readouterr()
+        assert (code, " unchecked " in printed.out) == (0, False), printed.out + printed.err
 
     def _shell(self, text: str, source: bytes) -> tuple[int, bytes, str]:
         home = str(self._folder / "home")

@@ -20,12 +20,14 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from refaug.cli.scores.metrics import REFERENCES
+from refaug.cli.scores.score import input_names
 from refaug.core.records import Item
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.evaluation.scoring import cases
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import BadItem, parse_item
 from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.evaluation.verification.score_file import sealed
 from refaug.metrics import base, single_reference
 from refaug.metrics.base import Metric, Problem
 from refaug.metrics.catalogue import METRICS
@@ -35,7 +37,7 @@ from refaug.metrics.specification import build
 from refaug.metrics.words import cider
 
 DOCS = ROOT / "docs"
-PAGES = ("items", "scores", "bleu", "levels", "upsilon", "metrics", "agreement", "gaming")
+PAGES = ("items", "scores", "verify", "bleu", "levels", "upsilon", "metrics", "agreement", "gaming")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -156,7 +158,9 @@ def a_full_output() -> dict[str, Any]:
     ]
     read = [parse_item(one, where="page", line=n, fallback_id=str(n)) for n, one in enumerate(items, start=1)]
     metrics = [build(name) for name in ("delta-bleu", "upsilon-bleu")]
-    return evaluate(read, metrics, ScoreSettings(draws=10, baseline="old", explain=True)).as_json()
+    scores = evaluate(read, metrics, ScoreSettings(draws=10, baseline="old", explain=True)).as_json()
+    lines = input_names(None, ["a.txt"], [Path("b.txt")], [Path("c.txt")])
+    return sealed({**scores, "inputs": {**input_names(Path("items.jsonl"), [], [], [], allow_truncated=True), **lines}})
 
 
 OPAQUE = (".parts", ".unscored_by_reason", ".sources")  # their keys are the metric's, codes and sources

@@ -480,6 +480,14 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"help/refaug replies --help: new", "replies is a command"),
     (r"openapi/.*/reply_provenance: new", "items and answers say which bots made replies"),
     (
+        r"answers/refaug (score|sets score) .*/out/(utterances|replies|inputs|format_version|checksum): new",
+        "score files say of which texts they are, and are sealed: refaug verify",
+    ),
+    (r"http/POST /v1/.*scores .*/body/(utterances|replies|format_version|checksum): new", "the same over HTTP"),
+    (r"openapi/paths//v1/scores/post/.*/(utterances|replies|format_version|checksum): new", "the same in its schema"),
+    (r"help/refaug verify --help: new", "verify is a command"),
+    (r"openapi/paths//v1/verifications: new", "the same over HTTP"),
+    (
         r"openapi/paths//v1/references/.*/required: \"\['id', 'references', 'evidence'\]\" was recorded,.*",
         "the same, of the field's description",
     ),

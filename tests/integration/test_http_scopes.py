@@ -51,6 +51,7 @@ ROUTES: list[tuple[Scope, str, str, Any]] = [
     (Scope.SCORE, "POST", "/v1/references", {"items": [{}]}),
     (Scope.SCORE, "POST", "/v1/scores", {"items": [{}]}),
     (Scope.SCORE, "POST", "/v1/scores/combine", {"batches": [{}]}),
+    (Scope.SCORE, "POST", "/v1/verifications", {"scores": {}, "items": [{}]}),
     (Scope.SCORE, "POST", "/v1/ratings", {"pairs": [{}]}),
     (Scope.ADMIN, "GET", "/v1/audit", None),
     (Scope.READ, "GET", "/v1/metrics", None),

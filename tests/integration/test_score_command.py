@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sacrebleu.metrics.bleu import BLEU
@@ -102,12 +103,16 @@ def test_files_of_different_lengths_are_refused_with_their_lengths(home, tmp_pat
 
 
 def test_compressed_items_and_stdin_are_read_alike(home, tmp_path: Path, items: Path, monkeypatch) -> None:
-    plain = home("score", items, "--json").json
+    plain = _without_inputs(home("score", items, "--json").json)
     packed = tmp_path / "items.jsonl.gz"
     packed.write_bytes(gzip.compress(items.read_bytes()))
-    assert home("score", packed, "--json").json == plain
+    assert _without_inputs(home("score", packed, "--json").json) == plain
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(items.read_bytes())))
     assert home("score", "-", "--json").json == plain
+
+
+def _without_inputs(document: dict[str, Any]) -> dict[str, Any]:
+    return {name: content for name, content in document.items() if name != "inputs"}
 
 
 def test_replies_come_from_stdin_as_sacrebleu_users_pipe_them(home, tmp_path: Path, monkeypatch) -> None:
@@ -158,8 +163,11 @@ def test_several_metrics_come_in_the_order_asked_for_with_signatures(home, items
 
 def test_the_document_has_what_is_promised(home, items: Path) -> None:
     document = home("score", items, "-m", "bleu", "--draws", "50", "--json").json
-    assert set(document) == {"scores", "data", "items", "resampling", "problems", "warnings"}
-    assert document["items"] == 3
+    hashes = {"data", "utterances", "replies", "checksum"}
+    assert set(document) - hashes == {
+        "scores", "items", "resampling", "problems", "warnings", "inputs", "format_version"
+    }  # fmt: skip
+    assert (document["items"], document["inputs"], document["format_version"]) == (3, {"items": [str(items)]}, 1)
     found = document["scores"][0]["systems"]["a"]
     assert {"corpus", "interval", "mean", "unscored", "replies"} <= set(found)
     assert [one["id"] for one in found["replies"]] == ["d1", "d2", "d3"]
@@ -198,8 +206,8 @@ def test_json_of_a_level_has_the_figures_of_that_level_alone(home, items: Path) 
         "corpus": ["corpus", "interval", "scored", "unscored", "unscored_by_reason", "parts"],
     }
     for name, document in levels.items():
-        assert {key: found for key, found in document.items() if key != "scores"} == {
-            key: found for key, found in whole.items() if key != "scores"
+        assert {key: found for key, found in document.items() if key not in ("scores", "checksum")} == {
+            key: found for key, found in whole.items() if key not in ("scores", "checksum")
         }
         for system, figures in document["scores"][0]["systems"].items():
             expected = whole["scores"][0]["systems"][system]

@@ -47,6 +47,7 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
         ),
         models.Scores,
     ),
+    "POST /v1/verifications": (calls.verify({"scores": []}, [ITEM]), models.Verification),
     "POST /v1/scores/combine": (calls.combine([{}], **DRAWN), models.Scores),
     "POST /v1/ratings": (
         calls.rate(
@@ -126,6 +127,7 @@ ELSEWHERE = {"Last-Event-ID", "If-None-Match"}  # said by what follows a job; an
 METHODS: dict[str, Callable[..., Any]] = {
     "references": calls.references,
     "score": calls.score,
+    "verify": calls.verify,
     "combine": calls.combine,
     "rate": calls.rate,
     "metrics": calls.metrics,

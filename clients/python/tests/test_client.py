@@ -120,6 +120,24 @@ def test_batches_put_together_are_all_at_once(client: Any) -> None:
         _ = halves[0].corpus
 
 
+def test_scores_are_verified_with_their_items_as_a_result_or_as_json(client: Any) -> None:
+    scores = client.score(ITEMS, metrics=["upsilon-bleu", "bleu"], draws=20)
+    for written in (scores, scores.to_dict(), json.loads(json.dumps(scores.to_dict()))):
+        verification = client.verify(written, ITEMS)
+        assert (verification.verdict, verification.holds) == ("holds", True)
+        assert {one.state for one in verification.parts} == {"holds"}
+    replies = [item["replies"]["a"] for item in ITEMS]
+    bare = [{name: content for name, content in item.items() if name != "replies"} for item in ITEMS]
+    scores = client.score(bare, replies=replies, metric="bleu", references="given")
+    assert client.verify(scores, bare, replies=replies).holds
+    other = client.verify(scores, bare, replies=["no", *replies[1:]])
+    assert not other.holds
+    assert [one.part for one in other.in_state("differs")] == ["replies", "reply scores", "corpus scores"]
+    assert "these replies are not those of the file" in repr(other)
+    with pytest.raises(BadInput, match="sums for combining"):
+        client.verify(client.score(ITEMS, metric="bleu", return_="stats"), ITEMS)
+
+
 def test_explanations_shares_and_languages_arrive(client: Any) -> None:
     found = client.score(ONE[:2], metric="upsilon-bleu", explain=True, percent=True, language="en")
     assert found.metric.scale == 100

@@ -28,7 +28,8 @@ from refaug.evaluation.home.indexes import open_index, places_of
 from refaug.evaluation.home.piece_vectors import learn_piece_vectors
 from refaug.evaluation.home.raters import open_rater, rater_places, with_rater
 from refaug.evaluation.home.rubers import open_ruber, ruber_places
-from refaug.evaluation.metric_setup.model_metrics import ModelNames, ReplyRelevance, with_parts
+from refaug.evaluation.metric_setup.model_metrics import ReplyRelevance, with_parts
+from refaug.evaluation.metric_setup.model_names import ModelNames
 from refaug.evaluation.reproduction.material.proof_logs import EVERYDAY, LogSelection, ProofLogs, ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import NEAR, Mask, ProofSet, token_jaccard, word_sets
 from refaug.evaluation.reproduction.material.reference_kinds import Pool, ReplySample

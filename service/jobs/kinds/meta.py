@@ -20,7 +20,8 @@ from refaug.evaluation.metric_setup.metric_requests import (
     baseline_setter,
     metrics_of,
 )
-from refaug.evaluation.metric_setup.model_metrics import ModelNames, with_parts
+from refaug.evaluation.metric_setup.model_metrics import with_parts
+from refaug.evaluation.metric_setup.model_names import ModelNames
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import augment, references_provenance
 from refaug.evaluation.scoring.items import BadItem, read_items

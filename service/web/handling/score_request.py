@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from refaug.evaluation.metric_setup.metric_requests import MetricNeeds
 from refaug.evaluation.scoring.scores import Evaluation
+from refaug.evaluation.verification.score_file import sealed
 from refaug.metrics.metric_info import Uses
 from refaug.service import prometheus_figures
 from refaug.service.web.answers import large_json_response
@@ -101,7 +102,8 @@ class ScoreRequest:
         listed = (*parsed_items.warnings, *self._default_metric_hint(state, evaluation), *evaluation.warnings)
         warnings = [state.without_paths(warning) for warning in listed]
         problems = [*problems_of(evaluation.bad_items), *self._metric_problems(evaluation)]
-        return {**content, "problems": problems, "warnings": list(dict.fromkeys(warnings)), "versions": versions}
+        answer = {**content, "problems": problems, "warnings": list(dict.fromkeys(warnings)), "versions": versions}
+        return answer if self.body.return_ == "stats" else sealed(answer)
 
     def _metric_problems(self, evaluation: Evaluation) -> Iterator[dict[str, Any]]:
         """Yield the metrics that the references do not suit, each with its place in the request."""

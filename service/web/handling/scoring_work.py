@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from refaug.core.errors import Expired, Interrupted, Usage
+from refaug.core.errors import Expired, Interrupted
 from refaug.core.records import Item
-from refaug.evaluation.metric_setup.metric_requests import baseline_advice, default_metric, metrics_of
-from refaug.evaluation.metric_setup.model_metrics import ModelNames, OpenModels, with_parts
-from refaug.evaluation.scoring.evaluate import evaluate
+from refaug.evaluation.metric_setup.metric_requests import baseline_advice
+from refaug.evaluation.metric_setup.model_metrics import OpenModels
+from refaug.evaluation.metric_setup.model_names import ModelNames
+from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps, without_content
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import Evaluation, percent
-from refaug.metrics.base import Metric
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches.reference_lookup import AugmentedItems
 from refaug.service.serving.versions.leases import Lease
@@ -135,56 +135,32 @@ class ScoringWork:
         return replace(evaluation, warnings=(*augmented.warnings, *evaluation.warnings))
 
     def _evaluate(self, items: Sequence[Item]) -> Evaluation:
-        plan, provenance = self.plan, self.provenance
-        chosen = self._metrics(items)
-        listed: list[Item | BadItem] = [*items, *self.bad]
-        evaluation = evaluate(
-            listed,
-            self._bound(chosen),
-            plan.scoring,
-            provenance=provenance,
-            progress=self.progress,
-            is_part=plan.is_part,
-            reports_metrics=plan.reports_metrics,
-        )
-        advice = baseline_advice(chosen, items, '"references": "find" measures b') if provenance is None else None
-        evaluation = replace(evaluation, warnings=(*evaluation.warnings, *([advice] if advice is not None else [])))
-        return percent(evaluation) if plan.percent else evaluation
-
-    def _metrics(self, items: Sequence[Item]) -> list[Metric]:
-        plan, rating, index = self.plan, self.plan.augmenting.rating, self.lease.index
-        chosen = metrics_of(
-            plan.specifications or [default_metric(items, searched=plan.finds)],
-            plan.language,
-            {"combine": rating.combine, "cal": rating.calibration},
-            self.state.bases.of(index.spec) if plan.finds and index is not None else None,
-        )
-        if plan.asks_index and index is not None:
-            self.state.bases.note_measured(index.spec, plan.asks_index, plan.language)
-        if plan.percent and (unshared := [one for one in chosen if not one.info.is_share]):
-            raise Usage(
-                f"{unshared[0].name} is from {unshared[0].info.range}, which cannot be given in per cent",
-                remedy='leave "percent" out',
-            )
-        return chosen
-
-    def _bound(self, metrics: Sequence[Metric]) -> list[Metric]:
-        """Bind metrics to the artefacts that they ask: the leased rater and the named ruber."""
-        if not any(one.info.needs_rater or one.info.needs_ruber for one in metrics):
-            return list(metrics)
-        plan, lease = self.plan, self.lease
+        plan, lease, provenance, index = self.plan, self.lease, self.provenance, self.lease.index
         ruber = self.state.rubers.get(plan.ruber) if plan.ruber is not None else None
         if ruber is not None:
             self.versions["ruber"] = ruber.spec
-        index = lease.index.spec.partition("#")[0] if plan.finds and lease.index is not None else None
-        named = ModelNames(
-            rater=None if lease.rater is None else lease.rater.spec.partition("#")[0],
-            ruber=plan.ruber,
-            sample=plan.sample or index,
-            threads=self.state.threads,
+        rater = None if lease.rater is None else without_content(lease.rater.spec)
+        steps = ScoringSteps(
+            home=self.state.home,
+            specifications=plan.specifications,
+            settings=plan.scoring,
+            models=ModelNames(rater=rater, ruber=plan.ruber, sample=plan.sample, threads=self.state.threads),
+            rating=plan.augmenting.rating,
+            augmenting=plan.augmenting,
+            language=plan.language,
+            percent=plan.percent,
+            is_part=plan.is_part,
+            reports_metrics=plan.reports_metrics,
         )
+        set_baseline = self.state.bases.of(index.spec) if index is not None else None
+        chosen = steps.chosen(items, provenance, set_baseline=set_baseline if plan.finds else None)
+        if plan.asks_index and index is not None:
+            self.state.bases.note_measured(index.spec, plan.asks_index, plan.language)
         opened = OpenModels(rater=lease.rater, ruber=ruber)
-        return with_parts(metrics, self.state.home, named, plan.augmenting, self.progress, opened=opened)
+        evaluation = steps.score_by(chosen, [*items, *self.bad], provenance, opened=opened, progress=self.progress)
+        advice = baseline_advice(chosen, items, '"references": "find" measures b') if provenance is None else None
+        evaluation = replace(evaluation, warnings=(*evaluation.warnings, *([advice] if advice is not None else [])))
+        return percent(evaluation) if plan.percent else evaluation
 
 
 def combining_cost(batches: Sequence[Mapping[str, Any]], settings: ScoreSettings, serve: ServeSettings) -> int:

@@ -16,8 +16,16 @@ from refaug.service.web.handling.score_request import ScoreRequest
 from refaug.service.web.handling.scoring_plan import score_settings
 from refaug.service.web.handling.scoring_work import combining_cost
 from refaug.service.web.openapi import errors
-from refaug.service.web.schemas.scoring import CombinedOut, CombineIn, ScoresIn, ScoresOut
+from refaug.service.web.schemas.scoring import (
+    CombinedOut,
+    CombineIn,
+    ScoresIn,
+    ScoresOut,
+    VerificationIn,
+    VerificationOut,
+)
 from refaug.service.web.state import state_of
+from refaug.service.web.verification_request import VerificationRequest
 
 router = APIRouter(prefix="/v1", tags=["scoring"])
 
@@ -50,6 +58,24 @@ async def score(
     is first asked for. Replies come back in the order sent, each with its score or the reason why it has none.
     """
     return await while_connected(request, ScoreRequest(request=request, body=body, deadline=deadline).answer())
+
+
+@router.post(
+    "/verifications",
+    dependencies=[Depends(requires(Scope.SCORE))],
+    openapi_extra=request_body(VerificationIn),
+    responses={200: {"model": VerificationOut}},
+)
+async def verify_scores(
+    request: Request, body: Annotated[VerificationIn, Depends(body_of(VerificationIn))], deadline: Deadline
+) -> Response:
+    """Reproduce scores from their signatures: what `refaug verify --json` prints.
+
+    Every version that the signatures name is read again and compared by hash, references are found anew where the items
+    came without, and all is scored again. The answer says for each part whether it holds, differs or is missing; its
+    status is 200 in each case. What was scored against a frozen set is verified with that set.
+    """
+    return await while_connected(request, VerificationRequest(request=request, body=body, deadline=deadline).answer())
 
 
 @router.post(

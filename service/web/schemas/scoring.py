@@ -85,6 +85,41 @@ class ScoresIn(ResamplingIn):
     )
 
 
+class VerificationIn(BaseModel):
+    """Scores that were answered or printed before, and the items that they are of."""
+
+    model_config = STRICT
+
+    scores: dict[str, Any] = Field(
+        description="an answer of POST /v1/scores, or the output of `refaug score --json`, as it came"
+    )
+    items: ItemsField
+
+
+class VerifiedPartOut(BaseModel):
+    """One part of scores, and what became of it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    part: str = Field(description="file, software, index, rater, data, replies, references, reply scores, …")
+    state: Literal["holds", "unchecked", "missing", "differs"] = Field(
+        description="`unchecked`: there is nothing to compare it with, or scores do not depend on it"
+    )
+    message: str = Field(description="what holds, differs or is missing")
+    metric: str | None = Field(default=None, description="null: it is the same for all metrics")
+
+
+class VerificationOut(ResponseModel):
+    """Whether scores are reproduced from their signatures."""
+
+    model_config = ConfigDict(extra="allow")
+
+    verdict: Literal["holds", "missing", "differs"] = Field(
+        description="`differs` if any part differs, else `missing` if any is missing"
+    )
+    parts: list[VerifiedPartOut] = Field(description="in the order of the command's table")
+
+
 class ReplyScoreOut(BaseModel):
     """The score of one reply."""
 
@@ -206,6 +241,8 @@ class ScoresOut(Problems, ResponseModel):
 
     scores: list[MetricScoresOut] = Field(default=[], description="a metric each")
     data: str | None = Field(default=None, description="names the items and golds that were scored")
+    utterances: str | None = Field(default=None, description="names the utterances that references were found for")
+    replies: str | None = Field(default=None, description="names the replies that were scored")
     items: int | None = Field(default=None, description="how many")
     resampling: ResamplingOut | None = Field(default=None, description="how intervals were drawn")
     evidence: dict[str, dict[str, Any]] | None = Field(
@@ -219,6 +256,10 @@ class ScoresOut(Problems, ResponseModel):
     )
     stats: list[MetricSumsOut] | None = Field(default=None, description='with `"return": "stats"`: a metric each')
     versions: VersionsOut = Field(description="what was asked beside the texts")
+    format_version: int | None = Field(default=None, description="of scores, for POST /v1/verifications")
+    checksum: str | None = Field(
+        default=None, description="SHA-256 of the answer without this and `request_id`: tells whether it was altered"
+    )
 
 
 class CombineIn(ResamplingIn):

@@ -33,6 +33,8 @@ from ._api.models.scores import (
     ScoredSet,
     Scores,
     SystemScores,
+    Verification,
+    VerifiedPart,
 )
 from ._api.models.server import Health, ProblemCode, Ready
 from ._api.models.sets import Bin, Evidence, FrozenSet, ListedSet, ReferenceSet, Withdrawal
@@ -170,6 +172,8 @@ __all__ = [
     "Turn",
     "Unavailable",
     "Usage",
+    "Verification",
+    "VerifiedPart",
     "Versions",
     "Waiting",
     "Withdrawal",

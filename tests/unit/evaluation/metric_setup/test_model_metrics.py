@@ -29,7 +29,8 @@ from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.home.rubers import open_ruber
 from refaug.evaluation.metric_setup import ruber_ranges
 from refaug.evaluation.metric_setup.log_sample import live_segments, sample_items
-from refaug.evaluation.metric_setup.model_metrics import ModelNames, ReplyRelevance, with_parts
+from refaug.evaluation.metric_setup.model_metrics import ReplyRelevance, with_parts
+from refaug.evaluation.metric_setup.model_names import ModelNames
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import Augmented, augment
 from refaug.evaluation.scoring.evaluate import evaluate

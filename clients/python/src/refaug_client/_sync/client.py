@@ -184,6 +184,25 @@ class Client(ServerCalls, Extras):
             timeout_s=timeout_s,
         )
 
+    def verify(
+        self,
+        scores: Union[models.Scores, Mapping[str, Any]],
+        items: Items,
+        *,
+        replies: Optional[Replies] = None,
+        system: str = SYSTEM,
+        timeout_s: Optional[float] = None,
+    ) -> models.Verification:
+        """Make scores again from their signatures, and return for each part whether it holds, differs or is missing.
+
+            verification = client.verify(scores, items)
+            verification.holds, verification.in_state("differs")
+
+        `scores` is a result of `score` of one request, or its JSON: of `scores.to_dict()`, or of `refaug score --json`.
+        """
+        call = calls.verify(scores, items, replies=replies, system=system)
+        return self._connection.send(call, timeout_s=timeout_s)
+
     def combine(
         self,
         batches: Iterable[Any],

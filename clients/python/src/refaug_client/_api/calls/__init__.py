@@ -33,7 +33,7 @@ from .jobs import (
 )
 from .logs import erase_dialogue, get_log, list_logs, post_dialogues
 from .readers import read_model, read_page
-from .scoring import combine, metrics, pair_with_candidates, rate, references, score
+from .scoring import combine, metrics, pair_with_candidates, rate, references, score, verify
 from .server import explain, health, ready, server_metrics
 from .sets import (
     derive_set,
@@ -97,5 +97,6 @@ __all__ = [
     "server_metrics",
     "start_job",
     "to_list",
+    "verify",
     "withdraw_set",
 ]

@@ -75,6 +75,17 @@ def score(
     return Call("POST", "/v1/scores", read_scores(specifications), body=document, timed=True)
 
 
+def verify(
+    scores: Any, items: Items, *, replies: Optional[Replies] = None, system: str = SYSTEM
+) -> Call[models.Verification]:
+    """POST /v1/verifications."""
+    document = request_body(
+        scores=scores.to_dict() if isinstance(scores, models.Scores) else scores,
+        items=to_list(items) if replies is None else attach_replies(items, replies, system),
+    )
+    return Call("POST", "/v1/verifications", read_model(models.Verification), body=document, timed=True)
+
+
 def combine(
     batches: Iterable[Any],
     *,

@@ -29,6 +29,8 @@ from .scores import (
     ScoredSet,
     Scores,
     SystemScores,
+    Verification,
+    VerifiedPart,
 )
 from .server import Health, ProblemCode, Ready
 from .sets import Bin, Evidence, FrozenSet, ListedSet, ReferenceSet, Withdrawal
@@ -74,6 +76,8 @@ __all__ = [
     "ScoredSet",
     "Scores",
     "SystemScores",
+    "Verification",
+    "VerifiedPart",
     "Versions",
     "Waiting",
     "Withdrawal",

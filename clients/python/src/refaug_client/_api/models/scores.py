@@ -216,6 +216,10 @@ class Scores(Model):
     versions: Optional[Versions] = None  # what was asked beside the texts
     problems: list[FieldProblem] = field(default_factory=list)  # what could not be scored, and why
     warnings: list[str] = field(default_factory=list)  # what one should know of the numbers
+    utterances: Optional[str] = None  # names the utterances that references were found for
+    replies_hash: Optional[str] = field(default=None, metadata={"key": "replies"})  # names the replies
+    format_version: Optional[int] = None  # of the answer, for `verify`
+    checksum: Optional[str] = None  # tells whether the answer was altered since
 
     def __getitem__(self, metric: str) -> MetricScores:
         """Return one metric: by its name, or by name and settings as in the request."""
@@ -293,6 +297,41 @@ class Scores(Model):
         against = f" against {self.set.id}" if self.set else ""
         wrong = f", {len(self.problems):,} left out" if self.problems else ""
         return "\n".join([f"Scores({'?' if self.items is None else f'{self.items:,}'} items{against}{wrong})", *lines])
+
+
+@record
+class VerifiedPart(Model):
+    """One part of scores that were verified."""
+
+    part: str  # file, software, index, rater, data, replies, references, reply scores, …
+    state: str  # holds, differs, missing, or unchecked where there is nothing to compare
+    message: str = ""  # what holds, differs or is missing
+    metric: Optional[str] = None  # None: the part is the same for all metrics
+
+
+@record
+class Verification(Model):
+    """Whether scores are reproduced from their signatures; `verification.holds`, and each part with its state."""
+
+    verdict: str  # holds, differs if any part differs, else missing if any is missing
+    parts: list[VerifiedPart] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        """Whether no part differs or is missing."""
+        return self.verdict == "holds"
+
+    def in_state(self, state: str) -> list[VerifiedPart]:
+        """Return the parts in a state."""
+        return [one for one in self.parts if one.state == state]
+
+    def __repr__(self) -> str:
+        lines = [
+            f"  {f'{one.metric}, ' if one.metric else ''}{one.part}: {one.state}, {one.message}"
+            for one in self.parts
+            if one.state != "holds"
+        ]
+        return "\n".join([f"Verification({self.verdict}, {len(self.parts)} parts)", *lines])
 
 
 def _format_score(score: Optional[float], interval: Optional[list[float]]) -> str:

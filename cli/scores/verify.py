@@ -1,0 +1,119 @@
+"""`refaug verify`: scores of a file, reproduced from their signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from refaug.cli.scores.score import ReferencesOption, RepliesOption, items_from
+from refaug.cli.shared.index_options import ThreadsOption
+from refaug.cli.shared.output import JsonFlag, file_or_stdin, print_json, print_line, print_table
+from refaug.cli.shared.progress import display_progress
+from refaug.core.errors import BadInput
+from refaug.core.progress import Progress
+from refaug.core.records import Item
+from refaug.evaluation.scoring.items import BadItem
+
+if TYPE_CHECKING:
+    from refaug.evaluation.verification.score_file import ScoreFile
+
+_File = Annotated[
+    Path, typer.Argument(help="Output of refaug score --json, or an answer of POST /v1/scores.", metavar="FILE")
+]
+_Items = Annotated[
+    Path | None,
+    typer.Argument(help="The items that were scored; without them, those that FILE names.", metavar="[ITEMS]"),
+]
+
+
+def verify_command(
+    context: typer.Context,
+    file: _File,
+    items: _Items = None,
+    replies: RepliesOption = None,
+    references: ReferencesOption = None,
+    weights: Annotated[
+        list[Path] | None, typer.Option(help="Their weights, a file for each --references.", metavar="FILE")
+    ] = None,
+    files: Annotated[
+        Path, typer.Option("--files", help="Where the files lie that metrics name, such as vectors.", metavar="FOLDER")
+    ] = Path(),
+    threads: ThreadsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Reproduce the scores of a file from their signatures, and say for each part whether it holds.
+
+    The parts are the file itself, the software, index, rater, vectors and frozen set that the signatures name, the
+    items, and for each metric its parameters, references, scores and intervals. The exit code is 0 if everything
+    holds, 6 if something differs, and 3 if something is missing, so that nothing can be said.
+    """
+    from refaug.evaluation.verification.score_file import ScoreFile  # noqa: PLC0415  numpy
+    from refaug.evaluation.verification.verification import Workplace, files_in, verify  # noqa: PLC0415
+
+    with file_or_stdin(file) as path:
+        scores = ScoreFile.read(path, "stdin" if str(file) == "-" else str(file))
+    with display_progress(quiet=context.obj.quiet) as progress:
+        if items is not None or replies or references or weights:
+            test_items = list(items_from(items, replies or [], references or [], weights or [], progress))
+        else:
+            test_items = _named_items(scores, file, progress)
+        workplace = Workplace(home=context.obj, find_file=files_in(files), threads=threads)
+        verification = verify(scores, test_items, workplace, progress)
+    if as_json:
+        print_json({"file": str(file), **verification.as_json()})
+    else:
+        rows = [(part.metric or "", part.part, part.state.value, part.message) for part in verification.parts]
+        print_table(str(file), ("metric", "part", "state", "what"), rows)
+        print_line(verification.in_words())
+    if verification.exit_code:
+        raise typer.Exit(verification.exit_code)
+
+
+def _named_items(scores: ScoreFile, file: Path, progress: Progress) -> list[Item | BadItem]:
+    """Read the items that the file names, from here or from the folder of the file."""
+    inputs = scores.inputs
+    if not inputs:
+        raise BadInput(
+            f"{file} does not name the items that were scored", remedy=f"name them: refaug verify {file} ITEMS"
+        )
+    items = _paths(inputs, "items", file)
+    return list(
+        items_from(
+            items[0] if items else None,
+            [_reply_file(text, file) for text in _texts(inputs, "replies")],
+            _paths(inputs, "references", file),
+            _paths(inputs, "weights", file),
+            progress,
+            allow_truncated=inputs.get("allow_truncated") is True,
+        )
+    )
+
+
+def _texts(inputs: Mapping[str, Any], name: str) -> list[str]:
+    listed = inputs.get(name, [])
+    if not isinstance(listed, list) or not all(isinstance(text, str) and text not in ("", "-") for text in listed):
+        raise BadInput(f"inputs.{name}: a list of file names was expected", remedy="name the items beside the file")
+    return listed
+
+
+def _paths(inputs: Mapping[str, Any], name: str, file: Path) -> list[Path]:
+    return [_place(text, file) for text in _texts(inputs, name)]
+
+
+def _reply_file(text: str, file: Path) -> str:
+    """Return `NAME=FILE` with the place of the file; a bare file names its system itself."""
+    name, equals, path = text.partition("=")
+    return f"{name}={_place(path, file)}" if equals and not Path(text).exists() else str(_place(text, file))
+
+
+def _place(text: str, file: Path) -> Path:
+    """Return the path as it stands, else beside the score file, where it was moved together with it."""
+    return Path(text) if Path(text).exists() or Path(text).is_absolute() else _beside(text, file)
+
+
+def _beside(text: str, file: Path) -> Path:
+    beside = file.parent / Path(text).name
+    return beside if beside.exists() else Path(text)

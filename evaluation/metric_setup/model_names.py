@@ -1,0 +1,15 @@
+"""The names of the models that metrics are bound to; the models themselves are in `model_metrics`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelNames:
+    """The models by name, and the index whose log is sampled; each as `name` or `name@version`."""
+
+    rater: str | None = None
+    ruber: str | None = None
+    sample: str | None = None
+    threads: int | None = None

@@ -1,0 +1,164 @@
+"""The steps from a test file to scores, the same for commands, requests and the verification of score files.
+
+find_references    items with weighted references, where an index is searched for them
+ScoringSteps       choose the metrics, bind them to their models, score
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.errors import Usage
+from refaug.core.home import Settings
+from refaug.core.progress import Progress, Silent
+from refaug.core.records import Item
+from refaug.evaluation.metric_setup.metric_requests import SetBaseline, baseline_setter, default_metric, metrics_of
+from refaug.evaluation.metric_setup.model_names import ModelNames
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.evaluate import evaluate
+from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.presets import Preset
+from refaug.evaluation.scoring.provenance import Provenance
+from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.evaluation.scoring.scores import Evaluation, require_share
+from refaug.metrics.base import Metric
+from refaug.rater.nn.rating_settings import RatingSettings
+
+if TYPE_CHECKING:
+    from refaug.evaluation.metric_setup.model_metrics import OpenModels
+    from refaug.indexer.search.index import ReferenceIndex
+    from refaug.rater.nn.rate import Rater
+
+# Indexes, raters and what needs them are imported where they are used: plain metrics need none of them.
+
+
+@contextmanager
+def open_index_and_rater(
+    home: Settings, index: str, rater: str | None, settings: AugmentSettings, threads: int | None
+) -> Iterator[tuple[ReferenceIndex, Rater | None]]:
+    """Open index and rater; a missing rater is an error before anything is read."""
+    from refaug.evaluation.home.indexes import open_index  # noqa: PLC0415
+    from refaug.evaluation.home.raters import open_rater  # noqa: PLC0415  torch
+
+    if settings.needs_rater and rater is None:
+        raise Usage(
+            "something is to be rated, and no rater is named",
+            remedy="--rater NAME, or --reference-weights one --parrot off",
+        )
+    weigher = open_rater(home, rater, threads=threads) if rater is not None else None
+    with open_index(home, index, threads=threads) as reference_index:
+        yield reference_index, weigher
+
+
+def find_references(
+    home: Settings,
+    items: Sequence[Item | BadItem],
+    index: str,
+    rater: str | None,
+    settings: AugmentSettings,
+    threads: int | None,
+    progress: Progress,
+) -> tuple[list[Item | BadItem], Provenance]:
+    """Return items with weighted references from an index, and the provenance of the references."""
+    from refaug.evaluation.scoring.augmentation import augment, references_provenance  # noqa: PLC0415  torch
+
+    with open_index_and_rater(home, index, rater, settings, threads) as (reference_index, weigher):
+        augmented = [
+            augmented_item if isinstance(augmented_item, BadItem) else augmented_item.item
+            for augmented_item in augment(items, reference_index, weigher, settings, progress)
+        ]
+        return augmented, references_provenance(reference_index, weigher, settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoringSteps:
+    """What items are scored by, as options, fields of a request or a signature say."""
+
+    home: Settings
+    specifications: Sequence[str] = ()  # empty: the default for the items
+    settings: ScoreSettings = field(default_factory=ScoreSettings)
+    models: ModelNames = field(default_factory=ModelNames)
+    rating: RatingSettings = field(default_factory=RatingSettings)  # of replies, by the metric rater
+    augmenting: AugmentSettings | None = None  # how references are made, those of a sample of the log too
+    preset: Preset | None = None
+    language: str | None = None
+    percent: bool = False
+    is_part: bool = False  # of a test file: it is no error if no reply has a score
+    reports_metrics: bool = False  # a metric that does not suit the items is reported, and the others are used
+
+    def chosen(
+        self,
+        items: Sequence[Item | BadItem],
+        provenance: Provenance | None = None,
+        *,
+        set_baseline: SetBaseline | None = None,
+        progress: Progress | None = None,
+    ) -> list[Metric]:
+        """Return the metrics, not yet bound to models; weighted forms without b have that of the searched index."""
+        if set_baseline is None and provenance is not None:
+            indexes = artefact_stores(self.home)["index"]
+            set_baseline = baseline_setter(indexes, provenance.settings["index"], progress or Silent())
+        texts = list(self.specifications) or [
+            default_metric(items, searched=provenance is not None, weighted=self.preset is not None)
+        ]
+        if self.preset is not None:
+            texts = self.preset.specifications(texts)
+        by_default = {"combine": self.rating.combine, "cal": self.rating.calibration}
+        metrics = metrics_of(texts, self.language, by_default, set_baseline)
+        for metric in metrics if self.percent else ():
+            require_share(metric)
+        return metrics
+
+    def score_by(
+        self,
+        metrics: Sequence[Metric],
+        items: Sequence[Item | BadItem],
+        provenance: Provenance | None = None,
+        *,
+        opened: OpenModels | None = None,
+        progress: Progress | None = None,
+    ) -> Evaluation:
+        """Score items by metrics that `chosen` returned."""
+        bound = self.bound(metrics, provenance, opened=opened, progress=progress)
+        return evaluate(
+            items,
+            bound,
+            self.settings,
+            provenance=provenance,
+            progress=progress,
+            is_part=self.is_part,
+            reports_metrics=self.reports_metrics,
+        )
+
+    def bound(
+        self,
+        metrics: Sequence[Metric],
+        provenance: Provenance | None = None,
+        *,
+        opened: OpenModels | None = None,
+        progress: Progress | None = None,
+    ) -> list[Metric]:
+        """Return the metrics, those that need models bound to them.
+
+        The rater that weighed the references is the one that rates replies, and the log of their index is sampled.
+        """
+        if not any(metric.info.needs_rater or metric.info.needs_ruber for metric in metrics):
+            return list(metrics)
+        from refaug.evaluation.metric_setup.model_metrics import with_parts  # noqa: PLC0415  torch
+
+        named = provenance.settings if provenance is not None else {}
+        models = replace(
+            self.models,
+            rater=without_content(named.get("rater", self.models.rater)),
+            sample=without_content(self.models.sample or named.get("index")),
+        )
+        return with_parts(metrics, self.home, models, self.augmenting, progress, opened=opened)
+
+
+def without_content(spec: str | None) -> str | None:
+    """Return `name@version` of `name@version#content`."""
+    return None if spec is None else spec.partition("#")[0]

@@ -1,0 +1,155 @@
+"""The artefacts that signatures name, compared with those at hand: versions, word vectors, logs, frozen sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.manifests import MANIFEST, require_files
+from refaug.core.artefacts.removals import read_removal
+from refaug.core.artefacts.verified_files import verified_files
+from refaug.core.artefacts.versions import Versions
+from refaug.core.errors import Corrupt, NotFound, RefaugError, Usage, Withdrawn
+from refaug.core.files import NAME, read_json
+from refaug.core.home import Settings
+from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
+from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
+from refaug.evaluation.verification.part_states import PartState, VerifiedPart
+from refaug.logs.store import StoredLog
+from refaug.metrics.signature import Signature
+
+_DIGITS: Final = 12  # of content hashes in signatures
+_NETWORKS: Final = ("rater", "ruber")
+
+
+def artefact_part(home: Settings, kind: str, spec: str, *, is_needed: bool = True) -> VerifiedPart:
+    """Compare the version that `name@version#content` names with the one at hand, and read all its files again.
+
+    Without `is_needed`, scores can be reproduced without it: then it is no loss if it is gone.
+    """
+    versions = artefact_stores(home)[kind]
+    named, _, content = spec.partition("#")
+    try:
+        name, version = versions.resolve(named)
+        manifest = read_json(versions.folder(name, version) / MANIFEST)
+        stored = str(manifest.get("id", ""))[:_DIGITS]
+        if content and stored != content:
+            return VerifiedPart.differs(kind, _of_other_content(versions, name, version, content, stored))
+        _require_files(versions.folder(name, version), manifest, kind)
+    except (NotFound, Usage) as error:
+        message = f"{_removal_words(versions, named, content) or error.message}; the signature names {spec}"
+        if is_needed:
+            return VerifiedPart.missing(kind, message)
+        return VerifiedPart.unchecked(kind, f"{message}; the references came with the items, and need it not")
+    except Corrupt as error:
+        return VerifiedPart.differs(kind, f"{named} is damaged: {error.message}")
+    return VerifiedPart.holds(kind, f"{spec}: the content and the hash of every file")
+
+
+def _require_files(folder: Path, manifest: Mapping[str, Any], kind: str) -> None:
+    """Require sizes and hashes; pictures of its training do not matter to the answers of a network."""
+    from refaug.rater.network_folder import TOKENIZER, WEIGHTS  # noqa: PLC0415  torch
+
+    require_files(folder, manifest)
+    verified_files.require(folder, manifest, (TOKENIZER, WEIGHTS) if kind in _NETWORKS else None)
+
+
+def _of_other_content(versions: Versions, name: str, version: str, content: str, stored: str) -> str:
+    message = (
+        f"{name}@{version} is another version of that name: its content is {stored or 'unknown'}, "
+        f"the scores were made with {content}"
+    )
+    removal = _removal_words(versions, f"{name}@{version}", content)
+    return f"{message}; {removal}" if removal else message
+
+
+def _removal_words(versions: Versions, named: str, content: str) -> str:
+    """Return when and why a version was removed, and whether it was the one of this content; empty if unknown."""
+    name, _, version = named.partition("@")
+    if NAME.fullmatch(name) is None or NAME.fullmatch(version) is None:
+        return ""
+    try:
+        removal = read_removal(versions.root, name, version)
+    except RefaugError:
+        return ""
+    if removal is None:
+        return ""
+    was = str(removal.manifest.get("id", ""))[:_DIGITS]
+    which = "the one that made the scores" if content and was == content else f"its content was {was or 'unknown'}"
+    return f"{versions.kind} {named} was removed at {removal.at} ({removal.purpose}): {which}"
+
+
+def vectors_part(home: Settings, signature: Signature, *, is_needed: bool = True) -> VerifiedPart | None:
+    """Compare the word vectors that a full signature names with those at hand, of that name or any other."""
+    spec = signature.details.get("vectors")
+    if spec is None:
+        return None
+    named, _, content = spec.partition("#")
+    versions, unlike = artefact_stores(home)["vectors"], list[str]()
+    for candidate in dict.fromkeys(
+        [named, *(f"{name}@{version}" for name in versions.names() for version in versions.versions(name))]
+    ):
+        try:
+            name, version = versions.resolve(candidate)
+            manifest = read_json(versions.folder(name, version) / MANIFEST)
+            if str(manifest.get("sha256", ""))[:_DIGITS] != content:
+                unlike.append(candidate)
+                continue
+            require_files(versions.folder(name, version), manifest)
+            verified_files.require(versions.folder(name, version), manifest)
+        except (NotFound, Usage):
+            continue
+        except Corrupt as error:
+            return VerifiedPart.differs("vectors", f"{candidate} are damaged: {error.message}")
+        return VerifiedPart.holds("vectors", f"{spec}: the content and the hash of every file")
+    if named in unlike:
+        return VerifiedPart.differs("vectors", f"{named} have another content than {content}")
+    removal = _removal_words(versions, named, content)
+    message = f"{removal or f'no vectors of the content {content} are here'}; the signature names {spec}"
+    if is_needed:
+        return VerifiedPart.missing("vectors", message)
+    return VerifiedPart.unchecked("vectors", f"{message}; the references came with the items, and need them not")
+
+
+def log_part(home: Settings, index: str) -> VerifiedPart | None:
+    """Say whether the logs of an index are as they were; scores do not depend on them: the index holds its pairs."""
+    versions = artefact_stores(home)["index"]
+    try:
+        name, version = versions.resolve(index.partition("#")[0])
+        manifest: Mapping[str, Any] = read_json(versions.folder(name, version) / MANIFEST)
+        states = {str(log["name"]): log["parts"] for log in manifest.get("logs", [])}
+    except (RefaugError, KeyError, TypeError):
+        return None
+    notes = [note for log, parts in states.items() if (note := _log_note(home, log, parts))]
+    if not notes:
+        return VerifiedPart.holds("log", f"{', '.join(states)}: as when the index was built")
+    return VerifiedPart.unchecked("log", f"{'; '.join(notes)}; the index holds its pairs, and the scores need no log")
+
+
+def _log_note(home: Settings, name: str, parts: Mapping[str, str]) -> str:
+    """Return what is otherwise with a log than when an index was built from it; empty if nothing is."""
+    try:
+        now = {part.sha256 for part in StoredLog.open_unchecked(home.logs, name).manifest.parts}
+    except RefaugError as error:
+        return f"the log {name} cannot be read: {error.message}"
+    return "" if set(parts.values()) <= now else f"the log {name} has changed since"
+
+
+def set_part(home: Settings, set_id: str) -> tuple[VerifiedPart, ReferenceSet | None]:
+    """Read all of a frozen set again; the set itself is returned if scores can be made with it."""
+    sets = ReferenceSets(home.reference_sets)
+    try:
+        frozen = sets.open(set_id, even_withdrawn=True)
+        frozen.verify()
+    except (NotFound, Usage) as error:
+        return VerifiedPart.missing("frozen set", error.message), None
+    except Corrupt as error:
+        return VerifiedPart.differs("frozen set", f"{set_id} is not what was frozen: {error.message}"), None
+    message = f"{frozen.id}: {frozen.manifest.items:,} items, {frozen.manifest.references:,} references, whole"
+    try:
+        sets.require_valid(frozen.id)
+    except Withdrawn as error:
+        return VerifiedPart(part="frozen set", state=PartState.HOLDS, message=f"{message}; {error.message}"), frozen
+    return VerifiedPart.holds("frozen set", message), frozen

@@ -1,0 +1,290 @@
+"""Verify a score file: compare what it names with what is at hand, score again, and compare the scores.
+
+The order is that of the parts in the report: the file itself, the software, the versions that the signatures name, the
+items that were given, and then for each metric its parameters, references and scores.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from refaug.core.errors import BadInput, Corrupt, MissingPart, NotFound, RefaugError, Usage
+from refaug.core.home import Settings
+from refaug.core.progress import Progress, Silent
+from refaug.core.records import Item, Origin
+from refaug.core.version import VERSION
+from refaug.evaluation.metric_setup.metric_requests import resolve_files
+from refaug.evaluation.metric_setup.model_names import ModelNames
+from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps, find_references
+from refaug.evaluation.metric_setup.signature_requests import SignatureRequest
+from refaug.evaluation.scoring.cases import TextHashes, split
+from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.provenance import Provenance
+from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
+from refaug.evaluation.scoring.reference_sets.set_scores import join
+from refaug.evaluation.scoring.reference_sets.set_scores import score as score_against_set
+from refaug.evaluation.scoring.scores import Evaluation, percent
+from refaug.evaluation.verification.artefact_parts import artefact_part, log_part, set_part, vectors_part
+from refaug.evaluation.verification.part_states import PartState, Verification, VerifiedPart
+from refaug.evaluation.verification.reference_differences import references_part
+from refaug.evaluation.verification.score_differences import (
+    EXACT,
+    RATED,
+    score_parts,
+    signature_parts,
+    software_part,
+)
+from refaug.evaluation.verification.score_file import ScoreFile, StoredScores
+
+Items = Sequence[Item | BadItem]
+FindFile = Callable[[str], Path]  # returns the file that a signature names as `name#hash`; NotFound where there is none
+_NETWORKS: Final = ("rater", "ruber")
+_VECTORS: Final = frozenset({"vectors", "encoder"})
+_ENDINGS: Final = re.compile(r"\.(txt|bin|vec|model|onnx)$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workplace:
+    """Where scores are made again: a home, and what else signatures may name."""
+
+    home: Settings
+    find_file: FindFile
+    threads: int | None = None
+
+
+def files_in(folder: Path) -> FindFile:
+    """Return a function that finds the files that signatures name in a folder, whatever their ending."""
+
+    def find(spec: str) -> Path:
+        name = spec.partition("#")[0]
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if name in (path.name, _ENDINGS.sub("", path.name.removesuffix(".gz"))):
+                return path
+        raise NotFound(f"there is no file {name} in {folder}", remedy="--files FOLDER, where it lies")
+
+    return find
+
+
+def verify(file: ScoreFile, items: Items, workplace: Workplace, progress: Progress | None = None) -> Verification:
+    """Verify a file with the items and replies that it was made of."""
+    return Verification(parts=tuple(_Verifying(file, workplace, progress or Silent()).parts(items)))
+
+
+class _Verifying:
+    """One verification on its way through the parts."""
+
+    def __init__(self, file: ScoreFile, workplace: Workplace, progress: Progress) -> None:
+        self.file, self.workplace, self.home, self.progress = file, workplace, workplace.home, progress
+        self.set: ReferenceSet | None = None
+
+    def parts(self, items: Items) -> Iterator[VerifiedPart]:
+        """Yield the parts in the order of the report."""
+        yield _file_part(self.file)
+        yield software_part(self.file.scores, VERSION)
+        blocked: str | None = None
+        if self.file.set_id is not None:
+            part, self.set = set_part(self.home, self.file.set_id)
+            yield part
+            if self.set is None:
+                blocked = f"the frozen set {self.file.set_id} is not at hand as it was"
+        searched = self._searched(items)
+        for part in self._artefact_parts(is_searched=searched is not None):
+            yield part
+            if part.state in (PartState.DIFFERS, PartState.MISSING):
+                blocked = blocked or f"the {part.part} is not at hand as it was"
+        if self.set is not None:
+            try:
+                items = join(self.set, items)
+            except BadInput as error:
+                yield VerifiedPart.differs("replies", error.message)
+                return
+        if blocked is None or self.file.set_id is None:
+            yield from self._item_parts(items)
+        if blocked is not None:
+            for stored in self.file.scores:
+                yield VerifiedPart.unchecked("scores", f"not computed again: {blocked}", stored.name)
+            return
+        yield from self._metric_parts(items, searched)
+
+    # ── what the signatures name ─────────────────────────────────────────────────────────────────────────────────
+
+    def _artefact_parts(self, *, is_searched: bool) -> Iterator[VerifiedPart]:
+        """Yield a part for each artefact that a signature names, each once."""
+        specs = dict[tuple[str, str], bool]()  # kind and name@version#content → whether the scores need it
+        for stored in self.file.scores:
+            settings = stored.signature.settings
+            if "index" in settings:
+                specs["index", settings["index"]] = is_searched
+            for kind in _NETWORKS:
+                if kind in settings:
+                    asks = "index" not in settings or is_searched
+                    specs[kind, settings[kind]] = specs.get((kind, settings[kind]), False) or asks
+        for (kind, spec), is_needed in specs.items():
+            self.progress.stage(f"read {kind} {spec.partition('#')[0]}")
+            yield artefact_part(self.home, kind, spec, is_needed=is_needed)
+            if kind == "index":
+                of_index = (one.signature for one in self.file.scores if one.signature.settings.get("index") == spec)
+                vectors = next((part for one in of_index if (part := self._vectors(one, is_needed)) is not None), None)
+                yield from (part for part in (vectors, log_part(self.home, spec)) if part is not None)
+
+    def _vectors(self, signature: Any, is_needed: bool) -> VerifiedPart | None:
+        return vectors_part(self.home, signature, is_needed=is_needed)
+
+    def _searched(self, items: Items) -> SignatureRequest | None:
+        """Return the request of the signatures if an index is to be searched; None if references came with the items.
+
+        They came with a frozen set, or with items that say that their references were made as the signature says.
+        """
+        of_index = [scores for scores in self.file.scores if "index" in scores.signature.settings]
+        if self.file.set_id is not None or not of_index:
+            return None
+        requests = [SignatureRequest.parse(scores.signature.full) for scores in of_index]
+        first = requests[0]
+        if any((each.index, each.augmenting) != (first.index, first.augmenting) for each in requests):
+            raise BadInput(
+                "the metrics of the file have references from several indexes or settings",
+                remedy="verify the outputs of single commands",
+            )
+        lines = {item.provenance for item in items if isinstance(item, Item)}
+        has_found = any(_has_found_references(test_item) for test_item in items if isinstance(test_item, Item))
+        of_items = Provenance.of_lines(lines).settings
+        if not has_found or not of_items:
+            return first
+        return None if all(first.signature.settings.get(key) == text for key, text in of_items.items()) else first
+
+    # ── the items ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _item_parts(self, items: Items) -> Iterator[VerifiedPart]:
+        """Compare the hashes of golds, utterances and replies with those of the file."""
+        usable, bad = split(items)
+        if (count := self.file.document.get("items")) is not None and count != len(usable):
+            yield VerifiedPart.differs("items", f"{count} in the file, {len(usable)} now: these are not the same items")
+        else:
+            yield VerifiedPart.holds("items", f"{len(usable):,}" + (f", and {len(bad):,} unusable" if bad else ""))
+        hashes = TextHashes.of(usable)
+        of_ids = _id_words(self.file, usable)
+        for part, before, now, what in (
+            ("data", self.file.text("data"), hashes.data, "ids and golds"),
+            ("utterances", self.file.text("utterances"), hashes.utterances, "utterances"),
+            ("replies", self.file.text("replies"), hashes.replies, "replies"),
+        ):
+            if before is None:
+                yield VerifiedPart.unchecked(part, f"the file has no hash of its {what}: an earlier refaug wrote it")
+            elif before == now:
+                yield VerifiedPart.holds(part, f"{now}: {what}")
+            else:
+                detail = f"; {of_ids}" if of_ids else ""
+                yield VerifiedPart.differs(
+                    part, f"{before} in the file, {now} now: these {what} are not those of the file{detail}"
+                )
+
+    # ── the scores ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _metric_parts(self, items: Items, searched: SignatureRequest | None) -> Iterator[VerifiedPart]:
+        provenance: Provenance | None = None
+        if searched is not None and searched.index is not None:
+            try:
+                items, provenance = find_references(
+                    self.home,
+                    items,
+                    searched.index,
+                    searched.rater,
+                    searched.augmenting,
+                    self.workplace.threads,
+                    self.progress,
+                )
+            except RefaugError as error:
+                yield _part_of_error("retrieval and rating", error, None)
+                return
+        usable, _ = split(items)
+        for stored in self.file.scores:
+            try:
+                evaluation = self._evaluation(stored, items, provenance)
+            except RefaugError as error:
+                yield _part_of_error("scores", error, stored.name)
+                continue
+            yield from self._compared(stored, evaluation, usable)
+
+    def _evaluation(self, stored: StoredScores, items: Items, provenance: Provenance | None) -> Evaluation:
+        """Score the items by one metric, as its signature says."""
+        settings = self.file.settings(stored)
+        named = stored.signature.settings
+        specification = resolve_files([str(stored.signature.specification())], self.workplace.find_file)
+        models = {kind: named[kind].partition("#")[0] for kind in _NETWORKS if kind in named}
+        steps = ScoringSteps(
+            home=self.home,
+            specifications=specification,
+            settings=settings,
+            models=ModelNames(threads=self.workplace.threads, **models),
+            is_part=True,
+        )
+        self.progress.stage(f"score {stored.name}")
+        chosen = steps.chosen(items)
+        if self.set is not None:
+            evaluation = score_against_set(self.set, items, chosen, settings, self.progress)
+        else:
+            evaluation = steps.score_by(chosen, items, provenance, progress=self.progress)
+        return percent(evaluation) if stored.scale > 1 else evaluation
+
+    def _compared(self, stored: StoredScores, evaluation: Evaluation, items: Sequence[Item]) -> Iterator[VerifiedPart]:
+        scores = evaluation.scores[0]
+        tolerance = _tolerance(stored, is_frozen=self.set is not None)
+        document: Mapping[str, Any] = scores.as_json()
+        yield from signature_parts(stored, scores.signature, list(scores.metric.versions()))
+        levels = list(score_parts(stored, document, tolerance, evaluation.settings.draws))
+        agree = all(part.state is PartState.HOLDS for part in levels)
+        evidence = self.file.document.get("evidence")
+        yield references_part(stored, scores.references, evidence, items, tolerance=tolerance, scores_agree=agree)
+        yield from levels
+
+
+def _has_found_references(test_item: Item) -> bool:
+    """Whether references of the item came from an index or are its utterance."""
+    return any(reference.source in (Origin.RETRIEVED, Origin.PARROT) for reference in test_item.pair.references)
+
+
+def _tolerance(stored: StoredScores, *, is_frozen: bool) -> float:
+    """Return how far scores may differ: what networks and vectors give depends on batches and processors."""
+    settings = stored.signature.settings
+    has_vectors = any(key in _VECTORS or "vectors=" in text for key, text in settings.items())
+    is_rated = not is_frozen and any(kind in settings for kind in ("index", *_NETWORKS))
+    return RATED if has_vectors or is_rated else EXACT
+
+
+def _file_part(file: ScoreFile) -> VerifiedPart:
+    if file.is_sealed is None:
+        return VerifiedPart.unchecked("file", "it has no seal: an earlier refaug wrote it, or it was left out")
+    if not file.is_sealed:
+        return VerifiedPart.differs("file", "its content is not what was written: the seal does not fit")
+    return VerifiedPart.holds("file", "its content is what was written: the seal fits")
+
+
+def _id_words(file: ScoreFile, items: Sequence[Item]) -> str:
+    """Return the ids that only the file or only the items have; empty where all are the same, or unknown."""
+    systems = file.scores[0].systems
+    listed = next(
+        ([reply.get("id") for reply in system["replies"]] for system in systems.values() if "replies" in system), None
+    )
+    if listed is None:
+        return ""
+    before, now = [str(name) for name in listed], [item.id for item in items]
+    gone, new = [name for name in before if name not in set(now)], [name for name in now if name not in set(before)]
+    words = [
+        f"{what}: {', '.join(names[:3])}" for what, names in (("not given", gone), ("not in the file", new)) if names
+    ]
+    return "; ".join(words) or ("the same ids in another order" if before != now else "")
+
+
+def _part_of_error(part: str, error: RefaugError, metric: str | None) -> VerifiedPart:
+    """Return the part that an error stands for: something is not at hand, or not as it was."""
+    if isinstance(error, NotFound | MissingPart):
+        return VerifiedPart.missing(part, error.message, metric)
+    if isinstance(error, Corrupt | BadInput):
+        return VerifiedPart.differs(part, error.message, metric)
+    if isinstance(error, Usage):
+        return VerifiedPart.missing(part, f"it cannot be computed here: {error.message}", metric)
+    raise error

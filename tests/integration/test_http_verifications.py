@@ -1,0 +1,140 @@
+"""POST /v1/verifications: what the server answered before, made again; what differs, is missing, or is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import client_of, small_home, small_items
+from starlette.testclient import TestClient
+
+from refaug.cli.main import main
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.home import Settings
+from refaug.evaluation.verification.score_file import sealed
+from refaug.service.web.schemas.scoring import VerificationOut
+
+ITEMS = small_items(6)
+METRICS = ["upsilon-bleu", "upsilon-chrf", "rater", "bleu"]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return small_home(tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture(scope="module")
+def client(home: Settings) -> Iterator[TestClient]:
+    with client_of(home, draws=100) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def scores(client: TestClient) -> dict[str, Any]:
+    body = {"items": ITEMS, "metrics": METRICS, "draws": 40, "baseline": "a"}
+    answer = client.post("/v1/scores", json=body)
+    assert answer.status_code == 200, answer.text
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def verified(client: TestClient, scores: dict[str, Any], items: list[dict[str, Any]]) -> dict[str, Any]:
+    answer = client.post("/v1/verifications", json={"scores": scores, "items": items})
+    assert answer.status_code == 200, answer.text
+    VerificationOut.model_validate_json(answer.content)
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def states(document: dict[str, Any], state: str) -> dict[str, str]:
+    return {part["part"]: part["message"] for part in document["parts"] if part["state"] == state}
+
+
+def test_an_answer_holds_over_http_and_saved_as_a_file(
+    client: TestClient, home: Settings, scores: dict[str, Any], tmp_path: Path, capfdbinary: Any
+) -> None:
+    found = verified(client, scores, ITEMS)
+    assert (found["verdict"], {part["state"] for part in found["parts"]}) == ("holds", {"holds"})
+    parts = [(part.get("metric"), part["part"]) for part in found["parts"]]
+    assert parts[:4] == [(None, "file"), (None, "software"), (None, "index"), (None, "vectors")]
+    assert [metric for metric, part in parts if part == "comparisons"] == METRICS
+    (tmp_path / "scores.json").write_text(json.dumps(scores))
+    (tmp_path / "items.jsonl").write_text("".join(json.dumps(item) + "\n" for item in ITEMS))
+    capfdbinary.readouterr()
+    arguments = ["verify", str(tmp_path / "scores.json"), str(tmp_path / "items.jsonl"), "--threads", "1", "--json"]
+    assert main(["--quiet", "--home", str(home.home), *arguments]) == 0
+    printed = json.loads(capfdbinary.readouterr().out)
+    assert [(part.get("metric"), part["part"], part["state"]) for part in printed["parts"]] == [
+        (*part, "holds") for part in parts
+    ]
+
+
+def test_other_replies_and_edited_scores_differ_with_status_200(client: TestClient, scores: dict[str, Any]) -> None:
+    other = [{**ITEMS[0], "replies": {**ITEMS[0]["replies"], "a": "no"}}, *ITEMS[1:]]
+    found = verified(client, scores, other)
+    assert found["verdict"] == "differs"
+    assert "these replies are not those of the file" in states(found, "differs")["replies"]
+    edited = json.loads(json.dumps(scores))
+    edited["scores"][3]["systems"]["b"]["corpus"] = 0.987
+    differing = states(verified(client, edited, ITEMS), "differs")
+    assert list(differing) == ["file", "corpus scores"]
+    assert differing["corpus scores"].startswith("b.corpus: 0.987 in the file, ")
+
+
+def test_a_version_that_is_gone_is_missing_and_no_path_is_told(scores: dict[str, Any], tmp_path: Path) -> None:
+    home = small_home(tmp_path / "gone")
+    artefact_stores(home)["rater"].delete("base")
+    with client_of(home) as client:
+        found = verified(client, scores, ITEMS)
+        missing = states(found, "missing")
+        assert (found["verdict"], list(missing)) == ("missing", ["rater"])
+        assert "was removed at" in missing["rater"]
+        shutil.rmtree(home.indexes)
+        again = verified(client, scores, ITEMS)
+        assert list(states(again, "missing")) == ["index", "rater"]
+        assert str(tmp_path) not in json.dumps(again)
+
+
+@pytest.mark.parametrize(
+    ("document", "status", "message"),
+    [
+        ({}, 422, "scores: it has no scores"),
+        ({"scores": [], "format_version": 7}, 422, "its format is 7; this refaug reads up to 1"),
+        ({"stats": []}, 422, "this is sums for combining, not scores"),
+        ({"scores": [{"signature": "bleu", "systems": {"a": {}}}]}, 422, "'bleu' is not a signature"),
+        ({"scores": [{"signature": "bleu|n:2|refaug:1", "systems": {"a": 1}}]}, 422, "systems.a: an object was"),
+        ({"scores": [{"signature": "bleu|n:2|refaug:1", "systems": {"a": {"replies": 1}}}]}, 422, "a list of objects"),
+    ],
+)
+def test_what_is_no_score_file_is_refused(
+    client: TestClient, document: dict[str, Any], status: int, message: str
+) -> None:
+    answer = client.post("/v1/verifications", json={"scores": document, "items": ITEMS})
+    assert answer.status_code == status
+    assert message in answer.json()["detail"]
+
+
+def test_limits_of_requests_hold_for_verifications(client: TestClient, scores: dict[str, Any]) -> None:
+    drawn = sealed({**scores, "resampling": {"draws": 101}})
+    answer = client.post("/v1/verifications", json={"scores": drawn, "items": ITEMS})
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    many = {**scores, "scores": scores["scores"] * 100}
+    answer = client.post("/v1/verifications", json={"scores": many, "items": ITEMS})
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    assert client.post("/v1/verifications", json={"scores": scores}).status_code == 422
+
+
+def test_metrics_name_no_files_outside_of_the_inbox(client: TestClient, home: Settings) -> None:
+    line = "embedding-average|vectors:../../etc/passwd#000000000000|weighting:none|refs:own|multi:best|refaug:0.1.0"
+    document = {"scores": [{"signature": line, "systems": {"a": {"corpus": 0.5}}}]}
+    found = states(verified(client, document, ITEMS), "missing")
+    assert found["scores"].startswith("there is no file ../../etc/passwd")
+    (home.home / "inbox").mkdir(exist_ok=True)
+    (home.home / "inbox" / "linked.txt").symlink_to("/etc/passwd")
+    document["scores"][0]["signature"] = line.replace("../../etc/passwd", "linked")
+    answer = client.post("/v1/verifications", json={"scores": document, "items": ITEMS})
+    assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
