@@ -2,6 +2,9 @@
 
     python tests/alterations.py FIRST LAST     the alterations with these seeds, one line of JSON for each
 
+Seeds below 2,000 are those of the usual files; from there on it is the turn of `RARER`: indexes of other shapes, with
+another tokenizer, ranges of ruber, and backups.
+
 Each seed alters one file of a home, or an exported file: bytes, its length, or its content against that of another
 file, in the same version or another one. Then commands and a server over that home are asked for what they answered
 before. The altered file replaces the other one, since a mapped file that is cut is another matter.
@@ -15,7 +18,8 @@ import logging
 import random
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +38,8 @@ from refaug.core.progress import Silent
 from refaug.core.vectors import word_vectors
 from refaug.indexer.index_folders import Places
 from refaug.service import doctor
+from refaug.service.backup.backing_up import back_up
+from refaug.service.database.database import Database
 
 WITH_INDEX = {"items": [ITEM], "index": "demo", "rater": "demo"}
 REQUESTS: dict[str, tuple[str, str, Any]] = {
@@ -53,6 +59,10 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
         {"items": ["demo-item-0001"], "replies": {"a": ["At the stop."]}, "metrics": ["upsilon-bleu"]},
     ),
     "encoder": ("POST", "/v1/references", {"items": [ITEM], "index": "coded"}),
+    "graph": ("POST", "/v1/references", {**WITH_INDEX, "index": "graph"}),
+    "lists": ("POST", "/v1/references", {**WITH_INDEX, "index": "lists"}),
+    "pieces": ("POST", "/v1/references", {**WITH_INDEX, "index": "pieces"}),
+    "ranges": ("POST", "/v1/scores", {**WITH_INDEX, "metrics": ["ruber:referenced=bleu"], "ruber": "demo"}),
 }
 AUGMENTED = ("items.jsonl", "--index", "demo", "--rater", "demo", "--threads", "1")
 COMMANDS: dict[str, tuple[str, ...]] = {
@@ -65,6 +75,14 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "ruber": ("ruber", "score", "demo", "how are you", "fine", "the bus is late", "--json"),
     "set": ("sets", "score", SET, "items.jsonl", "--metric", "upsilon-bleu", "--draws", "0", "--json"),
     "encoder": ("index", "search", "coded", "i like tea", "-k", "5", "--threads", "1", "--json"),
+    **{
+        name: ("index", "search", name, QUESTION, "-k", "20", "--threads", "1", "--json")
+        for name in ("graph", "lists", "pieces")
+    },
+    "ranges": (
+        *("score", "items.jsonl", "--metric", "ruber:referenced=bleu", "--ruber", "demo", "--sample", "demo"),
+        *("--draws", "0", "--json"),
+    ),
 }
 FEW = ("index", "rater", "ruber", "vectors")
 ASKED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # of the server, and of commands
@@ -79,6 +97,14 @@ ASKED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # of the server, 
     "encoder": (("encoder",), ("encoder",)),
     "exports": ((), ()),
 }
+RARER: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "indexes/graph": (("graph",), ("graph",)),
+    "indexes/lists": (("lists",), ("lists",)),
+    "indexes/pieces": (("pieces",), ("pieces",)),
+    "indexes/demo/ranges": (("ranges",), ("ranges",)),
+    "backup": ((), ()),
+}
+FIRST_RARER = 2_000  # the first of their seeds
 _INTERNAL = RefaugError.exit_code
 
 
@@ -101,7 +127,26 @@ def complete(settings: Settings) -> None:
         export_artefact(artefact_stores(settings)[kind], "demo", settings.home / f"exports/{kind}.tar.zst", Silent())
 
 
-def files_of(settings: Settings) -> dict[str, list[Path]]:
+def complete_rarer(settings: Settings) -> None:
+    """Add to a complete home: a graph, lists, an index of pieces, measured ranges, and a backup."""
+    places = Places.under(settings.home)
+    _, version = artefact_stores(settings)["rater"].resolve("demo")
+    tokenizer = next((settings.home / "raters" / "demo" / version).glob("*.model"))
+    for name, more in (
+        ("graph", {"factory": "HNSW8,Flat"}),
+        ("lists", {"factory": "IVF4,SQ8"}),
+        ("pieces", {"tokenizer": f"sentencepiece:{tokenizer}"}),
+    ):
+        build(places, name, logs=("demo",), vectors="demo", **more)
+        places.indexes.publish(name, places.indexes.versions(name)[-1])
+    by_command(settings, "ranges")
+    with closing(Database.open(settings)) as database:
+        database.migrate()
+        back_up(settings, database, settings.home.parent / "backup", Silent())
+    (settings.home.parent / "backup").rename(settings.home / "backup")  # where files are looked for
+
+
+def files_of(settings: Settings, kinds: Iterable[str]) -> dict[str, list[Path]]:
     """The files that belong to artefacts, by kind."""
     indexes = artefact_stores(settings)["index"]
     served = indexes.folder(*indexes.resolve("demo"))
@@ -112,7 +157,7 @@ def files_of(settings: Settings) -> dict[str, list[Path]]:
             if path.is_file() and not path.name.startswith(".") and path.name != "CURRENT"
             if kind != "indexes/demo" or path.is_relative_to(served)  # else two of three alterations change nothing
         ]
-        for kind in ASKED
+        for kind in kinds
     }
     assert all(files.values()), [kind for kind, paths in files.items() if not paths]
     return files
@@ -173,11 +218,27 @@ def imported(settings: Settings) -> dict[str, Any]:
     return answers
 
 
+def restored(settings: Settings) -> dict[str, Any]:
+    """What restoring the backup into an empty home leaves there, or why nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        backup = str(settings.home / "backup")
+        code = said(Path(folder), "--quiet", "--home", f"{folder}/home", "restore", backup)["code"]
+        content = {
+            str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(Path(folder, "home").rglob("*"))
+            if path.is_file() and not path.name.startswith(("refaug.db", ".lock")) and ".restoring" not in path.parts
+        }
+    outcome = content if code == 0 else "failed" if code == _INTERNAL else "refused" if not content else "left"
+    return {"restore": outcome}
+
+
 def all_answers(settings: Settings, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the server and the commands answer where files of this kind matter."""
-    of_server, of_commands = ASKED[kind]
+    of_server, of_commands = (ASKED | RARER)[kind]
     if kind == "exports":
         return {}, imported(settings)
+    if kind == "backup":
+        return {}, restored(settings)
     return by_server(settings, of_server), {name: by_command(settings, name) for name in of_commands}
 
 
@@ -231,9 +292,14 @@ def replace(path: Path, content: bytes) -> None:
 def try_all(settings: Settings, seeds: range) -> Iterator[dict[str, Any]]:
     """Alter, ask, and put back, once for each seed."""
     complete(settings)
-    right = {kind: all_answers(settings, kind) for kind in ASKED if kind != "indexes/demo/baselines"}
-    files = files_of(settings)  # with the b that was measured
-    right["indexes/demo/baselines"] = all_answers(settings, "indexes/demo/baselines")
+    kinds = tuple(ASKED)
+    if seeds.start >= FIRST_RARER:
+        complete_rarer(settings)
+        kinds = tuple(RARER)
+    right = {kind: all_answers(settings, kind) for kind in kinds if kind != "indexes/demo/baselines"}
+    files = files_of(settings, kinds)  # with the b that was measured
+    if "indexes/demo/baselines" in kinds:
+        right["indexes/demo/baselines"] = all_answers(settings, "indexes/demo/baselines")
     unasked = [
         (kind, name)
         for kind, both in right.items()
@@ -243,7 +309,7 @@ def try_all(settings: Settings, seeds: range) -> Iterator[dict[str, Any]]:
     assert unasked == [], unasked
     for seed in seeds:
         chance = random.Random(seed)
-        kind = tuple(ASKED)[seed % len(ASKED)]
+        kind = kinds[seed % len(kinds)]
         path = chance.choice(files[kind])
         before = path.read_bytes()
         way, content = altered(path, [each for paths in files.values() for each in paths], chance)

@@ -38,6 +38,17 @@ def test_a_sample_of_altered_files_crashes_nothing_and_is_never_served() -> None
     assert problems(0, 40) == []
 
 
+@pytest.mark.slow
+def test_altered_backups_ranges_and_indexes_of_other_shapes_are_never_served() -> None:
+    assert problems(2_000, 2_015) == []
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("first", range(2_000, 2_400, 200))
+def test_400_altered_files_of_rarer_kinds_are_never_served(first: int) -> None:
+    assert problems(first, first + 200) == []
+
+
 @pytest.mark.faults
 @pytest.mark.parametrize("first", range(0, 2_000, 200))
 def test_2000_altered_files_crash_nothing_and_are_never_served(first: int) -> None:
