@@ -62,6 +62,49 @@ def files_of(backup: Path) -> dict[str, dict[str, object]]:
     return files
 
 
+class Restless(Silent):
+    """Progress beside which a log is written to again and again."""
+
+    def __init__(self, manifest: Path) -> None:
+        self.manifest, self.changes = manifest, 0
+
+    def advance(self, _amount: int) -> None:
+        """Change the manifest whenever something is copied."""
+        self.changes += 1
+        content = orjson.loads(self.manifest.read_bytes())
+        self.manifest.write_bytes(orjson.dumps({**content, "updated": f"2026-11-20T00:00:{self.changes:02}"}))
+
+
+def test_a_log_that_never_rests_ends_the_backup_with_a_conflict(own_home: Settings, tmp_path: Path) -> None:
+    posted = own_home.home / "inbox" / ".posted" / LOG
+    posted.mkdir(parents=True)
+    (posted / "1.jsonl").write_text('{"turns": []}\n')  # copied at each attempt
+    progress = Restless(own_home.logs / LOG / "manifest.json")
+    with pytest.raises(Conflict, match=rf"log {LOG} changes too often to be copied"):
+        backed_up(own_home, tmp_path / "backup", progress=progress)
+    assert progress.changes >= 20
+    assert not (tmp_path / "backup").exists()
+
+
+def test_links_to_folders_and_names_that_are_no_utf8_are_left_out(own_home: Settings, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "secret").write_text("of another folder")
+    (own_home.home / "inbox" / "link").symlink_to(elsewhere)
+    (own_home.home / "inbox" / os.fsdecode(b"caf\xe9.csv")).write_text("a,b\n")
+    warnings = list[str]()
+
+    class Warned(Silent):
+        def warn(self, message: str) -> None:
+            warnings.append(message)
+
+    backed_up(own_home, tmp_path / "backup", progress=Warned())
+    names = [name for name in files_of(tmp_path / "backup") if name.startswith("home/inbox/")]
+    assert sorted(names) == ["home/inbox/.posted/chat/request.jsonl", "home/inbox/source.csv"]
+    [warning] = warnings
+    assert "its name is not UTF-8" in warning
+
+
 # ── what is in a backup ───────────────────────────────────────────────────────────────────────────────────────────────
 
 

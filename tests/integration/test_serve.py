@@ -80,7 +80,7 @@ def server(home: Path, app: str, *settings: str, **variables: str) -> Iterator[S
         **variables,
     }
     command = [sys.executable, str(ROOT / "tests" / "served_apps.py"), app, *settings]
-    with (home / "stderr").open("w") as errors:
+    with (home / "stderr").open("a") as errors:  # as `2>>` does
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=home)
     with process:
         assert process.stdout is not None
@@ -127,6 +127,19 @@ def test_all_web_processes_answer_until_a_signal_ends_the_server(tmp_path: Path)
         assert {(tmp_path / "home" / f"ended-{pid}").exists() for pid in answers} == {True}
         assert not figures.exists()
         assert served.events("stopped")
+
+
+def test_sighup_changes_nothing_and_a_log_can_be_cut_while_it_is_written(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with server(home, "quick") as served:
+        before = served.ask()["pid"]
+        os.truncate(home / "stderr", 0)  # as logrotate does with copytruncate
+        served.process.send_signal(signal.SIGHUP)
+        until(lambda: (home / "stderr").stat().st_size > 0, "a line in the log")
+        until(lambda: any(line["event"].startswith("SIGHUP does nothing") for line in served.logged()), "its line")
+        assert (home / "stderr").read_bytes().startswith(b"{")
+        assert served.ask()["pid"] == before
+        assert served.end(signal.SIGTERM) == 0
 
 
 def test_a_request_that_is_under_way_is_answered_before_the_server_ends(tmp_path: Path) -> None:
