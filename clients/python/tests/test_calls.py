@@ -115,6 +115,7 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
         models.Schedule,
     ),
     "DELETE /v1/schedules/{name}": (calls.delete_schedule("night"), {}),
+    "GET /v1/audit": (calls.list_audit(since="2026-11-20", **PAGED), {"entries": models.AuditEntry}),
     "GET /healthz": (calls.health(), models.Health),
     "GET /readyz": (calls.ready(), models.Ready),
     "GET /metrics": (calls.server_metrics(), None),
@@ -161,6 +162,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "schedules.get": calls.get_schedule,
     "schedules.put": calls.put_schedule,
     "schedules.delete": calls.delete_schedule,
+    "audit.list": calls.list_audit,
 }
 IN_TWO = {calls.publish_index, calls.publish_rater}  # publish() and rollback()
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._api.items import Candidate, Dialogue, Item, Pair, Purpose, ReferenceText, Retrieval, Turn
 from ._api.models.artefacts import Index, IndexVersion, Published, Rater, RaterVersion
+from ._api.models.audit import AuditEntry
 from ._api.models.base import Model, Rows
 from ._api.models.common import FieldProblem, Versions
 from ._api.models.jobs import Firing, Job, Schedule
@@ -94,6 +95,7 @@ _LATER = {
 __all__ = [
     "AsyncClient",
     "AsyncStream",
+    "AuditEntry",
     "BadAnswer",
     "BadDialogue",
     "BadInput",

@@ -23,7 +23,7 @@ from refaug_client._large.scores import LargeScores
 from refaug_client._large.streams import StreamedRatings, StreamedReferences, StreamedScores
 
 from .large import AsyncStream, async_send_whole, keep_row
-from .resources import AsyncIndexes, AsyncJobs, AsyncLogs, AsyncRaters, AsyncSchedules, AsyncSets
+from .resources import AsyncAudit, AsyncIndexes, AsyncJobs, AsyncLogs, AsyncRaters, AsyncSchedules, AsyncSets
 from .server import AsyncServerCalls
 
 C = TypeVar("C", bound="AsyncClient")
@@ -74,6 +74,7 @@ class AsyncClient(AsyncServerCalls, AsyncExtras):
         self.raters: AsyncRaters = AsyncRaters(connection)
         self.jobs: AsyncJobs = AsyncJobs(connection)
         self.schedules: AsyncSchedules = AsyncSchedules(connection)
+        self.audit: AsyncAudit = AsyncAudit(connection)
 
     @property
     def url(self) -> str:

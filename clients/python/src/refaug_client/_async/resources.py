@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Callable, Literal, Optional, TypeVar, Union
 
@@ -432,3 +433,23 @@ class AsyncSchedules(_AsyncResource):
     async def delete(self, name: str, *, timeout_s: Optional[float] = None) -> None:
         """Delete a schedule; jobs that it has begun stay."""
         await self._send(calls.delete_schedule(name), timeout_s)
+
+
+class AsyncAudit(_AsyncResource):
+    """The audit log."""
+
+    async def list(
+        self,
+        *,
+        since: Union[str, datetime, None] = None,
+        after: Optional[str] = None,
+        limit: Optional[int] = None,
+        timeout_s: Optional[float] = None,
+    ) -> models.Rows[models.AuditEntry]:
+        """Return who published, removed, erased, queued, and made or revoked keys, the oldest first.
+
+        rows = await client.audit.list(since="2026-11-20")
+        """
+        return await self._list_all(
+            lambda after, size: calls.list_audit(since=since, after=after, limit=size), after, limit, timeout_s
+        )

@@ -23,7 +23,7 @@ from refaug_client._large.scores import LargeScores
 from refaug_client._large.streams import StreamedRatings, StreamedReferences, StreamedScores
 
 from .large import Stream, keep_row, send_whole
-from .resources import Indexes, Jobs, Logs, Raters, Schedules, Sets
+from .resources import Audit, Indexes, Jobs, Logs, Raters, Schedules, Sets
 from .server import ServerCalls
 
 C = TypeVar("C", bound="Client")
@@ -74,6 +74,7 @@ class Client(ServerCalls, Extras):
         self.raters: Raters = Raters(connection)
         self.jobs: Jobs = Jobs(connection)
         self.schedules: Schedules = Schedules(connection)
+        self.audit: Audit = Audit(connection)
 
     @property
     def url(self) -> str:

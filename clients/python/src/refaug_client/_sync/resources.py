@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Generator, Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Callable, Literal, Optional, TypeVar, Union
 
@@ -426,3 +427,23 @@ class Schedules(_Resource):
     def delete(self, name: str, *, timeout_s: Optional[float] = None) -> None:
         """Delete a schedule; jobs that it has begun stay."""
         self._send(calls.delete_schedule(name), timeout_s)
+
+
+class Audit(_Resource):
+    """The audit log."""
+
+    def list(
+        self,
+        *,
+        since: Union[str, datetime, None] = None,
+        after: Optional[str] = None,
+        limit: Optional[int] = None,
+        timeout_s: Optional[float] = None,
+    ) -> models.Rows[models.AuditEntry]:
+        """Return who published, removed, erased, queued, and made or revoked keys, the oldest first.
+
+        rows = client.audit.list(since="2026-11-20")
+        """
+        return self._list_all(
+            lambda after, size: calls.list_audit(since=since, after=after, limit=size), after, limit, timeout_s
+        )

@@ -19,6 +19,7 @@ from .artefacts import (
     publish_index,
     publish_rater,
 )
+from .audit import list_audit
 from .bodies import PAGE, SYSTEM, attach_replies, by_system, format_times, metric_list, request_body, to_list
 from .jobs import (
     cancel_job,
@@ -71,6 +72,7 @@ __all__ = [
     "get_schedule",
     "get_set",
     "health",
+    "list_audit",
     "list_index_versions",
     "list_indexes",
     "list_jobs",

@@ -10,6 +10,7 @@ The main names:
 from __future__ import annotations
 
 from .artefacts import Index, IndexVersion, Published, Rater, RaterVersion
+from .audit import AuditEntry
 from .base import Model, Rows, WrongType, describe_kind, record, shorten, to_plain
 from .common import FieldProblem, Versions
 from .jobs import ENDED_STATES, Firing, Job, Schedule
@@ -37,6 +38,7 @@ from .sets import Bin, Evidence, FrozenSet, ListedSet, ReferenceSet, Withdrawal
 
 __all__ = [
     "ENDED_STATES",
+    "AuditEntry",
     "BadDialogue",
     "Bin",
     "Comparison",
