@@ -267,8 +267,12 @@ def test_an_error_that_came_of_stopping_is_no_failure(jobs, run_once):
 
 
 def test_an_interrupt_that_is_swallowed_is_sent_again(jobs, run_once, monkeypatch):
-    """The clock stands except where the job waits, so that no interrupt comes where none is swallowed."""
-    clock, begun, swallowed = [1000.0], threading.Event(), []
+    """The clock stands except where the job waits, so that no interrupt comes where none is swallowed.
+
+    The signal itself is repeated until the first interrupt: one that arrives just before the thread begins to wait
+    is handled only when the wait is over.
+    """
+    clock, begun, first, swallowed = [1000.0], threading.Event(), threading.Event(), []
     monkeypatch.setattr(interruption, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
     def run(*_, **__):
@@ -278,13 +282,16 @@ def test_an_interrupt_that_is_swallowed_is_sent_again(jobs, run_once, monkeypatc
                 clock[0] += interruption._REPEAT_INTERRUPT_S
                 waits()
             except KeyboardInterrupt:
+                first.set()
                 swallowed.append(jobs.get(job).state)
         clock[0] += interruption._REPEAT_INTERRUPT_S
         return waits()
 
     def stop():
         assert begun.wait(PATIENCE_S)
-        os.kill(os.getpid(), signal.SIGTERM)
+        while not first.is_set():
+            os.kill(os.getpid(), signal.SIGTERM)
+            first.wait(0.02)
 
     job = jobs.enqueue("1", {}, []).id
     thread = in_background(stop)
