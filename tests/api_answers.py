@@ -124,7 +124,12 @@ def answers(client: TestClient) -> Mapping[str, Asked]:
     ask("get_figures", "GET", "/metrics")
     ask("get_problem", "GET", "/problems/no_rater")
     ask("list_metrics", "GET", "/v1/metrics")
-    for name, path in (("find_references", "/v1/references"), ("score", "/v1/scores"), ("rate", "/v1/ratings")):
+    for name, path in (
+        ("find_references", "/v1/references"),
+        ("reply", "/v1/replies"),
+        ("score", "/v1/scores"),
+        ("rate", "/v1/ratings"),
+    ):
         ask(name, "POST", path, of(name))
     replies = {"a": "In the shop next door.", "b": "I don't know."}
     batch = {"items": [{**_ITEM, "replies": replies}], "metrics": ["bleu"], "return": "stats"}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,28 +11,17 @@ import typer
 
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
-from refaug.cli.shared.output import count_of, file_or_stdin, print_json_line
+from refaug.cli.shared.output import file_or_stdin, print_json_line
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
 from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
-from refaug.core.progress import Progress
+from refaug.evaluation.replies.without_reply import WithoutReply
 from refaug.evaluation.scoring.items import BadItem, item_json, read_items, system_name
 
 if TYPE_CHECKING:
     from refaug.evaluation.replies.system_replies import AnsweredItem, BotSystem
     from refaug.indexer.search.index import ReferenceIndex
-
-_LISTED = 5  # items that a warning names
-
-
-class WithoutReply(StrEnum):
-    """What becomes of an item that a bot has no reply to."""
-
-    REPORT = "report"
-    REFUSE = "refuse"
-    SKIP = "skip"
-
 
 FromOption = Annotated[
     list[str] | None,
@@ -75,9 +62,9 @@ def replies_command(
     strict: StrictFlag = False,
 ) -> None:
     """Let bots reply to the items of a test file, each as a further system, such as C-BM25 from an index."""
-    from refaug.evaluation.replies.system_replies import add_replies  # noqa: PLC0415  compiles
+    from refaug.evaluation.replies.system_replies import ReplyRemarks, add_replies  # noqa: PLC0415  compiles
 
-    bad, remarks = list[BadItem](), _Remarks(without_reply)
+    bad, remarks = list[BadItem](), ReplyRemarks()
     with display_progress(quiet=context.obj.quiet) as progress, ExitStack() as stack:
         systems = _open_systems(context.obj, bots or (), names or (), threads, stack)
         for system in systems:
@@ -92,10 +79,14 @@ def replies_command(
         for answered in add_replies(test_items, systems, replace_systems=replace, progress=progress):
             if isinstance(answered, BadItem):
                 bad.append(answered)
-            elif remarks.is_written(answered):
+                continue
+            if without_reply is WithoutReply.REFUSE:
+                _require_replies(answered)
+            is_skipped = bool(answered.missing) and without_reply is WithoutReply.SKIP
+            remarks.add(answered, is_skipped=is_skipped)
+            if not is_skipped:
                 print_json_line({**item_json(answered.item), **answered.item.search_notes})
-        remarks.report(progress)
-        report_problems(bad, (), progress, rest="")
+        report_problems(bad, tuple(remarks.warnings), progress, rest="")
     require_all(bad, strict=strict)
 
 
@@ -129,36 +120,10 @@ def _open_systems(
     ]
 
 
-class _Remarks:
-    """Counts what bots could not do, as items pass, and says it at the end."""
-
-    def __init__(self, without_reply: WithoutReply) -> None:
-        self._without_reply = without_reply
-        self._missing = dict[str, list[str]]()  # by system: items with the reason
-        self._dropped, self._skipped = Counter[str](), 0
-
-    def is_written(self, answered: AnsweredItem) -> bool:
-        """Note what is missing in an item, and return whether it is written; BadInput where it is refused."""
-        self._dropped.update(answered.dropped_ratings)
-        for system, why in answered.missing.items():
-            if self._without_reply is WithoutReply.REFUSE:
-                raise BadInput(
-                    f"item {answered.item.id}: {system} has no reply, {why}",
-                    remedy="--without-reply report or skip; docs/bots.md has the reasons",
-                )
-            self._missing.setdefault(system, []).append(f"{answered.item.id} ({why})")
-        is_skipped = bool(answered.missing) and self._without_reply is WithoutReply.SKIP
-        self._skipped += is_skipped
-        return not is_skipped
-
-    def report(self, progress: Progress) -> None:
-        """Warn of missing replies, skipped items and dropped ratings."""
-        for system, listed in self._missing.items():
-            more = f" and {len(listed) - _LISTED:,} more" if len(listed) > _LISTED else ""
-            progress.warn(
-                f"{system} has no reply to {count_of(len(listed), 'item')}: {', '.join(listed[:_LISTED])}{more}"
-            )
-        if self._skipped:
-            progress.warn(f"{count_of(self._skipped, 'item')} without a reply left out")
-        for system, count in self._dropped.items():
-            progress.warn(f"{system}: ratings of the replaced reply are dropped in {count_of(count, 'item')}")
+def _require_replies(answered: AnsweredItem) -> None:
+    """Raise BadInput where a bot has no reply to the item."""
+    for system, why in answered.missing.items():
+        raise BadInput(
+            f"item {answered.item.id}: {system} has no reply, {why}",
+            remedy="--without-reply report or skip; docs/bots.md has the reasons",
+        )

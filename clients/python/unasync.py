@@ -27,6 +27,7 @@ _RULES = (
 )
 _DOCSTRINGS = {
     "client.py": "The client for threads",
+    "bots.py": "Calls of bots, for threads",
     "server.py": "Calls about the server, for threads",
     "resources.py": "The resources of the API, for threads",
     "jobs.py": "Following jobs, in threads",

@@ -7,4 +7,4 @@ The main names:
 - `system_replies.AnsweredItem`: an item with replies, and why a bot has none.
 """
 
-__all__ = ["system_replies"]
+__all__ = ["system_replies", "without_reply"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
@@ -15,6 +16,8 @@ from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance
 
 _Content = TypeVar("_Content")
+CLASH: Final = "a system of this name has replied already"
+_LISTED: Final = 5  # items that a warning names
 _BATCH_SIZE: Final = 200  # items that are held in memory at a time
 
 
@@ -89,12 +92,18 @@ def _batches(items: Iterable[Item | BadItem]) -> Iterator[list[Item | BadItem]]:
 
 
 def _require_free_names(items: Sequence[Item], systems: Sequence[BotSystem]) -> None:
+    names = [system.name for system in systems]
     for test_item in items:
-        if clash := next((system.name for system in systems if system.name in test_item.replies), None):
+        if clash := clashing_name(test_item, names):
             raise BadInput(
-                f"item {test_item.id}, replies.{clash}: a system of this name has replied already",
+                f"item {test_item.id}, replies.{clash}: {CLASH}",
                 remedy="give the bot another name, or ask to replace that system",
             )
+
+
+def clashing_name(test_item: Item, names: Iterable[str]) -> str | None:
+    """Return the first name that a system of the item has already."""
+    return next((name for name in names if name in test_item.replies), None)
 
 
 def answer_items(
@@ -127,3 +136,33 @@ def _answer(test_item: Item, replies: Mapping[str, BotReply], lines: Mapping[str
 
 def _without(by_system: Mapping[str, _Content], names: Collection[str]) -> dict[str, _Content]:
     return {name: content for name, content in by_system.items() if name not in names}
+
+
+class ReplyRemarks:
+    """Counts what bots could not do, as items pass."""
+
+    def __init__(self) -> None:
+        self._missing = dict[str, list[str]]()  # by system: items with the reason
+        self._dropped, self._skipped = Counter[str](), 0
+
+    def add(self, answered: AnsweredItem, *, is_skipped: bool = False) -> None:
+        """Note what is missing in an item, and whether it is left out."""
+        self._dropped.update(answered.dropped_ratings)
+        self._skipped += is_skipped
+        for system, why in answered.missing.items():
+            self._missing.setdefault(system, []).append(f"{answered.item.id} ({why})")
+
+    @property
+    def warnings(self) -> Iterator[str]:
+        """Warnings of missing replies, of items left out, and of dropped ratings."""
+        for system, listed in self._missing.items():
+            more = f" and {len(listed) - _LISTED:,} more" if len(listed) > _LISTED else ""
+            yield f"{system} has no reply to {_items(len(listed))}: {', '.join(listed[:_LISTED])}{more}"
+        if self._skipped:
+            yield f"{_items(self._skipped)} without a reply left out"
+        for system, count in self._dropped.items():
+            yield f"{system}: ratings of the replaced reply are dropped in {_items(count)}"
+
+
+def _items(count: int) -> str:
+    return f"{count:,} item" if count == 1 else f"{count:,} items"

@@ -61,6 +61,7 @@ from refaug.service.web.routes import (
     schedules,
     scores,
 )
+from refaug.service.web.routes.bots import replies
 from refaug.service.web.state import ServiceState
 from refaug.service.wrong_keys import WrongKeys
 
@@ -93,6 +94,7 @@ _GZIP_MIN_BYTES: Final = 1_024
 _GARBAGE_THRESHOLD: Final = 50_000
 _ROUTERS: Final = (
     references,
+    replies,
     scores,
     ratings,
     catalogue,

@@ -15,7 +15,8 @@ from pydantic import BaseModel
 from refaug.core.text.name_suggestions import suggestion
 from refaug.evaluation.scoring.items import FIELDS, unused_field_message
 
-_ITEM_FIELDS: Final = frozenset({*FIELDS, "evidence"})  # `POST /v1/references` adds this field to its items
+_ANSWERED: Final = ("evidence", "no_reply")  # added to items by answers of /v1/references and /v1/replies
+_ITEM_FIELDS: Final = frozenset({*FIELDS, *_ANSWERED})
 _MAX_NAMED: Final = 10  # fields that are listed by name
 _LONGEST_NAME: Final = 60  # characters of the name of a field in a message
 

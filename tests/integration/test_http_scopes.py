@@ -49,6 +49,7 @@ ROUTES: list[tuple[Scope, str, str, Any]] = [
     (Scope.READ, "GET", "/v1/raters/base/versions", None),
     (Scope.ADMIN, "PUT", "/v1/raters/base/current", {"rollback": True}),
     (Scope.SCORE, "POST", "/v1/references", {"items": [{}]}),
+    (Scope.SCORE, "POST", "/v1/replies", {"items": [{}], "bots": {"a": "retrieval:chat"}}),
     (Scope.SCORE, "POST", "/v1/scores", {"items": [{}]}),
     (Scope.SCORE, "POST", "/v1/scores/combine", {"batches": [{}]}),
     (Scope.SCORE, "POST", "/v1/verifications", {"scores": {}, "items": [{}]}),

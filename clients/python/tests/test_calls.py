@@ -28,6 +28,10 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
         calls.references([ITEM], index="chat", rater="base", settings={"k": 2}, on_error="report"),
         models.References,
     ),
+    "POST /v1/replies": (
+        calls.replies([ITEM], {"c": "retrieval:chat"}, replace=True, without_reply="skip", on_error="report"),
+        models.BotReplies,
+    ),
     "POST /v1/scores": (
         calls.score(
             [ITEM],
@@ -127,6 +131,7 @@ ELSEWHERE = {"Last-Event-ID", "If-None-Match"}  # said by what follows a job; an
 # Which method of the clients asks for which call.
 METHODS: dict[str, Callable[..., Any]] = {
     "references": calls.references,
+    "replies": calls.replies,
     "score": calls.score,
     "verify": calls.verify,
     "combine": calls.combine,

@@ -142,13 +142,14 @@ def _oversized_fields(parsed_item: Item, serve: ServeSettings) -> Iterator[tuple
 
 
 def _unwritable_fields(parsed_item: Item) -> Iterator[tuple[str, str]]:
-    """Yield further fields of references that answers would repeat and JSON cannot hold, each with a message."""
-    for number, reference in enumerate(parsed_item.pair.references):
+    """Yield further fields that answers would repeat and JSON cannot hold, each with a message."""
+    contents = {f"references[{number}]": one.more for number, one in enumerate(parsed_item.pair.references)}
+    for at, content in (*contents.items(), *parsed_item.search_notes.items()):
         try:
-            if reference.more:
-                orjson.dumps(dict(reference.more))
+            if content:
+                orjson.dumps(dict(content) if isinstance(content, Mapping) else content)
         except orjson.JSONEncodeError as error:
-            yield f"references[{number}]", f"it holds what cannot be given back as JSON: {error}"
+            yield at, f"it holds what cannot be given back as JSON: {error}"
 
 
 def _texts(parsed_item: Item) -> Iterator[tuple[str, str]]:

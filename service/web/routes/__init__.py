@@ -10,6 +10,7 @@ The main names:
 __all__ = [
     "artefacts",
     "audit",
+    "bots",
     "catalogue",
     "health",
     "jobs",

@@ -7,4 +7,16 @@ The main names:
 - `jobs.JobIn`: a job to queue.
 """
 
-__all__ = ["artefacts", "audit", "catalogue", "common", "jobs", "logs", "references", "schedules", "scoring", "sets"]
+__all__ = [
+    "artefacts",
+    "audit",
+    "catalogue",
+    "common",
+    "jobs",
+    "logs",
+    "references",
+    "replies",
+    "schedules",
+    "scoring",
+    "sets",
+]

@@ -21,6 +21,7 @@ from ._api.models.common import FieldProblem, Versions
 from ._api.models.jobs import Firing, Job, Schedule
 from ._api.models.logs import BadDialogue, Log, Posted, Waiting
 from ._api.models.references import Ratings, Reference, ReferencedItem, References
+from ._api.models.replies import BotReplies, RepliedItem
 from ._api.models.scored_item import ScoredItem
 from ._api.models.scores import (
     Comparison,
@@ -100,6 +101,7 @@ __all__ = [
     "BadDialogue",
     "BadInput",
     "Bin",
+    "BotReplies",
     "Candidate",
     "CannotConnect",
     "Client",
@@ -155,6 +157,7 @@ __all__ = [
     "ReferenceText",
     "ReferencedItem",
     "References",
+    "RepliedItem",
     "ReplyScore",
     "Resampling",
     "Retrieval",

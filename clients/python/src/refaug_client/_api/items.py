@@ -14,6 +14,7 @@ from .models.base import Model
 Purpose = Literal["train", "validation", "test"]
 OnError = Literal["fail", "report"]
 From = Literal["find", "given"]
+WithoutReply = Literal["report", "refuse", "skip"]
 Items = Iterable[Union[Mapping[str, Any], Model]]
 Dialogues = Iterable[Union[Mapping[str, Any], Sequence[str]]]
 Metrics = Union[str, Sequence[str], None]
@@ -43,6 +44,7 @@ class Item(TypedDict, total=False):
     exclude: Sequence[str]
     ratings: Mapping[str, Sequence[Optional[float]]]
     provenance: str  # how its references were made, as the server wrote it; signatures have it
+    reply_provenance: Mapping[str, str]  # by system: which bot made its reply, as the server wrote it
 
 
 class Candidate(TypedDict, total=False):

@@ -22,6 +22,7 @@ from refaug_client._large.documents import LargeRatings, LargeReferences
 from refaug_client._large.scores import LargeScores
 from refaug_client._large.streams import StreamedRatings, StreamedReferences, StreamedScores
 
+from .bots import AsyncBotCalls
 from .large import AsyncStream, async_send_whole, keep_row
 from .resources import AsyncAudit, AsyncIndexes, AsyncJobs, AsyncLogs, AsyncRaters, AsyncSchedules, AsyncSets
 from .server import AsyncServerCalls
@@ -29,7 +30,7 @@ from .server import AsyncServerCalls
 C = TypeVar("C", bound="AsyncClient")
 
 
-class AsyncClient(AsyncServerCalls, AsyncExtras):
+class AsyncClient(AsyncBotCalls, AsyncServerCalls, AsyncExtras):
     """A client of a refaug server.
 
         async with AsyncClient("http://127.0.0.1:8000") as refaug:

@@ -16,6 +16,7 @@ from typing import Any, Optional
 from refaug_client._api.calls.scoring import pair_with_candidates
 from refaug_client._api.models.base import Model
 from refaug_client._api.models.references import Ratings, References
+from refaug_client._api.models.replies import BotReplies
 from refaug_client._core import errors
 from refaug_client._http.call import Answer, Call
 
@@ -186,6 +187,43 @@ class LargeReferences(LargeRequest):
     def document(self, combined: Optional[Document] = None) -> Document:
         """Return the document of POST /v1/references."""
         return {"items": self.rows_so_far, "provenance": self.provenance, **super().document(combined)}
+
+
+class LargeReplies(LargeReferences):
+    """Replies of bots to many items."""
+
+    def __init__(self, call: Call[Any]) -> None:
+        super().__init__(call)
+        self.bots: Document = {}
+
+    def read(self, answer: Answer) -> Document:
+        """Return the document of an answer, with items in it."""
+        document = answer.json()
+        BotReplies.of(document)
+        return document
+
+    def learn(self, answer: Document) -> None:
+        """Note the bots of the first answer, which name versions of their indexes, for all later requests."""
+        with self._lock:
+            if not self.pinned and answer.get("bots"):
+                self.pinned = {"bots": answer["bots"]}
+
+    def add(self, part: Part[Document]) -> None:
+        """Take the items of an answer in."""
+        super().add(part)
+        self.bots = self.bots or part.answer.get("bots") or {}
+        self.provenance = self.provenance or part.answer.get("reply_provenance") or {}
+
+    def document(self, combined: Optional[Document] = None) -> Document:
+        """Return the document of POST /v1/replies."""
+        document = super().document(combined)
+        return {
+            "items": self.rows_so_far,
+            "bots": self.bots,
+            "reply_provenance": self.provenance,
+            "problems": document["problems"],
+            "warnings": document["warnings"],
+        }
 
 
 class LargeRatings(LargeRequest):

@@ -56,7 +56,7 @@ class LargeScores(LargeRequest):
                 replies.extend(map(_missing_reply, ids) if system is None else reply_scores(system))
         self._ids += ids
         self._sums.append(
-            {key: answer[key] for key in ("data", "set", "copies") if key in answer}
+            {key: answer[key] for key in ("data", "set", "copies", "reply_provenance") if key in answer}
             | {"stats": [without_scores(sheet) for sheet in answer["stats"]]}
         )
 

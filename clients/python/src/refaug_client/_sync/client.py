@@ -22,6 +22,7 @@ from refaug_client._large.documents import LargeRatings, LargeReferences
 from refaug_client._large.scores import LargeScores
 from refaug_client._large.streams import StreamedRatings, StreamedReferences, StreamedScores
 
+from .bots import BotCalls
 from .large import Stream, keep_row, send_whole
 from .resources import Audit, Indexes, Jobs, Logs, Raters, Schedules, Sets
 from .server import ServerCalls
@@ -29,7 +30,7 @@ from .server import ServerCalls
 C = TypeVar("C", bound="Client")
 
 
-class Client(ServerCalls, Extras):
+class Client(BotCalls, ServerCalls, Extras):
     """A client of a refaug server.
 
         with Client("http://127.0.0.1:8000") as refaug:

@@ -34,7 +34,7 @@ from .jobs import (
 )
 from .logs import erase_dialogue, get_log, list_logs, post_dialogues
 from .readers import read_model, read_page
-from .scoring import combine, metrics, pair_with_candidates, rate, references, score, verify
+from .scoring import combine, metrics, pair_with_candidates, rate, references, replies, score, verify
 from .server import explain, health, ready, server_metrics
 from .sets import (
     derive_set,
@@ -93,6 +93,7 @@ __all__ = [
     "read_page",
     "ready",
     "references",
+    "replies",
     "request_body",
     "score",
     "score_set",

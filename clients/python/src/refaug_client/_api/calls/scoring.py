@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Optional
 
 from refaug_client._api import models
-from refaug_client._api.items import From, Items, Metrics, OnError, Replies
+from refaug_client._api.items import From, Items, Metrics, OnError, Replies, WithoutReply
 from refaug_client._http.call import Call
 
 from .bodies import SYSTEM, attach_replies, format_times, metric_list, request_body, to_list
@@ -26,6 +26,21 @@ def references(
         items=to_list(items), index=index, rater=rater, settings=format_times(settings), on_error=on_error
     )
     return Call("POST", "/v1/references", read_model(models.References), body=document, timed=True)
+
+
+def replies(
+    items: Items,
+    bots: Mapping[str, str],
+    *,
+    replace: bool = False,
+    without_reply: Optional[WithoutReply] = None,
+    on_error: Optional[OnError] = None,
+) -> Call[models.BotReplies]:
+    """POST /v1/replies."""
+    document = request_body(
+        items=to_list(items), bots=bots, replace=replace or None, without_reply=without_reply, on_error=on_error
+    )
+    return Call("POST", "/v1/replies", read_model(models.BotReplies), body=document, timed=True)
 
 
 def score(

@@ -16,6 +16,7 @@ from .common import FieldProblem, Versions
 from .jobs import ENDED_STATES, Firing, Job, Schedule
 from .logs import BadDialogue, Log, Posted, Waiting
 from .references import Ratings, Reference, ReferencedItem, References
+from .replies import BotReplies, RepliedItem
 from .scored_item import ScoredItem
 from .scores import (
     Comparison,
@@ -41,6 +42,7 @@ __all__ = [
     "AuditEntry",
     "BadDialogue",
     "Bin",
+    "BotReplies",
     "Comparison",
     "Copies",
     "Evidence",
@@ -69,6 +71,7 @@ __all__ = [
     "ReferenceSet",
     "ReferencedItem",
     "References",
+    "RepliedItem",
     "ReplyScore",
     "ReplyScores",
     "Resampling",

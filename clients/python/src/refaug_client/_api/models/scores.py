@@ -211,6 +211,7 @@ class Scores(Model):
     resampling: Optional[Resampling] = None
     evidence: Optional[dict[str, Any]] = None  # on what weighted scores stand, by item
     copies: dict[str, Copies] = field(default_factory=dict)  # by system: replies that repeat the utterance
+    reply_provenance: dict[str, str] = field(default_factory=dict)  # by system: which bot made its replies
     stats: Optional[list[MetricSums]] = None  # with return_="stats": the sums of each metric
     set: Optional[ScoredSet] = None  # the reference set that they are against
     versions: Optional[Versions] = None  # what was asked beside the texts

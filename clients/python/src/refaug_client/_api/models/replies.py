@@ -1,0 +1,62 @@
+"""Results of `replies`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import field
+from typing import Any, Union
+
+from refaug_client._core.frames import make_frame
+
+from .base import Model, record
+from .common import FieldProblem
+
+
+@record
+class RepliedItem(Model):
+    """An item with the replies of bots beside its own; it can be sent again, as an item of `score`."""
+
+    id: str
+    replies: dict[str, str] = field(default_factory=dict)  # of each system, by its name
+    reply_provenance: dict[str, str] = field(default_factory=dict)  # by system: which bot made its reply
+    no_reply: dict[str, str] = field(default_factory=dict)  # by system: why the bot has none
+
+
+@record
+class BotReplies(Model):
+    """Items with the replies of bots, in the order sent; those under `problems` and left out are not among them."""
+
+    items: list[RepliedItem]
+    bots: dict[str, str] = field(default_factory=dict)  # by system: its bot, with the version that it replied from
+    reply_provenance: dict[str, str] = field(default_factory=dict)  # by system: what made its replies
+    problems: list[FieldProblem] = field(default_factory=list)  # items that were left out, with on_error="report"
+    warnings: list[str] = field(default_factory=list)  # what one should know of the others
+
+    def __iter__(self) -> Iterator[RepliedItem]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, which: Union[int, str]) -> RepliedItem:
+        """Return an item by its place or its id."""
+        if isinstance(which, int):
+            return self.items[which]
+        for replied_item in self.items:
+            if replied_item.id == which:
+                return replied_item
+        raise KeyError(which)
+
+    def to_frame(self, kind: str = "pandas") -> Any:
+        """Return a frame with a row for each reply of a bot, missing ones included."""
+        rows = [
+            {
+                "item": replied_item.id,
+                "system": system,
+                "reply": replied_item.replies.get(system),
+                "no_reply": replied_item.no_reply.get(system),
+            }
+            for replied_item in self.items
+            for system in self.bots
+        ]
+        return make_frame(rows, kind, columns=("item", "system", "reply", "no_reply"))

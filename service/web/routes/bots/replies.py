@@ -1,0 +1,149 @@
+"""Replies of bots to the items of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
+
+from refaug.bots.kinds import parse_bot
+from refaug.bots.specification import BotSpecification
+from refaug.core.errors import TooLarge
+from refaug.core.records import Item
+from refaug.evaluation.replies.system_replies import (
+    CLASH,
+    AnsweredItem,
+    ReplyRemarks,
+    answer_items,
+    clashing_name,
+)
+from refaug.evaluation.replies.without_reply import WithoutReply
+from refaug.evaluation.scoring.items import BadItem, item_json, system_name
+from refaug.service.keys import Scope
+from refaug.service.web.answers import large_json_response
+from refaug.service.web.connection.body import body_of, request_body
+from refaug.service.web.dependencies import Deadline, count_items, requires, while_connected
+from refaug.service.web.handling.request_items import ParsedItems, parse_items
+from refaug.service.web.openapi import errors
+from refaug.service.web.problems import BadRequest, bad_items_error, field_problem
+from refaug.service.web.routes.bots.leased_bots import AskedBot, ask_bot
+from refaug.service.web.schemas.replies import RepliesIn, RepliesOut
+from refaug.service.web.state import ServiceState, state_of
+
+router = APIRouter(prefix="/v1", tags=["scoring"])
+
+_EXAMPLES: Final = {
+    "C-BM25": {
+        "items": [{"id": "d1", "utterance": "Where do you buy tea?", "references": ["At the market."]}],
+        "bots": {"c-bm25": "retrieval:chat,mode=bm25-utterance"},
+    },
+    "drawn among ten": {
+        "items": [{"id": "d1", "utterance": "Where do you buy tea?"}],
+        "bots": {"drawn": "retrieval:chat,k=10,seed=7"},
+    },
+}
+
+
+@router.post(
+    "/replies",
+    dependencies=[Depends(requires(Scope.SCORE))],
+    openapi_extra=request_body(RepliesIn, examples=_EXAMPLES),
+    responses={200: {"model": RepliesOut}, **errors(404, 409)},
+)
+async def reply(
+    request: Request, body: Annotated[RepliesIn, Depends(body_of(RepliesIn))], deadline: Deadline
+) -> Response:
+    """Replies of bots to every item, each bot as a further system of the items.
+
+    Each item comes back with its own systems and those of the bots, and is again a valid item. Equal requests get equal
+    replies, whatever the order of the items and whatever else is asked at once.
+    """
+    return await while_connected(request, _reply(request, body, deadline))
+
+
+async def _reply(request: Request, body: RepliesIn, deadline: float) -> Response:
+    state = state_of(request)
+    specifications = {system_name(name): parse_bot(text) for name, text in body.bots.items()}
+    if len(body.items) * len(specifications) > state.serve.replies:
+        raise TooLarge(
+            f"{len(specifications):,} bots and {len(body.items):,} items make more than the {state.serve.replies:,} "
+            "replies that one request may have",
+            remedy="send the items in several requests",
+        )
+    parsed_items = await parse_items(body.items, state.serve, on_error=body.on_error)
+    if not body.replace:
+        parsed_items = _without_clashes(parsed_items, specifications, is_fatal=body.on_error == "fail")
+    count_items(request, len(body.items))
+    items = parsed_items.good
+    bots = [
+        await ask_bot(state, name, specification, items, deadline=deadline)
+        for name, specification in specifications.items()
+    ]
+    answered = answer_items(items, [bot.system for bot in bots], [bot.replies for bot in bots])
+    if body.without_reply is WithoutReply.REFUSE:
+        _require_replies(answered, parsed_items)
+    is_skipping = body.without_reply is WithoutReply.SKIP
+    return await large_json_response(
+        lambda: _content(state, bots, answered, parsed_items, is_skipping=is_skipping), items=len(body.items)
+    )
+
+
+def _without_clashes(
+    parsed_items: ParsedItems, specifications: Mapping[str, BotSpecification], *, is_fatal: bool
+) -> ParsedItems:
+    """Return the items with a bad one where a system has the name of a bot; BadRequest names them all if fatal."""
+    listed = [
+        BadItem(file="items", line=place + 1, item=parsed.id, field=f"replies.{clash}", message=CLASH)
+        if isinstance(parsed, Item) and (clash := clashing_name(parsed, specifications)) is not None
+        else parsed
+        for place, parsed in enumerate(parsed_items.listed)
+    ]
+    without = replace(parsed_items, listed=listed)
+    if is_fatal and without.bad:
+        raise bad_items_error(without.bad, len(listed), without.unknown)
+    return without
+
+
+def _require_replies(answered: Sequence[AnsweredItem], parsed_items: ParsedItems) -> None:
+    """Raise BadRequest that names every item to which a bot has no reply."""
+    places = [place for place, parsed in enumerate(parsed_items.listed) if isinstance(parsed, Item)]
+    missing = [
+        BadItem(file="items", line=place + 1, item=one.item.id, field=f"replies.{system}", message=f"no reply: {why}")
+        for place, one in zip(places, answered, strict=True)
+        for system, why in one.missing.items()
+    ]
+    if missing:
+        first = field_problem(missing[0])
+        raise BadRequest(
+            f"{len(missing):,} replies are missing: {first['field']}: {first['message']}",
+            errors=[field_problem(bad) for bad in missing],
+            remedy='leave these items out, or send "without_reply": "report" or "skip"',
+        )
+
+
+def _content(
+    state: ServiceState,
+    bots: Sequence[AskedBot],
+    answered: Sequence[AnsweredItem],
+    parsed_items: ParsedItems,
+    *,
+    is_skipping: bool,
+) -> dict[str, Any]:
+    remarks, items = ReplyRemarks(), list[dict[str, Any]]()
+    for answered_item in answered:
+        is_skipped = is_skipping and bool(answered_item.missing)
+        remarks.add(answered_item, is_skipped=is_skipped)
+        if not is_skipped:
+            no_reply = {"no_reply": dict(answered_item.missing)} if answered_item.missing else {}
+            items.append({**item_json(answered_item.item), **answered_item.item.search_notes, **no_reply})
+    of_bots = (f"{bot.system.name}: {warning}" for bot in bots for warning in bot.system.replier.warnings)
+    return {
+        "items": items,
+        "problems": parsed_items.problems(),
+        "warnings": [state.without_paths(text) for text in (*parsed_items.warnings, *of_bots, *remarks.warnings)],
+        "bots": {bot.system.name: str(bot.pinned) for bot in bots},
+        "reply_provenance": {bot.system.name: bot.system.provenance.line for bot in bots},
+    }
