@@ -92,15 +92,18 @@ class _Verifying:
             if self.set is None:
                 blocked = f"the frozen set {self.file.set_id} is not at hand as it was"
         searched = self._searched(items)
-        for part in self._artefact_parts(is_searched=searched is not None):
+        for part, is_needed in self._artefact_parts(is_searched=searched is not None):
             yield part
-            if part.state in (PartState.DIFFERS, PartState.MISSING):
+            if is_needed and part.state in (PartState.DIFFERS, PartState.MISSING):
                 blocked = blocked or f"the {part.part} is not at hand as it was"
         if self.set is not None:
             try:
                 items = join(self.set, items)
             except BadInput as error:
                 yield VerifiedPart.differs("replies", error.message)
+                return
+            if words := _partial_words(self.file, items):
+                yield VerifiedPart.missing("items", words)
                 return
         if blocked is None or self.file.set_id is None:
             yield from self._item_parts(items)
@@ -112,8 +115,8 @@ class _Verifying:
 
     # ── what the signatures name ─────────────────────────────────────────────────────────────────────────────────
 
-    def _artefact_parts(self, *, is_searched: bool) -> Iterator[VerifiedPart]:
-        """Yield a part for each artefact that a signature names, each once."""
+    def _artefact_parts(self, *, is_searched: bool) -> Iterator[tuple[VerifiedPart, bool]]:
+        """Yield a part for each artefact that a signature names, each once, and whether the scores need it."""
         specs = dict[tuple[str, str], bool]()  # kind and name@version#content → whether the scores need it
         for stored in self.file.scores:
             settings = stored.signature.settings
@@ -125,11 +128,13 @@ class _Verifying:
                     specs[kind, settings[kind]] = specs.get((kind, settings[kind]), False) or asks
         for (kind, spec), is_needed in specs.items():
             self.progress.stage(f"read {kind} {spec.partition('#')[0]}")
-            yield artefact_part(self.home, kind, spec, is_needed=is_needed)
+            yield artefact_part(self.home, kind, spec, is_needed=is_needed), is_needed
             if kind == "index":
                 of_index = (one.signature for one in self.file.scores if one.signature.settings.get("index") == spec)
                 vectors = next((part for one in of_index if (part := self._vectors(one, is_needed)) is not None), None)
-                yield from (part for part in (vectors, log_part(self.home, spec)) if part is not None)
+                for part in (vectors, log_part(self.home, spec)):
+                    if part is not None:
+                        yield part, is_needed
 
     def _vectors(self, signature: Any, is_needed: bool) -> VerifiedPart | None:
         return vectors_part(self.home, signature, is_needed=is_needed)
@@ -261,6 +266,20 @@ def _file_part(file: ScoreFile) -> VerifiedPart:
     if not file.is_sealed:
         return VerifiedPart.differs("file", "its content is not what was written: the seal does not fit")
     return VerifiedPart.holds("file", "its content is what was written: the seal fits")
+
+
+def _partial_words(file: ScoreFile, items: Items) -> str:
+    """Return why scores against a set cannot be made again: they are not of one reply to each of its items."""
+    ids = [item.id for item in items if isinstance(item, Item)]
+    for stored in file.scores:
+        for system in stored.systems.values():
+            answered = [reply.get("id") for reply in system.get("replies", [])]
+            if answered and answered != ids and set(answered) <= set(ids):
+                return (
+                    f"the scores are of {len(answered):,} replies to some of the {len(ids):,} items of the set; only "
+                    "scores of one reply to each item, in the order of the set, are made again"
+                )
+    return ""
 
 
 def _id_words(file: ScoreFile, items: Sequence[Item]) -> str:

@@ -73,6 +73,21 @@ def test_an_answer_holds_over_http_and_saved_as_a_file(
     ]
 
 
+def test_answers_against_a_set_hold_if_they_have_a_reply_to_each_item(client: TestClient) -> None:
+    frozen = client.post("/v1/reference-sets", json={"items": ITEMS, "purpose": "test", "references": "find"}).json()
+    path, replies = f"/v1/reference-sets/{frozen['id']}/scores", [item["replies"]["a"] for item in ITEMS]
+    whole = client.post(path, json={"replies": {"a": replies}, "metrics": ["upsilon-bleu"], "draws": 30}).json()
+    answered = [{"id": item["id"], "replies": {"a": reply}} for item, reply in zip(ITEMS, replies, strict=True)]
+    found = verified(client, whole, answered)
+    assert (found["verdict"], states(found, "differs")) == ("holds", {})
+    assert list(states(found, "unchecked")) == ["file", "utterances", "replies"]
+    assert "reply scores" in states(found, "holds")
+    some = {"items": [ITEMS[0]["id"]] * 2, "replies": {"a": replies[:2]}, "metrics": ["bleu"]}
+    found = verified(client, client.post(path, json=some).json(), answered)
+    assert found["verdict"] == "missing"
+    assert "2 replies to some of the 6 items of the set" in states(found, "missing")["items"]
+
+
 def test_other_replies_and_edited_scores_differ_with_status_200(client: TestClient, scores: dict[str, Any]) -> None:
     other = [{**ITEMS[0], "replies": {**ITEMS[0]["replies"], "a": "no"}}, *ITEMS[1:]]
     found = verified(client, scores, other)

@@ -85,6 +85,8 @@ def test_the_switch_equals_its_settings_one_by_one(published: Home, items: Path,
     assert all("rating" in one for row in rows for one in row["references"] if one["source"] != "supplied")
     again = score_of(published, written(tmp_path / "refs.jsonl", rows), *PRESET)
     assert (again["signature_full"], again["systems"]) == (by_switch["signature_full"], by_switch["systems"])
+    (tmp_path / "scores.json").write_text(published("score", items, *TOOLS, *PRESET, "--json").out)
+    assert published("verify", tmp_path / "scores.json", *ONE).code == 0
     repeated = published("score", items, *ONE, *NO_INTERVALS, "--signature", by_switch["signature_full"])
     assert repeated.json["scores"][0]["systems"] == by_switch["systems"]
     assert "differs" not in repeated.err

@@ -179,6 +179,30 @@ def test_a_file_that_was_moved_with_its_items_still_names_them(desk: Desk) -> No
     assert desk.parts("kept/scores.json")[0] == 0
 
 
+def test_scores_of_items_made_in_several_ways_hold(desk: Desk) -> None:
+    lines = []
+    for options in (("-k", "3"), ("-k", "5")):
+        _, weighted, _ = desk.run("refs", "items.jsonl", *BOTH, *options)
+        lines.append([json.loads(line) for line in weighted.splitlines()])
+    write(desk.folder / "mixed.jsonl", [*lines[0][:4], *lines[1][4:]])
+    document = desk.score("mixed.jsonl", "-m", "upsilon-bleu")
+    assert "|references:mixed#" in document["scores"][0]["signature"]
+    code, parts = desk.parts()
+    assert (code, [part for part in parts if part["state"] != HOLDS]) == (0, [])
+
+
+def test_another_index_under_the_name_differs_though_weighted_items_need_none(desk: Desk) -> None:
+    _, weighted, _ = desk.run("refs", "items.jsonl", *BOTH)
+    (desk.folder / "weighted.jsonl").write_text(weighted)
+    desk.score("weighted.jsonl", "-m", "upsilon-bleu")
+    folder = desk.home.indexes / "chat"
+    first, second = artefact_stores(desk.home)["index"].versions("chat")
+    shutil.rmtree(folder / first)
+    shutil.copytree(folder / second, folder / first)
+    assert list(desk.differing()) == ["index"]
+    assert "reply scores" in [part["part"] for part in desk.parts()[1] if part["state"] == HOLDS]
+
+
 # ── files of earlier versions ─────────────────────────────────────────────────────────────────────────────────────
 
 EARLIER = (
