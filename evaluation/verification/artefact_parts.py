@@ -17,6 +17,7 @@ from refaug.core.home import Settings
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.evaluation.verification.part_states import PartState, VerifiedPart
+from refaug.indexer.manifest import IndexManifest
 from refaug.logs.store import StoredLog
 from refaug.metrics.signature import Signature
 
@@ -111,6 +112,27 @@ def vectors_part(home: Settings, signature: Signature, *, is_needed: bool = True
     if is_needed:
         return VerifiedPart.missing("vectors", message)
     return VerifiedPart.unchecked("vectors", f"{message}; the references came with the items, and need them not")
+
+
+def encoder_part(home: Settings, index: str, *, is_needed: bool = True) -> VerifiedPart | None:
+    """Compare the encoder that an index was built with and the one that lies in its place; None where it has none."""
+    from refaug.core.vectors.encoders import open_encoder  # noqa: PLC0415  only where an index has one
+
+    versions = artefact_stores(home)["index"]
+    try:
+        source = IndexManifest.read(versions.folder(*versions.resolve(index.partition("#")[0]))).vectors
+    except RefaugError:
+        return None
+    if source.kind != "encoder":
+        return None
+    try:
+        stored = open_encoder(Path(source.path)).name
+    except RefaugError as error:
+        state = PartState.MISSING if is_needed else PartState.UNCHECKED
+        return VerifiedPart(part="encoder", state=state, message=f"{source.name} is needed: {error.message}")
+    if stored != source.name:
+        return VerifiedPart.differs("encoder", f"{source.path} holds {stored}, the index was built with {source.name}")
+    return VerifiedPart.holds("encoder", source.name)
 
 
 def log_part(home: Settings, index: str) -> VerifiedPart | None:

@@ -28,7 +28,7 @@ from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_scores import join
 from refaug.evaluation.scoring.reference_sets.set_scores import score as score_against_set
 from refaug.evaluation.scoring.scores import Evaluation, percent
-from refaug.evaluation.verification.artefact_parts import artefact_part, log_part, set_part, vectors_part
+from refaug.evaluation.verification.artefact_parts import artefact_part, encoder_part, log_part, set_part, vectors_part
 from refaug.evaluation.verification.part_states import PartState, Verification, VerifiedPart
 from refaug.evaluation.verification.reference_differences import references_part
 from refaug.evaluation.verification.score_differences import (
@@ -130,14 +130,18 @@ class _Verifying:
             self.progress.stage(f"read {kind} {spec.partition('#')[0]}")
             yield artefact_part(self.home, kind, spec, is_needed=is_needed), is_needed
             if kind == "index":
-                of_index = (one.signature for one in self.file.scores if one.signature.settings.get("index") == spec)
-                vectors = next((part for one in of_index if (part := self._vectors(one, is_needed)) is not None), None)
-                for part in (vectors, log_part(self.home, spec)):
+                for part in (self._vectors_part(spec, is_needed), log_part(self.home, spec)):
                     if part is not None:
                         yield part, is_needed
 
-    def _vectors(self, signature: Any, is_needed: bool) -> VerifiedPart | None:
-        return vectors_part(self.home, signature, is_needed=is_needed)
+    def _vectors_part(self, index: str, is_needed: bool) -> VerifiedPart | None:
+        """Return the part of the encoder of an index, or of the word vectors that a full signature names."""
+        if (part := encoder_part(self.home, index, is_needed=is_needed)) is not None:
+            return part
+        signatures = (stored.signature for stored in self.file.scores)
+        of_index = (signature for signature in signatures if signature.settings.get("index") == index)
+        parts = (vectors_part(self.home, signature, is_needed=is_needed) for signature in of_index)
+        return next((part for part in parts if part is not None), None)
 
     def _searched(self, items: Items) -> SignatureRequest | None:
         """Return the request of the signatures if an index is to be searched; None if references came with the items.

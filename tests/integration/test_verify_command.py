@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from encoders import TinyEncoder, write_encoder
 from engines import TEXTS, home_with_versions
 from goldens import record
+from indexes import build
 
 from refaug.cli import main as cli
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.core.version import VERSION
 from refaug.evaluation.verification.score_file import ScoreFile, sealed
+from refaug.indexer.index_folders import Places
 
 BOTH = ("--index", "chat", "--rater", "base", "--threads", "1")
 HOLDS, DIFFERS, MISSING, UNCHECKED = "holds", "differs", "missing", "unchecked"
@@ -169,6 +172,18 @@ def test_scores_of_weighted_items_and_of_a_frozen_set_need_neither_index_nor_rat
         assert sorted(absent) == ["index", "rater"]
         assert "was removed at" in absent["index"]
         assert "the one that made the scores" in absent["rater"]
+
+
+def test_an_index_of_an_encoder_needs_the_same_encoder(desk: Desk) -> None:
+    folder = write_encoder(desk.folder / "encoder", weights=TinyEncoder.seeded())
+    build(Places.under(desk.home.home), "coded", logs=("chat",), vectors=None, encoder=folder)
+    desk.score("items.jsonl", "--index", "coded", "--rater", "base", "--threads", "1", "-m", "upsilon-bleu")
+    code, parts = desk.parts()
+    assert (code, [part["part"] for part in parts][2:5]) == (0, ["index", "encoder", "log"])
+    write_encoder(folder, weights=TinyEncoder.seeded(8))
+    assert "the index was built with" in desk.differing()["encoder"]
+    shutil.rmtree(folder)
+    assert list(desk.differing(state=MISSING)) == ["encoder"]
 
 
 def test_a_file_that_was_moved_with_its_items_still_names_them(desk: Desk) -> None:
