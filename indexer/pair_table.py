@@ -36,6 +36,7 @@ from refaug.logs.store import StoredLog
 
 __all__ = [
     "NO_TIME",
+    "SPEAKERS",
     "ChangedKeys",
     "ErasedKeySets",
     "TableCounts",
@@ -46,6 +47,7 @@ __all__ = [
     "fingerprints",
 ]
 
+SPEAKERS: Final = "speakers.arrow"  # who gave the response; empty where the log does not say
 _KEYS_IN_MEMORY: Final = 4_000_000  # compared at once
 
 
@@ -148,12 +150,14 @@ def _write_occurrences(engine: QueryEngine, rows: LogRows, folder: Path, progres
     progress.stage("writing occurrences", _count(engine, "occurrence"), "pairs")
     answer = rows.stream(
         engine,
-        "SELECT p.number, log, dialogue, position, coalesce(time, -9223372036854775808) AS time, "
+        "SELECT p.number, log, dialogue, position, coalesce(response_speaker, '') AS speaker, "
+        "coalesce(time, -9223372036854775808) AS time, "
         "md5_number_upper(dialogue) AS dialogue_key FROM {rows} r JOIN pair p USING (utterance_key, response_key) "
         "ORDER BY p.number, log, dialogue, position",
     )
     with (
         TextWriter(folder / "occurrences.arrow", ("dialogue", "position")) as texts,
+        TextWriter(folder / SPEAKERS, ("speaker",)) as speakers,
         NpyWriter(folder / "occurrence_log.npy", np.uint16) as in_logs,
         NpyWriter(folder / "occurrence_dialogue.npy", np.uint64) as dialogues,
         NpyWriter(folder / "occurrence_time.npy", np.int64) as times,
@@ -161,11 +165,14 @@ def _write_occurrences(engine: QueryEngine, rows: LogRows, folder: Path, progres
     ):
         for batch in answer:
             texts.append(batch["dialogue"], batch["position"])
+            speakers.append(batch["speaker"])
             in_logs.append(rows.places[batch["log"].to_numpy()])
             dialogues.append(batch["dialogue_key"].to_numpy())
             times.append(batch["time"].to_numpy())
             starts.append_owners(batch["number"].to_numpy())
             progress.advance(batch.num_rows)
+    if not speakers.text_bytes:  # as in indexes of before there was this file
+        (folder / SPEAKERS).unlink()
 
 
 class _StartWriter(NpyWriter):

@@ -42,6 +42,7 @@ def _row(pair: RawPair) -> dict[str, object]:
         "position": pair.position,
         "utterance": pair.utterance,
         "response": pair.response,
+        "response_speaker": pair.speaker,
         "time": pair.time,
         "utterance_key": text_key(normalise(pair.utterance)),
         "response_key": text_key(normalise(pair.response)),

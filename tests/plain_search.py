@@ -40,6 +40,7 @@ class RawPair:
     utterance: str
     response: str
     time: datetime | None = None
+    speaker: str | None = None
 
     @property
     def id(self) -> str:

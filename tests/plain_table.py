@@ -31,6 +31,7 @@ class PlainTable:
     occurrence_log: list[int] = field(default_factory=list)
     occurrence_dialogue: list[int] = field(default_factory=list)
     occurrence_time: list[int] = field(default_factory=list)
+    speakers: list[str] = field(default_factory=list)
 
 
 def sha(text):
@@ -87,6 +88,7 @@ def plain_table(logs, *, keys=None, pairs=(), dialogues=(), speakers=()):
                 table.positions.append(row["position"])
                 table.occurrence_log.append(place)
                 table.occurrence_dialogue.append(first_half_of_md5(row["dialogue"]))
+                table.speakers.append(row["response_speaker"] or "")
                 table.occurrence_time.append(NO_TIME if row["time"] is None else micros(row["time"]))
     table.pair_start.append(len(table.responses))
     table.occurrence_start.append(len(table.dialogues))

@@ -261,6 +261,7 @@ def _records(
         segment.dialogues.take(occurrence),
         segment.positions.take(occurrence),
         tables.occurrence_log[occurrence].tolist(),
+        [None] * len(pair) if segment.speakers is None else segment.speakers.take(occurrence),
         list(map(_time_of, tables.occurrence_time[occurrence].tolist())),
         counts.tolist(),
         (events.level[chosen] / MILLION).tolist(),
@@ -278,11 +279,14 @@ def _records(
                 "pair": f"{logs[log]}/{dialogue}#{position}",
                 "dialogue": dialogue,
                 "utterance": utterance,
+                **({"speaker": speaker} if speaker else {}),
                 **({"time": time} if time is not None else {}),
                 "count": count,
             },
         )
-        for text, utterance, dialogue, position, log, time, count, similarity, rank in zip(*columns, strict=True)
+        for text, utterance, dialogue, position, log, speaker, time, count, similarity, rank in zip(
+            *columns, strict=True
+        )
     ]
 
 

@@ -29,6 +29,7 @@ from refaug.indexer.search.segments import (
     QUICK_STEPS,
     RESPONSE_TOKEN_START,
     RESPONSE_TOKENS,
+    SPEAKERS,
     SUPERSEDED,
     UTTERANCE_TOKEN_START,
     UTTERANCE_TOKENS,
@@ -67,6 +68,8 @@ def _require_lengths(folder: Path, superseded: Path, segment: Segment, dimension
         folder / OCCURRENCES: ((len(segment.dialogues),), (occurrences,)),
         folder / VECTOR_ROWS: (segment.vector_rows.shape, (segment.info.with_vector,)),
     }
+    if segment.speakers is not None:
+        shapes[folder / SPEAKERS] = (len(segment.speakers),), (occurrences,)
     if len(tables.superseded):
         shapes[superseded] = tables.superseded.shape, (utterances,)
     if segment.lengths is not None:
@@ -115,6 +118,7 @@ def _require_texts(folder: Path, segment: Segment) -> None:
         (PAIRS, segment.responses),
         (OCCURRENCES, segment.dialogues),
         (OCCURRENCES, segment.positions),
+        *(((SPEAKERS, segment.speakers),) if segment.speakers is not None else ()),
     ):
         _once(folder / name, f"texts of {column.column}", column.problem)
 

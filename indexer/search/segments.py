@@ -19,6 +19,7 @@ from refaug.indexer.search.search_tables import Rows, SegmentTables
 UTTERANCES: Final = "utterances.arrow"
 PAIRS: Final = "pairs.arrow"
 OCCURRENCES: Final = "occurrences.arrow"
+SPEAKERS: Final = "speakers.arrow"  # of occurrences; only where the log names any, and not in older indexes
 UTTERANCE_TOKENS: Final = "utterance_tokens.npy"
 UTTERANCE_TOKEN_START: Final = "utterance_token_start.npy"  # noqa: S105  no secret
 RESPONSE_TOKENS: Final = "response_tokens.npy"
@@ -64,6 +65,7 @@ class Segment:
     responses: TextColumn
     dialogues: TextColumn
     positions: TextColumn
+    speakers: TextColumn | None
 
     @property
     def utterance_count(self) -> int:
@@ -102,6 +104,7 @@ def open_segment(version: Path, number: int, info: SegmentInfo) -> Segment:
         responses=TextColumn.open(folder / PAIRS, "text"),
         dialogues=TextColumn.open(folder / OCCURRENCES, "dialogue"),
         positions=TextColumn.open(folder / OCCURRENCES, "position"),
+        speakers=TextColumn.open(folder / SPEAKERS, "speaker") if (folder / SPEAKERS).exists() else None,
     )
 
 

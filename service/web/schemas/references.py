@@ -42,6 +42,7 @@ class ReferenceOut(BaseModel):
     rating: float | None = Field(default=None, description="what the rater gave it, from -1 to 1")
     rank: int | None = Field(default=None, description="its place among those that were found, from 1")
     utterance: str | None = Field(default=None, description="what it answered, where it was found")
+    speaker: str | None = Field(default=None, description="who said it, where the log names speakers")
     time: str | None = Field(default=None, description="when it was said, where the log has times, ISO 8601")
 
 

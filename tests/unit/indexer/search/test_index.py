@@ -6,17 +6,22 @@ import io
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import sentencepiece
-from indexes import add_vectors, build, built, home_of, pairs_of
+from indexes import add_to_log, add_vectors, build, built, home_of, pairs_of
 from plain_search import RawPair
 
 from refaug.core.errors import Conflict, Corrupt, NotFound, Usage
 from refaug.core.files import read_json
+from refaug.core.progress import Silent
 from refaug.core.records import Origin, Reference, TestPair
+from refaug.indexer.building.update import compact_index, erased_keys, update_index
+from refaug.indexer.columns import TextWriter
 from refaug.indexer.index_folders import Places
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import MODES, SearchSettings
@@ -96,6 +101,73 @@ def test_a_reference_says_where_it_comes_from(original):
     assert list(no.more) == ["rank", "log", "index", "pair", "dialogue", "utterance", "count"]
     assert (no.more["rank"], no.more["utterance"], no.more["count"]) == (2, "tea coffee", 1)
     assert found.excluded == {"gold": 1}
+
+
+# ── speakers ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+SPOKEN = [
+    RawPair("chat", "d1", "1", "tea", "yes", speaker="ann"),
+    RawPair("chat", "d2", "1", "tea", "no"),
+    RawPair("chat", "d3", "1", "tea", "so", speaker="Zoë"),
+    RawPair("chat", "d4", "1", "tea", "yes", speaker="bob"),
+]
+
+
+def speakers_in(places, **how):
+    with ReferenceIndex.open(places, "chat") as index:
+        (found,) = index.search([asked("tea")], SearchSettings(**how))
+    return {one.text: one.more.get("speaker") for one in found.references}
+
+
+def test_a_reference_names_the_speaker_of_the_occurrence_that_is_shown(tmp_path):
+    places = home_of(tmp_path / "home", SPOKEN, WORDS)
+    build(places)
+    assert speakers_in(places) == {"yes": "ann", "no": None, "so": "Zoë"}
+    with ReferenceIndex.open(places, "chat") as index:
+        (found,) = index.search([replace(asked("tea"), exclude=("d1",))])
+        yes = next(one for one in found.references if one.text == "yes")
+    assert (yes.more["pair"], yes.more["speaker"]) == ("chat/d4#1", "bob")
+    assert list(yes.more)[-3:] == ["utterance", "speaker", "count"]
+
+
+def test_an_index_of_before_there_were_speakers_opens_and_has_none_and_updates_add_theirs(tmp_path):
+    places = home_of(tmp_path / "home", SPOKEN, WORDS)
+    build(places)
+    folder = folder_of(places)
+    (folder / "segments/0/speakers.arrow").unlink()
+    edit_manifest(folder, lambda manifest: manifest["files"].pop("segments/0/speakers.arrow"))
+    assert speakers_in(places) == {"yes": None, "no": None, "so": None}
+    add_to_log(places, "chat", [RawPair("chat", "d5", "1", "coffee", "so", speaker="eve")])
+    update_index(places, "chat", Silent())
+    assert speakers_in(places) == {"yes": None, "no": None, "so": None}
+    with ReferenceIndex.open(places, "chat") as index:
+        (found,) = index.search([asked("coffee")], SearchSettings(k=1))
+    assert [one.more["speaker"] for one in found.references] == ["eve"]
+    build(places)
+    assert speakers_in(places) == {"yes": "ann", "no": None, "so": "Zoë"}
+
+
+def test_an_erased_speaker_is_in_no_answer_and_after_compacting_in_no_file(tmp_path):
+    places = home_of(tmp_path / "home", SPOKEN, WORDS)
+    build(places)
+    update_index(places, "chat", Silent(), erase=erased_keys(speakers=["ann", "Zoë"]))
+    assert speakers_in(places) == {"yes": "bob", "no": None}
+    compact_index(places, "chat", Silent())
+    assert speakers_in(places) == {"yes": "bob", "no": None}
+    stored = b"".join(path.read_bytes() for path in folder_of(places).rglob("*") if path.is_file())
+    assert [name.encode() in stored for name in ("Zoë", "bob")] == [False, True]
+
+
+def test_speakers_that_do_not_fit_the_occurrences_are_refused(tmp_path):
+    places = home_of(tmp_path / "home", SPOKEN, WORDS)
+    build(places)
+    folder = folder_of(places)
+    with TextWriter(folder / "segments/0/speakers.arrow", ("speaker",)) as writer:
+        writer.append(pa.array(["ann"]))
+    refused(places, Corrupt, "speakers.arrow")
+    size = (folder / "segments/0/speakers.arrow").stat().st_size
+    edit_manifest(folder, lambda manifest: manifest["files"]["segments/0/speakers.arrow"].update(size=size))
+    refused(places, Corrupt, r"speakers\.arrow: the shape \(4,\) was expected, \(1,\) was found")
 
 
 def test_numbers_in_an_answer_are_pythons_own(original):

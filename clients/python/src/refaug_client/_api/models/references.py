@@ -25,6 +25,7 @@ class Reference(Model):
     rating: Optional[float] = None  # what the rater gave it, from -1 to 1
     rank: Optional[int] = None  # its place among those that were found, from 1
     utterance: Optional[str] = None  # what it answered, where it was found
+    speaker: Optional[str] = None  # who said it, where the log names speakers
     time: Optional[str] = None  # when it was said, where the log has times, ISO 8601
 
 
