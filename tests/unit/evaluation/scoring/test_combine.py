@@ -238,7 +238,7 @@ def test_nothing_scored_in_any_batch_is_an_error_as_it_is_at_once() -> None:
     for one in sheet(batch)["systems"].values():
         one["rows"] = [None, None]
         one["problems"] = [{"row": row, "problem": "no_gold", "message": "it has none"} for row in range(2)]
-    with pytest.raises(BadInput, match="no reply has a score by bleu: item d1 has no gold, and neither have 1 more"):
+    with pytest.raises(BadInput, match="no reply has a score by bleu: item item-0 has no gold, and neither have 1"):
         combine([batch])
 
 
