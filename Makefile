@@ -6,7 +6,7 @@
 # make test-all the rest: many kills, load, fuzzing, examples that train, what needs PostgreSQL, Chromium or WordNet
 # make check    format, lint, types, imports, names, spelling, docs
 # make test-integrations   the client in TRL, Transformers, Lightning and torch.distributed, in an environment of their own
-# make bench DATA=FOLDER   benchmarks on the logs of a folder (docs/benchmarks.md)       make faults  the long fault tests      make clean   remove what make made
+# make bench DATA=FOLDER   benchmarks on the logs of a folder (docs/benchmarks.md)       make faults  the long fault tests, mixed load for MIXED_LOAD_S=60 seconds      make clean   remove what make made
 #
 # PYTHON=…      the interpreter to make .venv with      TORCH_INDEX=URL   a further package index, for a torch build of your own
 # HYPOTHESIS_PROFILE=new   make test with other examples than the usual ones

@@ -33,7 +33,7 @@ from service_load import (
 
 SHARE = 0.3  # of the requests a second that the server answers at most
 CONNECTIONS = 32
-RUNS = 3
+RUNS = 5
 DIALOGUES = 6_000  # that come overnight
 SET_ITEMS = 100
 LONGEST_S = 600.0
@@ -62,9 +62,9 @@ def _capacity(settings: ServiceWorkload) -> float:
     home = _fresh_home(settings, "capacity")
     with server(home, "--job-worker") as (_, port):
         load(port, "/v1/scores", _bodies(settings, 0), connections=CONNECTIONS, seconds=3.0)  # warm
-        return load(
-            port, "/v1/scores", _bodies(settings, 1), connections=CONNECTIONS, seconds=settings.seconds
-        ).per_second
+        answered = load(port, "/v1/scores", _bodies(settings, 1), connections=CONNECTIONS, seconds=settings.seconds)
+    shutil.rmtree(home)
+    return answered.per_second
 
 
 def _run(settings: ServiceWorkload, number: int, rate: float) -> dict[str, Any]:

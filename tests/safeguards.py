@@ -62,7 +62,8 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Limit the test itself."""
     is_slow = any(item.get_closest_marker(name) for name in ("slow", "faults"))
-    with time_limit(SLOW_CALL_S if is_slow else CALL_S, item.nodeid):
+    load_s = float(os.environ.get("MIXED_LOAD_S", "0")) if item.get_closest_marker("faults") else 0.0
+    with time_limit(load_s + SLOW_CALL_S if is_slow else CALL_S, item.nodeid):
         return (yield)
 
 

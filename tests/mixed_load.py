@@ -1,0 +1,239 @@
+"""Everything at once: requests while versions are published and removed, backups written, processes killed, the disk
+filled and emptied, and the database restarted. What happened is counted, and memory and open files are looked at.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import httpx2
+from databases import Cluster
+from servers import Served
+from serving import small_items
+
+TOLD = frozenset({429, 503, 507})  # statuses that say: come again
+KILL_S = 3.0  # after a kill connections of the killed process may break
+LOOK_S = 2.0
+PAUSE_S = 0.3  # between two acts
+FULL_S = 1.0
+_ITEMS = small_items(12, systems=("a",))
+
+
+@dataclass
+class Look:
+    """The memory and the open files of all processes of a server, and the files of its home."""
+
+    at: float
+    memory_mib: float
+    handles: int
+    files: int
+
+
+@dataclass
+class Tally:
+    """What came of it."""
+
+    statuses: Counter[int] = field(default_factory=Counter)
+    acts: Counter[str] = field(default_factory=Counter)
+    broken_by_kills: int = 0
+    failed: list[str] = field(default_factory=list)  # what nothing explains
+    looks: list[Look] = field(default_factory=list)
+    scores: dict[str, list[Any]] = field(default_factory=dict)  # the first answer of each pair of versions, by item
+
+    def growth(self, quantity: Callable[[Look], float]) -> tuple[float, float]:
+        """The median of the second quarter of the looks, and of the last one."""
+        values = [quantity(look) for look in self.looks]
+        quarter = max(1, len(values) // 4)
+        return median(values[quarter : 2 * quarter] or values), median(values[-quarter:])
+
+
+class MixedLoad:
+    """One server under all of it, for some seconds."""
+
+    def __init__(self, service: Served, cluster: Cluster, aside: Path, *, seconds: float, seed: int) -> None:
+        self.service, self.cluster, self.aside = service, cluster, aside
+        self.until = time.monotonic() + seconds
+        self.restarts = [time.monotonic() + seconds * share for share in (1 / 3, 2 / 3)]
+        self.chance, self.tally = random.Random(seed), Tally()
+        self.lock, self.last_kill = threading.Lock(), float("-inf")
+        self.backups = 0
+
+    def run(self) -> Tally:
+        """Do all of it, until the time is over."""
+        threads = [threading.Thread(target=self._guarded, args=(work,)) for work in (self._ask, self._ask, self._look)]
+        for thread in threads:
+            thread.start()
+        try:
+            self._act()
+        finally:
+            self.until = min(self.until, time.monotonic())
+            for thread in threads:
+                thread.join()
+        return self.tally
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001  the test names it
+            self._fail(f"{work.__name__}: {error!r}")
+
+    def _fail(self, what: str) -> None:
+        with self.lock:
+            self.tally.failed.append(what)
+
+    # ── requests ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _ask(self) -> None:
+        """Ask for scores again and again; the same versions give the same scores."""
+        with httpx2.Client(base_url=self.service.client.base_url, timeout=60) as client:
+            while time.monotonic() < self.until:
+                place = random.randrange(len(_ITEMS))
+                order = {"items": [_ITEMS[place]], "metrics": ["upsilon-bleu"], "index": "chat", "rater": "base"}
+                begun = time.monotonic()
+                try:
+                    answer = client.post("/v1/scores", json=order)
+                except httpx2.TransportError as error:
+                    self._note_broken(begun, error)
+                    time.sleep(0.05)
+                    continue
+                self._note(place, answer)
+                time.sleep(0.02)
+
+    def _note_broken(self, begun: float, error: Exception) -> None:
+        with self.lock:
+            if self.last_kill > begun - KILL_S:
+                self.tally.broken_by_kills += 1
+                return
+        self._fail(f"a connection broke: {error!r}")
+
+    def _note(self, place: int, answer: httpx2.Response) -> None:
+        with self.lock:
+            self.tally.statuses[answer.status_code] += 1
+        if answer.status_code in TOLD:
+            return
+        if answer.status_code != 200:
+            self._fail(f"{answer.status_code}: {answer.text[:300]}")
+            return
+        content = answer.json()
+        key = f"{sorted(content['versions'].items())} {place}"
+        scores = [reply["score"] for reply in content["scores"][0]["systems"]["a"]["replies"]]
+        with self.lock:
+            first = self.tally.scores.setdefault(key, scores)
+        if any(abs(a - b) > 1e-5 for a, b in zip(first, scores, strict=True)):
+            self._fail(f"other scores of the same versions: {key}: {first} and {scores}")
+
+    # ── acts ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _act(self) -> None:
+        acts = {
+            "publish": self._publish,
+            "post": self._post,
+            "update": lambda: self._start({"kind": "index-update", "index": "chat", "check_queries": 0}),
+            "ingest": lambda: self._start({"kind": "ingest", "log": "chat", "workers": 0}),
+            "retention": lambda: self._start({"kind": "gc", "artefact": "index", "name": "chat", "keep": 3}),
+            "backup": self._back_up,
+            "kill web": lambda: self._kill("web"),
+            "kill jobs": lambda: self._kill("jobs"),
+            "full disk": self._fill,
+        }
+        while time.monotonic() < self.until:
+            if self.restarts and time.monotonic() >= self.restarts[0]:
+                self.restarts.pop(0)
+                self.cluster.stop()
+                time.sleep(FULL_S)
+                self.cluster.start()
+                self.tally.acts["restart of the database"] += 1
+            name = self.chance.choice(tuple(acts))
+            with suppress(httpx2.TransportError):  # of a process that was just killed
+                acts[name]()
+                self.tally.acts[name] += 1
+            time.sleep(PAUSE_S)
+
+    def _send(self, method: str, path: str, order: Any, fine: frozenset[int]) -> Any:
+        answer = self.service.client.request(method, path, json=order)
+        if answer.status_code not in fine | TOLD:
+            self._fail(f"{method} {path}: {answer.status_code}: {answer.text[:300]}")
+        return answer.json() if answer.status_code < 300 else None
+
+    def _publish(self) -> None:
+        found = self.service.client.get("/v1/indexes/chat")
+        if found.status_code == 200:
+            version = self.chance.choice(found.json()["versions"])
+            # a version that holds what was erased since, or that retention has just removed, is refused
+            self._send("PUT", "/v1/indexes/chat/current", {"version": version}, frozenset({200, 202, 404, 409}))
+
+    def _post(self) -> None:
+        words = [self.chance.choice(["red", "blue", "boats", "fly", "we", "do"]) for _ in range(8)]
+        turns = [" ".join(words[:4]), " ".join(words[4:])]
+        self._send("POST", "/v1/logs/chat/dialogues", {"dialogues": [{"turns": turns}]}, frozenset({202}))
+
+    def _start(self, order: dict[str, Any]) -> None:
+        self._send("POST", "/v1/jobs", order, frozenset({202, 409}))  # one of a kind waits at a time
+
+    def _back_up(self) -> None:
+        self.backups += 1
+        target = self.aside / f"backup-{self.backups}"
+        command = [sys.executable, "-m", "refaug.cli.main", "--quiet", "--home", str(self.service.home), "backup"]
+        done = subprocess.run([*command, str(target)], capture_output=True, text=True, check=False)
+        if done.returncode not in (0, 4):  # 4: the database is away, or the home is too busy
+            self._fail(f"backup: {done.returncode}: {done.stderr[-300:]}")
+
+    def _kill(self, kind: str) -> None:
+        with self.lock:
+            self.last_kill = time.monotonic()
+        self.service.kill(kind)
+        with self.lock:
+            self.last_kill = time.monotonic()
+
+    def _fill(self) -> None:
+        filler = self.service.home / "filler"
+        with filler.open("ab", buffering=0) as file:
+            for size in (1 << 20, 1 << 12, 1):
+                with suppress(OSError):
+                    while file.write(b"x" * size) == size:
+                        pass
+        time.sleep(FULL_S)
+        filler.unlink()
+
+    # ── looks ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _look(self) -> None:
+        began = time.monotonic()
+        while time.monotonic() < self.until:
+            pids = [self.service.process.pid, *(pid for pids in self.service.children().values() for pid in pids)]
+            files = sum(1 for _ in self.service.home.rglob("*"))
+            memory = sum(map(_memory_mib, pids))
+            look = Look(time.monotonic() - began, memory, sum(map(_handles, pids)), files)
+            with self.lock:
+                self.tally.looks.append(look)
+            time.sleep(LOOK_S)
+
+
+def _memory_mib(pid: int) -> float:
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss_Anon:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def _handles(pid: int) -> int:
+    with suppress(OSError):
+        return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+    return 0
+
+
+def good_backups(folder: Path) -> Iterator[Path]:
+    """The backups that were finished."""
+    yield from sorted(path.parent for path in folder.glob("backup-*/backup.json"))
