@@ -4,7 +4,9 @@ filled and emptied, and the database restarted. What happened is counted, and me
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -15,14 +17,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
-from databases import Cluster
 from servers import Served
 from serving import small_items
 
+if TYPE_CHECKING:
+    from databases import Cluster  # a plugin, which pytest imports itself
+
 TOLD = frozenset({429, 503, 507})  # statuses that say: come again
+BETWEEN_KILLS_S = 12.0  # of web processes: a new one has to open everything
 KILL_S = 3.0  # after a kill connections of the killed process may break
 LOOK_S = 2.0
 PAUSE_S = 0.3  # between two acts
@@ -139,8 +144,8 @@ class MixedLoad:
         acts = {
             "publish": self._publish,
             "post": self._post,
-            "update": lambda: self._start({"kind": "index-update", "index": "chat", "check_queries": 0}),
-            "ingest": lambda: self._start({"kind": "ingest", "log": "chat", "workers": 0}),
+            "update": lambda: self._start({"kind": "index-update", "index": "chat"}),
+            "ingest": lambda: self._start({"kind": "ingest", "log": "chat", "posted": True, "workers": 0}),
             "retention": lambda: self._start({"kind": "gc", "artefact": "index", "name": "chat", "keep": 3}),
             "backup": self._back_up,
             "kill web": lambda: self._kill("web"),
@@ -190,11 +195,14 @@ class MixedLoad:
             self._fail(f"backup: {done.returncode}: {done.stderr[-300:]}")
 
     def _kill(self, kind: str) -> None:
+        """Kill one process of a kind; the other web process goes on answering, if the last one killed is back."""
+        if kind == "web" and time.monotonic() < self.last_kill + BETWEEN_KILLS_S:
+            return
         with self.lock:
-            self.last_kill = time.monotonic()
-        self.service.kill(kind)
-        with self.lock:
-            self.last_kill = time.monotonic()
+            self.last_kill = time.monotonic() if kind == "web" else self.last_kill
+        if pids := self.service.children()[kind]:
+            with suppress(ProcessLookupError):
+                os.kill(self.chance.choice(pids), signal.SIGKILL)
 
     def _fill(self) -> None:
         filler = self.service.home / "filler"

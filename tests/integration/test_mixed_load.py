@@ -8,19 +8,22 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from backups import problems, restored
-from databases import Cluster
 from disks import small_disk
-from mixed_load import MixedLoad, good_backups
+from mixed_load import MixedLoad, Tally, good_backups
 from servers import served
 from serving import small_home
 
 from refaug.core.files import unique_suffix
 from refaug.core.home import Settings
+
+if TYPE_CHECKING:
+    from databases import Cluster
 
 pytest_plugins = ("databases",)
 
@@ -31,7 +34,7 @@ SPARE = 96 << 20  # bytes of the disk beside the home
 @pytest.mark.machine
 @pytest.mark.faults
 def test_hours_of_everything_fail_nothing_that_was_not_told(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"mixed{re.sub(r'[^0-9a-z]', '', unique_suffix())}"
     cluster.ask(f"CREATE DATABASE {name} TEMPLATE template0")
@@ -49,12 +52,12 @@ def test_hours_of_everything_fail_nothing_that_was_not_told(
             tally = MixedLoad(service, cluster, aside, seconds=SECONDS, seed=19).run()
             service.until(lambda: service.ask("GET", "/readyz").status_code == 200, "the service to be ready again")
             service.until(lambda: service.client.get("/v1/jobs").status_code == 200, "the database to answer")
-        record_property("tally", str({"statuses": tally.statuses, "acts": tally.acts, "broken": tally.broken_by_kills}))
+        tell(f"statuses {dict(tally.statuses)}, acts {dict(tally.acts)}, broken by kills {tally.broken_by_kills}")
         assert tally.failed == []
         assert tally.statuses[200] > 5 * sum(count for status, count in tally.statuses.items() if status != 200)
         assert tally.acts["restart of the database"] == 2
         assert {"publish", "retention", "backup", "kill web", "kill jobs", "full disk"} <= set(tally.acts)
-        _require_flat(tally, record_property)
+        _require_flat(tally)
         assert problems(Settings(home=home)) == []
     backups = list(good_backups(aside))
     assert backups
@@ -62,9 +65,14 @@ def test_hours_of_everything_fail_nothing_that_was_not_told(
     assert problems(restored(backups[-1], tmp_path / "restored")) == []
 
 
-def _require_flat(tally: object, record_property: Callable[[str, object], None]) -> None:
+def tell(line: str) -> None:
+    """Write a figure down; `pytest -rA` shows them."""
+    sys.stdout.write(f"{line}\n")
+
+
+def _require_flat(tally: Tally) -> None:
     """Memory and open files of all processes do not grow; files of the home are those of versions, jobs and posts."""
     for quantity, allowed in (("memory_mib", 64.0), ("handles", 40.0), ("files", 2_000.0)):
-        early, late = tally.growth(lambda look, quantity=quantity: getattr(look, quantity))  # type: ignore[attr-defined]
-        record_property(quantity, f"{early:.0f} to {late:.0f}")
+        early, late = tally.growth(lambda look, quantity=quantity: getattr(look, quantity))
+        tell(f"{quantity} {early:.0f} to {late:.0f}")
         assert late <= 1.2 * early + allowed, (quantity, early, late)
