@@ -74,7 +74,7 @@ def replies_command(
         test_items = read_items(
             path,
             shown_name="stdin" if str(items) == "-" else str(items),
-            on_unknown_field=lambda name: progress.warn(f"field {name!r} is not used"),
+            on_unknown_field=progress.warn,
         )
         for answered in add_replies(test_items, systems, replace_systems=replace, progress=progress):
             if isinstance(answered, BadItem):

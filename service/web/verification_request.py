@@ -43,12 +43,13 @@ class VerificationRequest:
         count_items(self.request, len(self.body.items))
         progress = DeadlineProgress(self.deadline)
         try:
-            verified = await state.batcher.run(
-                partial(self._verify, state, file, items, progress),
-                items=self._cost(state, file, items),
-                deadline=self.deadline,
-                is_long=True,
-            )
+            with items.faults_named():
+                verified = await state.batcher.run(
+                    partial(self._verify, state, file, items, progress),
+                    items=self._cost(state, file, items),
+                    deadline=self.deadline,
+                    is_long=True,
+                )
         except BaseException:
             progress.is_given_up = True
             raise

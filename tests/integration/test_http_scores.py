@@ -452,6 +452,12 @@ HINT = {"field": "items[1].reference", "message": "no item has this field; did y
         ("/v1/scores", {"metric": "bleu"}, "bad_input", ["metric"]),
         ("/v1/references", {"settings": {"k": 0}}, "bad_input", ["settings.k"]),
         ("/v1/references", {"items": [1, MISNAMED]}, "bad_input", ["items[0]"]),
+        (
+            "/v1/replies",
+            {"bots": {"c": "retrieval:chat"}, "items": [1, MISNAMED]},
+            "bad_input",
+            ["items[0]"],
+        ),
         ("/v1/reference-sets", {"purpose": "test"}, "bad_input", ["items[0].references", "items[1].references"]),
         ("/v1/reference-sets", {"purpose": "tests"}, "bad_input", ["purpose"]),
     ],

@@ -196,3 +196,13 @@ def test_a_command_that_makes_no_sense_is_refused(ready: Home, items: Path, opti
 def test_the_dialog_modes_warn_that_they_see_the_gold(ready: Home, items: Path) -> None:
     result = ready("replies", items, "--from", "retrieval:chat,mode=bm25-dialog", "--as", "dialog", *ONE)
     assert "dialog: bm25-dialog compares with the gold, which a system under test never sees" in result.err
+
+
+def test_a_field_that_no_item_has_is_named_with_the_one_that_was_meant(ready: Home, tmp_path: Path) -> None:
+    path = tmp_path / "misnamed.jsonl"
+    row = {"utterance": "where do you buy tea", "reference": ["at the mill"], "replies": {"human": "no"}}
+    path.write_bytes(b"".join(orjson.dumps({"id": name, **row}) + b"\n" for name in "ab"))
+    unrated = ("--index", "chat", "--reference-weights", "one", *ONE)
+    for command in (("replies", path, *DRAWN, *ONE), ("refs", path, *unrated), ("score", path), ("meta", path)):
+        told = ready(*command).err
+        assert told.count("warning: field 'reference' is not used; did you mean 'references'?") == 1, command

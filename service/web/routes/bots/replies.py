@@ -78,10 +78,11 @@ async def _reply(request: Request, body: RepliesIn, deadline: float) -> Response
         parsed_items = _without_clashes(parsed_items, specifications, is_fatal=body.on_error == "fail")
     count_items(request, len(body.items))
     items = parsed_items.good
-    bots = [
-        await ask_bot(state, name, specification, items, deadline=deadline)
-        for name, specification in specifications.items()
-    ]
+    with parsed_items.faults_named():
+        bots = [
+            await ask_bot(state, name, specification, items, deadline=deadline)
+            for name, specification in specifications.items()
+        ]
     answered = answer_items(items, [bot.system for bot in bots], [bot.replies for bot in bots])
     if body.without_reply is WithoutReply.REFUSE:
         _require_replies(answered, parsed_items)
@@ -118,8 +119,10 @@ def _require_replies(answered: Sequence[AnsweredItem], parsed_items: ParsedItems
     if missing:
         first = field_problem(missing[0])
         raise BadRequest(
-            f"{len(missing):,} replies are missing: {first['field']}: {first['message']}",
+            f"{len(missing):,} replies are missing: {first['field']}: {first['message']}"
+            f"{parsed_items.unknown.in_words}",
             errors=[field_problem(bad) for bad in missing],
+            unknown_fields=parsed_items.unknown.as_json(),
             remedy='leave these items out, or send "without_reply": "report" or "skip"',
         )
 
