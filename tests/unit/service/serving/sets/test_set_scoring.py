@@ -115,7 +115,7 @@ def test_a_whole_set_has_the_scores_of_the_command_in_every_figure(
         key: expected[key] for key in ("data", "items", "resampling", "problems", "warnings")
     }
     assert found["set"] == {"id": held.manifest.id, "purpose": "train", "items": COUNT}
-    assert set(found) == (set(expected) | {"set"}) - {"evidence"}
+    assert set(found) == (set(expected) | {"set"}) - {"evidence", "utterances", "replies"}
     assert any("thin evidence" in one for one in found["warnings"])
     assert found["scores"][0]["systems"]["a"]["unscored_by_reason"] == {"no_reply": 3, "no_positive_weight": 4}
 
