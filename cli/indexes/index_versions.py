@@ -167,8 +167,9 @@ _COMMANDS: Final = VersionCommands(
     spec=SpecArgument,
     helps={
         "list": "All indexes with their versions; the published one is marked.",
-        "publish": "Let a version serve: one that was built without publishing, or an older one.",
-        "rollback": "Let the version before the published one serve again.",
+        "publish": "Let a version serve: one that was built without publishing, or an older one; one that a check "
+        "refused only with --even-refused.",
+        "rollback": "Let the version that was published before serve again.",
         "gc": "Remove old versions; the published one stays, and any that is being read or that a frozen set names.",
         "remove": "Remove an index with all its versions, whether its logs are still there or not; refused while it is "
         "read.",

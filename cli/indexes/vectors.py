@@ -191,8 +191,8 @@ _COMMANDS: Final = VersionCommands(
     helps={
         "list": "All word vectors with their versions; the published one is marked.",
         "publish": "Let a name stand for this version: one that was made without publishing, or another one.",
-        "rollback": "Let the name stand for the version before again; indexes keep the vectors that they were built "
-        "with.",
+        "rollback": "Let the name stand for the version that was published before again; indexes keep the vectors that "
+        "they were built with.",
         "gc": "Remove old versions; those stay that are published, being read, or needed by an index.",
         "remove": "Remove word vectors with all their versions; refused while they are read, or an index needs one of "
         "them.",

@@ -287,7 +287,7 @@ def network_version_commands(kind: str, name: Any, spec: Any) -> VersionCommands
         helps={
             "list": f"All {kind}s with their versions; the published one is marked.",
             "publish": "Let a name stand for this version.",
-            "rollback": "Let the name stand for the version before again.",
+            "rollback": "Let the name stand for the version that was published before again.",
             "gc": "Remove old versions; those stay that are published or being read.",
         },
         begin="train",

@@ -21,6 +21,7 @@ Command = Callable[..., None]
 FactsOfVersion = Callable[[Path], dict[str, Any]]
 
 ToOption = Annotated[str | None, typer.Option(help="The version to go back to.", metavar="VERSION")]
+EvenRefusedFlag = Annotated[bool, typer.Option("--even-refused", help="Also a version that a check refused.")]
 KeepOption = Annotated[int, typer.Option(help="So many of the newest versions stay.", min=0)]
 EvenPinnedFlag = Annotated[bool, typer.Option("--even-pinned", help="Also remove versions that frozen sets name.")]
 
@@ -52,21 +53,31 @@ class VersionCommands:
     def publish_command(self) -> Command:
         """Return the command that lets a name stand for a version."""
 
-        def publish(context: typer.Context, spec: str, as_json: JsonFlag = False) -> None:
+        def publish(
+            context: typer.Context, spec: str, even_refused: EvenRefusedFlag = False, as_json: JsonFlag = False
+        ) -> None:
             name, at, version = spec.partition("@")
             if not at:
                 raise Usage(f"{spec!r} names no version", remedy=f"give NAME@VERSION: refaug {self.kind} list")
-            self._stored(context.obj).publish(name, version)
+            self._stored(context.obj).publish(name, version, even_refused=even_refused)
             record_act(context.obj, "publish", f"{self.kind} {name}@{version}")
             print_published(self.kind, name, version, as_json=as_json)
 
         return self._described(publish, "publish", spec=self.spec)
 
     def rollback_command(self) -> Command:
-        """Return the command that publishes the version before."""
+        """Return the command that publishes the version that was published before."""
 
-        def rollback(context: typer.Context, name: str, to: ToOption = None, as_json: JsonFlag = False) -> None:
-            version = self._stored(context.obj).rollback(name, to)
+        def rollback(
+            context: typer.Context,
+            name: str,
+            to: ToOption = None,
+            even_refused: EvenRefusedFlag = False,
+            as_json: JsonFlag = False,
+        ) -> None:
+            if even_refused and to is None:
+                raise Usage("--even-refused is about the version that --to names", remedy="name it: --to VERSION")
+            version = self._stored(context.obj).rollback(name, to, even_refused=even_refused)
             record_act(context.obj, "rollback", f"{self.kind} {name}@{version}")
             print_published(self.kind, name, version, as_json=as_json)
 

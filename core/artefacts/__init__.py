@@ -13,6 +13,7 @@ __all__ = [
     "kinds",
     "manifests",
     "mapped_files",
+    "publications",
     "removals",
     "transfer",
     "verified_files",

@@ -3,6 +3,7 @@
     <root>/<name>/<version>/     a complete version: its manifest, and the files that the manifest names
     <root>/<name>/CURRENT        the name of the published version
     <root>/<name>/.newest        the last assigned name, so that none is assigned twice
+    <root>/<name>/.publications.json    the versions that were published before, and those that a check refused
     <root>/<name>/.lock          held by the writer
 
 A version appears by one rename and is never changed. Readers take no lock that a writer waits for: they hold the
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from refaug.core.artefacts.manifests import MANIFEST, require_files
+from refaug.core.artefacts.publications import Publications
 from refaug.core.artefacts.removals import note_removal, read_removal, remove_half_notes
 from refaug.core.artefacts.version_locks import HeldVersion, hold, lock_if_unread
 from refaug.core.errors import Conflict, Corrupt, NotFound, Usage
@@ -190,12 +192,42 @@ class Versions:
         with self.writing(name, f"adding a version to {self.kind} {name}") as writer:
             return writer.add(staged)
 
-    def publish(self, name: str, version: str, require: Callable[[str, str], None] = _all_publishable) -> None:
-        """Make this version the one that the name means, unless `require(name, version)` raises."""
+    def publish(
+        self,
+        name: str,
+        version: str,
+        require: Callable[[str, str], None] = _all_publishable,
+        *,
+        even_refused: bool = False,
+    ) -> None:
+        """Make this version the one that the name means, unless `require(name, version)` raises.
+
+        A version that a check refused raises Conflict without `even_refused`.
+        """
         self._require_versions(name)
         with self.writing(name, f"publishing {self.kind} {name}@{version}") as writer:
             require(name, version)
+            writer.require_not_refused(version, even_refused=even_refused)
             writer.publish(version)
+
+    def refuse(self, name: str, version: str, reason: str) -> None:
+        """Run `Writer.refuse` as a separate step."""
+        self._require_versions(name)
+        with self.writing(name, f"refusing {self.kind} {name}@{version}") as writer:
+            writer.refuse(version, reason)
+
+    def publications(self, name: str) -> Publications:
+        """Return which versions were published before, and which ones a check refused.
+
+        Of an artefact that is older than this record, all versions up to the published one count as published.
+        """
+        current, recorded = self.current(name), Publications.read(self.folder(name))
+        if current is None:
+            return recorded or Publications()
+        if recorded is None:
+            older = (v for v in self.versions(name) if _parse_version(v) < _parse_version(current))
+            recorded = Publications(published=frozenset(older))
+        return recorded.with_published(current)
 
     def rollback(
         self,
@@ -204,15 +236,18 @@ class Versions:
         require: Callable[[str, str], None] = _all_publishable,
         *,
         choose: Callable[[], str] | None = None,
+        even_refused: bool = False,
     ) -> str:
         """Publish another version, and return it: `to`, or the one that `choose` returns.
 
-        By default that is the newest version older than the published one.
+        By default that is the newest of the versions older than the published one that were published before. A
+        version that a check refused raises Conflict without `even_refused`.
         """
         self._require_versions(name)
         with self.writing(name, f"rolling back {self.kind} {name}") as writer:
             version = to or (choose or writer.version_before)()
             require(name, version)
+            writer.require_not_refused(version, even_refused=even_refused)
             writer.publish(version)
         return version
 
@@ -285,18 +320,53 @@ class Writer:
         """Make this version the one that the artefact's name means."""
         _, version = self.artefacts.resolve(f"{self.name}@{version}")
         require_files(self.folder / version, read_json(self.folder / version / MANIFEST))
+        publications = self._publications()
         with write_aside(self.folder / CURRENT) as file:
             file.write(f"{version}\n".encode())
+        self._write_publications(publications.with_published(version))
+
+    def refuse(self, version: str, reason: str) -> None:
+        """Record that a check refused a version, unless it is published; it then needs `even_refused`."""
+        _, version = self.artefacts.resolve(f"{self.name}@{version}")
+        if version != self.artefacts.current(self.name):
+            self._write_publications(self._publications().with_refused(version, reason))
+
+    def require_not_refused(self, version: str, *, even_refused: bool) -> None:
+        """Raise Conflict for a version that a check refused, unless `even_refused`."""
+        reason = self._publications().refused.get(version)
+        if reason is not None and not even_refused:
+            raise Conflict(
+                f"{self.artefacts.kind} {self.name}@{version} was refused by a check: {reason}",
+                remedy='publish it by name and with --even-refused, over HTTP with "even_refused": true',
+            )
+
+    def _publications(self) -> Publications:
+        try:
+            return self.artefacts.publications(self.name)
+        except Corrupt:  # publishing is what repairs it
+            return Publications()
+
+    def _write_publications(self, publications: Publications) -> None:
+        """Write the record of the stored versions, if it says anything new."""
+        stored = publications.only(self.artefacts.versions(self.name).__contains__)
+        with suppress(Corrupt):
+            if stored == Publications.read(self.folder):
+                return
+        stored.write(self.folder)
 
     def version_before(self) -> str:
-        """Return the newest of the versions older than the published one."""
+        """Return the newest of the versions older than the published one that were published before."""
         versions, current = self.artefacts.versions(self.name), self.artefacts.current(self.name)
+        published = self.artefacts.publications(self.name).published
         older = [
-            version for version in versions if current is not None and _parse_version(version) < _parse_version(current)
+            version
+            for version in versions
+            if current is not None and version in published and _parse_version(version) < _parse_version(current)
         ]
         if not older:
             raise Conflict(
-                f"{self.artefacts.kind} {self.name} has no version older than its published one, {current or 'none'}",
+                f"{self.artefacts.kind} {self.name} has no version older than its published one, {current or 'none'}, "
+                "that was published before",
                 remedy=f"there are: {_list_versions(self.name, versions)}",
             )
         return older[-1]

@@ -47,13 +47,13 @@ class StoredArtefacts:
     def require_sound(self, name: str, version: str, folder: Path) -> None:
         """Raise Corrupt if files that are to become this version do not fit together."""
 
-    def publish(self, name: str, version: str) -> None:
-        """Let a name stand for this version."""
-        self.versions.publish(name, version)
+    def publish(self, name: str, version: str, *, even_refused: bool = False) -> None:
+        """Let a name stand for this version; for one that a check refused only with `even_refused`."""
+        self.versions.publish(name, version, even_refused=even_refused)
 
-    def rollback(self, name: str, to: str | None = None) -> str:
-        """Let the name stand for `to`, or for the version before the published one, and return that version."""
-        return self.versions.rollback(name, to)
+    def rollback(self, name: str, to: str | None = None, *, even_refused: bool = False) -> str:
+        """Let the name stand for `to`, or for the version published before, and return that version."""
+        return self.versions.rollback(name, to, even_refused=even_refused)
 
     def gc(self, name: str, keep: int, pins: Mapping[str, list[str]] | None = None) -> RemovedVersions:
         """Remove old versions; those stay that are published, held or needed.
@@ -94,19 +94,19 @@ class StoredIndexes(StoredArtefacts):
         with suppress(NotFound, Conflict):
             ReferenceIndex.of_folder(places_of(self.settings), folder, name, version).close()
 
-    def publish(self, name: str, version: str) -> None:
-        """Let a name stand for this version, unless it holds deleted pairs."""
+    def publish(self, name: str, version: str, *, even_refused: bool = False) -> None:
+        """Let a name stand for this version, unless it holds deleted pairs or a check refused it."""
         from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
         from refaug.indexer.building.update import publish_version  # noqa: PLC0415
 
-        publish_version(places_of(self.settings), name, version)
+        publish_version(places_of(self.settings), name, version, even_refused=even_refused)
 
-    def rollback(self, name: str, to: str | None = None) -> str:
-        """Let the name stand for `to`, or for the version before that passed its check, and return that version."""
+    def rollback(self, name: str, to: str | None = None, *, even_refused: bool = False) -> str:
+        """Let the name stand for `to`, or for the version published before, and return that version."""
         from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
         from refaug.indexer.building.update import rollback  # noqa: PLC0415
 
-        return rollback(places_of(self.settings), name, to)
+        return rollback(places_of(self.settings), name, to, even_refused=even_refused)
 
 
 class StoredWordVectors(StoredArtefacts):

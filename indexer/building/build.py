@@ -190,15 +190,22 @@ def finish_build(
     built = IndexBuild(name=manifest.name, version=version, manifest=described_manifest, published=False)
     check = described_manifest.check
     if check is not None and not check.passed and not ignore_failed_check:
+        writer.refuse(version, refusal_of(check))
         raise CheckFailed(
             f"index {built.name}@{version} was built but not published: it finds {100 * check.recall:.1f} % of what "
             f"exact search finds, {100 * check.target:.1f} % were asked for, and searching all of it does not help",
-            remedy=f"build with another --index or --recall, or refaug index publish {built.name}@{version}",
+            remedy="build with another --index or --recall, or "
+            f"refaug index publish {built.name}@{version} --even-refused",
         )
     if not publish:
         return built
     writer.publish(version)
     return replace(built, published=True)
+
+
+def refusal_of(check: RecallCheck) -> str:
+    """Return in words why a version whose recall is too low was refused."""
+    return f"recall is {check.recall:.3f}, at least {check.target:.3f} is asked for"
 
 
 def files_in(folder: Path) -> list[str]:

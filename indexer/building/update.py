@@ -288,30 +288,36 @@ def _segment_work(
 # Publishing another version
 
 
-def publish_version(places: Places, name: str, version: str) -> None:
-    """Publish a version, unless it is damaged or holds pairs that have been deleted since."""
+def publish_version(places: Places, name: str, version: str, *, even_refused: bool = False) -> None:
+    """Publish a version, unless it is damaged, holds pairs that have been deleted since, or was refused."""
 
     def require_whole(name: str, version: str) -> None:
         require_nothing_erased(places, name, version)
         IndexManifest.read(places.indexes.folder(name, version))  # raises Corrupt if it is damaged
 
-    places.indexes.publish(name, version, require_whole)
+    places.indexes.publish(name, version, require_whole, even_refused=even_refused)
 
 
-def rollback(places: Places, name: str, to: str | None = None) -> str:
-    """Publish the version before the current one, or the version `to`."""
+def rollback(places: Places, name: str, to: str | None = None, *, even_refused: bool = False) -> str:
+    """Publish the version `to`, or the newest older version that was published before."""
     return places.indexes.rollback(
-        name, to, partial(require_nothing_erased, places), choose=lambda: version_before(places, name)
+        name,
+        to,
+        partial(require_nothing_erased, places),
+        choose=lambda: version_before(places, name),
+        even_refused=even_refused,
     )
 
 
 def version_before(places: Places, name: str) -> str:
-    """Return the newest version older than the current one that passed its check."""
+    """Return the newest older version that was published before and passed its check."""
     versions, current = places.indexes.versions(name), places.indexes.resolve(name)[1]
-    older = [version for version in versions[: versions.index(current)] if _has_passed(places, name, version)]
+    published = places.indexes.publications(name).published
+    older = [version for version in versions[: versions.index(current)] if version in published]
+    older = [version for version in older if _has_passed(places, name, version)]
     if not older:
         raise Conflict(
-            f"there is no version of index {name} before {current} that passed its check",
+            f"there is no version of index {name} before {current} that was published and passed its check",
             remedy=f"name another one with --to: {', '.join(versions)}",
         )
     return older[-1]

@@ -229,6 +229,8 @@ class _BlockWorker:
         block_result.counts["rows"] = len(columns.lines) + len(columns.bad)
         block_result.counts["turns"] = len(columns.texts)
         block_result.counts["unreadable times"] = columns.unreadable_times
+        if isinstance(columns, TurnColumns):
+            block_result.counts.update(columns.left_out)
         block_result.counts.update(f"bad:{bad.reason}" for bad in columns.bad)
         block_result.counts.update(f"dropped:{reason}" for reason in clean.reasons.values())
         block_result.counts.update({f"changed:{rule}": count for rule, count in clean.changed.items()})

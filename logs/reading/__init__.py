@@ -7,4 +7,4 @@ The main names:
 - `shapes.Fields`: which column holds which field.
 """
 
-__all__ = ["containers", "formats", "shapes", "sources"]
+__all__ = ["chat_roles", "containers", "formats", "shapes", "sources"]

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
+import pyarrow as pa
 
 from refaug.core.errors import MissingField, NoSource, UnknownFormat, Usage
 from refaug.logs.reading.containers import (
@@ -285,7 +286,7 @@ def _shape(source: Source, columns: Sequence[str], head: bytes, container: Conta
         lists = {key for row in _sample(head) for key, content in row.items() if isinstance(content, list)}
         if lists & set(KNOWN_NAMES["turns"]):
             return Shape.DIALOGUES
-    elif has & set(KNOWN_NAMES["turns"][:2]):
+    elif has & set(KNOWN_NAMES["turns"][:2]) or _list_columns(source, container) & set(KNOWN_NAMES["turns"]):
         return Shape.DIALOGUES
     if all(has & set(KNOWN_NAMES[name]) for name in REQUIRED[Shape.PAIRS]):
         return Shape.PAIRS
@@ -300,6 +301,14 @@ def _shape(source: Source, columns: Sequence[str], head: bytes, container: Conta
         f"fields found: {shown_fields}",
         remedy="name them: --map turns=FIELD, or --map utterance=… --map response=…, or --map id=… --map parent=… …",
     )
+
+
+def _list_columns(source: Source, container: Container) -> set[str]:
+    """Return the columns of a Parquet file that hold lists."""
+    if container is not Container.PARQUET:
+        return set()
+    with open_parquet(source) as file:
+        return {column.name for column in file.schema_arrow if pa.types.is_list(column.type)}
 
 
 def _names(

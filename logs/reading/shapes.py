@@ -6,6 +6,7 @@ Rows become columns at once, since a million small objects cost more than the cl
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -16,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from refaug.core.errors import Usage
+from refaug.logs.reading.chat_roles import chat_turns
 from refaug.logs.reading.containers import Row
 from refaug.logs.reading.sources import BadRow
 
@@ -118,6 +120,7 @@ class TurnColumns:
     times: list[int | None] = field(default_factory=list)  # microseconds since 1970, UTC
     bad: list[BadRow] = field(default_factory=list)
     unreadable_times: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)  # messages that are no turns, calls of tools
 
 
 @dataclass(slots=True)
@@ -159,18 +162,22 @@ def dialogue_columns(rows: Rows, fields: Fields, place: str = "line") -> TurnCol
             columns.texts.extend(turns)
             columns.speakers.extend([None] * len(turns))
             columns.times.extend([None] * len(turns))
+            role_tags: tuple[str, ...] = ()
         else:
+            chat = chat_turns(turns)
             unreadable_times = columns.unreadable_times
-            problem = inner.add(turns, columns)
+            problem = inner.add(chat.turns, columns)
             if problem is not None:
                 del columns.texts[first:], columns.speakers[first:], columns.times[first:]
                 columns.unreadable_times = unreadable_times
                 columns.bad.append(BadRow(line=number, reason="fields", message=problem, place=place))
                 continue
+            columns.left_out += chat.left_out
+            role_tags = chat.tags
         columns.first.append(first)
         columns.lines.append(number)
         columns.ids.append(as_id(id_of(values)))
-        columns.tags.append(as_tags(tags_of(values)))
+        columns.tags.append((*(as_tags(tags_of(values)) or ()), *role_tags) or None)
     return columns
 
 
@@ -180,9 +187,11 @@ class _TurnFields:
     def __init__(self, fields: Fields) -> None:
         self._mapped = {name: fields.get(name) for name in ("text", "speaker", "time") if name in fields.names}
 
-    def add(self, turns: Sequence[Any], columns: TurnColumns) -> str | None:
-        """Append the turns, or return what is wrong with one of them."""
-        for index, turn in enumerate(turns):
+    def add(self, turns: Sequence[tuple[int, Any]], columns: TurnColumns) -> str | None:
+        """Append the turns with their places, or return what is wrong with one of them."""
+        if not turns:
+            return "no message is a turn: all of them are of the system, the developer or tools"
+        for index, turn in turns:
             if not isinstance(turn, str | Mapping):
                 return f"turns[{index}] is {_kind(turn)}; a string, or an object with text, is expected"
             turn_fields = {"text": turn} if isinstance(turn, str) else turn

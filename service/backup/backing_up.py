@@ -19,6 +19,7 @@ from typing import Final
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import MANIFEST as VERSION_MANIFEST
 from refaug.core.artefacts.manifests import named_files
+from refaug.core.artefacts.publications import PUBLICATIONS
 from refaug.core.artefacts.removals import REMOVED
 from refaug.core.artefacts.version_locks import HeldVersion, hold
 from refaug.core.artefacts.versions import CURRENT, VersionName, Versions
@@ -238,12 +239,13 @@ class _HomeCopy:
         self._staged.damaged.extend(f"{missing} is missing; its manifest names it" for missing in hashes)
 
     def _copy_beside_versions(self, versions: Versions) -> None:
-        """Copy what lies beside the versions: notes of removed ones, measurements, and the last used version name."""
+        """Copy what lies beside the versions: notes of removed ones, measurements, the last used name, publications."""
         self._staged.add_folder(versions.root / REMOVED)
         for name in versions.names():
             folder = versions.folder(name)
-            if (folder / _NEWEST).exists():
-                self._staged.add(folder / _NEWEST)
+            for note in (_NEWEST, PUBLICATIONS):
+                if (folder / note).exists():
+                    self._staged.add(folder / note)
             for inner in sorted(path for path in folder.iterdir() if path.is_dir()):
                 if not inner.name.startswith(".") and VersionName.parse(inner.name) is None:
                     self._staged.add_folder(inner)

@@ -439,6 +439,14 @@ def write(kind: str, recorded: Any) -> None:
 
 # What answers otherwise on purpose: the lines of `differences` that say so, and what was decided.
 CHANGED: tuple[tuple[str, str], ...] = (
+    (
+        r"help/refaug (index|rater|ruber|vectors)( (publish|rollback))? --help/out: .*",
+        "rollback returns to what was published before; --even-refused",
+    ),
+    (
+        r"openapi/paths//v1/(indexes|raters)/{name}/current/put/.*(description: .*|even_refused: new)",
+        "refused versions are published only with even_refused",
+    ),
     (r"help/refaug reproduce --help/out: .*", "all sets that are there by default, and --no-ruber"),
     (r"help/refaug meta probe --help/out: .*", "it has --search and --steps; docs/reference/cli.md has the whole page"),
     (

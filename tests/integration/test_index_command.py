@@ -447,7 +447,10 @@ def test_an_index_that_finds_too_little_is_there_but_not_published(ready):
     assert ready("index", "check", name, "--least", "0.5").code == 0
     check = ready("index", "check", name, "--queries", "150", "--least", "1.0", "--json")
     assert (check.code, check.error["code"]) == (6, "check_failed")
-    assert ready("index", "publish", name).out == f"index {name} is published\n"
+    refusal = ready("index", "publish", name, "--json")
+    assert (refusal.code, refusal.error["code"]) == (4, "conflict")
+    assert f"index {name} was refused by a check: recall is" in refusal.error["message"]
+    assert ready("index", "publish", name, "--even-refused").out == f"index {name} is published\n"
     assert found(ready, "tea")[0] == found(ready, "tea", index=name)[0]
 
 
@@ -460,10 +463,10 @@ def test_versions_are_published_rolled_back_and_removed_by_one_file(built):
         built("index", "build", "chat", *FEW, "--again", *more)
     assert listed(built) == [(1, False), (2, False), (3, False), (4, True)]
     before = {path: path.stat().st_mtime_ns for path in built.path.rglob("*") if path.is_file()}
-    assert built("index", "rollback", "chat").out == f"index chat@{day}.3 is published\n"
+    assert built("index", "rollback", "chat").out == f"index chat@{day}.2 is published\n"
     after = {path: path.stat().st_mtime_ns for path in built.path.rglob("*") if path.is_file()}
     assert [path.name for path in before if before[path] != after.get(path) and path.name != ".lock"] == ["CURRENT"]
-    assert current() == "3"
+    assert current() == "2"
     assert built("index", "rollback", "chat", "--to", f"{day}.1").code == 0
     assert built("index", "rollback", "chat").code == 4
     assert built("index", "publish", f"chat@{day}.2").code == 0

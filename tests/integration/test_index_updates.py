@@ -480,7 +480,7 @@ def test_deletion_is_published_even_if_the_recall_is_missed(indexed):
     build = ("build", "chat", "--name", "chat", "--vectors", "chat", "--index", "HNSW2", "--recall", "1.0")
     failed = indexed.home("index", *build)
     assert failed.code == 6
-    assert indexed.home("index", "publish", f"chat@{versions(indexed)[-1][0]}").code == 0
+    assert indexed.home("index", "publish", f"chat@{versions(indexed)[-1][0]}", "--even-refused").code == 0
     chosen = next(said for said in indexed.world.alive if said.id in found(indexed))
     result = indexed.home("index", "delete", "chat", "--pair", chosen.id)
     assert chosen.id not in found(indexed), result.err

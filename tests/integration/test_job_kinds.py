@@ -17,6 +17,7 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import (
     BadInput,
     CheckFailed,
+    Conflict,
     Locked,
     NoSource,
     NotAllowed,
@@ -27,6 +28,7 @@ from refaug.core.errors import (
 )
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
+from refaug.evaluation.home.stored_artefacts import stored_artefacts
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.indexer.manifest import IndexManifest
 from refaug.logs.deletion import delete
@@ -600,6 +602,21 @@ def test_a_bad_night_leaves_the_version_to_roll_back_to(jobs, frozen):
         night(jobs, frozen, limits={"references_changed": 0.0}, keep=1)
     assert jobs.indexes.versions("chat") == [first, second, caught.value.result["version"]]
     assert jobs.indexes.rollback("chat") == first
+
+
+def test_rollback_returns_to_the_version_before_a_refused_one(jobs, frozen):
+    first = jobs.indexes.current("chat")
+    news(jobs)
+    with pytest.raises(NotPublished) as caught:
+        night(jobs, frozen, limits={"references_changed": 0.0})
+    refused, indexes = caught.value.result["version"], stored_artefacts(jobs.home, "index")
+    with pytest.raises(Conflict, match=f"index chat@{refused} was refused by a check: references changed is"):
+        indexes.publish("chat", refused)
+    jobs.post(dialogue(30, "where do you buy tea today", "in the garden"))
+    assert night(jobs, frozen)["update"]["before"] == first
+    assert indexes.rollback("chat") == first
+    indexes.publish("chat", refused, even_refused=True)
+    assert jobs.indexes.current("chat") == refused
 
 
 def test_what_was_deleted_goes_whatever_the_checks_say(jobs, frozen):

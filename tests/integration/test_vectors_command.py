@@ -377,7 +377,7 @@ def test_versions_are_listed_rolled_back_and_removed(imported, tmp_path):
     imported("vectors", "import", "glove", tmp_path / "2.txt")
     assert listed(imported)[-1] == ("glove", "5", True)  # no name is given twice
     assert sorted(path.name for path in (imported.path / "vectors/glove").iterdir()) == [
-        *(".lock", ".newest"),
+        *(".lock", ".newest", ".publications.json"),
         *(f"{day}.{number}" for number in (2, 4, 5)),
         "CURRENT",
     ]

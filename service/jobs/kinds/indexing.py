@@ -13,7 +13,7 @@ from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
 from refaug.evaluation.scoring.reference_sets.set_pins import pinned_versions
 from refaug.indexer.bm25.index import Bm25Settings
-from refaug.indexer.building.build import IndexBuild, build_index
+from refaug.indexer.building.build import IndexBuild, build_index, refusal_of
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.plan import Limits
 from refaug.indexer.building.update import compact_index, publish_version, update_index
@@ -94,6 +94,7 @@ def _publish_if_passed(places: Places, name: str, version: str, *, publish: bool
     is_published = places.indexes.current(name) == version
     check = manifest.check
     if check is not None and not check.passed and not is_published:
+        places.indexes.refuse(name, version, refusal_of(check))
         raise CheckFailed(
             f"index {name}@{version} was built but not published: it finds {100 * check.recall:.1f} % of what exact "
             f"search finds, {100 * check.target:.1f} % were asked for"
@@ -116,10 +117,13 @@ def update_job(order: IndexUpdateJob, context: JobContext) -> Mapping[str, Any]:
     recall = context.stages.run("recall", lambda: measure_recall(order.index, facts["version"], order, context))
     facts_with_recall = {**facts, "recall": recall}
     if recall["recall"] < order.least_recall and not facts["must_go"]:
+        reason = f"recall is {recall['recall']:.3f}, at least {order.least_recall:.3f} is asked for"
+        places.indexes.refuse(order.index, facts["version"], reason)
         raise NotPublished(
             f"index {order.index}@{facts['version']} was built but not published: recall@15 is "
             f"{recall['recall']:.3f}, {order.least_recall:.3f} were asked for",
-            remedy=f"build the index anew, or publish {order.index}@{facts['version']} all the same",
+            remedy="build the index anew, or publish it all the same: "
+            f"refaug index publish {order.index}@{facts['version']} --even-refused",
             facts={**facts_with_recall, "published": False},
         )
     if recall["recall"] < order.least_recall:
@@ -133,7 +137,7 @@ def _publish(places: Places, facts: Mapping[str, Any], *, publish: bool) -> bool
     """Publish the version if the order says so, and return whether it does."""
     name, version = facts["index"], facts["version"]
     if publish and places.indexes.current(name) != version:
-        publish_version(places, name, version)
+        publish_version(places, name, version, even_refused=facts["must_go"])
     return publish
 
 

@@ -46,10 +46,12 @@ def nightly_job(order: NightlyJob, context: JobContext) -> Mapping[str, Any]:
         facts["drift"] = stages.run("shadow", lambda: as_json(_measure_drift(order, update, context)))
     failed = facts["failed"] = broken_limits(order, facts)
     if failed and not update["must_go"]:
+        places_of(context.home).indexes.refuse(order.index, version, "; ".join(failed))
         facts |= {"published": False, "removed": _gc(order, context, update["before"])}
         raise NotPublished(
             f"index {order.index}@{version} was built but not published: {'; '.join(failed)}",
-            remedy=f"{update['before']} goes on serving; publish {order.index}@{version} if it is as it should be",
+            remedy=f"{update['before']} goes on serving; if the new one is as it should be: "
+            f"refaug index publish {order.index}@{version} --even-refused",
             facts=facts,
         )
     if failed:
@@ -139,7 +141,7 @@ def broken_limits(order: NightlyJob, facts: Mapping[str, Any]) -> list[str]:
 def _publish(order: NightlyJob, version: str, context: JobContext) -> dict[str, Any]:
     context.progress.stage("publishing the index")
     if places_of(context.home).indexes.current(order.index) != version:
-        publish_version(places_of(context.home), order.index, version)
+        publish_version(places_of(context.home), order.index, version, even_refused=True)  # it has passed now
     return {"version": version}
 
 
@@ -152,6 +154,8 @@ def _gc(order: NightlyJob, context: JobContext, previous: str | None) -> list[st
     indexes = places_of(context.home).indexes
     versions, serving = indexes.versions(order.index), indexes.current(order.index)
     older = versions[: versions.index(serving)] if serving in versions and serving == previous else []
+    published = indexes.publications(order.index).published
+    older = [version for version in older if version in published]
     spared = {previous, *older[-1:], *pinned_versions(context.home, "index", order.index)}
     return indexes.gc(order.index, order.keep, lambda _name, version: version in spared)
 

@@ -224,7 +224,8 @@ async def publish_index(
     """Let an index's name stand for another version.
 
     With 200 every process answers with it; with 202 it is published as well, and those in `lacking` follow as soon as
-    they have opened it. A version that holds what was deleted since is refused.
+    they have opened it. A version that holds what was deleted since is refused, and so is one that a
+    check refused, unless `even_refused` is true.
     """
     return await _publish(request, "index", name, body)
 
@@ -256,7 +257,7 @@ def _publish_version(home: Settings, kind: Kind, name: str, body: PublishIn) -> 
     _require_versions(artefacts.versions, name)
     if body.version is None:
         return artefacts.rollback(name)
-    artefacts.publish(name, body.version)
+    artefacts.publish(name, body.version, even_refused=body.even_refused)
     return body.version
 
 

@@ -18,13 +18,16 @@ class PublishIn(BaseModel):
     version: str | None = Field(
         default=None, description="the version to publish, such as `2026-11-20.1`", min_length=1, max_length=100
     )
-    rollback: bool = Field(default=False, description="publish the version before the published one again")
+    rollback: bool = Field(default=False, description="publish the version that was published before again")
+    even_refused: bool = Field(default=False, description="publish `version` although a check refused it")
 
     @model_validator(mode="after")
     def require_one(self) -> Self:
         """One of the two says which version is meant."""
         if (self.version is None) == (not self.rollback):
             raise ValueError('give either "version", or "rollback": true')
+        if self.even_refused and self.version is None:
+            raise ValueError('"even_refused" is about a version: name it in "version"')
         return self
 
 

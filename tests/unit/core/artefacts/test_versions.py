@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -49,10 +50,9 @@ def versions(tmp_path):
 
 @pytest.fixture
 def three(versions, tmp_path):
-    """Three versions, the last one published."""
+    """Three versions, published one after the other."""
     for text in "abc":
-        version = versions.add("chat", stage(tmp_path / text, text))
-    versions.publish("chat", version)
+        versions.publish("chat", versions.add("chat", stage(tmp_path / text, text)))
     return versions
 
 
@@ -319,6 +319,52 @@ def test_rollback_steps_back_one_version_until_none_is_older(three):
     with pytest.raises(NotFound):
         three.rollback("chat", to="2026-11-20.4")
     assert three.current("chat") == "2026-11-20.3"
+
+
+def test_rollback_passes_over_versions_that_were_never_published(three, tmp_path):
+    for text in "de":
+        three.add("chat", stage(tmp_path / text))
+    three.refuse("chat", "2026-11-20.4", "recall is 0.5")
+    three.publish("chat", "2026-11-20.5")
+    assert [three.rollback("chat") for _ in range(2)] == ["2026-11-20.3", "2026-11-20.2"]
+    assert three.publications("chat").published == {f"2026-11-20.{number}" for number in (1, 2, 3, 5)}
+
+
+def test_a_refused_version_is_published_only_with_a_second_word(three, tmp_path):
+    refused = three.add("chat", stage(tmp_path / "d"))
+    three.refuse("chat", refused, "recall is 0.5")
+    for publish in (three.publish, lambda name, version: three.rollback(name, to=version)):
+        with pytest.raises(Conflict, match=r"chat@2026-11-20\.4 was refused by a check: recall is 0\.5") as caught:
+            publish("chat", refused)
+        assert "--even-refused" in caught.value.remedy
+        assert three.current("chat") == "2026-11-20.3"
+    assert three.rollback("chat", to=refused, even_refused=True) == three.current("chat") == refused
+    three.publish("chat", "2026-11-20.1")
+    three.publish("chat", refused)  # it has been published by name, so that it is like any other
+    assert three.publications("chat").refused == {}
+
+
+def test_the_published_version_is_not_refused_and_removed_ones_are_forgotten(three, tmp_path):
+    three.refuse("chat", "2026-11-20.3", "late")
+    assert three.publications("chat").refused == {}
+    for text in "de":
+        three.refuse("chat", three.add("chat", stage(tmp_path / text)), "bad")
+    assert three.gc("chat", keep=1) == [f"2026-11-20.{number}" for number in (1, 2, 4)]
+    three.refuse("chat", "2026-11-20.5", "worse")
+    document = json.loads((three.folder("chat") / ".publications.json").read_text())
+    assert document == {"published": ["2026-11-20.3"], "refused": {"2026-11-20.5": "worse"}}
+
+
+def test_without_a_record_every_older_version_counts_as_published(three, tmp_path):
+    record = three.folder("chat") / ".publications.json"
+    record.unlink()
+    three.add("chat", stage(tmp_path / "d"))
+    assert three.rollback("chat") == "2026-11-20.2"
+    record.write_text('{"published": "all", "refused": {}}')
+    with pytest.raises(Corrupt, match="does not list versions"):
+        three.rollback("chat")
+    three.publish("chat", "2026-11-20.1")
+    assert json.loads(record.read_text()) == {"published": ["2026-11-20.1"], "refused": {}}
 
 
 def test_after_a_rollback_the_next_version_has_a_new_name(three, tmp_path):

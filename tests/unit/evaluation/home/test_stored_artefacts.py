@@ -141,13 +141,12 @@ def test_a_rule_is_asked_with_the_version_and_can_refuse_it(tmp_path: Path) -> N
         folder.mkdir()
         (folder / "file").write_text(text)
         write_json(folder / "manifest.json", {"files": describe_files(folder, ["file"])})
-        versions.add("base", folder)
+        versions.publish("base", versions.add("base", folder))
 
     def refuse(name: str, version: str) -> None:
         asked.append((name, version))
         raise Conflict("not this one", remedy="another one")
 
-    versions.publish("base", "2026-11-20.2")
     for refused in (
         lambda: versions.publish("base", "2026-11-20.1", refuse),
         lambda: versions.rollback("base", require=refuse),

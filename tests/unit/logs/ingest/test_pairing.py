@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -132,6 +133,28 @@ def test_consecutive_turns_are_pairs_with_all_that_is_known_of_them() -> None:
         "one-turn dialogues": 0,
         "unreadable times": 0,
     }
+
+
+def test_messages_that_are_no_turns_are_counted_and_pair_with_nothing() -> None:
+    result = result_of(
+        {
+            "id": "x",
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "How warm is it?"},
+                {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}, {"id": "2"}]},
+                {"role": "tool", "content": "21"},
+                {"role": "tool", "content": "C"},
+                {"role": "assistant", "content": "It is 21 degrees."},
+            ],
+        },
+        {"id": "y", "messages": [{"role": "system", "content": "Be brief."}]},
+        format_=replace(DIALOGUES, fields=Fields(names={"id": "id", "turns": "messages"})),
+    )
+    assert said(result) == [("x", "1", "How warm is it?", "It is 21 degrees.")]
+    assert result.rows.column("tags").to_pylist() == [["role:system", "role:tool"]]
+    counted = {"rows": 2, "turns": 2, "bad:fields": 1, "system messages": 1, "tool messages": 2, "tool calls": 2}
+    assert {name: result.counts[name] for name in counted} == counted
 
 
 def test_a_dropped_turn_breaks_the_dialogue_there() -> None:

@@ -306,6 +306,15 @@ def test_parquet_is_recognised_by_its_content(tmp_path: Path) -> None:
     assert (reddit.name, reddit.shape, reddit.markup) == ("reddit", Shape.MESSAGES, "reddit")
 
 
+@pytest.mark.parametrize("name", ["messages", "conversations"])
+def test_lists_of_messages_in_parquet_are_dialogues(tmp_path: Path, name: str) -> None:
+    source = parquet(tmp_path, {"prompt_id": "p", name: [{"role": "user", "content": "hi"}], "completion": "no"})
+    assert (detected(tmp_path, source).shape, detected(tmp_path, source).fields.names) == (
+        Shape.DIALOGUES,
+        {"turns": name},
+    )
+
+
 def test_json_is_recognised_though_its_first_line_is_broken(tmp_path: Path) -> None:
     data = b'ner in the rain"]}\n' + jsonl({"turns": ["a", "b"]}) * 3
     format_ = detected(tmp_path, data)

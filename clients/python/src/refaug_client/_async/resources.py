@@ -290,12 +290,14 @@ class AsyncIndexes(_AsyncResource):
             lambda after, size: calls.list_index_versions(name, after=after, limit=size), after, limit, timeout_s
         )
 
-    async def publish(self, name: str, version: str, *, timeout_s: Optional[float] = None) -> models.Published:
-        """Publish another version under the name."""
-        return await self._send(calls.publish_index(name, version=version), timeout_s)
+    async def publish(
+        self, name: str, version: str, *, even_refused: bool = False, timeout_s: Optional[float] = None
+    ) -> models.Published:
+        """Publish another version under the name; one that a check refused only with `even_refused`."""
+        return await self._send(calls.publish_index(name, version=version, even_refused=even_refused), timeout_s)
 
     async def rollback(self, name: str, *, timeout_s: Optional[float] = None) -> models.Published:
-        """Publish the version before the published one again; never retried, since twice is two back."""
+        """Publish the version that was published before again; never retried, since twice is two back."""
         return await self._send(calls.publish_index(name, rollback=True), timeout_s)
 
 
@@ -322,12 +324,14 @@ class AsyncRaters(_AsyncResource):
             lambda after, size: calls.list_rater_versions(name, after=after, limit=size), after, limit, timeout_s
         )
 
-    async def publish(self, name: str, version: str, *, timeout_s: Optional[float] = None) -> models.Published:
-        """Publish another version under the name."""
-        return await self._send(calls.publish_rater(name, version=version), timeout_s)
+    async def publish(
+        self, name: str, version: str, *, even_refused: bool = False, timeout_s: Optional[float] = None
+    ) -> models.Published:
+        """Publish another version under the name; one that a check refused only with `even_refused`."""
+        return await self._send(calls.publish_rater(name, version=version, even_refused=even_refused), timeout_s)
 
     async def rollback(self, name: str, *, timeout_s: Optional[float] = None) -> models.Published:
-        """Publish the version before the published one again; never retried, since twice is two back."""
+        """Publish the version that was published before again; never retried, since twice is two back."""
         return await self._send(calls.publish_rater(name, rollback=True), timeout_s)
 
 

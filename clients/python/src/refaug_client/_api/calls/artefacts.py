@@ -29,9 +29,11 @@ def list_index_versions(
     return Call("GET", path("v1", "indexes", name, "versions"), read, query={"after": after, "limit": limit})
 
 
-def publish_index(name: str, *, version: Optional[str] = None, rollback: bool = False) -> Call[models.Published]:
+def publish_index(
+    name: str, *, version: Optional[str] = None, rollback: bool = False, even_refused: bool = False
+) -> Call[models.Published]:
     """PUT /v1/indexes/{name}/current; not repeatable with `rollback`, which goes one version back each time."""
-    document = request_body(version=version, rollback=rollback or None)
+    document = request_body(version=version, rollback=rollback or None, even_refused=even_refused or None)
     read = read_model(models.Published)
     return Call("PUT", path("v1", "indexes", name, "current"), read, body=document, repeatable=not rollback)
 
@@ -54,8 +56,10 @@ def list_rater_versions(
     return Call("GET", path("v1", "raters", name, "versions"), read, query={"after": after, "limit": limit})
 
 
-def publish_rater(name: str, *, version: Optional[str] = None, rollback: bool = False) -> Call[models.Published]:
+def publish_rater(
+    name: str, *, version: Optional[str] = None, rollback: bool = False, even_refused: bool = False
+) -> Call[models.Published]:
     """PUT /v1/raters/{name}/current; not repeatable with `rollback`, as for indexes."""
-    document = request_body(version=version, rollback=rollback or None)
+    document = request_body(version=version, rollback=rollback or None, even_refused=even_refused or None)
     read = read_model(models.Published)
     return Call("PUT", path("v1", "raters", name, "current"), read, body=document, repeatable=not rollback)
