@@ -193,9 +193,20 @@ def _differing_settings(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[
     return names
 
 
-def require_same_settings(ingest: LogIngest, settings: Mapping[str, Any], source: str) -> None:
-    """Refuse to add the same file again with other cleaning settings."""
-    differing = _differing_settings(settings, ingest.settings)
+_OF_THE_LOG: Final = ("cleaning", "blocked_speakers")
+
+
+def require_same_settings(
+    ingest: LogIngest, settings: Mapping[str, Any], default: Mapping[str, Any], source: str
+) -> None:
+    """Refuse to add the same file again if the order names another way of reading it.
+
+    Settings at their default are not named, and cleaning belongs to the log, so that neither stops a later ingest.
+    """
+    named = {
+        name: setting for name, setting in settings.items() if name not in _OF_THE_LOG and setting != default[name]
+    }
+    differing = _differing_settings(named, ingest.settings)
     if differing:
         raise Conflict(
             f"{source} is in the log already, ingested with another {', another '.join(differing)}",

@@ -7,12 +7,15 @@ end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 from refaug.core.errors import NoSource, Usage
 from refaug.core.files import exclusive
 from refaug.core.progress import Progress
+from refaug.logs.ingest.cleaning import CleaningSettings
 from refaug.logs.ingest.distinct_pairs import drop_known_pairs
 from refaug.logs.ingest.order import IngestOrder, IngestReport, pair_up, units_of
 from refaug.logs.ingest.publishing import publish
@@ -36,6 +39,7 @@ def ingest(order: IngestOrder, logs: Path, progress: Progress) -> IngestReport:
     with exclusive(folder, f"ingesting into log {order.log}"):
         manifest = LogManifest.read(folder) if (folder / MANIFEST).exists() else LogManifest.new(order.log)
         remove_leftovers(folder, manifest, stages=False)
+        order = _with_cleaning_of_the_log(order, manifest, progress)
         fingerprinted = _fingerprints([*files, *context], progress)
         sources = _drop_empty(fingerprinted[: len(files)], order, progress)
         context_sources = _drop_empty(fingerprinted[len(files) :], order, progress)
@@ -52,6 +56,37 @@ def ingest(order: IngestOrder, logs: Path, progress: Progress) -> IngestReport:
         for unit in units:
             unit.require_unchanged()
         return publish(stage, known_names, progress)
+
+
+def _with_cleaning_of_the_log(order: IngestOrder, manifest: LogManifest, progress: Progress) -> IngestOrder:
+    """Return the order with the cleaning of the log's first ingest; a warning names what the order has otherwise."""
+    if not manifest.ingests:
+        return order
+    stored, default = manifest.ingests[0].settings.get("cleaning"), CleaningSettings()
+    if not isinstance(stored, Mapping):
+        return order
+    names = [name.name for name in fields(CleaningSettings) if name.name in stored]
+    cleaning = replace(default, **{name: _as_setting(stored[name]) for name in names})
+    for name in names:
+        of_order, of_log = getattr(order.cleaning, name), getattr(cleaning, name)
+        if of_order not in (of_log, getattr(default, name)):
+            progress.warn(
+                f"log {order.log} is cleaned with {_shown(name, of_log)} since its first ingest; "
+                f"{_shown(name, of_order)} is not used: cleaning belongs to the log"
+            )
+    return replace(order, cleaning=cleaning)
+
+
+def _as_setting(stored: Any) -> Any:
+    return tuple(stored) if isinstance(stored, list) else stored
+
+
+def _shown(name: str, setting: Any) -> str:
+    """Return a setting in words; rules by those that are switched off, which are fewer."""
+    if name != "rules":
+        return f"{name} {setting}"
+    idle = [rule for rule in CleaningSettings().rules if rule not in setting]
+    return f"all rules but {', '.join(idle)}" if idle else "all rules"
 
 
 def _require_place_for_rejects(rejects: Path | None, files: Iterable[Path]) -> None:
@@ -99,11 +134,12 @@ def _new_sources(
 ) -> tuple[list[Source], tuple[str, ...]]:
     """Return the sources whose content is not in the log, each content once, and the names of the others."""
     known_ingests = manifest.source_fingerprints()
+    default = IngestOrder(sources=(), log=order.log).settings()
     new, known_names = dict[tuple[str, ...], Sequence[Source]](), list[str]()
     for group in pair_up(sources) if order.format == "aligned" else [(source,) for source in sources]:
         content = tuple(source.sha256 for source in group)
         if content in known_ingests:
-            require_same_settings(known_ingests[content], order.settings(), str(group[0].path))
+            require_same_settings(known_ingests[content], order.settings(), default, str(group[0].path))
         if content in known_ingests or content in new:
             known_names += (source.name for source in group)
         else:

@@ -176,10 +176,26 @@ def test_the_same_file_with_other_settings_is_a_conflict(home, tmp_path):
     (tmp_path / "log.jsonl").write_bytes(dialogue_log(1, 30)[0])
     home.ingest(tmp_path / "log.jsonl")
     before = home.files()
-    result = home.ingest(tmp_path / "log.jsonl", "--max-chars", "50")
+    result = home.ingest(tmp_path / "log.jsonl", "--no-ids")
     assert (result.code, result.error["code"]) == (4, "conflict")
-    assert "cleaning" in result.error["message"]
+    assert "another use_ids" in result.error["message"]
     assert home.files() == before
+
+
+def test_cleaning_belongs_to_the_log_and_what_an_order_has_otherwise_is_named(home, tmp_path):
+    expected = list[dict[str, object]]()
+    for name, seed in (("one", 1), ("two", 2)):
+        (tmp_path / f"{name}.jsonl").write_bytes(dialogue_log(seed, 30, prefix=name)[0])
+        home.ingest(tmp_path / f"{name}.jsonl", "--max-chars", "40", "--no-rule", "urls", log=name)
+        expected += stored(home.open(name))
+    home.ingest(tmp_path / "one.jsonl", "--max-chars", "40", "--no-rule", "urls")
+    again = home.ingest(tmp_path / "one.jsonl", "--max-chars", "50", "--min-chars", "2")
+    assert (again.code, again.json["pairs_added"]) == (0, 0)
+    assert "is cleaned with max_chars 40 since its first ingest; max_chars 50 is not used" in again.err
+    assert "is cleaned with min_chars 1 since its first ingest; min_chars 2 is not used" in again.err
+    further = home.ingest(tmp_path / "two.jsonl")
+    assert (further.code, "since its first ingest" in further.err) == (0, False)
+    assert stored(home.open()) == expected
 
 
 def test_one_aligned_file_may_answer_two_others(home, tmp_path):

@@ -561,6 +561,21 @@ def test_a_night_ends_with_a_new_version_and_the_old_one_beside_it(jobs, frozen)
     assert night(jobs, frozen)["version"] is None, "nothing new, nothing made"
 
 
+def test_a_night_takes_sources_and_what_was_posted_whatever_their_cleaning(jobs, frozen):
+    news(jobs)
+    jobs.inbox("more.jsonl", dialogue(50, "where is the old mill", "behind the bridge"))
+    jobs("ingest", log="chat", sources=["more.jsonl"], workers=0, min_chars=2)
+    jobs.inbox("new.jsonl", dialogue(51, "where is the new mill", "before the bridge"))
+    told = Told()
+    report = night(jobs, frozen, sources=["more.jsonl", "new.jsonl"], max_chars=500, told=told)["ingest"]
+    assert (report["pairs_added"], report["posted"]) == (3, {"requests": 1, "dialogues": 2})
+    assert (report["already_there"], len(report["sources"])) == (["more.jsonl"], 2)
+    assert report["totals"]["pairs"] == LogManifest.read(jobs.home.logs / "chat").totals["pairs"]
+    assert [line for line in told.warnings if "max_chars 500 is not used" in line]
+    alone = night(jobs, frozen, sources=["new.jsonl"])["ingest"]
+    assert (alone["pairs_added"], alone["posted"]) == (0, {"requests": 0, "dialogues": 0})
+
+
 def test_missed_limit_leaves_the_old_version_and_is_not_rebuilt_next_night(jobs, frozen):
     old = jobs.indexes.current("chat")
     news(jobs)

@@ -36,7 +36,7 @@ def nightly_job(order: NightlyJob, context: JobContext) -> Mapping[str, Any]:
     _require_usable(order, context)
     stages = context.stages
     facts: dict[str, Any] = {"log": order.log, "index": order.index}
-    facts["ingest"] = stages.run("ingest", lambda: as_json(_ingest(order, context)))
+    facts["ingest"] = _ingest(order, context)
     update = facts["update"] = stages.run("update", lambda: update_version(order.index, order, context, publish=False))
     if update["version"] is None:
         return {**facts, "version": None, "published": False, "removed": _gc(order, context, None)}
@@ -73,9 +73,26 @@ def _require_usable(order: NightlyJob, context: JobContext) -> None:
 
 
 def _ingest(order: NightlyJob, context: JobContext) -> Mapping[str, Any]:
-    if order.sources is None:
-        return ingest_posted(order.log, order, order.memory, order.workers, context)
-    return ingest_files(order.log, order.sources, order, order.memory, order.workers, context)
+    """Ingest what was posted, after the sources if the order names any, and return one report."""
+    stages, sources = context.stages, order.sources
+
+    def add_posted() -> Mapping[str, Any]:
+        return as_json(ingest_posted(order.log, order, order.memory, order.workers, context))
+
+    if sources is None:
+        return stages.run("ingest", add_posted)
+    from_files = stages.run(
+        "ingest", lambda: as_json(ingest_files(order.log, sources, order, order.memory, order.workers, context))
+    )
+    from_inbox = stages.run("ingest-posted", add_posted)
+    joined = {name: [*from_files[name], *from_inbox.get(name, [])] for name in ("sources", "problems")}
+    return {
+        **from_files,
+        **joined,
+        "pairs_added": from_files["pairs_added"] + from_inbox["pairs_added"],
+        "totals": from_inbox.get("totals", from_files["totals"]),
+        "posted": from_inbox["posted"],
+    }
 
 
 def _rater(order: NightlyJob, context: JobContext) -> str | None:

@@ -41,7 +41,7 @@ class NightlyJob(Cleaning, ResourceOptions):
     index: Name = Field(description="index that is brought up to its logs")
     sources: list[Text] | None = Field(
         default=None,
-        description="files and folders in inbox/ to add; without them, what was posted to the log",
+        description="files and folders in inbox/ to add, besides what was posted to the log",
         min_length=1,
     )
     set: SetId | None = Field(
