@@ -156,4 +156,5 @@ AUDIT: Final = Table(
     Column("subject", Text, nullable=False),
     Column("details", Text, nullable=False),  # JSON
     Column("request", Text),
+    sqlite_with_rowid=False,
 )

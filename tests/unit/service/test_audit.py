@@ -59,6 +59,26 @@ def test_a_row_can_neither_be_changed_nor_removed(database: Database) -> None:
     assert rows(database) == [("key ann", "publish", "index chat@1")]
 
 
+def test_a_row_cannot_be_replaced(database: Database) -> None:
+    AuditLog(database).add("key ann", "publish", "index chat@1")
+    entry = next(AuditLog(database).entries())
+    columns = "id, at, actor, action, subject, details"
+    row = f"VALUES ('{entry.id}', '{entry.at}', 'key bob', 'publish', 'index chat@1', '{{}}')"
+    statements = [f"INSERT INTO audit ({columns}) {row} ON CONFLICT (id) DO UPDATE SET actor = 'key bob'"]
+    if database.is_sqlite:
+        other = row.replace(entry.id, "0" * 26)
+        statements += [
+            f"INSERT OR REPLACE INTO audit ({columns}) {row}",
+            f"REPLACE INTO audit ({columns}) {row}",
+            f"INSERT OR REPLACE INTO audit (rowid, {columns}) {other.replace('(', '(1, ', 1)}",
+            "UPDATE OR REPLACE audit SET actor = 'key bob'",
+        ]
+    for statement in statements:
+        with pytest.raises((exc.DBAPIError, RefaugError)), database.writing() as connection:
+            connection.execute(text(statement))
+    assert list(AuditLog(database).entries()) == [entry]
+
+
 def test_what_is_undone_is_in_no_row(database: Database) -> None:
     audit = AuditLog(database)
 

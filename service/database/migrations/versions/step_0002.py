@@ -26,6 +26,7 @@ def upgrade() -> None:
         sa.Column("details", sa.Text, nullable=False),
         sa.Column("request", sa.Text),
         sa.PrimaryKeyConstraint("id", name="pk_audit"),
+        sqlite_with_rowid=False,  # a rowid would be a second key, by which a row could be replaced
     )
     if op.get_bind().dialect.name == "sqlite":
         for event in ("update", "delete"):
@@ -33,6 +34,12 @@ def upgrade() -> None:
                 f"CREATE TRIGGER audit_no_{event} BEFORE {event.upper()} ON audit "
                 f"BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END"
             )
+        # INSERT OR REPLACE removes the old row without the trigger of DELETE.
+        op.execute(
+            "CREATE TRIGGER audit_no_replace BEFORE INSERT ON audit "
+            "WHEN EXISTS (SELECT 1 FROM audit WHERE id = NEW.id) "
+            f"BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END"
+        )
         return
     op.execute(
         "CREATE FUNCTION refaug_audit_is_kept() RETURNS trigger LANGUAGE plpgsql AS "
