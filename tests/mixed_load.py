@@ -43,6 +43,7 @@ class Look:
     memory_mib: float
     handles: int
     files: int
+    version_files: int  # of the largest version of the index: each update adds a segment
 
 
 @dataclass
@@ -152,6 +153,7 @@ class MixedLoad:
             "kill jobs": lambda: self._kill("jobs"),
             "full disk": self._fill,
         }
+        waiting = list[str]()
         while time.monotonic() < self.until:
             if self.restarts and time.monotonic() >= self.restarts[0]:
                 self.restarts.pop(0)
@@ -159,7 +161,9 @@ class MixedLoad:
                 time.sleep(FULL_S)
                 self.cluster.start()
                 self.tally.acts["restart of the database"] += 1
-            name = self.chance.choice(tuple(acts))
+            if not waiting:  # each in turn, in another order each time
+                waiting = self.chance.sample(sorted(acts), len(acts))
+            name = waiting.pop()
             with suppress(httpx2.TransportError):  # of a process that was just killed
                 acts[name]()
                 self.tally.acts[name] += 1
@@ -221,8 +225,10 @@ class MixedLoad:
         while time.monotonic() < self.until:
             pids = [self.service.process.pid, *(pid for pids in self.service.children().values() for pid in pids)]
             files = sum(1 for _ in self.service.home.rglob("*"))
-            memory = sum(map(_memory_mib, pids))
-            look = Look(time.monotonic() - began, memory, sum(map(_handles, pids)), files)
+            memory, handles = sum(map(_memory_mib, pids)), sum(map(_handles, pids))
+            versions = (self.service.home / "indexes" / "chat").glob("2*")
+            largest = max((sum(1 for _ in version.rglob("*")) for version in versions), default=0)
+            look = Look(time.monotonic() - began, memory, handles, files, largest)
             with self.lock:
                 self.tally.looks.append(look)
             time.sleep(LOOK_S)
