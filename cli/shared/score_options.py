@@ -307,7 +307,8 @@ def _comparison_table(metric_scores: MetricScores) -> tuple[tuple[str, ...], lis
 
 
 def _print_tsv(evaluation: Evaluation, level: LevelChoice) -> None:
-    """Print rows for other programs, with the signature in each."""
+    """Print rows for other programs, with the signature in each, and with a baseline the comparison after it."""
+    has_comparisons = any(metric_scores.comparisons for metric_scores in evaluation.scores)
     if level is LevelChoice.REPLY:
         print_cells("metric", "system", "item", "score", "problem", "signature")
     else:
@@ -320,6 +321,7 @@ def _print_tsv(evaluation: Evaluation, level: LevelChoice) -> None:
             "scored",
             "unscored",
             "signature",
+            *(_COMPARED if has_comparisons else ()),
         )
     for metric_scores in evaluation.scores:
         for name, scores in metric_scores.systems.items():
@@ -334,5 +336,19 @@ def _print_tsv(evaluation: Evaluation, level: LevelChoice) -> None:
             low, high = scores.as_intervals()[0 if corpus else 1] or (None, None)
             score = scores.corpus if corpus else scores.mean
             print_cells(
-                metric_scores.metric.name, name, score, low, high, *scores.counts(), metric_scores.signature.short
+                *(metric_scores.metric.name, name, score, low, high, *scores.counts(), metric_scores.signature.short),
+                *(_compared_cells(metric_scores, name) if has_comparisons else ()),
             )
+
+
+_COMPARED: Final = ("difference", "difference_low", "difference_high", "p_bootstrap", "p_randomisation")
+
+
+def _compared_cells(metric_scores: MetricScores, system: str) -> tuple[object, ...]:
+    """Return the comparison of a system with the baseline; empty cells for the baseline itself."""
+    comparison = metric_scores.comparisons.get(system)
+    if comparison is None:
+        return (None,) * len(_COMPARED)
+    figures = comparison.as_json()
+    low, high = figures["interval"] or (None, None)
+    return (figures["difference"], low, high, figures["p_bootstrap"], figures["p_randomisation"])

@@ -196,6 +196,16 @@ def test_tsv_has_a_row_for_each_system_or_reply(home, items: Path) -> None:
     ]
 
 
+def test_tsv_has_the_comparison_with_the_baseline(home, items: Path) -> None:
+    options = ("score", items, "-m", "bleu", "--baseline", "b")
+    header, *rows = (line.split("\t") for line in home(*options, "--tsv").out.splitlines())
+    figures = json.loads(home(*options, "--json").out)["scores"][0]["comparisons"]["a"]
+    names = ["difference", "difference_low", "difference_high", "p_bootstrap", "p_randomisation"]
+    assert header[header.index("signature") + 1 :] == names
+    numbers = (figures["difference"], *figures["interval"], figures["p_bootstrap"], figures["p_randomisation"])
+    assert {row[1]: row[-5:] for row in rows} == {"a": [str(number) for number in numbers], "b": [""] * 5}
+
+
 def test_json_of_a_level_has_the_figures_of_that_level_alone(home, items: Path) -> None:
     options = ("score", items, "-m", "bleu", "--json", "--baseline", "b")
     whole = home(*options).json
