@@ -23,7 +23,10 @@ def audit_command(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Who published, removed, erased, withdrew, queued, and made or revoked keys; with --json a line for each."""
+    """Say who published, removed, erased, withdrew, queued, and made or revoked keys.
+
+    With --json, each act is a line.
+    """
     from refaug.service.audit import AuditLog  # noqa: PLC0415  sqlalchemy
 
     moment = None if since is None else _time_of(since)
