@@ -245,3 +245,18 @@ def test_every_part_says_when_and_with_what_it_was_made() -> None:
         assert ("made on 2026-11-22 with the defaults of then" in result["notes"][0]) == (
             result["date"] == "2026-11-22"
         )
+
+
+def test_the_stresses_that_the_recommended_metric_fails_are_named() -> None:
+    """The page says of the blend where it fails, and which two candidates survive everything."""
+    stress = result_of("stress")
+    assert [name for name, survives in stress["survives"].items() if survives] == [
+        "υ-greedy, best three and gold",
+        "ranks: rater + greedy, gold + υ-greedy, best",
+    ]
+    blend = "blend: rater, three turns + υ-greedy, words, one, best, k=50"
+    failed = [
+        name for name, situation in stress["situations"].items() if not situation["less_gold_alone"][blend]["passes"]
+    ]
+    assert failed == ["log and rater of other domains", "length and rating at +.25"]
+    assert "two survive all five stresses" in page("docs/proof.md")
