@@ -17,6 +17,7 @@ from refaug.service.jobs.inbox import FIELDS, Inbox, InboxBatch
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.sources import require_source
 from refaug.service.jobs.orders.log_orders import Cleaning, IngestJob
+from refaug.service.jobs.orders.nightly_order import NightlyJob
 
 _RULES: Final = (*REPAIRS, *FILTERS)
 
@@ -24,12 +25,12 @@ _RULES: Final = (*REPAIRS, *FILTERS)
 def ingest_job(order: IngestJob, context: JobContext) -> Mapping[str, Any]:
     """Ingest files or posted dialogues; files that the log has already are skipped."""
     if order.posted:
-        return ingest_posted(order.log, order, order.memory_mib << 20, order.workers, context)
+        return ingest_posted(order.log, order, order.memory_mib << 20, workers_of(order, context), context)
     if unknown := sorted(set(order.map) - set(KNOWN_NAMES)):
         raise BadInput(f"map.{unknown[0]}: no such field", remedy=f"fields are: {', '.join(KNOWN_NAMES)}")
     sources, context_sources = _paths(order.sources or [], context), _paths(order.context, context)
     ingest_order = replace(
-        _order_of(order.log, sources, order, order.memory_mib << 20, workers_of(order.workers, context)),
+        _order_of(order.log, sources, order, order.memory_mib << 20, workers_of(order, context)),
         format=order.format,
         mapping=order.map,
         use_ids=order.ids,
@@ -43,22 +44,20 @@ def ingest_job(order: IngestJob, context: JobContext) -> Mapping[str, Any]:
 
 
 def ingest_files(
-    log: str, sources: Sequence[str], cleaning: Cleaning, memory: int, workers: int | None, context: JobContext
+    log: str, sources: Sequence[str], cleaning: Cleaning, memory: int, workers: int, context: JobContext
 ) -> Mapping[str, Any]:
     """Ingest files in a recognised format."""
-    ingest_order = _order_of(log, _paths(sources, context), cleaning, memory, workers_of(workers, context))
+    ingest_order = _order_of(log, _paths(sources, context), cleaning, memory, workers)
     return _report_as_json(ingest(ingest_order, context.home.logs, context.progress))
 
 
-def ingest_posted(
-    log: str, cleaning: Cleaning, memory: int, workers: int | None, context: JobContext
-) -> Mapping[str, Any]:
+def ingest_posted(log: str, cleaning: Cleaning, memory: int, workers: int, context: JobContext) -> Mapping[str, Any]:
     """Ingest all posted dialogues of a log as one source; dialogues posted in the meantime wait for the next job."""
     with Inbox(context.home, context.serve).take_batch(log) as batch:
         if batch is None:
             return {"log": log, "pairs_added": 0, "posted": {"requests": 0, "dialogues": 0}}
         ingest_order = replace(
-            _order_of(log, (str(batch.path),), cleaning, memory, workers_of(workers, context)),
+            _order_of(log, (str(batch.path),), cleaning, memory, workers),
             format="jsonl",
             mapping=dict(FIELDS),
             encoding="utf-8",
@@ -73,9 +72,12 @@ def ingest_posted(
     return {**report, "posted": posted}
 
 
-def workers_of(ordered: int | None, context: JobContext) -> int:
-    """Return how many processes read sources: those of the order, else one a thread of the job."""
-    return ordered if ordered is not None else min(MOST_WORKERS, context.threads(None))
+def workers_of(order: IngestJob | NightlyJob, context: JobContext) -> int:
+    """Return how many processes read sources: those of the order, else as many as the job has threads."""
+    if order.workers is not None:
+        return order.workers
+    threads = order.threads if isinstance(order, NightlyJob) else None
+    return min(MOST_WORKERS, context.threads(threads))
 
 
 def _is_in_log(batch: InboxBatch, log: str, context: JobContext) -> bool:
@@ -85,7 +87,7 @@ def _is_in_log(batch: InboxBatch, log: str, context: JobContext) -> bool:
     return (Source.of(batch.path).sha256,) in LogManifest.read(folder).source_fingerprints()
 
 
-def _order_of(log: str, sources: tuple[str, ...], cleaning: Cleaning, memory: int, workers: int | None) -> IngestOrder:
+def _order_of(log: str, sources: tuple[str, ...], cleaning: Cleaning, memory: int, workers: int) -> IngestOrder:
     """Return the order of an ingest of sources in a recognised format."""
     return IngestOrder(
         sources=sources,

@@ -88,6 +88,13 @@ class JobContext:
         """Return the threads of this job: those of its order, else of the server's settings, else one a free core."""
         return ordered or self.serve.job_threads or self.fitted_threads
 
+    def steady_threads(self, ordered: int | None) -> int:
+        """Return the threads of work whose bits depend on the number: no free cores count, and a resume keeps it."""
+        if ordered:
+            return ordered
+        facts = self.stages.run("threads", lambda: {"threads": self.serve.job_threads or available_cores()})
+        return int(facts["threads"])
+
     @cached_property
     def fitted_threads(self) -> int:
         """The number of cores that are free when the job first asks; the same until it ends."""

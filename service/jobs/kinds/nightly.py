@@ -20,7 +20,7 @@ from refaug.evaluation.scoring.reference_sets.set_pins import pinned_versions
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.indexer.building.update import publish_version
 from refaug.service.jobs.kinds.indexing import measure_recall, open_version, update_version
-from refaug.service.jobs.kinds.ingesting import ingest_files, ingest_posted
+from refaug.service.jobs.kinds.ingesting import ingest_files, ingest_posted, workers_of
 from refaug.service.jobs.kinds.job_context import JobContext, NotPublished, as_json
 from refaug.service.jobs.kinds.sources import require_source, resolve_metric_files
 from refaug.service.jobs.orders.nightly_order import NightlyJob
@@ -74,15 +74,15 @@ def _require_usable(order: NightlyJob, context: JobContext) -> None:
 
 def _ingest(order: NightlyJob, context: JobContext) -> Mapping[str, Any]:
     """Ingest what was posted, after the sources if the order names any, and return one report."""
-    stages, sources = context.stages, order.sources
+    stages, sources, workers = context.stages, order.sources, workers_of(order, context)
 
     def add_posted() -> Mapping[str, Any]:
-        return as_json(ingest_posted(order.log, order, order.memory, order.workers, context))
+        return as_json(ingest_posted(order.log, order, order.memory, workers, context))
 
     if sources is None:
         return stages.run("ingest", add_posted)
     from_files = stages.run(
-        "ingest", lambda: as_json(ingest_files(order.log, sources, order, order.memory, order.workers, context))
+        "ingest", lambda: as_json(ingest_files(order.log, sources, order, order.memory, workers, context))
     )
     from_inbox = stages.run("ingest-posted", add_posted)
     joined = {name: [*from_files[name], *from_inbox.get(name, [])] for name in ("sources", "problems")}

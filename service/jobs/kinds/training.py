@@ -15,7 +15,7 @@ from refaug.indexer.vectors.cooccurrence import CooccurrenceSettings
 from refaug.indexer.vectors.glove import GloveSettings
 from refaug.indexer.vectors.training import VectorsOrder, train_vectors
 from refaug.logs.pairs import SharedSettings
-from refaug.rater.nn.build import PRESETS, RaterOrder, RaterPreset, train_rater
+from refaug.rater.nn.build import PRESETS, RaterOrder, train_rater
 from refaug.rater.nn.model import RaterConfig
 from refaug.rater.training.examples import ExampleSettings
 from refaug.rater.training.loop import EpochFigures, TrainConfig
@@ -69,12 +69,12 @@ def vectors_job(order: VectorsJob, context: JobContext) -> Mapping[str, Any]:
 
 def rater_job(order: RaterTrainJob, context: JobContext) -> Mapping[str, Any]:
     """Mine examples, learn a vocabulary, train, measure and publish a rater."""
-    places, name, sizes = rater_places(context.home), order.rater or order.logs[0], PRESETS[order.preset]
+    places, name = rater_places(context.home), order.rater or order.logs[0]
     version = find_earlier_version(places.versions, name, context)
     if version is None:
         version = train_rater(
             places,
-            _rater_order(order, name, sizes, context.threads(order.threads)),
+            rater_order(order, context),
             context.progress,
             on_epoch=lambda figures: context.progress.stage(_epoch_line(figures)),
             learn_vectors=learn_piece_vectors,
@@ -93,11 +93,12 @@ def rater_job(order: RaterTrainJob, context: JobContext) -> Mapping[str, Any]:
     }
 
 
-def _rater_order(order: RaterTrainJob, name: str, sizes: RaterPreset, threads: int) -> RaterOrder:
-    """Return the order of training: the given options, else those of the preset."""
+def rater_order(order: RaterTrainJob, context: JobContext) -> RaterOrder:
+    """Return the order of training: the options of the job, else those of the preset."""
+    sizes = PRESETS[order.preset]
     is_said = order.min_words is not None or order.min_chars is not None
     return RaterOrder(
-        name=name,
+        name=order.rater or order.logs[0],
         logs=tuple(order.logs),
         more_texts=tuple(order.more_texts),
         model=RaterConfig(
@@ -123,7 +124,7 @@ def _rater_order(order: RaterTrainJob, name: str, sizes: RaterPreset, threads: i
             accumulate=order.accumulate,
             seed=order.seed,
             device=order.device,
-            threads=threads,
+            threads=context.steady_threads(order.threads),
         ),
         shared=SharedSettings(min_words=order.min_words or 1, min_chars=order.min_chars or 1, seed=order.seed)
         if is_said

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
 from refaug.service.jobs.orders.fields import THREADS, Count, Logs, Name, Positive, ResourceOptions, Seed, StrictModel
+
+_RATER_THREADS: Final = (
+    "threads; another number gives other bits; by default those of the setting `job_threads`, else one for each core "
+    "that the job may use"
+)
 
 
 class VectorsJob(StrictModel):
@@ -71,5 +76,6 @@ class RaterTrainJob(ResourceOptions):
         default=None, description="what they start from; by default the preset's"
     )
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="where it is trained")
+    threads: int | None = Field(default=None, description=_RATER_THREADS, ge=1, le=1_024)
     seed: Seed = Field(default=1, description="another seed, another network")
     publish: bool = Field(default=True, description="let it be what its name stands for from now on")

@@ -9,8 +9,13 @@ import pytest
 from refaug.core.home import Settings
 from refaug.core.processes.free_cores import available_cores
 from refaug.core.progress import Silent
+from refaug.service.jobs.kinds import job_context
 from refaug.service.jobs.kinds.ingesting import workers_of
 from refaug.service.jobs.kinds.job_context import JobContext
+from refaug.service.jobs.kinds.training import rater_order
+from refaug.service.jobs.orders.log_orders import IngestJob
+from refaug.service.jobs.orders.nightly_order import NightlyJob
+from refaug.service.jobs.orders.training_orders import RaterTrainJob
 from refaug.service.server_settings import ServeSettings
 
 
@@ -39,4 +44,38 @@ def test_without_either_the_free_cores_are_counted_once_and_logged(
 def test_sources_are_read_by_as_many_processes_as_the_job_has_threads(
     tmp_path: Path, ordered: int | None, setting: int, expected: int
 ) -> None:
-    assert workers_of(ordered, context_of(tmp_path, job_threads=setting)) == expected
+    order = IngestJob(kind="ingest", log="chat", posted=True, workers=ordered)
+    assert workers_of(order, context_of(tmp_path, job_threads=setting)) == expected
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [({}, 3), ({"threads": 2}, 2), ({"threads": 30}, 8), ({"threads": 2, "workers": 1}, 1), ({"workers": 0}, 0)],
+)
+def test_a_nightly_job_reads_with_the_threads_of_its_order(
+    tmp_path: Path, named: dict[str, int], expected: int
+) -> None:
+    order = NightlyJob(kind="nightly", log="chat", index="chat", **named)
+    assert workers_of(order, context_of(tmp_path, job_threads=3)) == expected
+
+
+# ── a rater, whose bits depend on the number ──────────────────────────────────────────────────────────────────────────
+
+
+def train_threads(context: JobContext, **named: int) -> int:
+    return rater_order(RaterTrainJob(kind="rater-train", logs=["chat"], **named), context).training.threads
+
+
+def test_a_rater_is_trained_by_as_many_threads_however_busy_the_machine_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_context, "free_cores", lambda: available_cores() + 5)
+    assert context_of(tmp_path).threads(None) == available_cores() + 5
+    assert train_threads(context_of(tmp_path)) == available_cores()
+    assert train_threads(context_of(tmp_path), threads=3) == 3
+
+
+def test_a_resumed_training_has_the_threads_that_it_began_with(tmp_path: Path) -> None:
+    assert train_threads(context_of(tmp_path, job_threads=5)) == 5
+    assert train_threads(context_of(tmp_path, job_threads=2)) == 5
+    assert train_threads(context_of(tmp_path, job_threads=2), threads=4) == 4
