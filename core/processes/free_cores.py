@@ -2,6 +2,7 @@
 
 A container's limit counts: threads beyond it are stopped until its next period, all at once. What is free is measured
 over a moment, as the system counts the idle time of each core, so that web processes and everything else count as busy.
+Of a limit, what its group used in the same moment is not free: idle cores of the machine may be of no use to it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +23,7 @@ _IDLE_FIELDS: Final = slice(3, 5)  # of a line of /proc/stat: idle, and waiting 
 def available_cores(proc: Path = _PROC, cgroups: Path = _CGROUPS) -> int:
     """Return the number of cores that this process may use, by its affinity and by the limits of its control groups."""
     affinity = len(os.sched_getaffinity(0))
-    limits = [limit for limit in _cgroup_limits(proc, cgroups) if limit is not None]
+    limits = [limit for group in _cpu_groups(proc, cgroups) if (limit := group.limit()) is not None]
     return max(1, min([affinity, *map(int, limits)]))
 
 
@@ -33,10 +35,16 @@ def free_cores(
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
     """Return the number of cores that were idle for most of a moment, at least 1 and at most the available ones."""
-    before = _core_times(proc)
+    groups, began = _cpu_groups(proc, cgroups), time.monotonic()
+    before, used_before = _core_times(proc), [group.used_s() for group in groups]
     sleep(watch_s)
-    idle = idle_cores(before, _core_times(proc), os.sched_getaffinity(0))
-    return max(1, min(available_cores(proc, cgroups), round(idle)))
+    passed_s = max(watch_s, time.monotonic() - began)
+    free = [idle_cores(before, _core_times(proc), os.sched_getaffinity(0))]
+    for group, used_s in zip(groups, used_before, strict=True):
+        limit = group.limit()
+        if limit is not None:
+            free.append(limit - (group.used_s() - used_s) / passed_s)
+    return max(1, min(available_cores(proc, cgroups), round(min(free))))
 
 
 def idle_cores(
@@ -70,37 +78,56 @@ def _core_times(proc: Path) -> dict[int, tuple[int, int]]:
     return times
 
 
-def _cgroup_limits(proc: Path, cgroups: Path) -> list[float | None]:
-    """Return the limit of each control group that this process is in, those above included."""
+@dataclass(frozen=True, kw_only=True)
+class _CpuGroup:
+    """A control group of either version, by its folder; in version 1 usage may be counted in another one."""
+
+    folder: Path
+    usage_folder: Path | None = None  # of version 1
+
+    def limit(self) -> float | None:
+        """Return how many cores the group may use; None if it has no limit."""
+        if self.usage_folder is None:
+            numbers = _read_words(self.folder / "cpu.max")
+            return int(numbers[0]) / int(numbers[1]) if len(numbers) == 2 and numbers[0].isdecimal() else None
+        quota, period = _read_words(self.folder / "cpu.cfs_quota_us"), _read_words(self.folder / "cpu.cfs_period_us")
+        return int(quota[0]) / int(period[0]) if quota and period and quota[0].isdecimal() else None  # -1: none
+
+    def used_s(self) -> float:
+        """Return the seconds of cores that the group has used; 0 where the system does not say."""
+        if self.usage_folder is None:
+            words = _read_words(self.folder / "cpu.stat")
+            return int(words[words.index("usage_usec") + 1]) / 1e6 if "usage_usec" in words else 0.0
+        nanoseconds = _read_words(self.usage_folder / "cpuacct.usage")
+        return int(nanoseconds[0]) / 1e9 if nanoseconds else 0.0
+
+
+def _cpu_groups(proc: Path, cgroups: Path) -> list[_CpuGroup]:
+    """Return each control group that this process is in, those above included."""
     try:
         lines = (proc / "self" / "cgroup").read_text().splitlines()
     except OSError:
         return []
-    limits = list[float | None]()
+    groups = list[_CpuGroup]()
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if not controllers:
-            limits += [_limit_v2(folder / "cpu.max") for folder in _with_parents(cgroups, path)]
+            groups += [_CpuGroup(folder=folder) for folder in _with_parents(cgroups, path)]
         elif "cpu" in controllers.split(","):
             roots = [root for name in (controllers, "cpu") if (root := cgroups / name).is_dir()]
-            limits += [_limit_v1(folder) for root in roots[:1] for folder in _with_parents(root, path)]
-    return limits
+            usage = roots[0] if "cpuacct" in controllers.split(",") and roots else cgroups / "cpuacct"
+            groups += [
+                _CpuGroup(folder=folder, usage_folder=usage / folder.relative_to(root))
+                for root in roots[:1]
+                for folder in _with_parents(root, path)
+            ]
+    return groups
 
 
 def _with_parents(root: Path, path: str) -> list[Path]:
     """Return the folder of a group and those above it; inside a container the path may not exist, and its root does."""
     folder = root / path.lstrip("/")
     return [one for one in (folder, *folder.parents) if one == root or root in one.parents]
-
-
-def _limit_v2(path: Path) -> float | None:
-    numbers = _read_words(path)
-    return int(numbers[0]) / int(numbers[1]) if len(numbers) == 2 and numbers[0].isdecimal() else None
-
-
-def _limit_v1(folder: Path) -> float | None:
-    quota, period = _read_words(folder / "cpu.cfs_quota_us"), _read_words(folder / "cpu.cfs_period_us")
-    return int(quota[0]) / int(period[0]) if quota and period and quota[0].isdecimal() else None  # -1: none
 
 
 def _read_words(path: Path) -> list[str]:

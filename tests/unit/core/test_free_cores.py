@@ -88,5 +88,51 @@ def test_a_limit_bounds_the_free_cores(tmp_path: Path) -> None:
     assert free_cores(proc=tmp_path, cgroups=tmp_path, sleep=sleep) == 1
 
 
+@pytest.mark.parametrize(
+    ("lines", "limits", "usage", "text"),
+    [
+        ("0::/a/b\n", {"a/cpu.max": "{quota} 100000"}, "a/cpu.stat", "usage_usec {us}\nuser_usec 7\n"),
+        (
+            "3:cpu,cpuacct:/x\n",
+            {"cpu,cpuacct/x/cpu.cfs_quota_us": "{quota}", "cpu,cpuacct/x/cpu.cfs_period_us": "100000"},
+            "cpu,cpuacct/x/cpuacct.usage",
+            "{us}000\n",
+        ),
+        (
+            "2:cpuacct:/x\n3:cpu:/x\n",
+            {"cpu/x/cpu.cfs_quota_us": "{quota}", "cpu/x/cpu.cfs_period_us": "100000"},
+            "cpuacct/x/cpuacct.usage",
+            "{us}000\n",
+        ),
+    ],
+)
+@pytest.mark.parametrize(("limit", "used", "expected"), [(4, 0, 4), (4, 3, 1), (4, 1.4, 3), (2, 2, 1)])
+def test_what_a_limited_group_uses_is_not_free(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lines: str,
+    limits: dict[str, str],
+    usage: str,
+    text: str,
+    limit: int,
+    used: float,
+    expected: int,
+) -> None:
+    """A machine of eight cores that all idle, and a container that may use some of them."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: set(range(8)))
+    proc, cgroups = tmp_path / "proc", tmp_path / "cgroup"
+    stat(proc, dict.fromkeys(range(8), (0, 0)))
+    write(proc / "self" / "cgroup", lines)
+    for name, words in limits.items():
+        write(cgroups / name, words.format(quota=limit * 100_000))
+    write(cgroups / usage, text.format(us=5_000_000))
+
+    def sleep(seconds: float) -> None:
+        stat(proc, dict.fromkeys(range(8), (0, 1_000)))
+        write(cgroups / usage, text.format(us=5_000_000 + round(used * seconds * 1e6)))
+
+    assert free_cores(watch_s=100.0, proc=proc, cgroups=cgroups, sleep=sleep) == expected
+
+
 def test_a_system_that_says_nothing_leaves_the_available_cores(tmp_path: Path) -> None:
     assert free_cores(proc=tmp_path, cgroups=tmp_path, sleep=lambda _: None) == len(OWN)
