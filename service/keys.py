@@ -204,10 +204,10 @@ class _Bucket:
 
 
 class KeyPlaces:
-    """The requests of each key that are being answered in this process; each of `workers` processes has its share."""
+    """The requests of each key that are being answered in this process, at most `most`."""
 
-    def __init__(self, most: int, *, workers: int = 1) -> None:
-        self._most, self._stated = max(1, most // workers), most
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._lock = threading.Lock()
         self._places = dict[str, int]()
 
@@ -217,7 +217,7 @@ class KeyPlaces:
             place_count = self._places.get(key.id, 0)
             if place_count >= self._most:
                 raise TooMany(
-                    f"key {key.name} has {self._stated:,} requests being answered already",
+                    f"key {key.name} has {self._most:,} requests being answered already",
                     remedy="wait for some of them, or send larger ones",
                 )
             self._places[key.id] = place_count + 1

@@ -78,18 +78,20 @@ class ServeSettings:
     )
     key_requests: int = _setting(
         128,
-        "requests at once of one key, by which others find a place; more are told to come again",
+        "requests at once of one key in a web process, by which others find a place; more are told to come again",
         least=1,
         most=100_000,
     )
     wrong_keys: int = _setting(
         10,
         "wrong secrets a minute of one key from one address, and ten times as many of all keys; more are told to come "
-        "again",
+        "again, and right ones never",
         least=1,
         most=1_000_000,
     )
-    requests: int = _setting(256, "requests at once; more are told to come again", least=1, most=100_000)
+    requests: int = _setting(
+        256, "requests at once in a web process; more are told to come again", least=1, most=100_000
+    )
     streams: int = _setting(100, "streams of events at once", least=1, most=100_000)
     queue_items: int = _setting(
         4_000, "items that wait for index and rater; more are told to come again", least=1, most=10_000_000

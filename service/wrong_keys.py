@@ -1,9 +1,10 @@
 """Wrong keys are slowed, by the key that they claim to be and by the address that they come from.
 
-Two token buckets count wrong keys: one for each pair of a key's id and an address, one for each address. The first is
-asked before a secret is compared, so that it cannot be guessed faster; the second only after, so that a right key from
-the same address passes. No other address and no other key waits. Both lists are bounded: the least recently used
-entries go first.
+Two token buckets count wrong keys: one for each pair of a key's id and an address, one for each address. Both are asked
+after a secret was compared, and only where it was wrong, so that the right key always passes, also beside guesses at it
+from behind the same proxy. A refusal does not say more than that too many were wrong: it is no help to a guesser, whose
+secrets of 256 bits are too many at any pace. No other address and no other key waits. Both lists are bounded: the least
+recently used entries go first, and an address that is refused adds none.
 """
 
 from __future__ import annotations
@@ -44,24 +45,17 @@ class WrongKeys:
         self._pairs = BoundedCache[tuple[str, str], _WrongBucket](most)
         self._addresses = BoundedCache[str, _WrongBucket](most)
 
-    def require_allowed(self, key_id: str, address: str) -> None:
-        """Raise TooMany where this address has sent too many wrong secrets of this key, before one more is compared."""
-        with self._lock:
-            bucket = self._pairs.get((key_id, network_of(address)))
-            if bucket is not None:
-                self._require(bucket, self._a_minute)
-
     def count(self, key_id: str, address: str) -> None:
-        """Count a wrong key; TooMany in place of its error where its address has sent too many of any."""
+        """Count a wrong key; TooMany in place of its error where its address has sent too many of it, or of any."""
         network, now = network_of(address), self._clock()
         with self._lock:
-            pair = self._pairs.get((key_id, network)) or _WrongBucket(self._a_minute, now)
             sender = self._addresses.get(network) or _WrongBucket(_TIMES_AN_ADDRESS * self._a_minute, now)
-            self._pairs.put((key_id, network), pair)
             self._addresses.put(network, sender)
-            self._refill(pair, self._a_minute)
-            pair.allowed = max(0.0, pair.allowed - 1.0)
             self._require(sender, _TIMES_AN_ADDRESS * self._a_minute)
+            pair = self._pairs.get((key_id, network)) or _WrongBucket(self._a_minute, now)
+            self._pairs.put((key_id, network), pair)
+            self._require(pair, self._a_minute)
+            pair.allowed -= 1.0
             sender.allowed -= 1.0
 
     def _require(self, bucket: _WrongBucket, a_minute: float) -> None:

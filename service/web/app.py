@@ -172,7 +172,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         stack.callback(state.keys.close)
         state.rate_limits = RateLimits(workers=serve.workers)
         state.wrong_keys = WrongKeys(serve.wrong_keys, workers=serve.workers)
-        state.key_places = KeyPlaces(serve.key_requests, workers=serve.workers)
+        state.key_places = KeyPlaces(serve.key_requests)
         state.audit = AuditLog(state.database)
         state.sets = HeldSets(home, serve)
         state.bases = BaselineCache(places_of(home).indexes)

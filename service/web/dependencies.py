@@ -19,6 +19,7 @@ T = TypeVar("T")
 _KEY: Final = "refaug.key"  # of the request's key in the ASGI scope
 _ITEMS: Final = "refaug.items"
 _PLACE: Final = "refaug.key_place"
+_UPLOADING: Final = "refaug.uploading_key"  # the key of a request whose body is still to come
 _EVENT_STREAM: Final = re.compile(r"/v1/jobs/[^/]+/events")
 
 
@@ -39,23 +40,38 @@ class Requires:
         key.require(self.scope)
         state.rate_limits.take(key)
         if key is not ANONYMOUS and not is_event_stream(request.scope):
-            state.key_places.take(key)
-            request.scope[_PLACE] = key
+            request.scope[_UPLOADING] = key
+            if not _reads_body(request.scope):
+                take_key_place(state, request.scope)
         return key
 
 
 def _checked_key(state: ServiceState, request: Request) -> Key:
-    """Return the key of a request; wrong ones are counted by the address that the server believes, and slowed."""
+    """Return the key of a request; wrong ones are counted by the address that the server believes, and slowed.
+
+    The secret is compared first: a right key passes, however many guesses at it came from its address.
+    """
     if not state.serve.keys:
         return ANONYMOUS
     token, address = token_of(request), request.client.host if request.client is not None else ""
-    if token is not None:
-        state.wrong_keys.require_allowed(id_in(token), address)
     try:
         return state.keys.check(token)
     except WrongKey:
         state.wrong_keys.count(id_in(token), address)
         raise
+
+
+def take_key_place(state: ServiceState, scope: Any) -> None:
+    """Take the place of a request among those of its key, once: when its body is there, so that slow ones hold none."""
+    key = scope.pop(_UPLOADING, None)
+    if key is not None:
+        state.key_places.take(key)
+        scope[_PLACE] = key
+
+
+def _reads_body(scope: Any) -> bool:
+    """Return whether the route reads its body itself, after its dependencies."""
+    return "requestBody" in (getattr(scope.get("route"), "openapi_extra", None) or {})
 
 
 def end_key_place(state: ServiceState, scope: Any) -> None:

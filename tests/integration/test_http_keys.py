@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from refaug.cli.main import main
+from refaug.core.errors import TooMany
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
 from refaug.service.keys import Key, KeyPlaces, KeyStore, Scope
@@ -75,16 +76,17 @@ def clock(client: TestClient) -> Iterator[Any]:
     return clock
 
 
-def test_wrong_secrets_are_slowed_and_honest_keys_of_other_addresses_are_not(
+def test_wrong_secrets_are_slowed_and_right_ones_nowhere(
     client: TestClient, tokens: dict[str, str], clock: Any
 ) -> None:
     guess = wrong_secret(tokens["ann"])
     assert statuses(client, guess, GUESSER, 12) == [401] * 10 + [429] * 2
-    assert statuses(client, tokens["ann"], GUESSER, 1) == [429]  # the right secret is not compared either
+    assert statuses(client, tokens["ann"], GUESSER, 20) == [200] * 20  # its holder may be behind the same proxy
     assert statuses(client, tokens["bob"], GUESSER, 1) == [200]
     assert statuses(client, tokens["ann"], HONEST, 20) == [200] * 20
+    assert statuses(client, guess, GUESSER, 1) == [429]
     clock.now += 6.0
-    assert statuses(client, tokens["ann"], GUESSER, 20) == [200] * 20
+    assert statuses(client, guess, GUESSER, 2) == [401, 429]
 
 
 def test_a_refusal_says_when_to_come_again(client: TestClient, tokens: dict[str, str], clock: Any) -> None:
@@ -122,11 +124,11 @@ def test_a_forwarded_address_that_is_not_trusted_changes_nothing(
 # ── requests at once ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_places_of_a_key_are_shared_by_the_processes_and_given_back() -> None:
-    places, ann, bob = KeyPlaces(4, workers=2), *(Key(id=name, name=name, scopes=frozenset()) for name in ("a", "b"))
+def test_a_key_has_as_many_places_in_a_process_as_the_refusal_says() -> None:
+    places, ann, bob = KeyPlaces(2), *(Key(id=name, name=name, scopes=frozenset()) for name in ("a", "b"))
     places.take(ann)
     places.take(ann)
-    with pytest.raises(Exception, match="key a has 4 requests being answered already") as refused:
+    with pytest.raises(Exception, match="key a has 2 requests being answered already") as refused:
         places.take(ann)
     assert refused.value.status == 429
     places.take(bob)
@@ -153,6 +155,48 @@ def test_a_key_with_all_its_places_in_use_is_refused_and_others_are_not(
         assert client.get("/v1/indexes/nothing", headers=headers["bob"]).status_code == 404
         state.key_places.give_back(ann)
         assert {client.get("/v1/jobs", headers=headers["ann"]).status_code for _ in range(3)} == {200}
+        assert state.key_places._places == {}
+    finally:
+        state.key_places = before
+
+
+def test_each_process_has_all_places_of_the_setting(home: Settings) -> None:
+    ann = Key(id="a", name="a", scopes=frozenset())
+    with client_of(home, ready=False, keys=True, key_requests=3, workers=3) as client:
+        places = client.app.state.refaug.key_places
+        for _ in range(3):
+            places.take(ann)
+        with pytest.raises(TooMany, match="key a has 3 requests being answered already"):
+            places.take(ann)
+
+
+def test_a_body_that_is_still_to_come_holds_no_place_of_its_key(client: TestClient, tokens: dict[str, str]) -> None:
+    state = client.app.state.refaug
+    before, state.key_places = state.key_places, KeyPlaces(1)
+    headers = {"Authorization": f"Bearer {tokens['ann']}"}
+    is_uploading, rest_comes = asyncio.Event(), asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b'{"cron": '
+        is_uploading.set()
+        await rest_comes.wait()
+        yield b'"no time"}'
+
+    async def ask() -> list[int]:
+        transport = httpx.ASGITransport(client.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://testserver", headers=headers) as asking:
+            json = {"Content-Type": "application/json"}
+            slow = [asyncio.create_task(asking.put("/v1/schedules/x", content=body(), headers=json)) for _ in range(2)]
+            await is_uploading.wait()
+            meanwhile = await asking.get("/v1/jobs")
+            state.key_places.take(state.keys.check(tokens["ann"]))  # a request that is being answered
+            rest_comes.set()
+            return [meanwhile.status_code, *[(await answer).status_code for answer in slow]]
+
+    try:
+        assert asyncio.run(ask()) == [200, 429, 429]
+        state.key_places.give_back(state.keys.check(tokens["ann"]))
+        assert client.put("/v1/schedules/x", json={"cron": "no time"}, headers=headers).status_code == 422
         assert state.key_places._places == {}
     finally:
         state.key_places = before

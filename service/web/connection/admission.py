@@ -22,7 +22,7 @@ from refaug.service import prometheus_figures
 from refaug.service.web import problems
 from refaug.service.web.answers import REQUEST_ID
 from refaug.service.web.connection.allowed_hosts import AllowedHosts
-from refaug.service.web.dependencies import end_key_place, is_event_stream, items_in, key_name
+from refaug.service.web.dependencies import end_key_place, is_event_stream, items_in, key_name, take_key_place
 from refaug.service.web.state import ServiceState
 
 log = logging.getLogger(__name__)
@@ -51,14 +51,14 @@ class Gate:
     """The outermost ASGI layer of the application."""
 
     def __init__(self, app: ASGIApp, state: ServiceState) -> None:
-        self._app, self._state = app, state
+        self._app, self.state = app, state
         self._hosts = AllowedHosts(state.serve)
         self.request_count = 0
 
     @property
     def is_full(self) -> bool:
         """Whether as many requests are being answered as may be."""
-        return self.request_count >= self._state.serve.requests
+        return self.request_count >= self.state.serve.requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request through."""
@@ -78,7 +78,7 @@ class Gate:
         if is_limited and self.is_full:
             await self._refuse(scope, receive, exchange, self.overloaded_error())
             return
-        place = _Place(self, receive)
+        place = _Place(self, scope, receive)
         if is_limited and not _has_body(scope):
             place.take()
         try:
@@ -89,13 +89,13 @@ class Gate:
                 await answer(scope, receive, exchange.send)
         finally:
             place.give_back()
-            end_key_place(self._state, scope)
+            end_key_place(self.state, scope)
             exchange.log_end(is_quiet=path in UNLIMITED_PATHS)
 
     def overloaded_error(self) -> Overloaded:
         """Return the error of a request that finds no place."""
         return Overloaded(
-            f"{self._state.serve.requests:,} requests are being answered already",
+            f"{self.state.serve.requests:,} requests are being answered already",
             remedy="send it again in a moment",
             retry_after_s=1,
         )
@@ -110,19 +110,24 @@ class Gate:
 
 
 class _Place:
-    """The place of a request among the concurrent ones; it is taken when the body is there: slow clients hold none."""
+    """The place of a request among the concurrent ones, and among those of its key.
 
-    def __init__(self, gate: Gate, receive: Receive) -> None:
-        self._gate, self._receive = gate, receive
+    Both are taken when the body is there: slow clients hold none.
+    """
+
+    def __init__(self, gate: Gate, scope: Scope, receive: Receive) -> None:
+        self._gate, self._scope, self._receive = gate, scope, receive
         self._is_taken = False
 
     async def receive(self) -> Message:
-        """Receive the next part of the body; Overloaded if it is the last one, and no place is free."""
+        """Receive the next part of the body; Overloaded or TooMany if it is the last one, and no place is free."""
         message = await self._receive()
-        if not self._is_taken and message["type"] == "http.request" and not message.get("more_body", False):
-            if self._gate.is_full:
-                raise self._gate.overloaded_error()
-            self.take()
+        if message["type"] == "http.request" and not message.get("more_body", False):
+            if not self._is_taken:
+                if self._gate.is_full:
+                    raise self._gate.overloaded_error()
+                self.take()
+            take_key_place(self._gate.state, self._scope)
         return message
 
     def take(self) -> None:
