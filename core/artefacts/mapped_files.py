@@ -1,8 +1,8 @@
 """Files of a version that a process has mapped, and whether they are still those whose hashes it has compared.
 
 Reading a part of a mapping that its file no longer has ends the process with SIGBUS, and a file that is written to in
-place changes what is read. Each file is held open, so that its size and time can be asked for by its inode, whatever
-its name means by now.
+place changes what is read. Each file is held open, so that its size and times can be asked for by its inode, whatever
+its name means by now. The time of the last change of the inode is among them: no program can set it back.
 """
 
 from __future__ import annotations
@@ -19,34 +19,49 @@ from refaug.core.artefacts.verified_files import verified_files
 from refaug.core.errors import Corrupt
 from refaug.core.files import read_json
 
-_Stamp = tuple[int, int]
+_Stamp = tuple[int, int, int]
 
 
 @dataclass
 class _MappedFile:
-    """An open file, and the size and time that it had when its hash was compared."""
+    """An open file, and the size and times that it had when its hash was compared."""
 
     name: str
+    path: Path
     sha256: str
     handle: int
     verified: _Stamp | None = None
 
     def stamp(self) -> _Stamp:
         status = os.fstat(self.handle)
-        return status.st_size, status.st_mtime_ns
+        return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
     def require_verified(self) -> None:
         """Compare the hash again if the file was written to; this reads it, and touches no mapping."""
-        stamp = self.stamp()
-        if stamp == self.verified:
-            return
-        if verified_files.sha256(Path(f"/proc/self/fd/{self.handle}")) != self.sha256:
+        if not self.is_verified():
             raise Corrupt(
-                f"{self.name} was changed while it is served: it has {stamp[0]:,} bytes, and another SHA-256 than its "
-                "manifest says",
+                f"{self.name} was changed while it is served: it has {self.stamp()[0]:,} bytes, and another SHA-256 "
+                "than its manifest says",
                 remedy="put back what was in it, or publish another version",
             )
-        self.verified = stamp
+
+    def is_verified(self) -> bool:
+        """Return whether the file has the hash of its manifest; read it only if it was written to."""
+        stamp = self.stamp()
+        if stamp != self.verified:
+            if verified_files.sha256(Path(f"/proc/self/fd/{self.handle}")) != self.sha256:
+                return False
+            self.verified = stamp
+        return True
+
+    def is_replaced(self) -> bool:
+        """Return whether another file has this one's name by now, with the hash of the manifest."""
+        try:
+            if os.path.samestat(self.path.stat(), os.fstat(self.handle)):
+                return False
+            return verified_files.sha256(self.path) == self.sha256
+        except OSError:  # the name means nothing, or not yet
+            return False
 
 
 class MappedFiles:
@@ -64,7 +79,8 @@ class MappedFiles:
             for folder in folders:
                 for named in named_files(read_json(folder / MANIFEST), folder / MANIFEST):
                     handle = os.open(folder / named.name, os.O_RDONLY | os.O_CLOEXEC)
-                    files.append(_MappedFile(f"{folder.parent.name}@{folder.name} {named.name}", named.sha256, handle))
+                    shown = f"{folder.parent.name}@{folder.name} {named.name}"
+                    files.append(_MappedFile(shown, folder / named.name, named.sha256, handle))
             for file in files:
                 file.require_verified()
         except BaseException:
@@ -77,6 +93,12 @@ class MappedFiles:
         with self._lock:  # a closed handle may soon be that of another file
             for file in self._files:
                 file.require_verified()
+
+    def are_replaced(self) -> bool:
+        """Return whether some files were changed, and each of them has a right one under its name to open instead."""
+        with self._lock:
+            changed = [file for file in self._files if not file.is_verified()]
+            return bool(changed) and all(file.is_replaced() for file in changed)
 
     def close(self) -> None:
         """Close the files; after that none is looked at."""

@@ -35,6 +35,7 @@ MANIFEST: Final = "manifest.json"
 _VECTORS: Final = "vectors.npy"
 _WORDS: Final = "words.txt"
 _COUNTS: Final = "counts.npy"
+_Identity = tuple[str, int, int, int]  # name, inode, size, time of the last change
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,16 +174,21 @@ def open_word_vectors(path: Path) -> WordVectors:
                 f"the folder {str(path)!r} holds no saved word vectors: there is no {MANIFEST} in it",
                 remedy="give a file of vectors: GloVe or word2vec, text or binary, plain or .gz",
             )
-        status = (path / MANIFEST if folder else path).stat()
         load = _load_folder if folder else _load_file
-        return load(path, status.st_mtime_ns, status.st_size, status.st_ino)
+        return load(path, tuple(map(_identity_of, sorted(path.iterdir()) if folder else [path])))
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or error
         raise NotFound(f"cannot read word vectors at {str(path)!r}: {reason}", remedy=REMEDY) from error
 
 
+def _identity_of(path: Path) -> _Identity:
+    """Return what a file has to keep for its vectors to be used again: a mapping is that of an inode, not of a name."""
+    status = path.stat()
+    return path.name, status.st_ino, status.st_size, status.st_mtime_ns
+
+
 @functools.lru_cache(maxsize=4)
-def _load_file(path: Path, _mtime_ns: int, _size: int, _inode: int) -> WordVectors:
+def _load_file(path: Path, _files: tuple[_Identity, ...]) -> WordVectors:
     vector_file = read_vector_file(path)
     vector_file.matrix.flags.writeable = False  # shared by all who open the file
     stem = re.sub(r"\.(txt|bin|vec)$", "", path.name.removesuffix(".gz"))
@@ -190,7 +196,7 @@ def _load_file(path: Path, _mtime_ns: int, _size: int, _inode: int) -> WordVecto
 
 
 @functools.lru_cache(maxsize=4)
-def _load_folder(folder: Path, _mtime_ns: int, _size: int, _inode: int) -> WordVectors:
+def _load_folder(folder: Path, _files: tuple[_Identity, ...]) -> WordVectors:
     manifest = read_json(folder / MANIFEST)
     if manifest.get("format_version") != FORMAT_VERSION:
         raise Corrupt(f"{folder / MANIFEST}: format {manifest.get('format_version')!r} is not {FORMAT_VERSION}")

@@ -19,7 +19,8 @@ from refaug.service.database.database import Database
 from refaug.service.keys import KeyStore
 from refaug.service.server_settings import ServeSettings, is_local
 
-_OTHER_FILES: Final = 256  # open files of a process beside its connections: mapped files, databases, logs
+_OTHER_FILES: Final = 256  # open files of a process beside its connections: a small version, databases, logs
+_VERSION_FILES: Final = 16_384  # of large versions: about twenty a segment, each held open, of several versions at once
 _MIGRATION_RETRY_S: Final = 5.0
 
 log = logging.getLogger(__name__)
@@ -61,21 +62,26 @@ def require_keys_if_public(settings: ServeSettings, has_keys: Callable[[], bool]
 
 
 def raise_file_limit(settings: ServeSettings) -> int:
-    """Raise the limit of open files to what the connections need, and return it; Usage if the system forbids that.
+    """Raise the limit of open files and return it; Usage if the system allows less than the connections need.
 
-    Without this, a connection would be refused without an answer when files run out.
+    Without this, a connection would be refused without an answer when files run out. Versions get room for what their
+    segments need, as far as the system allows that.
     """
     needed = settings.connections + _OTHER_FILES
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if allowed == resource.RLIM_INFINITY or allowed >= needed:
+    if allowed == resource.RLIM_INFINITY:
         return allowed
     if most != resource.RLIM_INFINITY and most < needed:
         raise Usage(
             f"{settings.connections:,} connections need {needed:,} open files, and the system allows {most:,}",
             remedy=f"--connections {max(1, most - _OTHER_FILES)}, or a higher limit (LimitNOFILE= of systemd, ulimit)",
         )
-    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, most))
-    return needed
+    ample = needed + _VERSION_FILES
+    raised = ample if most == resource.RLIM_INFINITY else min(ample, most)
+    if allowed >= raised:
+        return allowed
+    resource.setrlimit(resource.RLIMIT_NOFILE, (raised, most))
+    return raised
 
 
 def has_keys(home: Settings, settings: ServeSettings) -> bool:

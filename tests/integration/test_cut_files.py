@@ -40,12 +40,13 @@ def weights_of(item: dict[str, Any]) -> list[float]:
     return [reference.get("weight", 1.0) for reference in item["references"]]
 
 
+@pytest.mark.parametrize("way", ["in place", "by rename"])
 @pytest.mark.parametrize(
     ("kind", "name", "ending"),
     [("index", "chat", "vectors.faiss"), ("rater", "base", ".safetensors"), ("vectors", "glove", ".npy")],
 )
 def test_requests_that_would_read_a_cut_file_are_refused_with_its_name(
-    home: Settings, client: TestClient, kind: str, name: str, ending: str
+    home: Settings, client: TestClient, kind: str, name: str, ending: str, way: str
 ) -> None:
     items = {"items": [{key: item[key] for key in ("id", "utterance", "references")} for item in small_items()]}
     before = client.post("/v1/references", json=items).json()["items"]
@@ -60,11 +61,18 @@ def test_requests_that_would_read_a_cut_file_are_refused_with_its_name(
     assert refused.headers["Retry-After"] == "60"
     plain = {"items": small_items(2), "metrics": ["bleu"]}
     assert client.post("/v1/scores", json=plain).status_code == 200
-    wait_until(lambda: file in str(client.get("/readyz").json()["troubles"]))
+    serving = "rater base" if kind == "rater" else "index chat"
+    wait_until(lambda: client.get("/readyz").json().get("missing") == [serving])
+    assert client.get("/readyz").status_code == 503
 
-    path.write_bytes(content)
+    if way == "in place":
+        path.write_bytes(content)
+    else:
+        (path.parent / "other").write_bytes(content)
+        (path.parent / "other").replace(path)
+        wait_until(lambda: client.get("/readyz").status_code == 200)
     after = client.post("/v1/references", json=items).json()["items"]
     for item, item_before in zip(after, before, strict=True):
         assert texts_of(item) == texts_of(item_before)
         assert weights_of(item) == pytest.approx(weights_of(item_before), abs=1e-6)  # other batches round otherwise
-    wait_until(lambda: client.get("/readyz").json()["troubles"] == {})
+    wait_until(lambda: client.get("/readyz").json().get("troubles") == {})

@@ -70,6 +70,10 @@ class OpenVersion:
             message = f"{self.key} cannot be used: {error.message}"
             raise Unavailable(message, remedy=error.remedy, retry_after_s=_CHANGED_FILE_S) from error
 
+    def has_replaced_files(self) -> bool:
+        """Return whether files of this version were changed, and the right ones lie under their names again."""
+        return self.files is not None and self.files.are_replaced()
+
     def close(self) -> None:
         """Close the version and release its lock, so that its files may be removed."""
         if self.files is not None:

@@ -66,7 +66,7 @@ class OpenVersions:
         self._pinned = BoundedCache[VersionKey, OpenVersion](serve.old_versions)
         self._requested = set[VersionKey]()  # versions that are open, or being opened, because a request named them
         self._notes = dict[str, str]()
-        self._changed_files: Mapping[str, str] = {}
+        self._changed_files: Mapping[VersionKey, str] = {}
         self._is_closed = False
         self._refreshing = threading.Lock()  # one refresh at a time
 
@@ -111,20 +111,28 @@ class OpenVersions:
         served = self.served
         opening = {} if served.is_loaded else {"engine": "indexes and raters are being opened"}
         with self._lock:
-            return {**opening, **served.troubles, **self._changed_files, **self._notes}
+            changed = {f"files of {key}": why for key, why in self._changed_files.items()}
+            return {**opening, **served.troubles, **changed, **self._notes}
 
     def check_files(self) -> None:
-        """Record under each open version which of its files was cut or written to."""
+        """Record under each open version which of its files was cut or written to; open it anew from right files."""
         with self._lock:
             versions = list(self._open.values())
-        reasons = dict[str, str]()
+        reasons = dict[VersionKey, str]()
         for version in versions:
             try:
                 version.require_unchanged_files()
             except Unavailable as error:
-                reasons[f"files of {version.key}"] = error.message
+                if not self._open_anew(version):
+                    reasons[version.key] = error.message
         with self._lock:
             self._changed_files = reasons
+
+    def changed_names(self) -> list[str]:
+        """Return which serving artefacts are refused, since a file of them was cut or written to."""
+        with self._lock:
+            served, changed = self.served, self._changed_files
+        return [f"{kind} {name}" for (kind, name), version in served.opened.items() if version.key in changed]
 
     def note(self, what: str, why: str) -> None:
         """Record a problem under a key; an empty reason removes it."""
@@ -206,8 +214,9 @@ class OpenVersions:
             version.holder_count -= 1
             assert version.holder_count >= 0, version.key
             if version.holder_count == 0:
-                del self._open[version.key]
-                self._requested.discard(version.key)
+                if self._open.get(version.key) is version:  # else it was opened anew
+                    del self._open[version.key]
+                    self._requested.discard(version.key)
                 unused.append(version)
         return unused
 
@@ -281,6 +290,34 @@ class OpenVersions:
             self._open[key] = opened
         opening.set_result(None)
         return opened
+
+    def _open_anew(self, version: OpenVersion) -> bool:
+        """Replace a version with changed files, if the right ones lie under their names; leases keep the old one."""
+        if not version.has_replaced_files():
+            return False
+        with self._refreshing:
+            try:
+                new = self._opener.open(version.key)
+            except RefaugError:
+                return False  # the opener has logged why, and waits before the next attempt
+            with self._lock:
+                unused = self._replace_open(version, new)
+        close_versions(unused)
+        return True
+
+    def _replace_open(self, old: OpenVersion, new: OpenVersion) -> list[OpenVersion]:
+        """Let a version take the places of the old one; return those without holders; called with the lock held."""
+        served = self.served
+        places = {at: new for at, version in served.opened.items() if version is old}
+        is_pinned = old.key in self._pinned and self._pinned.get(old.key) is old
+        new.holder_count = len(places) + is_pinned
+        if self._is_closed or not new.holder_count:  # leases alone hold the old one, and soon none
+            return [new]
+        self._open[old.key] = new
+        self.served = replace(served, generation=served.generation + 1, opened={**served.opened, **places})
+        if is_pinned:
+            self._pinned.put(old.key, new)
+        return self._drop_holders([old] * new.holder_count)
 
     # ── refreshing ────────────────────────────────────────────────────────────────────────────────────────────────────
 

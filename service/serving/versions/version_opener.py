@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -76,23 +77,26 @@ class VersionOpener:
     def _open_version(self, key: VersionKey) -> OpenVersion:
         """Open a version and warm it up, so that the first request is as fast as the second."""
         if key.kind == "index":
-            index = open_index(self._home, key.spec, threads=self._threads, hashed=True)
-            try:
-                files = MappedFiles.of_folders([held.folder for held in (index.held, index.sources.held) if held])
-                _warm_index(index)
-            except BaseException:
-                index.close()
-                raise
-            return OpenVersion(key=key, tool=index, files=files)
-        held = self._stored["rater"].open(key.spec)  # the files stay as long as the version serves
-        try:
+            return self._open_index(key)
+        with ExitStack() as failing:  # what is open by then is closed where a later step fails
+            held = self._stored["rater"].open(key.spec)  # the files stay as long as the version serves
+            failing.callback(held.close)
             rater = open_rater(self._home, key.spec, threads=self._threads)
             files = MappedFiles.of_folders([held.folder])
+            failing.callback(files.close)
             _warm_rater(rater)
-        except BaseException:
-            held.close()
-            raise
+            failing.pop_all()
         return OpenVersion(key=key, tool=rater, held=held, files=files)
+
+    def _open_index(self, key: VersionKey) -> OpenVersion:
+        with ExitStack() as failing:
+            index = open_index(self._home, key.spec, threads=self._threads, hashed=True)
+            failing.callback(index.close)
+            files = MappedFiles.of_folders([held.folder for held in (index.held, index.sources.held) if held])
+            failing.callback(files.close)
+            _warm_index(index)
+            failing.pop_all()
+        return OpenVersion(key=key, tool=index, files=files)
 
 
 def explain_failure(error: Exception, home: Path) -> str:

@@ -43,7 +43,8 @@ async def get_readiness(request: Request) -> Response:
     """Whether what is published is open and warm; else 503, and `missing` names what is not.
 
     Of several processes each waits for all that take requests, so that none of them says 503 after that. What cannot be
-    opened while an older version serves is told under `troubles`, and the service stays ready.
+    opened while an older version serves is told under `troubles`, and the service stays ready. It is not ready while a
+    file of a published version is not as its manifest says.
     """
     state = state_of(request)
     missing = missing_parts(state)
@@ -68,7 +69,8 @@ def missing_parts(state: ServiceState) -> list[str]:
     if not served.is_loaded:
         return [*state.warming, "indexes and raters"]
     serving = {f"{kind} {name}" for kind, name in served.opened}
-    return [*state.warming, *(what for what in served.troubles if what not in serving)]
+    unopened = [what for what in served.troubles if what not in serving]
+    return [*state.warming, *unopened, *state.open_versions.changed_names()]
 
 
 @router.get(

@@ -74,6 +74,44 @@ def test_a_file_that_is_not_as_its_manifest_says_is_not_taken_and_none_stays_ope
     assert open_handles() == before
 
 
+def test_a_file_that_is_dated_back_is_noticed(version: Path) -> None:
+    files = MappedFiles.of_folders([version])
+    change(version / "words", CONTENT[::-1], later_ns=0)
+    with pytest.raises(Corrupt, match="words was changed while it is served: it has 10,240 bytes"):
+        files.require_unchanged()
+    files.close()
+
+
+def put_back(path: Path, content: bytes) -> None:
+    """Rename a file with this content over a name."""
+    other = path.with_name("other")
+    other.write_bytes(content)
+    other.replace(path)
+
+
+def test_files_are_replaced_where_each_changed_one_has_a_right_one_under_its_name(version: Path) -> None:
+    files, words, starts = MappedFiles.of_folders([version]), version / "words", version / "segments" / "starts"
+    put_back(words, CONTENT)
+    assert not files.are_replaced()  # what is mapped is as it was
+    files.close()
+    files = MappedFiles.of_folders([version])
+    change(words, b"")
+    assert not files.are_replaced()
+    words.unlink()
+    assert not files.are_replaced()
+    put_back(words, CONTENT[::-1])
+    assert not files.are_replaced()
+    put_back(words, CONTENT)
+    assert files.are_replaced()
+    change(starts, CONTENT[:-1])
+    assert not files.are_replaced()
+    put_back(starts, CONTENT)
+    assert files.are_replaced()
+    with pytest.raises(Corrupt, match="segments/starts was changed"):
+        files.require_unchanged()  # the mapping is still that of the cut file
+    files.close()
+
+
 def test_closed_files_are_not_looked_at(version: Path) -> None:
     before = open_handles()
     files = MappedFiles.of_folders([version])

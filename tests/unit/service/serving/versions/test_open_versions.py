@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import shutil
@@ -412,6 +413,65 @@ def test_for_a_version_that_is_known_to_be_damaged_no_other_has_to_go(
         take_rater(engines, f"base@{version}").release()
     assert isinstance(refusal(lambda: take_rater(engines, f"base@{four[3]}")), Unavailable)
     assert held(home, "rater") == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", ["index", "rater"])
+def test_where_warming_fails_no_file_stays_open(
+    opening: Callable[..., OpenVersions],
+    home: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    kind: Kind,
+) -> None:
+    engines, name = opening(look=False), {"index": "chat", "rater": "base"}[kind]
+    version = versions(home, kind)[0]
+
+    def fail(_tool: object) -> None:
+        raise MemoryError
+
+    caplog.set_level("CRITICAL", logger=module.__name__)  # a logged error would hold the half-opened version
+    monkeypatch.setattr(module, f"_warm_{kind}", fail)
+    with pytest.raises(Unavailable, match="MemoryError"):
+        (take_index if kind == "index" else take_rater)(engines, f"{name}@{version}")
+    gc.collect()
+    folder = artefact_stores(home)[kind].folder(name, version)
+    targets = [handle.readlink() for handle in Path("/proc/self/fd").iterdir() if handle.is_symlink()]
+    assert [target for target in targets if target.is_relative_to(folder)] == []
+
+
+def test_a_version_is_opened_anew_when_its_file_is_put_back_by_rename(
+    opening: Callable[..., OpenVersions], home: Settings
+) -> None:
+    engines, oldest, newest = opening(), versions(home, "rater")[0], versions(home, "rater")[-1]
+    running, pinned = take_rater(engines), take_rater(engines, f"base@{oldest}")
+    pinned.release()
+    before = running.rater.rate([ASKED])
+    contents = dict[Path, bytes]()
+    for version in (oldest, newest):
+        weights = next(artefact_stores(home)["rater"].folder("base", version).rglob("*.safetensors"))
+        contents[weights] = weights.read_bytes()
+        os.truncate(weights, 100)
+    engines.check_files()
+    assert engines.changed_names() == ["rater base"]
+    for weights, content in contents.items():
+        (weights.parent / "other").write_bytes(content)
+        (weights.parent / "other").replace(weights)
+    generation = engines.served.generation
+    engines.check_files()
+    assert (engines.changed_names(), engines.problems()) == ([], {})
+    assert engines.served.generation == generation + 1
+    for spec in (None, f"base@{oldest}"):
+        with take_rater(engines, spec) as lease:
+            lease.require_unchanged_files()
+            assert lease.rater is not running.rater
+    with take_rater(engines) as lease:
+        assert lease.rater.rate([ASKED]) == before
+    with pytest.raises(Unavailable, match="was changed while it is served: it has 100 bytes"):
+        running.require_unchanged_files()  # what it has mapped is the cut file
+    running.release()
+    with take_rater(engines) as lease:
+        lease.require_unchanged_files()
+    assert engines.is_open(None, f"base@{oldest}")
 
 
 def test_what_cannot_be_opened_takes_no_room(home: Settings, opening: Callable[..., OpenVersions]) -> None:
