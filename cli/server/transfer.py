@@ -15,9 +15,10 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.transfer import (
     ImportedVersion,
     Label,
+    OpenedExport,
     export_artefact,
     import_artefact,
-    kind_of_export,
+    open_export,
 )
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
@@ -72,20 +73,21 @@ def import_command(
 
     A frozen set is taken over under its id; a withdrawn one stays withdrawn.
     """
-    if kind_of_export(file) == _SET:
-        if publish:
-            raise Usage("--publish with a frozen set", remedy="leave it out: sets have no versions")
-        _import_set(context.obj, file, as_json=as_json)
-        return
-    with display_progress(quiet=context.obj.quiet) as progress:
-        imported = import_artefact(
-            file,
-            artefact_stores(context.obj),
-            progress,
-            publish=publish,
-            before_adding=lambda label, folder: _require_sound(context.obj, label, folder),
-            before_publishing=lambda label: _require_publishable(context.obj, label),
-        )
+    with open_export(file) as export:
+        if export.kind == _SET:
+            if publish:
+                raise Usage("--publish with a frozen set", remedy="leave it out: sets have no versions")
+            _import_set(context.obj, export, file, as_json=as_json)
+            return
+        with display_progress(quiet=context.obj.quiet) as progress:
+            imported = import_artefact(
+                export,
+                artefact_stores(context.obj),
+                progress,
+                publish=publish,
+                before_adding=lambda label, folder: _require_sound(context.obj, label, folder),
+                before_publishing=lambda label: _require_publishable(context.obj, label),
+            )
     record_act(
         context.obj, "import", f"{imported.kind} {imported.name}@{imported.version}", published=imported.published
     )
@@ -112,13 +114,13 @@ def _export_set(settings: Settings, set_id: str, file: Path, *, as_json: bool) -
     print_line(f"  written to {file}, {format_amount(size, 'B')}")
 
 
-def _import_set(settings: Settings, file: Path, *, as_json: bool) -> None:
+def _import_set(settings: Settings, export: OpenedExport, file: Path, *, as_json: bool) -> None:
     """Take over a frozen set from a file."""
     from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415
     from refaug.evaluation.scoring.reference_sets.set_transfer import import_set  # noqa: PLC0415
 
     with display_progress(quiet=settings.quiet) as progress:
-        imported = import_set(file, ReferenceSets(settings.reference_sets), progress)
+        imported = import_set(export, ReferenceSets(settings.reference_sets), progress)
     if as_json:
         print_json({**asdict(imported), "file": str(file)})
         return

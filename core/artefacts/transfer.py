@@ -11,10 +11,10 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import orjson
 
@@ -130,7 +130,7 @@ def _accept(_label: Label, _folder: Path) -> None:
 
 
 def import_artefact(
-    file: Path,
+    export: OpenedExport,
     roots: Mapping[str, Versions],
     progress: Progress,
     *,
@@ -143,22 +143,20 @@ def import_artefact(
     `before_adding` may raise an error about the folder with the files, whose hashes fit; nothing is stored then.
     `before_publishing` may raise an error to refuse publishing; the version is stored then, but not published.
     """
-    with open_export(file) as stream:
-        archive = ArchiveReader(stream, str(file))
-        label = _read_label(archive, roots)
-        versions = roots[label.kind]
-        with versions.writing(label.name, f"importing {label.kind} {label.spec}") as writer:
-            raw = archive.read_member(MANIFEST, _LARGEST_MANIFEST)
-            manifest, named = _check_manifest(raw, label, archive.name)
-            total = sum(named_file.size for named_file in named)
-            was_there = _exists(writer, label, manifest)
-            if not was_there:
-                progress.stage(f"importing {label.spec}", total, "B")
-                _import_files(archive, writer, label, raw, named, before_adding, progress)
-            if publish or versions.current(label.name) is None:
-                before_publishing(label)
-                writer.publish(label.version)
-            published = versions.current(label.name) == label.version
+    archive, label = export.archive, _version_label(export, roots)
+    versions = roots[label.kind]
+    with versions.writing(label.name, f"importing {label.kind} {label.spec}") as writer:
+        raw = archive.read_member(MANIFEST, _LARGEST_MANIFEST)
+        manifest, named = _check_manifest(raw, label, archive.name)
+        total = sum(named_file.size for named_file in named)
+        was_there = _exists(writer, label, manifest)
+        if not was_there:
+            progress.stage(f"importing {label.spec}", total, "B")
+            _import_files(archive, writer, label, raw, named, before_adding, progress)
+        if publish or versions.current(label.name) is None:
+            before_publishing(label)
+            writer.publish(label.version)
+        published = versions.current(label.name) == label.version
     return ImportedVersion(
         kind=label.kind,
         name=label.name,
@@ -170,15 +168,32 @@ def import_artefact(
     )
 
 
-def open_export(file: Path) -> BinaryIO:
-    """Open an exported file; NoSource where it cannot be read."""
+@dataclass(frozen=True, kw_only=True)
+class OpenedExport:
+    """An exported file that is read up to its label; a pipe can be read only once."""
+
+    archive: ArchiveReader  # its next member follows the label
+    label: Mapping[str, Any]  # what the file claims to be; nothing in it is trusted yet
+
+    @property
+    def kind(self) -> str:
+        """The kind of what the file claims to hold."""
+        return str(self.label.get("kind"))
+
+
+@contextmanager
+def open_export(file: Path) -> Iterator[OpenedExport]:
+    """Open an exported file and read its label; NoSource where it cannot be read."""
     try:
-        return file.open("rb")
+        stream = file.open("rb")
     except OSError as error:
         raise NoSource(f"{file}: {(error.strerror or 'cannot be read').lower()}") from error
+    with stream:
+        archive = ArchiveReader(stream, str(file))
+        yield OpenedExport(archive=archive, label=_read_label(archive))
 
 
-def read_label(archive: ArchiveReader) -> dict[str, Any]:
+def _read_label(archive: ArchiveReader) -> dict[str, Any]:
     """Read what the file claims to be; nothing in it is trusted yet. UnknownFormat where a later refaug wrote it."""
     label = json_object(archive.read_member(LABEL, _LARGEST_LABEL), f"{archive.name}: {LABEL}")
     format_version = label.get("format_version")
@@ -190,15 +205,9 @@ def read_label(archive: ArchiveReader) -> dict[str, Any]:
     return label
 
 
-def kind_of_export(file: Path) -> str:
-    """Return the kind of what an exported file claims to hold."""
-    with open_export(file) as stream:
-        return str(read_label(ArchiveReader(stream, str(file))).get("kind"))
-
-
-def _read_label(archive: ArchiveReader, roots: Mapping[str, Versions]) -> Label:
-    """Read the label of a version of one of these kinds."""
-    label = read_label(archive)
+def _version_label(export: OpenedExport, roots: Mapping[str, Versions]) -> Label:
+    """Return the label of a version of one of these kinds."""
+    archive, label = export.archive, export.label
     format_version = label.get("format_version")
     kind, name, version = (str(label.get(key)) for key in ("kind", "name", "version"))
     if kind not in roots:

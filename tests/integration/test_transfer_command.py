@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from datetime import date
@@ -83,6 +84,20 @@ def test_an_artefact_goes_from_one_home_to_another(here, there, tmp_path, kind, 
     ] * 2
     assert there.versions(kind).current(name) == "2026-11-20.1"
     assert "was there already; published" in there("import", file)
+
+
+def test_an_export_is_read_from_a_pipe(here, there, tmp_path):
+    file = tmp_path / "moved.tar.zst"
+    here("export", "rater", "chat", file)
+    descriptor, writing_end = os.pipe()
+    os.write(writing_end, file.read_bytes())
+    os.close(writing_end)
+    try:
+        output = there("import", f"/dev/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
+    assert output.startswith("rater chat@2026-11-20.1: 1 file, 0.0 MB\n  every hash as the manifest says; published\n")
+    assert (there.versions("rater").folder("chat", "2026-11-20.1") / "part/words.txt").read_text() == "a\nb\n"
 
 
 def test_json_says_what_was_moved_and_what_became_of_it(here, there, tmp_path):

@@ -59,6 +59,15 @@ def test_missing_replies_are_rows_of_the_frame_without_a_text(url: str) -> None:
         assert len(client.replies([*ITEMS[:1], {"id": "mute"}], {"x": BOTS["c-bm25"]}, without_reply="skip")) == 1
         with pytest.raises(BadInput, match="no reply: no_utterance"):
             client.replies([{"id": "mute"}], {"x": BOTS["c-bm25"]}, without_reply="refuse")
+        for batch in (1, 100):
+            with pytest.raises(BadInput, match="no reply: no_utterance"):
+                client.replies(
+                    [*ITEMS[:1], {"id": "mute"}],
+                    {"x": BOTS["c-bm25"]},
+                    on_error="report",
+                    without_reply="refuse",
+                    batch=batch,
+                )
         with pytest.raises(BadInput, match="there is no kind of bot 'oracle'"):
             client.replies(ITEMS[:1], {"x": "oracle:chat"})
         clash = [{"id": "a", "utterance": "i like boats", "replies": {"x": "old"}}]

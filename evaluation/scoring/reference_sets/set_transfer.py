@@ -13,8 +13,8 @@ from typing import Final
 
 import orjson
 
-from refaug.core.artefacts.archives import COPY_AGAIN, ArchiveReader, ArchiveWriter
-from refaug.core.artefacts.transfer import FORMAT_VERSION, LABEL, json_object, open_export, read_label, require_room
+from refaug.core.artefacts.archives import COPY_AGAIN, ArchiveWriter
+from refaug.core.artefacts.transfer import FORMAT_VERSION, LABEL, OpenedExport, json_object, require_room
 from refaug.core.errors import Corrupt, DamagedSource, UnknownFormat
 from refaug.core.files import make_folder, require_checksum, with_checksum, write_aside
 from refaug.core.progress import Progress
@@ -81,37 +81,35 @@ def _pieces(path: Path, progress: Progress) -> Iterator[bytes]:
             progress.advance(len(piece))
 
 
-def import_set(file: Path, sets: ReferenceSets, progress: Progress) -> ImportedSet:
+def import_set(export: OpenedExport, sets: ReferenceSets, progress: Progress) -> ImportedSet:
     """Take over an exported set under its id; a withdrawn one stays withdrawn.
 
     DamagedSource where the file is not whole or holds anything else, Withdrawn where the set was withdrawn here for
     another reason, Conflict where another file has its id.
     """
-    with open_export(file) as stream:
-        archive = ArchiveReader(stream, str(file))
-        set_id = _read_id(archive)
-        member, withdrawal = archive.next_member(), None
-        if member is not None and member.name == _WITHDRAWAL:
-            if member.size > _LARGEST_WITHDRAWAL:
-                raise archive.damage_error(f"{_WITHDRAWAL} has {member.size:,} bytes")
-            withdrawal = _read_withdrawal(b"".join(archive.content(member)), archive.name)
-            member = archive.next_member()
-        if member is None:
-            raise archive.damage_error(f"it lacks {set_id}{SET_SUFFIX}")
-        if member.name != f"{set_id}{SET_SUFFIX}":
-            raise archive.damage_error(f"it holds {member.name!r}, not {set_id}{SET_SUFFIX}")
-        make_folder(sets.folder)
-        require_room(sets.folder, member.size)
-        progress.stage(f"importing set {set_id}", member.size, "B")
+    archive, set_id = export.archive, _set_id_of(export)
+    member, withdrawal = archive.next_member(), None
+    if member is not None and member.name == _WITHDRAWAL:
+        if member.size > _LARGEST_WITHDRAWAL:
+            raise archive.damage_error(f"{_WITHDRAWAL} has {member.size:,} bytes")
+        withdrawal = _read_withdrawal(b"".join(archive.content(member)), archive.name)
+        member = archive.next_member()
+    if member is None:
+        raise archive.damage_error(f"it lacks {set_id}{SET_SUFFIX}")
+    if member.name != f"{set_id}{SET_SUFFIX}":
+        raise archive.damage_error(f"it holds {member.name!r}, not {set_id}{SET_SUFFIX}")
+    make_folder(sets.folder)
+    require_room(sets.folder, member.size)
+    progress.stage(f"importing set {set_id}", member.size, "B")
 
-        def pieces() -> Iterator[bytes]:
-            for piece in archive.content(member):
-                yield piece
-                progress.advance(len(piece))
-            if (further := archive.next_member()) is not None:
-                raise archive.damage_error(f"it holds {further.name!r}, which no set has")
+    def pieces() -> Iterator[bytes]:
+        for piece in archive.content(member):
+            yield piece
+            progress.advance(len(piece))
+        if (further := archive.next_member()) is not None:
+            raise archive.damage_error(f"it holds {further.name!r}, which no set has")
 
-        adopted = sets.adopt(set_id, pieces(), called=f"{file}: {member.name}", withdrawal=withdrawal)
+    adopted = sets.adopt(set_id, pieces(), called=f"{archive.name}: {member.name}", withdrawal=withdrawal)
     manifest = adopted.set.manifest
     return ImportedSet(
         id=manifest.id,
@@ -124,9 +122,9 @@ def import_set(file: Path, sets: ReferenceSets, progress: Progress) -> ImportedS
     )
 
 
-def _read_id(archive: ArchiveReader) -> str:
+def _set_id_of(export: OpenedExport) -> str:
     """Return the id on the label; only such a text ever becomes part of a path."""
-    label = read_label(archive)
+    archive, label = export.archive, export.label
     if label.get("kind") != KIND:
         raise UnknownFormat(f"{archive.name} holds an artefact of the kind {label.get('kind')!r}, and no set")
     set_id = label.get("id")

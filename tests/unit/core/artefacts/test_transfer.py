@@ -18,7 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refaug.core.artefacts.manifests import describe_files, verify_files
-from refaug.core.artefacts.transfer import ImportedVersion, TransferredVersion, export_artefact, import_artefact
+from refaug.core.artefacts.transfer import (
+    ImportedVersion,
+    TransferredVersion,
+    export_artefact,
+    import_artefact,
+    open_export,
+)
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import (
     BadInput,
@@ -75,7 +81,8 @@ def file(here, tmp_path):
 
 
 def into(versions: Versions, file: Path, **more) -> ImportedVersion:
-    return import_artefact(file, {versions.kind: versions}, Silent(), **more)
+    with open_export(file) as export:
+        return import_artefact(export, {versions.kind: versions}, Silent(), **more)
 
 
 def everything(versions: Versions) -> dict[str, bytes]:
@@ -154,7 +161,8 @@ def test_progress_counts_the_bytes_of_the_files(here, there, tmp_path):
     size = sum(map(len, FILES.values()))
     exported, imported = Heard(), Heard()
     export_artefact(here, "chat", tmp_path / "x", exported)
-    import_artefact(tmp_path / "x", {"index": there}, imported)
+    with open_export(tmp_path / "x") as export:
+        import_artefact(export, {"index": there}, imported)
     assert (exported.stages, exported.done) == ([("exporting chat@2026-11-20.1", size, "B")], size)
     assert (imported.stages, imported.done) == ([("importing chat@2026-11-20.1", size, "B")], size)
 
@@ -419,7 +427,7 @@ KILLED = """if True:
     import os, signal, sys
     from pathlib import Path
     from refaug.core.progress import Silent
-    from refaug.core.artefacts.transfer import import_artefact
+    from refaug.core.artefacts.transfer import import_artefact, open_export
     from refaug.core.artefacts.versions import Versions
 
     kind, number, seen = sys.argv[3], int(sys.argv[4]), []
@@ -432,7 +440,8 @@ KILLED = """if True:
         return real(*given)
 
     setattr(os, kind, watched)
-    import_artefact(Path(sys.argv[2]), {"index": Versions(Path(sys.argv[1]), "index")}, Silent())
+    with open_export(Path(sys.argv[2])) as export:
+        import_artefact(export, {"index": Versions(Path(sys.argv[1]), "index")}, Silent())
 """
 
 

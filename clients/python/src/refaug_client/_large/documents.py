@@ -208,6 +208,10 @@ class LargeReplies(LargeReferences):
             if not self.pinned and answer.get("bots"):
                 self.pinned = {"bots": answer["bots"]}
 
+    def substitute(self, error: errors.BadInput, batch: Batch) -> Optional[Document]:
+        """Return an answer of problems only, unless missing replies are refused: the error may be about those."""
+        return None if self.template.get("without_reply") == "refuse" else super().substitute(error, batch)
+
     def add(self, part: Part[Document]) -> None:
         """Take the items of an answer in."""
         super().add(part)

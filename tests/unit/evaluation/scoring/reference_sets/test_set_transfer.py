@@ -14,6 +14,7 @@ import orjson
 import pytest
 import zstandard
 
+from refaug.core.artefacts.transfer import open_export
 from refaug.core.errors import BadInput, Conflict, DamagedSource, NoSource, RefaugError, UnknownFormat, Withdrawn
 from refaug.core.files import with_checksum
 from refaug.core.progress import Silent
@@ -55,7 +56,8 @@ def file(here: ReferenceSets, tmp_path: Path) -> Path:
 
 
 def into(sets: ReferenceSets, file: Path) -> ImportedSet:
-    return import_set(file, sets, Silent())
+    with open_export(file) as export:
+        return import_set(export, sets, Silent())
 
 
 def files(sets: ReferenceSets) -> list[str]:
@@ -250,6 +252,7 @@ import os, pathlib, signal, sys
 sys.path[:0] = [sys.argv[1]]
 from refaug.core.progress import Silent
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
+from refaug.core.artefacts.transfer import open_export
 from refaug.evaluation.scoring.reference_sets.set_transfer import import_set
 
 class Killing(Silent):
@@ -265,7 +268,8 @@ def replace_or_die(path, target):
 if sys.argv[4] == "last":
     pathlib.Path.replace = replace_or_die
 progress = Killing() if sys.argv[4] == "first" else Silent()
-import_set(pathlib.Path(sys.argv[2]), ReferenceSets(pathlib.Path(sys.argv[3])), progress)
+with open_export(pathlib.Path(sys.argv[2])) as export:
+    import_set(export, ReferenceSets(pathlib.Path(sys.argv[3])), progress)
 """
 
 
