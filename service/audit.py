@@ -6,11 +6,12 @@ row stays unambiguous. Texts of dialogues, and names of speakers, are in no row.
 
 from __future__ import annotations
 
-import getpass
 import logging
+import os
+import pwd
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
@@ -25,6 +26,8 @@ log = logging.getLogger(__name__)
 
 _ROWS_AT_ONCE: Final = 500
 _SUBJECT_CHARS: Final = 500
+_FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)  # no row is older; texts of years below 1000 do not sort
+UNKNOWN_ACTOR: Final = "user ?"  # of jobs that an earlier release queued
 ANONYMOUS_NAME: Final = "anonymous"  # of every request where no keys are asked for
 
 
@@ -77,7 +80,7 @@ class AuditLog:
         if after:
             rows = rows.where(AUDIT.c.id > after) if is_row_id(after) else rows.where(AUDIT.c.id == "")
         if since is not None:
-            rows = rows.where(AUDIT.c.at >= time_text(since))
+            rows = rows.where(AUDIT.c.at >= _since_text(since))
         with self._database.reading() as connection:
             entries = [_entry(row) for row in connection.execute(rows).mappings()]
         return entries[:limit], entries[limit - 1].id if len(entries) > limit else None
@@ -118,9 +121,17 @@ def actor_of(requested_by: str | None, schedule: str | None = None) -> str:
 def user_of_machine() -> str:
     """Return the actor of a command: the user who runs it."""
     try:
-        return f"user {getpass.getuser()}"
-    except (KeyError, OSError):  # a container's user has no name
-        return "user ?"
+        return f"user {pwd.getpwuid(os.getuid()).pw_name}"  # not LOGNAME and USER, which anybody can set
+    except KeyError:  # a container's user has no name
+        return f"user #{os.getuid()}"
+
+
+def _since_text(since: datetime) -> str:
+    """Return a time as rows have it; in UTC it may lie outside of the years that a time can have."""
+    try:
+        return time_text(max(since.astimezone(UTC), _FIRST))
+    except OverflowError:
+        return time_text(_FIRST if since.year == 1 else datetime.max.replace(tzinfo=UTC))
 
 
 def _entry(row: Mapping[Any, Any]) -> AuditEntry:

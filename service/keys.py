@@ -327,6 +327,10 @@ def _key(row: Row[Any]) -> Key:
 
 
 def _require_sensible(key: Key, now: datetime) -> None:
+    if key.name == ANONYMOUS_NAME:
+        raise BadInput(
+            f"no key is called {ANONYMOUS_NAME}", remedy="the audit log calls requests so where no keys are asked for"
+        )
     if not key.scopes:
         raise BadInput(f"key {key.name} allows nothing", remedy=f"scopes are {', '.join(Scope)}")
     if key.rate_per_s is not None and not 0 < key.rate_per_s <= _MAX_RATE:

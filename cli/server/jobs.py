@@ -60,7 +60,7 @@ def start_command(
 
     order = parse_order(with_kind(kind, read_order(json_order) if json_order is not None else {}))
     with open_database(context.obj) as database:
-        jobs = job_store(database)
+        jobs = job_store(database, context.obj)
         job = jobs.enqueue(order.kind, order.model_dump(mode="json"), resources_of(order))
         if wait:
             job = _wait_for_end(jobs, job.id, quiet=context.obj.quiet)
@@ -175,7 +175,9 @@ def list_command(
 
     wanted_state = None if state is None else JobState(state.value)
     with open_database(context.obj) as database:
-        listed_jobs, following = job_store(database).list(state=wanted_state, kind=kind, after=after, limit=limit)
+        listed_jobs, following = job_store(database, context.obj).list(
+            state=wanted_state, kind=kind, after=after, limit=limit
+        )
     if as_json:
         print_json({"jobs": [_job_json(job) for job in listed_jobs], "next": following})
         return
@@ -192,7 +194,7 @@ def list_command(
 def show_command(context: typer.Context, name: IdArgument, as_json: JsonFlag = False) -> None:
     """A job: what was asked for, where it is, what came of it."""
     with open_database(context.obj) as database:
-        _print_job(job_store(database).get(name), as_json=as_json)
+        _print_job(job_store(database, context.obj).get(name), as_json=as_json)
 
 
 @app.command("events")
@@ -204,7 +206,7 @@ def events_command(
 ) -> None:
     """What has happened to a job, the oldest first; with --json one event a line."""
     with open_database(context.obj) as database:
-        jobs = job_store(database)
+        jobs = job_store(database, context.obj)
         jobs.get(name)  # raise NotFound rather than print no events
         for event in _follow_events(jobs, name, 0) if follow else _all_events(jobs, name):
             if as_json:
@@ -225,11 +227,8 @@ def _all_events(jobs: JobStore, job: str) -> Iterator[Event]:
 @app.command("cancel")
 def cancel_command(context: typer.Context, name: IdArgument, as_json: JsonFlag = False) -> None:
     """Let a job end: at once where it waits, else as soon as it can stop; what it has finished is kept."""
-    from refaug.service.audit import AuditLog, user_of_machine  # noqa: PLC0415  sqlalchemy
-
     with open_database(context.obj) as database:
-        job = job_store(database).cancel(name)
-        AuditLog(database).add(user_of_machine(), "cancel", f"job {job.id}", kind=job.kind)
+        job = job_store(database, context.obj).cancel(name)
     if as_json:
         print_json(_job_json(job))
     else:
@@ -260,7 +259,7 @@ def _print_job(job: Job, *, as_json: bool) -> None:
 def _job_json(job: Job) -> dict[str, Any]:
     """Return a job as the service shows it over HTTP, without the process that works on it."""
     values = {field.name: getattr(job, field.name) for field in fields(job)}
-    return {name: field_content for name, field_content in values.items() if name not in ("worker", "beat")}
+    return {name: field_content for name, field_content in values.items() if name not in ("worker", "beat", "actor")}
 
 
 def brief_order(order: Mapping[str, Any]) -> dict[str, Any]:

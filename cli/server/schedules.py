@@ -99,7 +99,7 @@ def delete_command(context: typer.Context, name: NameArgument, as_json: JsonFlag
     from refaug.service.audit import AuditLog, user_of_machine  # noqa: PLC0415
     from refaug.service.jobs.schedules import ScheduleStore  # noqa: PLC0415
 
-    with open_database(context.obj) as database:
+    with open_database(context.obj) as database, database.writing():
         ScheduleStore(database).delete(name)
         AuditLog(database).add(user_of_machine(), "delete", f"schedule {name}")
     if as_json:
@@ -114,7 +114,7 @@ def tick_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     from refaug.service.jobs.schedules import ScheduleStore  # noqa: PLC0415
 
     with open_database(context.obj) as database:
-        fired = ScheduleStore(database).tick(job_store(database), datetime.now(UTC))
+        fired = ScheduleStore(database).tick(job_store(database, context.obj), datetime.now(UTC))
     if as_json:
         print_json([_firing(firing) for firing in fired])
     elif not fired:

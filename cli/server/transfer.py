@@ -121,11 +121,16 @@ def _import_set(settings: Settings, export: OpenedExport, file: Path, *, as_json
 
     with display_progress(quiet=settings.quiet) as progress:
         imported = import_set(export, ReferenceSets(settings.reference_sets), progress)
+    record_act(settings, "import", f"set {imported.id}", new=not imported.was_there, withdrawn=imported.withdrawn)
+    if imported.newly_withdrawn:
+        record_act(settings, "withdraw", f"set {imported.id}")
     if as_json:
         print_json({**asdict(imported), "file": str(file)})
         return
     print_line(_set_in_words(imported))
     print_line("  was there already" if imported.was_there else "  every hash as the manifest says")
+    if imported.newly_withdrawn:
+        print_line("  was in use here, and is withdrawn now")
 
 
 def _set_in_words(moved: TransferredSet) -> str:

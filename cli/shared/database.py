@@ -43,9 +43,10 @@ def record_act(home: Settings, action: str, subject: str, **details: Any) -> Non
         print_warning(f"not in the audit log: {action} {subject}: {error.message}")
 
 
-def job_store(database: Database) -> JobStore:
+def job_store(database: Database, home: Settings) -> JobStore:
     """Return the store of jobs, within the limits of the environment."""
+    from refaug.service.jobs.audited_jobs import JobActs  # noqa: PLC0415
     from refaug.service.jobs.store import JobStore  # noqa: PLC0415
 
     serve = ServeSettings.from_env()
-    return JobStore(database, waiting_jobs=serve.waiting_jobs, tries=serve.job_tries)
+    return JobStore(database, waiting_jobs=serve.waiting_jobs, tries=serve.job_tries, acts=JobActs(home))

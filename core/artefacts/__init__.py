@@ -10,6 +10,7 @@ The main names:
 __all__ = [
     "archives",
     "build_stages",
+    "changes",
     "kinds",
     "manifests",
     "mapped_files",

@@ -22,6 +22,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final, Self
 
+from refaug.core.artefacts.changes import report_change
 from refaug.core.artefacts.manifests import MANIFEST, require_files
 from refaug.core.artefacts.publications import Publications
 from refaug.core.artefacts.removals import note_removal, read_removal, remove_half_notes
@@ -270,6 +271,7 @@ class Versions:
                 for version in versions:
                     note_removal(self.root, name, version, "the artefact was removed")
                 self.folder(name).rename(removed_folder)
+                report_change("remove", f"{self.kind} {name}", versions=versions)
                 sync_folder(self.root)
             remove_tree(removed_folder)
         return versions
@@ -323,6 +325,7 @@ class Writer:
         publications = self._publications()
         with write_aside(self.folder / CURRENT) as file:
             file.write(f"{version}\n".encode())
+        report_change("publish", f"{self.artefacts.kind} {self.name}@{version}")
         self._write_publications(publications.with_published(version))
 
     def refuse(self, version: str, reason: str) -> None:
@@ -393,6 +396,7 @@ class Writer:
                 return False
             note_removal(self.artefacts.root, self.name, version, "old versions were removed")
             (self.folder / version).rename(removed_folder)
+            report_change("remove", f"{self.artefacts.kind} {self.name}", versions=[version])
             sync_folder(self.folder)
         remove_tree(removed_folder)
         return True

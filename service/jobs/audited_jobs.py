@@ -1,46 +1,91 @@
-"""What a job has done that belongs into the audit log: versions that it published or removed, and what it erased."""
+"""The acts of a job that belong into the audit log: each is noted in the home when it happens.
+
+The notes lie beside the folder of the job's stages, so that they outlast a kill of the worker. Whichever process ends
+the job, as done, failed or cancelled, writes them into the audit log with that end.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
 
-_KINDS: Final = ("index", "rater", "vectors")  # the field of a result that names the artefact
+import orjson
 
+from refaug.core.artefacts.changes import Change
+from refaug.core.files import make_folder
+from refaug.core.home import Settings
 
-@dataclass(frozen=True, kw_only=True)
-class AuditedAct:
-    """One act of a job."""
+log = logging.getLogger(__name__)
 
-    action: str
-    subject: str
-    details: Mapping[str, Any] = field(default_factory=dict)
-
-
-def acts_of(kind: str, order: Mapping[str, Any], outcome: Mapping[str, Any] | None) -> Iterator[AuditedAct]:
-    """Yield what a job that has ended did; one that did not pass its checks may have removed versions all the same."""
-    facts = outcome or {}
-    if kind == "erase":
-        yield from _erased(order, facts)
-        return
-    artefact = str(facts.get("artefact") or next((name for name in _KINDS if name in facts), ""))
-    name = facts.get("name") or facts.get(artefact)
-    if facts.get("published") and facts.get("version"):
-        yield AuditedAct(action="publish", subject=f"{artefact} {name}@{facts['version']}")
-    if facts.get("removed"):
-        yield AuditedAct(action="remove", subject=f"{artefact} {name}", details={"versions": list(facts["removed"])})
+FOLDER: Final = "jobs"  # of the home; for stages and notes
 
 
-def _erased(order: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[AuditedAct]:
-    """Yield an erasure, whose names of speakers stay in the order alone, and what was done to indexes and sets."""
-    counts = {"dialogues": len(order.get("dialogues") or ()), "speakers": len(order.get("speakers") or ())}
-    yield AuditedAct(action="erase", subject=f"log {order.get('log')}", details=counts)
-    for index in facts.get("indexes", ()):
-        if index.get("published") and "changed" in index:
-            yield AuditedAct(action="publish", subject=f"index {index['index']}@{index['version']}")
-        if index.get("removed"):
-            removed = {"versions": list(index["removed"])}
-            yield AuditedAct(action="remove", subject=f"index {index['index']}", details=removed)
-    for withdrawn in facts.get("sets", ()):
-        yield AuditedAct(action="withdraw", subject=f"set {withdrawn['set']}")
+@dataclass(frozen=True)
+class JobActs:
+    """The notes of all jobs of a home."""
+
+    home: Settings
+
+    def observer(self, job: str) -> Callable[[Change], None]:
+        """Return the function that notes the changes of a job, each once."""
+        noted = _read(self._path(job))
+
+        def note(change: Change) -> None:
+            if change not in noted:
+                noted.append(change)
+                self._note(job, change)
+
+        return note
+
+    def _note(self, job: str, change: Change) -> None:
+        """Append a change; what has happened must not be reported as failed because its note has no room."""
+        fields = {"action": change.action, "subject": change.subject, "details": dict(change.details)}
+        try:
+            for folder in (self.home.home, self._path(job).parent):
+                make_folder(folder)
+            with self._path(job).open("ab") as file:
+                file.write(b"\n" + orjson.dumps(fields) + b"\n")  # a kill may have left half a line before
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            facts = {"job": job, **fields, "why": str(error)}
+            log.error("not in the audit log", extra=facts)  # noqa: TRY400  the trace says nothing
+
+    def of_job(self, job: str) -> Sequence[Change]:
+        """Return what a job has done so far, in order; versions of one artefact that it removed are one act."""
+        acts = dict[tuple[str, str, str], Change]()
+        for change in _read(self._path(job)):
+            versions = change.details.get("versions")
+            key = (change.action, change.subject, "" if versions else str(change.details))
+            if versions and key in acts:
+                all_versions = [*acts[key].details["versions"], *versions]
+                acts[key] = replace(acts[key], details={**change.details, "versions": all_versions})
+            else:
+                acts[key] = change
+        return [*acts.values()]
+
+    def _path(self, job: str) -> Path:
+        return self.home.home / FOLDER / f"{job}.acts.jsonl"
+
+
+def _read(path: Path) -> list[Change]:
+    """Return the noted changes; half a line, of a process that was killed while it wrote, is none."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        log.error("not in the audit log", extra={"file": path.name, "why": str(error)})  # noqa: TRY400
+        return []
+    changes = list[Change]()
+    for line in filter(None, lines):
+        try:
+            fields = orjson.loads(line)
+            changes.append(Change(action=fields["action"], subject=fields["subject"], details=fields["details"]))
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            log.warning("half a note", extra={"file": path.name})
+    return changes

@@ -17,11 +17,11 @@ from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, se
 from sqlalchemy.exc import IntegrityError
 
 from refaug.core.errors import Conflict, NotFound, Overloaded, RefaugError, Usage
-from refaug.service.audit import actor_of, add_row
+from refaug.service.audit import UNKNOWN_ACTOR, actor_of, add_row, user_of_machine
 from refaug.service.database.database import Database, time_text
 from refaug.service.database.migrations.tables import JOB_EVENTS, JOB_RESOURCES, JOBS
 from refaug.service.database.row_ids import is_row_id, new_row_id
-from refaug.service.jobs.audited_jobs import acts_of
+from refaug.service.jobs.audited_jobs import JobActs
 
 _MAX_CLAIM_TRIES: Final = 100  # each failed try means that another worker got a job
 _RETRY_AFTER_S: Final = 30.0  # jobs take minutes, so a full queue stays full for a while
@@ -67,6 +67,7 @@ class Job:
     cancel_requested: bool
     worker: str | None  # the worker that runs it, or ran it last
     beat: str | None = None  # the last heartbeat of that worker
+    actor: str | None = None  # of the audit log: who or what queued it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +99,10 @@ class LostJob(Conflict):
 class JobStore:
     """The queue and its history."""
 
-    def __init__(self, database: Database, *, waiting_jobs: int = 1000, tries: int = 3) -> None:
-        self._database, self._waiting_jobs, self._tries = database, waiting_jobs, tries
+    def __init__(
+        self, database: Database, *, waiting_jobs: int = 1000, tries: int = 3, acts: JobActs | None = None
+    ) -> None:
+        self._database, self._waiting_jobs, self._tries, self._acts = database, waiting_jobs, tries, acts
 
     # ── queueing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -116,7 +119,7 @@ class JobStore:
 
         Conflict if the same kind already waits for the same resources, Overloaded if too many jobs wait.
         """
-        names = _sorted_resources(resources)
+        names, actor = _sorted_resources(resources), actor_of(requested_by, schedule)
         with self._database.writing() as connection:
             self._database.advisory_lock(connection, "enqueue")  # so that both checks are exact
             self._require_room(connection, kind, names)
@@ -129,6 +132,7 @@ class JobStore:
                 "created": time_text(),
                 "requested_by": requested_by,
                 "schedule": schedule,
+                "actor": actor,
             }
             connection.execute(insert(JOBS).values(row))
             if names:
@@ -137,7 +141,7 @@ class JobStore:
             details = {"requested_by": requested_by} if requested_by else {}
             _add_events(connection, str(row["id"]), [_state_event(JobState.QUEUED, **details)])
             if schedule is None:
-                add_row(connection, actor_of(requested_by), "queue", f"job {row['id']}", kind=kind)
+                add_row(connection, actor, "queue", f"job {row['id']}", kind=kind)
             return _load_job(connection, str(row["id"]))
 
     def _require_room(self, connection: Connection, kind: str, resources: Sequence[str]) -> None:
@@ -158,14 +162,21 @@ class JobStore:
                 retry_after_s=_RETRY_AFTER_S,
             )
 
-    def cancel(self, id: str) -> Job:  # noqa: A002  the name of the column
-        """Cancel a job: at once if it waits, else as soon as its worker can; an ended job stays as it is."""
+    def cancel(self, id: str, *, actor: str | None = None, request: str | None = None) -> Job:  # noqa: A002  the name of the column
+        """Cancel a job: at once if it waits, else as soon as its worker can; an ended job stays as it is.
+
+        The audit log gets a row if this changes the job; without an actor it is the user of the command.
+        """
         with self._database.writing() as connection:
             job = _load_job(connection, id, locked=True)
+            if job.state.is_ended or job.cancel_requested:
+                return job
+            add_row(connection, actor or user_of_machine(), "cancel", f"job {id}", request=request, kind=job.kind)
             if job.state is JobState.QUEUED:
                 _update_job(connection, id, state=JobState.CANCELLED, finished=time_text(), cancel_requested=True)
                 _add_events(connection, id, [_state_event(JobState.CANCELLED)])
-            elif job.state is JobState.RUNNING and not job.cancel_requested:
+                self._audit_acts(connection, job)  # of earlier tries
+            else:
                 _update_job(connection, id, cancel_requested=True)
                 _add_events(connection, id, [NewEvent(type="note", data={"message": "asked to stop"})])
             return _load_job(connection, id)
@@ -311,16 +322,19 @@ class JobStore:
             _free_resources(connection, id)
             details = {"error": dict(error)} if error is not None else {}
             _add_events(connection, id, [_state_event(state, **details)])
-            for act in acts_of(job.kind, job.order, outcome) if outcome is not None else ():
-                actor = actor_of(job.requested_by, job.schedule)
-                add_row(connection, actor, act.action, act.subject, **act.details, job=id)
+            self._audit_acts(connection, job)
+
+    def _audit_acts(self, connection: Connection, job: Job) -> None:
+        """Write what a job has done into the audit log, with its end, however it ends."""
+        for act in self._acts.of_job(job.id) if self._acts is not None else ():
+            add_row(connection, job.actor or UNKNOWN_ACTOR, act.action, act.subject, **act.details, job=job.id)
 
     def requeue(self, id: str, worker: str, why: str) -> None:  # noqa: A002
         """Put a job back whose worker stops; it ends where cancelling was requested."""
         with self._database.writing() as connection:
             job = _load_job(connection, id, locked=True)
             _require_owner(job, worker)
-            _requeue(connection, job, why, tries=max(0, job.tries - 1))
+            self._requeue(connection, job, why, tries=max(0, job.tries - 1))
 
     def recover(self, is_alive: Callable[[str], bool]) -> Sequence[Job]:
         """Put back the jobs of dead workers, or fail those that have killed too many workers; return all of these."""
@@ -334,7 +348,7 @@ class JobStore:
                 if job.tries >= self._tries and not job.cancel_requested:
                     self._give_up(connection, job)
                 else:
-                    _requeue(connection, job, "its worker died", tries=job.tries)
+                    self._requeue(connection, job, "its worker died", tries=job.tries)
                 recovered.append(_load_job(connection, lost_job.id))
         return recovered
 
@@ -348,6 +362,19 @@ class JobStore:
         _update_job(connection, job.id, state=JobState.FAILED, finished=time_text(), error=_json(error))
         _free_resources(connection, job.id)
         _add_events(connection, job.id, [_state_event(JobState.FAILED, error=error)])
+        self._audit_acts(connection, job)
+
+    def _requeue(self, connection: Connection, job: Job, why: str, *, tries: int) -> None:
+        if job.cancel_requested:
+            _update_job(connection, job.id, state=JobState.CANCELLED, finished=time_text())
+            event = _state_event(JobState.CANCELLED, why=why)
+            self._audit_acts(connection, job)
+        else:
+            _update_job(connection, job.id, state=JobState.QUEUED, tries=tries, beat=None)
+            connection.execute(update(JOBS).where(JOBS.c.id == job.id).values(worker=None))
+            event = _state_event(JobState.QUEUED, why=why)
+        _free_resources(connection, job.id)
+        _add_events(connection, job.id, [event])
 
     def remove_older(self, days: float) -> int:
         """Remove jobs that ended longer ago, with their events, and return their number."""
@@ -404,18 +431,6 @@ def _update_job(connection: Connection, id: str, *, worker: str | None = None, *
     if connection.execute(statement.values(values)).rowcount == 0:
         job = _load_job(connection, id)
         raise LostJob(f"job {id} is {job.state}, and not with worker {worker}", remedy="leave it alone")
-
-
-def _requeue(connection: Connection, job: Job, why: str, *, tries: int) -> None:
-    if job.cancel_requested:
-        _update_job(connection, job.id, state=JobState.CANCELLED, finished=time_text())
-        event = _state_event(JobState.CANCELLED, why=why)
-    else:
-        _update_job(connection, job.id, state=JobState.QUEUED, tries=tries, beat=None)
-        connection.execute(update(JOBS).where(JOBS.c.id == job.id).values(worker=None))
-        event = _state_event(JobState.QUEUED, why=why)
-    _free_resources(connection, job.id)
-    _add_events(connection, job.id, [event])
 
 
 def _free_resources(connection: Connection, job: str) -> None:

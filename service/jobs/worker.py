@@ -31,6 +31,7 @@ from refaug.service.database.database import Database
 from refaug.service.database.row_holders import RowHolders
 from refaug.service.database.stored_answers import IdempotencyStore
 from refaug.service.jobs import kinds
+from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.interruption import Interruption, StopReason
 from refaug.service.jobs.job_progress import JobProgress
 from refaug.service.jobs.live_workers import LiveWorkers
@@ -123,7 +124,7 @@ class Worker:
     ) -> None:
         self._home, self._serve, self._database, self._name = home, serve, database, name
         self._run, self._interruption = run, interruption
-        self._jobs = JobStore(database, waiting_jobs=serve.waiting_jobs, tries=serve.job_tries)
+        self._jobs = JobStore(database, waiting_jobs=serve.waiting_jobs, tries=serve.job_tries, acts=JobActs(home))
         self._schedules = ScheduleStore(database)
         self._live_workers = LiveWorkers(home, name)
         self._maintenance_lock = threading.Lock()

@@ -33,6 +33,7 @@ from refaug.service import prometheus_figures
 from refaug.service.audit import AuditLog
 from refaug.service.database.database import Database
 from refaug.service.database.stored_answers import IdempotencyStore
+from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.inbox import Inbox
 from refaug.service.jobs.schedules import ScheduleStore
 from refaug.service.jobs.store import JobStore
@@ -164,7 +165,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
         state.database = Database.open(home, serve.database)
         stack.callback(state.database.close)
-        state.jobs = JobStore(state.database, waiting_jobs=serve.waiting_jobs, tries=serve.job_tries)
+        state.jobs = JobStore(
+            state.database, waiting_jobs=serve.waiting_jobs, tries=serve.job_tries, acts=JobActs(home)
+        )
         state.schedules = ScheduleStore(state.database)
         state.idempotency = IdempotencyStore(state.database)
         state.inbox = Inbox(home, serve)

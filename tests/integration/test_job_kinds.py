@@ -34,6 +34,7 @@ from refaug.indexer.manifest import IndexManifest
 from refaug.logs.deletion import delete
 from refaug.logs.manifest import LogManifest
 from refaug.logs.store import StoredLog
+from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.inbox import Inbox
 from refaug.service.jobs.kinds import erasing, run
 from refaug.service.jobs.kinds.freezing import _path, put_items
@@ -484,6 +485,26 @@ def test_erasing_a_speaker_withdraws_sets_with_what_they_said(empty):
     assert not any(b"at the mill" in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
+def acts(jobs: Jobs, job: str) -> list[tuple[str, str]]:
+    return [(act.action, act.subject) for act in JobActs(jobs.home).of_job(job)]
+
+
+def test_an_erasure_that_fails_at_an_index_has_noted_what_it_did(jobs, frozen, monkeypatch):
+    gone = references(jobs, frozen)[0]["dialogue"]
+    with jobs.indexes.writing("chat", "a test"):
+        monkeypatch.setattr(erasing, "_WAIT_S", -1.0)
+        with pytest.raises(Locked):
+            jobs("erase", log="chat", dialogues=[gone], job="a", **ONE)
+    assert acts(jobs, "a") == [("erase", "log chat"), ("withdraw", f"set {frozen}")]
+    old = jobs.indexes.current("chat")
+    jobs("erase", log="chat", dialogues=[gone], job="a", **ONE)
+    after = [("publish", f"index chat@{jobs.indexes.current('chat')}"), ("remove", "index chat")]
+    assert acts(jobs, "a")[2:] == after
+    (*_, removal) = JobActs(jobs.home).of_job("a")
+    assert removal.details == {"versions": [old]}
+    assert JobActs(jobs.home).of_job("a")[0].details == {"dialogues": 1, "speakers": 0}
+
+
 @pytest.mark.parametrize("stop_at", [2, 3, 5, 7])
 def test_an_erasure_that_was_stopped_is_finished(jobs, frozen, stop_at):
     gone = references(jobs, frozen)[0]["dialogue"]
@@ -574,6 +595,23 @@ def test_a_night_takes_sources_and_what_was_posted_whatever_their_cleaning(jobs,
     assert [line for line in told.warnings if "max_chars 500 is not used" in line]
     alone = night(jobs, frozen, sources=["new.jsonl"])["ingest"]
     assert (alone["pairs_added"], alone["posted"]) == (0, {"requests": 0, "dialogues": 0})
+
+
+def test_a_night_that_is_stopped_after_publishing_has_noted_it(jobs, frozen):
+    news(jobs)
+
+    class StopAtOldVersions(Told):
+        def stage(self, name: str, total: int | None = None, unit: str = "") -> None:
+            if name == "removing old versions":
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        night(jobs, frozen, job="a", told=StopAtOldVersions())
+    published = ("publish", f"index chat@{jobs.indexes.current('chat')}")
+    assert acts(jobs, "a") == [published]
+    night(jobs, frozen, job="a")
+    assert acts(jobs, "a")[0] == published
+    assert [action for action, _ in acts(jobs, "a")].count("publish") == 1
 
 
 def test_missed_limit_leaves_the_old_version_and_is_not_rebuilt_next_night(jobs, frozen):

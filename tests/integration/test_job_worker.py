@@ -639,9 +639,9 @@ DRIVER = """if True:
                 progress.advance(1)
             return {"squares": [int((folder / f"{n}").read_text()) for n in range(3)]}
 
-        for name in ("claim", "_claim", "recover", "finish"):
+        for name in ("claim", "_claim", "recover", "finish", "_requeue"):
             places.around(job_store.JobStore, name)
-        for name in ("_add_events", "_free_resources", "_requeue", "_update_job"):
+        for name in ("_add_events", "_free_resources", "_update_job"):
             places.around(job_store, name)
         serve = ServeSettings(database=order["url"], job_tries=9)
         run_worker(Settings(home=Path(order["home"])), serve, once=True, run=run)

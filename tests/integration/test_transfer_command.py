@@ -25,6 +25,8 @@ from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.indexer.manifest import IndexManifest
+from refaug.service.audit import AuditLog
+from refaug.service.database.database import Database
 
 app = typer.Typer()
 app.command("export")(export_command)
@@ -119,14 +121,42 @@ def test_a_frozen_set_goes_from_one_home_to_another(here, there, tmp_path):
     exported = orjson.loads(here("export", "set", set_id[:6], file, "--json"))
     moved = {**facts, "withdrawn": False, "file": str(file)}
     assert exported == {**moved, "file_bytes": file.stat().st_size}
-    assert orjson.loads(there("import", file, "--json")) == {**moved, "was_there": False}
-    assert orjson.loads(there("import", file, "--json")) == {**moved, "was_there": True}
+    assert orjson.loads(there("import", file, "--json")) == {**moved, "was_there": False, "newly_withdrawn": False}
+    assert orjson.loads(there("import", file, "--json")) == {**moved, "was_there": True, "newly_withdrawn": False}
     assert there("import", file).splitlines()[1] == "  was there already"
     ReferenceSets(there.settings.reference_sets).open(set_id).verify()
     with pytest.raises(Usage, match="--publish with a frozen set"):
         there("import", file, "--publish")
     with pytest.raises(NotFound, match="no reference set 0123456789abcdef"):
         here("export", "set", "0123456789abcdef", file)
+
+
+def test_importing_a_set_is_in_the_audit_log_with_its_withdrawal(here, there, tmp_path):
+    sets, file = ReferenceSets(here.settings.reference_sets), tmp_path / "set.tar.zst"
+    item = Item(pair=TestPair(id="tea", references=(Reference(text="at the market"),)))
+    set_id = sets.freeze([item], SetDescription(purpose=Purpose.TEST)).set.id
+    database = Database.open(there.settings)
+    try:
+        database.migrate()
+        here("export", "set", set_id, file)
+        there("import", file)
+        sets.withdraw(set_id, "a typing error")
+        here("export", "set", set_id, file)
+        assert there("import", file).splitlines()[1:] == [
+            "  was there already",
+            "  was in use here, and is withdrawn now",
+        ]
+        assert there("import", file).splitlines()[1:] == ["  was there already"]
+        entries = list(AuditLog(database).entries())
+    finally:
+        database.close()
+    imported = ("import", f"set {set_id}")
+    assert [(entry.action, entry.subject, dict(entry.details)) for entry in entries] == [
+        (*imported, {"new": True, "withdrawn": False}),
+        (*imported, {"new": False, "withdrawn": True}),
+        ("withdraw", f"set {set_id}", {}),
+        (*imported, {"new": False, "withdrawn": True}),
+    ]
 
 
 def test_another_published_version_stays_until_publishing_is_asked_for(here, there, tmp_path):

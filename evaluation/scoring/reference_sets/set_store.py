@@ -14,6 +14,7 @@ from typing import BinaryIO, Final
 import orjson
 
 from refaug.core.artefacts.archives import COPY_AGAIN
+from refaug.core.artefacts.changes import report_change
 from refaug.core.errors import BadInput, Conflict, Corrupt, DamagedSource, NotFound, Usage, Withdrawn
 from refaug.core.files import (
     lock_file,
@@ -66,6 +67,7 @@ class AdoptedSet:
 
     set: ReferenceSet
     was_there: bool  # the same set was here before
+    newly_withdrawn: bool  # it was here, in use, and came withdrawn
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,8 @@ class ReferenceSets:
             os.fsync(file.fileno())
             adopted = self._check(aside, name, called)
             with lock_file(self.folder / _LOCK):
-                if self.withdrawal(name) != withdrawal:
+                before = self.withdrawal(name)
+                if before != withdrawal:
                     self.require_valid(name)
                 if was_there := self.path_of(name).exists():
                     self._require_equal(adopted.manifest)
@@ -155,7 +158,11 @@ class ReferenceSets:
                 if not was_there:
                     aside.replace(self.path_of(name))
                     sync_folder(self.folder)
-        return AdoptedSet(set=ReferenceSet.at(self.path_of(name)), was_there=was_there)
+        return AdoptedSet(
+            set=ReferenceSet.at(self.path_of(name)),
+            was_there=was_there,
+            newly_withdrawn=was_there and before != withdrawal,
+        )
 
     def _check(self, path: Path, name: str, called: str) -> ReferenceSet:
         """Return the set in a file that is to get its place; DamagedSource where a hash or the name does not fit."""
@@ -227,6 +234,7 @@ class ReferenceSets:
                     return before
                 raise Conflict(f"{name} was withdrawn at {before.at}: {before.reason}", remedy="that stands")
             write_json(self.folder / f"{name}{_WITHDRAWN}", with_checksum(asdict(withdrawal)))
+            report_change("withdraw", f"set {name}")
         return withdrawal
 
     def require_valid(self, name: str) -> None:

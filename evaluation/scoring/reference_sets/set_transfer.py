@@ -45,6 +45,7 @@ class ImportedSet(TransferredSet):
     """The outcome of an import."""
 
     was_there: bool  # the same set was here before
+    newly_withdrawn: bool  # it was here, in use, and is withdrawn now
 
 
 def export_set(sets: ReferenceSets, text: str, file: Path, progress: Progress) -> TransferredSet:
@@ -119,6 +120,7 @@ def import_set(export: OpenedExport, sets: ReferenceSets, progress: Progress) ->
         bytes=member.size,
         withdrawn=sets.withdrawal(set_id) is not None,
         was_there=adopted.was_there,
+        newly_withdrawn=adopted.newly_withdrawn,
     )
 
 

@@ -61,6 +61,7 @@ JOBS: Final = Table(
     Column("worker", Text),  # the worker that runs it, or ran it last
     Column("beat", PLAIN),  # the last heartbeat of the worker
     Column("events", Integer, nullable=False, server_default="0"),  # the number of its last event
+    Column("actor", Text),  # of the audit log
     CheckConstraint(f"state IN ({', '.join(repr(state) for state in STATES)})", name="state"),
 )
 Index("ix_jobs_state_id", JOBS.c.state, JOBS.c.id)

@@ -16,8 +16,10 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Final
 
+from refaug.core.artefacts.changes import observing_changes
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
+from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.kinds.job_context import JobContext, as_json, remove_old_jobs
 from refaug.service.jobs.orders.job_order import parse_order
 from refaug.service.server_settings import ServeSettings
@@ -58,4 +60,5 @@ def run(
         outcome = as_json(do(parsed_order, context))
         return {**outcome, "seconds_by_stage": context.progress.seconds}
 
-    return context.stages.run("result", call)
+    with observing_changes(JobActs(home).observer(job)):
+        return context.stages.run("result", call)

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 import pyarrow.compute
 
+from refaug.core.artefacts.changes import report_change
 from refaug.core.backoff import Backoff, retry
 from refaug.core.errors import BadInput, CheckFailed, Conflict, Corrupt, Locked
 from refaug.core.records import Item, Origin, Reference
@@ -43,11 +44,14 @@ def erase_job(order: EraseJob, context: JobContext) -> Mapping[str, Any]:
         StoredLog.open(context.home.logs, order.log)  # NotFound, with the names that there are
     context.progress.stage("posted dialogues")
     waiting = stages.run("posted", lambda: {"dialogues": _retry_while_locked(lambda: _erase_from_inbox(posted, order))})
+    if waiting["dialogues"]:
+        _report_erasure(order)
     stages.run("pairs", lambda: _write_pairs(order, context) if is_there else {"pairs": 0})
     context.progress.stage("the log")
     removed = stages.run(
         "log", lambda: _retry_while_locked(lambda: _erase_from_log(order, context)) if is_there else {}
     )
+    _report_erasure(order)
     # Sets come before indexes: an index that cannot be updated must not keep sets in use.
     sets = stages.run("sets", lambda: {"of": as_json_list(_withdraw_sets(order, context))})
     indexes = stages.run("indexes", lambda: {"of": as_json_list(_erase_from_indexes(order, context))})
@@ -59,6 +63,12 @@ def erase_job(order: EraseJob, context: JobContext) -> Mapping[str, Any]:
         "indexes": indexes["of"],
         "sets": sets["of"],
     }
+
+
+def _report_erasure(order: EraseJob) -> None:
+    """Report the erasure with its counts; names of speakers stay in the order alone."""
+    counts = {"dialogues": len(order.dialogues), "speakers": len(order.speakers)}
+    report_change("erase", f"log {order.log}", **counts)
 
 
 def as_json_list(values: Iterator[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -19,11 +19,11 @@ from refaug.core.files import make_folder, remove_tree
 from refaug.core.home import Settings
 from refaug.core.processes.free_cores import available_cores, free_cores
 from refaug.core.progress import Progress
+from refaug.service.jobs.audited_jobs import FOLDER
 from refaug.service.server_settings import ServeSettings
 
 log = logging.getLogger(__name__)
 
-FOLDER: Final = "jobs"
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _DAY_S: Final = 86_400
 

@@ -16,13 +16,13 @@ from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from refaug.core.errors import NotFound, Overloaded, StorageFull, Unavailable
-from refaug.service.jobs.store import Event, Job, JobState, JobStore
+from refaug.service.jobs.store import Event, JobState, JobStore
 from refaug.service.keys import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import parse_body, read_body, request_body
 from refaug.service.web.dependencies import key_of, requires
 from refaug.service.web.handling import database_threads
-from refaug.service.web.handling.audit_rows import add_audit_row
+from refaug.service.web.handling.audit_rows import actor_of_request, id_of_request
 from refaug.service.web.handling.idempotency_keys import CreatedResource, IdempotencyKey, create_once_in_database
 from refaug.service.web.handling.job_queueing import enqueue_job, require_sources
 from refaug.service.web.openapi import CREATED_HEADERS, errors
@@ -108,14 +108,7 @@ async def cancel_job(request: Request, id: JobId) -> Response:  # noqa: A002
 
     What it had finished is kept for the next one. One that waited never begins; one that had ended stays as it is.
     """
-    state = state_of(request)
-
-    def cancel() -> Job:
-        with state.database.writing():
-            job = state.jobs.cancel(id)
-            add_audit_row(request, "cancel", f"job {id}", kind=job.kind)
-        return job
-
+    cancel = partial(state_of(request).jobs.cancel, id, actor=actor_of_request(request), request=id_of_request(request))
     job = await database_threads.run_query(cancel)
     return json_response(describe_job(job), status=200 if job.state.is_ended else 202)
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import os
+import pwd
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 
 import pytest
 from sqlalchemy import delete, exc, text, update
 
-from refaug.core.errors import RefaugError
+from refaug.core.artefacts.changes import Change
+from refaug.core.errors import BadInput, RefaugError
 from refaug.service.audit import AuditLog, actor_of, user_of_machine
 from refaug.service.database.database import Database
 from refaug.service.database.migrations.tables import AUDIT
-from refaug.service.jobs.audited_jobs import acts_of
-from refaug.service.jobs.store import JobState, JobStore
+from refaug.service.jobs.audited_jobs import JobActs
+from refaug.service.jobs.store import ENDED, JobState, JobStore
 from refaug.service.keys import KeyStore, Scope
 
 pytest_plugins = ("databases",)
@@ -102,62 +107,137 @@ def test_keys_are_made_and_revoked_by_the_user_of_the_machine(database: Database
     assert next(AuditLog(database).entries()).details == {"id": key.id, "scopes": ["admin", "read"]}
 
 
-def test_a_jobs_acts_are_written_once_with_its_end(database: Database) -> None:
-    jobs = JobStore(database)
-    job = jobs.enqueue("index-update", {"index": "chat"}, ["index/chat"], requested_by="ann")
+PUBLISHED = Change(action="publish", subject="index chat@2026-11-20.2")
+
+
+@pytest.fixture
+def acts(database: Database) -> JobActs:
+    return JobActs(database.home)
+
+
+@pytest.fixture
+def jobs(database: Database, acts: JobActs) -> JobStore:
+    return JobStore(database, tries=1, acts=acts)
+
+
+def begin(jobs: JobStore, acts: JobActs) -> str:
+    """A running job that has published a version, and removed two."""
+    job = jobs.enqueue("index-update", {"index": "chat"}, ["index/chat"], requested_by="ann").id
     jobs.claim("worker")
-    outcome = {"index": "chat", "version": "2026-11-20.2", "published": True, "removed": ["2026-11-19.1"]}
+    note = acts.observer(job)
+    note(PUBLISHED)
+    for version in ("2026-11-18.1", "2026-11-19.1"):
+        note(Change(action="remove", subject="index chat", details={"versions": [version]}))
+    acts.observer(job)(PUBLISHED)  # a later try finds it published
+    return job
+
+
+def finish_twice(jobs: JobStore, job: str, state: JobState) -> None:
     for _ in range(2):  # the first answer may have been lost
-        jobs.finish(job.id, "worker", JobState.DONE, outcome=outcome)
-    assert rows(database) == [
-        ("key ann", "queue", f"job {job.id}"),
-        ("key ann", "publish", "index chat@2026-11-20.2"),
-        ("key ann", "remove", "index chat"),
-    ]
-    details = [entry.details for entry in AuditLog(database).entries()]
-    assert details[1:] == [{"job": job.id}, {"job": job.id, "versions": ["2026-11-19.1"]}]
+        jobs.finish(job, "worker", state)
+
+
+def cancel_and_recover(jobs: JobStore, job: str) -> None:
+    jobs.cancel(job, actor="key ann")
+    jobs.recover(lambda _worker: False)
+
+
+def put_back_and_cancel(jobs: JobStore, job: str) -> None:
+    jobs.requeue(job, "worker", "its worker was stopped")
+    jobs.cancel(job, actor="key ann")
 
 
 @pytest.mark.parametrize(
-    ("kind", "order", "outcome", "acts"),
+    ("end", "state"),
     [
-        ("rater-train", {}, {"rater": "base", "version": "v", "published": False}, []),
-        ("rater-train", {}, {"rater": "base", "version": "v", "published": True}, [("publish", "rater base@v")]),
-        ("vectors", {}, {"vectors": "glove", "version": "v", "published": True}, [("publish", "vectors glove@v")]),
-        ("gc", {}, {"artefact": "rater", "name": "base", "removed": ["v"]}, [("remove", "rater base")]),
-        ("nightly", {}, {"index": "chat", "log": "chat", "version": None, "published": False, "removed": []}, []),
-        (
-            "index-update",
-            {},
-            {"index": "chat", "version": "v", "published": False, "removed": ["u"]},
-            [("remove", "index chat")],
-        ),
-        ("ingest", {}, {"log": "chat", "pairs_added": 3}, []),
-        (
-            "erase",
-            {"log": "chat", "dialogues": ["d1", "d2"], "speakers": ["a name"]},
-            {
-                "indexes": [
-                    {"index": "chat", "version": "v", "published": True, "changed": 2, "removed": ["u"]},
-                    {"index": "other", "version": "w", "published": True, "removed": []},
-                ],
-                "sets": [{"set": "4011ff", "references": 1}],
-            },
-            [
-                ("erase", "log chat"),
-                ("publish", "index chat@v"),
-                ("remove", "index chat"),
-                ("withdraw", "set 4011ff"),
-            ],
-        ),
+        *((partial(finish_twice, state=state), state) for state in sorted(ENDED)),
+        (lambda jobs, _job: jobs.recover(lambda _worker: False), JobState.FAILED),
+        (cancel_and_recover, JobState.CANCELLED),
+        (put_back_and_cancel, JobState.CANCELLED),
     ],
 )
-def test_what_a_job_has_done(
-    kind: str, order: dict[str, object], outcome: dict[str, object], acts: list[tuple[str, str]]
+def test_a_jobs_acts_are_written_with_every_end(
+    database: Database, jobs: JobStore, acts: JobActs, end: Callable[[JobStore, str], None], state: JobState
 ) -> None:
-    found = list(acts_of(kind, order, outcome))
-    assert [(act.action, act.subject) for act in found] == acts
-    assert "a name" not in str(found)
+    job = begin(jobs, acts)
+    end(jobs, job)
+    assert jobs.get(job).state is state
+    entries = [entry for entry in AuditLog(database).entries() if entry.action != "cancel"]
+    assert [(entry.actor, entry.action, entry.subject) for entry in entries] == [
+        ("key ann", "queue", f"job {job}"),
+        ("key ann", "publish", "index chat@2026-11-20.2"),
+        ("key ann", "remove", "index chat"),
+    ]
+    assert [entry.details for entry in entries[1:]] == [
+        {"job": job},
+        {"job": job, "versions": ["2026-11-18.1", "2026-11-19.1"]},
+    ]
+
+
+def test_half_a_note_is_none_and_spoils_no_other(acts: JobActs) -> None:
+    acts.observer("a")(PUBLISHED)
+    path = acts.home.home / "jobs" / "a.acts.jsonl"
+    path.write_bytes(path.read_bytes() + b'\n{"action": "publi')
+    withdrawn = Change(action="withdraw", subject="set 4011ff")
+    acts.observer("a")(withdrawn)
+    assert acts.of_job("a") == [PUBLISHED, withdrawn]
+    assert acts.of_job("b") == []
+
+
+def test_an_act_without_a_place_for_its_note_is_in_the_log(acts: JobActs, caplog: pytest.LogCaptureFixture) -> None:
+    acts.home.home.mkdir(exist_ok=True)
+    (acts.home.home / "jobs").write_text("no folder")
+    acts.observer("a")(PUBLISHED)
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"][-1] == "not in the audit log"
+
+
+def test_cancelling_is_written_where_it_changes_the_job(database: Database, jobs: JobStore) -> None:
+    first = jobs.enqueue("index-update", {"index": "chat"}, ["index/chat"], requested_by="ann").id
+    jobs.claim("worker")
+    second = jobs.enqueue("gc", {}, [], requested_by="ann").id
+    for job in (first, first, second, second):
+        jobs.cancel(job, actor="key bob", request="r1")
+    jobs.finish(first, "worker", JobState.CANCELLED)
+    jobs.cancel(first)
+    cancelled = [entry for entry in AuditLog(database).entries() if entry.action == "cancel"]
+    assert [(entry.actor, entry.subject, entry.request) for entry in cancelled] == [
+        ("key bob", f"job {first}", "r1"),
+        ("key bob", f"job {second}", "r1"),
+    ]
+
+
+def test_the_acts_of_a_job_are_those_of_who_queued_it(
+    database: Database, jobs: JobStore, acts: JobActs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = user_of_machine()
+    job = jobs.enqueue("gc", {}, []).id
+    jobs.claim("worker")
+    acts.observer(job)(PUBLISHED)
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)  # the worker runs as another user
+    assert user_of_machine() == "user #4000000000"
+    jobs.finish(job, "worker", JobState.DONE)
+    assert rows(database)[1:] == [(user, "publish", "index chat@2026-11-20.2")]
+
+
+def test_the_user_of_the_machine_is_not_believed_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(name, "bob")
+    assert user_of_machine() == f"user {pwd.getpwuid(os.getuid()).pw_name}"
+
+
+def test_times_outside_of_utc_years_limit_as_they_say(database: Database) -> None:
+    audit = AuditLog(database)
+    audit.add("key ann", "publish", "index chat@1")
+    east, west = timezone(timedelta(hours=5)), timezone(timedelta(hours=-5))
+    early = [datetime.min.replace(tzinfo=east), datetime(800, 1, 1, tzinfo=UTC), datetime.min.replace(tzinfo=west)]
+    late = [datetime.max.replace(tzinfo=west), datetime.max.replace(tzinfo=east)]
+    assert [len(audit.page(since=moment)[0]) for moment in (*early, *late)] == [1, 1, 1, 0, 0]
+
+
+def test_no_key_is_called_anonymous(database: Database) -> None:
+    with pytest.raises(BadInput, match="no key is called anonymous"):
+        KeyStore(database).create("anonymous", [Scope.READ])
+    assert rows(database) == []
 
 
 def test_the_actor_of_a_job_is_its_key_its_schedule_or_the_user() -> None:

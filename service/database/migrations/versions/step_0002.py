@@ -15,7 +15,8 @@ _REFUSAL: Final = "rows of the audit log are never changed or removed"
 
 
 def upgrade() -> None:
-    """Create the table, and the triggers that keep its rows."""
+    """Create the table, and the triggers that keep its rows; jobs name the actor of their rows."""
+    op.add_column("jobs", sa.Column("actor", sa.Text))
     op.create_table(
         "audit",
         sa.Column("id", _PLAIN, nullable=False),

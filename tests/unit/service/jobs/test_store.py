@@ -73,6 +73,7 @@ def test_a_job_is_read_as_it_was_ordered(jobs):
         cancel_requested=False,
         worker=None,
         beat=None,
+        actor="schedule night",
     )
     assert jobs.get(job.id) == job
     assert told(jobs, job.id) == [("state", {"state": "queued", "requested_by": "ann"})]
