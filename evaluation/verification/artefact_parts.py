@@ -26,7 +26,7 @@ _NETWORKS: Final = ("rater", "ruber")
 
 
 def artefact_part(home: Settings, kind: str, spec: str, *, is_needed: bool = True) -> VerifiedPart:
-    """Compare the version that `name@version#content` names with the one at hand, and read all its files again.
+    """Compare the version that `name@version#content` names with the one at hand, and its files with their hashes.
 
     Without `is_needed`, scores can be reproduced without it: then it is no loss if it is gone.
     """
@@ -46,7 +46,8 @@ def artefact_part(home: Settings, kind: str, spec: str, *, is_needed: bool = Tru
         return VerifiedPart.unchecked(kind, f"{message}; the references came with the items, and need it not")
     except Corrupt as error:
         return VerifiedPart.differs(kind, f"{named} is damaged: {error.message}")
-    return VerifiedPart.holds(kind, f"{spec}: the content and the hash of every file")
+    what = "the hashes of weights and tokenizer" if kind in _NETWORKS else "the hash of every file"
+    return VerifiedPart.holds(kind, f"{spec}: the content and {what}")
 
 
 def _require_files(folder: Path, manifest: Mapping[str, Any], kind: str) -> None:

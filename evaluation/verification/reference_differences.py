@@ -22,16 +22,21 @@ def references_part(
     *,
     tolerance: float,
     scores_agree: bool,
+    is_weighted: bool,
 ) -> VerifiedPart:
     """Compare the hash of all references and weights; where it differs, the evidence of each item.
 
     Ratings may differ in their last bits between batches and processors, and with them the hash: then the evidence of
-    the file decides, and where it has none, whether the scores agree.
+    the file decides, and where it has none, whether the scores agree. The evidence belongs to metrics that look at
+    weighted references (`is_weighted`): theirs has to agree even if the hash does.
     """
     before = stored.document.get("references")
     if before is None:
         return VerifiedPart.unchecked(_PART, "the file has no hash of them", stored.name)
     if before == references:
+        listed = evidence if is_weighted and isinstance(evidence, Mapping) else {}
+        if differences := list(_differences(listed, items, tolerance)):
+            return VerifiedPart.differs(_PART, f"{_listed(differences)}, in the evidence of the file", stored.name)
         return VerifiedPart.holds(_PART, f"{references}: all texts and weights", stored.name)
     hashes = f"{before} in the file, {references} now"
     if not isinstance(evidence, Mapping) or not evidence:
@@ -41,12 +46,16 @@ def references_part(
         return VerifiedPart.differs(_PART, f"{hashes}: their texts or weights are not the same", stored.name)
     differences = list(_differences(evidence, items, tolerance))
     if differences:
-        more = f", and {len(differences) - _SHOWN:,} more items" if len(differences) > _SHOWN else ""
-        return VerifiedPart.differs(_PART, f"{hashes}; {'; '.join(differences[:_SHOWN])}{more}", stored.name)
+        return VerifiedPart.differs(_PART, f"{hashes}; {_listed(differences)}", stored.name)
     if scores_agree and tolerance > 1e-6:
         message = f"equal within {tolerance:g} item by item ({hashes}: last bits of ratings)"
         return VerifiedPart.holds(_PART, message, stored.name)
     return VerifiedPart.differs(_PART, f"{hashes}: their texts are not the same, though their weights are", stored.name)
+
+
+def _listed(differences: Sequence[str]) -> str:
+    more = f", and {len(differences) - _SHOWN:,} more items" if len(differences) > _SHOWN else ""
+    return f"{'; '.join(differences[:_SHOWN])}{more}"
 
 
 def _differences(evidence: Mapping[str, Any], items: Sequence[Item], tolerance: float) -> Iterator[str]:

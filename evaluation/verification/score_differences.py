@@ -22,6 +22,8 @@ _LEVELS: Final[Mapping[str, str]] = {  # field of a system → the part that it 
     "interval_note": "intervals",
     "replies": "reply scores",
 }
+_INTERVALS: Final = ("interval", "mean_interval")
+_SCORED: Final = ("corpus", "mean", "replies")
 _CORPUS: Final = "corpus scores"
 _RETRIEVAL: Final = "retrieval and rating"
 _SHOWN: Final = 3
@@ -90,10 +92,16 @@ def _name_of(entry: object, number: int) -> object:
     return entry.get("id", number) if isinstance(entry, Mapping) else number
 
 
-def score_parts(stored: StoredScores, now: Mapping[str, Any], share: float, draws: int) -> Iterator[VerifiedPart]:
-    """Yield a part for each level: reply scores, corpus scores with means, intervals, comparisons."""
-    tolerance = Tolerance(share=share, scale=stored.scale)
-    by_part: dict[str, list[FieldDifference]] = {name: [] for name in _parts_of(stored, draws)}
+def score_parts(
+    stored: StoredScores, now: Mapping[str, Any], share: float, *, names_draws: bool
+) -> Iterator[VerifiedPart]:
+    """Yield a part for each level: reply scores, corpus scores with means, intervals, comparisons.
+
+    The scale is that of the scores `now`: a file cannot widen its own tolerance.
+    """
+    tolerance = Tolerance(share=share, scale=now["scale"])
+    by_part: dict[str, list[FieldDifference]] = {name: [] for name in _parts_of(stored, names_draws=names_draws)}
+    by_part[next(iter(by_part))] += _scope_differences(stored, now)
     for system, fields in stored.systems.items():
         again = now["systems"].get(system)
         if again is None:
@@ -108,14 +116,46 @@ def score_parts(stored: StoredScores, now: Mapping[str, Any], share: float, draw
         by_part["comparisons"] += field_differences(comparisons, now.get("comparisons", {}), tolerance, "comparisons")
     for part, differences in by_part.items():
         yield _as_part(part, differences, stored, tolerance)
+    if not names_draws and _has_intervals(stored):
+        message = "the file does not say how many draws they are of"
+        yield VerifiedPart.unchecked("intervals", message, stored.name)
 
 
-def _parts_of(stored: StoredScores, draws: int) -> Iterator[str]:
+def _scope_differences(stored: StoredScores, now: Mapping[str, Any]) -> Iterator[FieldDifference]:
+    """Yield what the file leaves out: systems that the items have, and levels that it has for other systems.
+
+    A file of one level lacks the others for all its systems.
+    """
+    if stored.scale != now["scale"]:
+        yield FieldDifference(place="scale", before=stored.scale, now=now["scale"])
+    for system, again in now["systems"].items():
+        if system not in stored.systems:
+            yield FieldDifference(place=system, before="no scores", now="replies")
+            continue
+        levels = _levels_of(stored)
+        if not levels:
+            yield FieldDifference(place=system, before="no scores", now="scores")
+        for level in levels:
+            if level not in stored.systems[system]:
+                yield FieldDifference(place=f"{system}.{level}", before="nothing", now=again[level])
+
+
+def _levels_of(stored: StoredScores) -> list[str]:
+    """Return the levels that the file has scores of, for any system."""
+    return [level for level in _SCORED if any(level in system for system in stored.systems.values())]
+
+
+def _has_intervals(stored: StoredScores) -> bool:
+    return any(system.get(field) is not None for system in stored.systems.values() for field in _INTERVALS)
+
+
+def _parts_of(stored: StoredScores, *, names_draws: bool) -> Iterator[str]:
     fields = {field for system in stored.systems.values() for field in system}
     if "replies" in fields:
         yield "reply scores"
-    yield _CORPUS
-    if draws and fields & {"interval", "mean_interval"}:
+    if _levels_of(stored) != ["replies"]:
+        yield _CORPUS
+    if names_draws and _has_intervals(stored):
         yield "intervals"
     if stored.document.get("comparisons"):
         yield "comparisons"
@@ -148,6 +188,10 @@ def signature_parts(stored: StoredScores, now: Signature, libraries: Collection[
         elif difference.key not in _SILENT:
             grouped[_RETRIEVAL].append(difference)
     holding = {"metric parameters": str(now.specification())}
+    differing_hash = _differing_hash(stored, now)
+    if differing_hash is not None and (stored.is_full or not any(grouped.values())):
+        yield VerifiedPart.differs("signature", differing_hash, stored.name)
+    has_details = stored.is_full or _fits_hash(stored, now)
     if libraries:
         holding["libraries"] = ", ".join(now.details[key] for key in libraries if key in now.details)
     if "mode" in now.settings:
@@ -155,8 +199,32 @@ def signature_parts(stored: StoredScores, now: Signature, libraries: Collection[
     for part, differences in grouped.items():
         if differences:
             yield VerifiedPart.differs(part, "; ".join(map(str, differences)), stored.name)
+        elif part in holding and part != "metric parameters" and not has_details:
+            message = "the file has no full signature, and its hash does not tell: only settings were compared"
+            yield VerifiedPart.unchecked(part, message, stored.name)
         elif part in holding:
             yield VerifiedPart.holds(part, holding[part], stored.name)
+
+
+def _fits_hash(stored: StoredScores, now: Signature) -> bool:
+    """Whether the short signature of the file is that of these scores, with its hash of all details."""
+    return stored.short_signature is not None and stored.short_signature.strip() == now.short
+
+
+def _differing_hash(stored: StoredScores, now: Signature) -> str | None:
+    """Return how the short signature of the file contradicts its full one, or that of `now` where it has no full one.
+
+    Releases write other details, so that without a full signature only the same release can be compared.
+    """
+    line = stored.short_signature
+    if line is None:
+        return None
+    if stored.is_full:
+        derived = stored.signature.short
+        return None if line.strip() == derived else f"{line} in the file; its full signature is that of {derived}"
+    if "|full:" not in line or stored.signature.refaug != now.refaug or _fits_hash(stored, now):
+        return None
+    return f"{line} in the file, {now.short} now: details that the file does not have are others"
 
 
 def software_part(stored: Sequence[StoredScores], version: str) -> VerifiedPart:

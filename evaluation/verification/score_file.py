@@ -25,6 +25,7 @@ _SEAL: Final = "checksum"
 # A server adds the id of the request to the finished answer, and the files that were scored may move.
 _NOT_SEALED: Final = frozenset({_SEAL, "request_id", "inputs"})
 _OPTIONS: Final = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+_SCALES: Final = (1, 100)  # a score as it is, and in per cent
 _AFTER_NUMBERS: Final = (b",", b"]", b"}")
 _REMEDY: Final = "give the output of refaug score --json as it was written"
 _OTHER_DOCUMENTS: Final[Mapping[str, str]] = {  # a field that tells them → what they are
@@ -67,6 +68,12 @@ class StoredScores:
         """What the file says of each system."""
         systems: Mapping[str, Mapping[str, Any]] = self.document["systems"]
         return systems
+
+    @property
+    def short_signature(self) -> str | None:
+        """The signature in the form that ends in a hash of the full one; None where the file has none."""
+        line = self.document.get("signature")
+        return line if isinstance(line, str) else None
 
     @property
     def scale(self) -> float:
@@ -127,6 +134,17 @@ class ScoreFile:
         return None if seal is None else seal == _seal_of(self.document)
 
     @property
+    def lacks_seal(self) -> bool:
+        """Whether the seal was removed: every file that has a version of its format was sealed when written."""
+        return self.is_sealed is None and _FORMAT in self.document
+
+    @property
+    def names_draws(self) -> bool:
+        """Whether the file says how many draws its intervals are of."""
+        resampling = self.document.get("resampling")
+        return isinstance(resampling, dict) and "draws" in resampling
+
+    @property
     def set_id(self) -> str | None:
         """The id of the frozen set that was scored against."""
         named = self.document.get("set")
@@ -185,8 +203,9 @@ def _stored_scores(entry: object, where: str) -> StoredScores:
     systems = entry.get("systems")
     if not isinstance(systems, dict) or not systems:
         raise BadInput(f"{where}: it has no systems", remedy=_REMEDY)
-    if not isinstance(entry.get("scale", 1.0), int | float) or isinstance(entry.get("scale"), bool):
-        raise BadInput(f"{where}.scale: a number was expected", remedy=_REMEDY)
+    scale = entry.get("scale", 1.0)
+    if isinstance(scale, bool) or scale not in _SCALES:
+        raise BadInput(f"{where}.scale: {scale!r}; 1 was expected, or 100 for per cent", remedy=_REMEDY)
     if not isinstance(entry.get("comparisons") or {}, dict):
         raise BadInput(f"{where}.comparisons: an object was expected", remedy=_REMEDY)
     for name, system in systems.items():

@@ -39,6 +39,7 @@ from refaug.evaluation.verification.score_differences import (
     software_part,
 )
 from refaug.evaluation.verification.score_file import ScoreFile, StoredScores
+from refaug.metrics.metric_info import Uses
 
 Items = Sequence[Item | BadItem]
 FindFile = Callable[[str], Path]  # returns the file that a signature names as `name#hash`; NotFound where there is none
@@ -138,6 +139,8 @@ class _Verifying:
         """Return the part of the encoder of an index, or of the word vectors that a full signature names."""
         if (part := encoder_part(self.home, index, is_needed=is_needed)) is not None:
             return part
+        if all(not stored.is_full for stored in self.file.scores if stored.signature.settings.get("index") == index):
+            return VerifiedPart.unchecked("vectors", "the file has no full signature, which names them")
         signatures = (stored.signature for stored in self.file.scores)
         of_index = (signature for signature in signatures if signature.settings.get("index") == index)
         parts = (vectors_part(self.home, signature, is_needed=is_needed) for signature in of_index)
@@ -170,7 +173,10 @@ class _Verifying:
     def _item_parts(self, items: Items) -> Iterator[VerifiedPart]:
         """Compare the hashes of golds, utterances and replies with those of the file."""
         usable, bad = split(items)
-        if (count := self.file.document.get("items")) is not None and count != len(usable):
+        count = self.file.document.get("items")
+        if count is None:
+            yield VerifiedPart.unchecked("items", f"{len(usable):,} now; the file does not say how many it had")
+        elif count != len(usable):
             yield VerifiedPart.differs("items", f"{count} in the file, {len(usable)} now: these are not the same items")
         else:
             yield VerifiedPart.holds("items", f"{len(usable):,}" + (f", and {len(bad):,} unusable" if bad else ""))
@@ -244,10 +250,18 @@ class _Verifying:
         tolerance = _tolerance(stored, is_frozen=self.set is not None)
         document: Mapping[str, Any] = scores.as_json()
         yield from signature_parts(stored, scores.signature, list(scores.metric.versions()))
-        levels = list(score_parts(stored, document, tolerance, evaluation.settings.draws))
+        levels = list(score_parts(stored, document, tolerance, names_draws=self.file.names_draws))
         agree = all(part.state is PartState.HOLDS for part in levels)
         evidence = self.file.document.get("evidence")
-        yield references_part(stored, scores.references, evidence, items, tolerance=tolerance, scores_agree=agree)
+        yield references_part(
+            stored,
+            scores.references,
+            evidence,
+            items,
+            tolerance=tolerance,
+            scores_agree=agree,
+            is_weighted=scores.metric.info.uses is Uses.WEIGHTED,
+        )
         yield from levels
 
 
@@ -260,11 +274,15 @@ def _tolerance(stored: StoredScores, *, is_frozen: bool) -> float:
     """Return how far scores may differ: what networks and vectors give depends on batches and processors."""
     settings = stored.signature.settings
     has_vectors = any(key in _VECTORS or "vectors=" in text for key, text in settings.items())
-    is_rated = not is_frozen and any(kind in settings for kind in ("index", *_NETWORKS))
+    is_found = not is_frozen and "index" in settings
+    is_rated = any(kind in settings for kind in _NETWORKS) and not is_frozen
+    is_rated |= is_found and ("rated" in settings.values() or not settings.get("mode", "").startswith("bm25"))
     return RATED if has_vectors or is_rated else EXACT
 
 
 def _file_part(file: ScoreFile) -> VerifiedPart:
+    if file.lacks_seal:
+        return VerifiedPart.differs("file", "its seal was removed: files with a format_version are written with one")
     if file.is_sealed is None:
         return VerifiedPart.unchecked("file", "it has no seal: an earlier refaug wrote it, or it was left out")
     if not file.is_sealed:

@@ -23,6 +23,7 @@ from refaug.core.home import Settings
 from refaug.core.version import VERSION
 from refaug.evaluation.verification.score_file import ScoreFile, sealed
 from refaug.indexer.index_folders import Places
+from refaug.metrics.signature import Signature
 
 BOTH = ("--index", "chat", "--rater", "base", "--threads", "1")
 HOLDS, DIFFERS, MISSING, UNCHECKED = "holds", "differs", "missing", "unchecked"
@@ -227,6 +228,13 @@ EARLIER = (
 )
 
 
+def with_short_signatures(document: dict[str, Any]) -> dict[str, Any]:
+    """Return scores whose short signatures are those of their full ones."""
+    for scores in document["scores"]:
+        scores["signature"] = Signature.parse(scores["signature_full"]).short
+    return document
+
+
 @pytest.fixture(scope="module")
 def earlier() -> Iterator[Path]:
     with record.unpacked() as folder:
@@ -239,7 +247,7 @@ def test_files_without_hashes_and_seal_hold_as_far_as_they_say(
     earlier: Path, command: str, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     text = json.dumps(record.read("answers")[command]["out"]).replace("refaug:VERSION", f"refaug:{VERSION}")
-    (earlier / "scores.json").write_text(text)
+    (earlier / "scores.json").write_text(json.dumps(with_short_signatures(json.loads(text))))
     code, parts = Desk(earlier, capfdbinary).parts("scores.json", "items.jsonl", "--files", ".")
     assert code == 0, [part for part in parts if part["state"] == DIFFERS]
     assert [part["part"] for part in parts if part["state"] == UNCHECKED] == ["file", "utterances", "replies"]
@@ -383,14 +391,89 @@ def test_another_release_and_another_parameter_are_named(desk: Desk) -> None:
     document = desk.score("items.jsonl", "-m", "bleu", "--draws", "0")
     line = document["scores"][0]["signature_full"]
     document["scores"][0]["signature_full"] = line.replace(f"refaug:{VERSION}", "refaug:0.0.9")
-    desk.write(sealed(document))
+    desk.write(sealed(with_short_signatures(document)))
     assert desk.differing() == {"software": f"the scores were made by refaug 0.0.9; this is {VERSION}"}
     document["scores"][0]["signature_full"] = line.replace("tokenizer.:unicode ", "tokenizer.:unicode 1")
-    desk.write(sealed(document))
+    desk.write(sealed(with_short_signatures(document)))
     assert list(desk.differing()) == ["libraries"]
     document["scores"][0]["signature_full"] = line.replace("bleu|n:2|", "bleu|n:3|")
-    desk.write(sealed(document))
+    desk.write(sealed(with_short_signatures(document)))
     assert list(desk.differing()) == ["reply scores", "corpus scores"]
+
+
+# ── what a file says of itself ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_file_cannot_widen_its_own_tolerance(desk: Desk) -> None:
+    document = desk.score("items.jsonl", "-m", "bleu", "--draws", "0")
+    for system in document["scores"][0]["systems"].values():
+        system["corpus"] = 99.9
+    for scale in (1e12, -1, True, 0):
+        document["scores"][0]["scale"] = scale
+        desk.write(sealed(document))
+        code, _, err = desk.run("verify", "scores.json")
+        assert (code, f"scores[0].scale: {scale!r}; 1 was expected, or 100 for per cent" in err) == (3, True), err
+    document["scores"][0]["scale"] = 1
+    desk.write(sealed(document))
+    assert list(desk.differing()) == ["corpus scores"]
+
+
+def test_a_signature_without_details_is_compared_by_its_hash(desk: Desk) -> None:
+    document = desk.score("items.jsonl", *BOTH, "-m", "upsilon-bleu", "-m", "bleu", "--draws", "0")
+    first, second = document["scores"]
+    swapped = sealed({**document, "scores": [{**first, "signature": second["signature"]}, second]})
+    desk.write(swapped)
+    assert list(desk.differing()) == ["signature"]
+    del first["signature_full"]
+    desk.write(sealed(document))
+    unchecked = desk.differing(state=UNCHECKED)
+    assert unchecked == {"vectors": "the file has no full signature, which names them"}
+    first["signature"] = first["signature"].replace("|full:", "|full:0")
+    desk.write(sealed(document))
+    differing, unchecked = desk.differing(), desk.parts()[1]
+    assert list(differing) == ["signature"]
+    assert [part["part"] for part in unchecked if part["state"] == UNCHECKED] == [
+        "vectors",
+        "libraries",
+        "retrieval and rating",
+    ]
+
+
+def test_what_was_removed_from_a_file_does_not_hold(desk: Desk) -> None:
+    document = desk.score("items.jsonl", "-m", "bleu", "--draws", "30")
+    scores = document["scores"][0]
+    system = scores["systems"]["a"]
+    desk.write(sealed({**document, "scores": [{**scores, "systems": {"b": scores["systems"]["b"]}}]}))
+    assert desk.differing()["reply scores"] == "a: no scores in the file, replies now"
+    desk.write(sealed({**document, "scores": [{**scores, "systems": {**scores["systems"], "a": {}}}]}))
+    assert desk.differing()["reply scores"].startswith("a.corpus: nothing in the file, ")
+    desk.write(sealed({**document, "scores": [{**scores, "systems": {"a": {}, "b": {}}}]}))
+    assert desk.differing()["corpus scores"].startswith("a: no scores in the file, scores now; b: no scores")
+    system["interval"] = [5, 6]
+    desk.write(sealed({**document, "resampling": {"draws": 0}}))
+    assert desk.differing()["intervals"].startswith("a.interval: [5, 6] in the file, None now")
+    desk.write(sealed({**document, "resampling": {}}))
+    assert desk.differing(state=UNCHECKED) == {"intervals": "the file does not say how many draws they are of"}
+    system["interval"] = None
+    removed = {field: content for field, content in sealed(document).items() if field not in ("checksum", "items")}
+    desk.write(removed)
+    code, parts = desk.parts()
+    assert [part["part"] for part in parts if part["state"] == UNCHECKED] == ["items"]
+    assert (code, parts[0]["state"], parts[0]["part"]) == (6, DIFFERS, "file")
+
+
+def test_evidence_that_was_altered_differs_though_the_references_agree(desk: Desk) -> None:
+    document = desk.score("items.jsonl", *BOTH, "-m", "upsilon-bleu", "--draws", "0")
+    document["evidence"]["d2"]["weights"][0] = 0.123
+    desk.write(sealed(document))
+    assert desk.differing()["references"].startswith("item d2: its weights differ by up to ")
+
+
+def test_only_ratings_and_vectors_widen_the_tolerance(desk: Desk) -> None:
+    unrated = ("--mode", "bm25-utterance", "--reference-weights", "one", "--parrot", "off")
+    desk.score("items.jsonl", "--index", "chat", *unrated, "-m", "upsilon-bleu", "--draws", "0")
+    messages = [part["message"] for part in desk.parts()[1] if part["part"] == "corpus scores"]
+    assert messages == ["equal within 1e-09"]
 
 
 # ── files that cannot be verified ─────────────────────────────────────────────────────────────────────────────────

@@ -71,9 +71,10 @@ async def verify_scores(
 ) -> Response:
     """Reproduce scores from their signatures: what `refaug verify --json` prints.
 
-    Every version that the signatures name is read again and compared by hash, references are found anew where the items
-    came without, and all is scored again. The answer says for each part whether it holds, differs or is missing; its
-    status is 200 in each case. What was scored against a frozen set is verified with that set.
+    Every version that the signatures name is compared by hash, for which its files are read where they have changed
+    since this server read them last; references are found anew where the items came without, and all is scored again.
+    The answer says for each part whether it holds, differs or is missing; its status is 200 in each case. What was
+    scored against a frozen set is verified with that set.
     """
     return await while_connected(request, VerificationRequest(request=request, body=body, deadline=deadline).answer())
 
