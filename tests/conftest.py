@@ -18,7 +18,7 @@ restore_signals()
 
 # The same examples in every run, so that a failure is a change's; HYPOTHESIS_PROFILE=new looks at others.
 # No deadline: on a busy machine any example can take long.
-settings.register_profile("same", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("same", derandomize=True, deadline=None, max_examples=40)
 settings.register_profile("new", deadline=None, max_examples=50)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 

@@ -34,6 +34,7 @@ def is_fine(outcome: dict) -> bool:
     return served <= {"right", "refused"} and by_command <= {"right", "refused", "wrong"} and outcome["named"]
 
 
+@pytest.mark.slow
 def test_a_sample_of_altered_files_crashes_nothing_and_is_never_served() -> None:
     assert problems(0, 40) == []
 
