@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 from refaug.core.home import Settings
 from refaug.service.process.live_processes import LiveProcesses
 from refaug.service.server_settings import ServeSettings
+from refaug.service.serving.versions.leases import VersionKey
 from refaug.service.serving.versions.open_versions import OpenVersions
 from refaug.service.serving.versions.served_versions import ServedVersions
 from refaug.service.web.app import create_app
@@ -87,7 +88,7 @@ def test_incomplete_process_accepts_none_unless_the_others_lack_something(
     other, serve = LiveProcesses(home), ServeSettings(allowed_hosts="testserver", start_s=60)
 
     def with_names(*names: str) -> ServedVersions:
-        opened = {("index", name): SimpleNamespace(key=SimpleNamespace(version="1")) for name in names}
+        opened = {("index", name): SimpleNamespace(key=VersionKey("index", name, "1")) for name in names}
         lacks = {f"index {name}": "no memory" for name in ("chat", "mail") if name not in names}
         return ServedVersions(opened=opened, troubles=lacks, is_loaded=True)  # type: ignore[arg-type]
 

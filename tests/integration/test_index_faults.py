@@ -225,7 +225,9 @@ def test_a_kill_leaves_the_old_version_or_the_new_one_and_can_be_made_good(
 def test_a_kill_while_a_finished_version_is_described_loses_no_stage(tmp_path, played, driver, scene):
     play = played(scene)
     home = play.begin(tmp_path / "home", driver)
-    manifest = play.count("replace") - 3  # then come the version's name, its folder and CURRENT
+    manifest = (
+        play.count("replace") - 4
+    )  # then come the version's name, its folder, CURRENT and the record of publications
     assert home(play.command, kind="replace", number=manifest)[0] == -9
     assert home.state() == play.before
     finished = marks(home)
