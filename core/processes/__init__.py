@@ -1,4 +1,4 @@
-"""Processes: files that show which ones are alive, and worker processes.
+"""Processes: files that show which ones are alive, worker processes, and where Python looks for modules.
 
 The main names:
 
@@ -7,4 +7,4 @@ The main names:
 - `worker_processes.default_count`: how many processes suit the machine.
 """
 
-__all__ = ["free_cores", "live_file", "passive_waiting", "worker_processes"]
+__all__ = ["free_cores", "import_path", "live_file", "passive_waiting", "worker_processes"]
