@@ -8,8 +8,10 @@ ARG TORCH_INDEX=
 WORKDIR /src
 RUN python -m venv /opt/refaug
 COPY pyproject.toml requirements.lock ./
-# What the project depends on, without the dev extra; the lock is a constraint, so that every version is the lock's.
-RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
+# What the project depends on with all extras but dev; the lock is a constraint, so that every version is the lock's.
+RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+extras = project['optional-dependencies']; lists = [extras[name] for name in extras if name != 'dev']; \
+print(*(text for one in [project['dependencies'], *lists] for text in one if not text.startswith('refaug[')), sep='\n')" \
         > dependencies.txt \
     && /opt/refaug/bin/pip install --no-cache-dir ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} \
         --constraint requirements.lock --requirement dependencies.txt
@@ -23,6 +25,7 @@ COPY metrics metrics
 COPY bots bots
 COPY evaluation evaluation
 COPY service service
+COPY library library
 COPY cli cli
 RUN /opt/refaug/bin/pip install --no-cache-dir --constraint requirements.lock setuptools \
     && /opt/refaug/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import stat
@@ -16,6 +17,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from refaug.core.errors import MissingPart
+from refaug.core.installation.extras import MODULES_OF_EXTRAS
 from refaug.service.doctor import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,8 +35,11 @@ def locked() -> dict[str, str]:
 
 
 def declared() -> list[Requirement]:
+    """Return what the project asks for, with all extras; extras that name others of refaug ask for nothing more."""
     project = PROJECT["project"]
-    return [Requirement(text) for text in [*project["dependencies"], *project["optional-dependencies"]["dev"]]]
+    lists = [project["dependencies"], *project["optional-dependencies"].values()]
+    named = [Requirement(text) for texts in lists for text in texts]
+    return [requirement for requirement in named if requirement.name != "refaug"]
 
 
 def test_every_line_of_the_lock_is_a_pin_and_nothing_else() -> None:
@@ -63,12 +69,81 @@ def test_the_lock_holds_what_its_packages_need_and_no_more() -> None:
     assert {name for name in wanted if not re.match("nvidia-|cuda-|triton|pip$", name)} == set(locked())
 
 
+def test_each_extra_names_the_modules_of_its_packages() -> None:
+    """A missing module leads to the extra that brings it; what an extra names of refaug is another extra."""
+    extras = PROJECT["project"]["optional-dependencies"]
+    assert set(MODULES_OF_EXTRAS) == set(extras) - {"all", "dev"}
+    named = [Requirement(text) for text in extras["all"]]
+    assert [(one.name, one.extras) for one in named] == [("refaug", set(MODULES_OF_EXTRAS))]
+    owners = metadata.packages_distributions()
+    for extra, modules in MODULES_OF_EXTRAS.items():
+        packages = {canonical(Requirement(text).name) for text in extras[extra]} - {"refaug"}
+        of_modules = {module: {canonical(name) for name in owners[module]} for module in modules}
+        assert packages == {name for names in of_modules.values() for name in names & packages}
+        assert {module: names & packages for module, names in of_modules.items() if not names & packages} == (
+            {"starlette": set()} if extra == "serve" else {}  # it comes with fastapi
+        )
+
+
+def test_the_wheel_alone_scores_and_names_the_extra_of_what_it_lacks(tmp_path: Path) -> None:
+    """The modules of all extras are hidden from the interpreter, as if they were not installed."""
+    hidden = sorted(module for modules in MODULES_OF_EXTRAS.values() for module in modules)
+    program = (
+        "import sys\n"
+        "class Hidden:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name.partition('.')[0] in {hidden!r}:\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Hidden())\n"
+        "from refaug.cli.main import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    items = tmp_path / "items.jsonl"
+    items.write_text(
+        '{"id": "a", "references": ["On the table.", "There."], "replies": {"m": "On a table."}}\n', "utf-8"
+    )
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-P", "-c", program, "--quiet", "--home", str(tmp_path / "home"), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    scored = run("score", str(items), "--metric", "bleu", "--metric", "chrf", "--json", "--draws", "0")
+    assert (scored.returncode, scored.stderr) == (0, "")
+    scores = tmp_path / "scores.json"
+    scores.write_text(scored.stdout, "utf-8")
+    assert run("verify", str(scores), str(items)).returncode == 0
+    assert run("sets", "freeze", str(items), "--purpose", "test").returncode == 0
+    wanted = {
+        ("ingest", str(items), "--log", "x"): "index",
+        ("refs", str(items), "--index", "x"): "index",
+        ("meta", str(items)): "meta",
+        ("serve",): "serve",
+    }
+    in_python = program.replace("from refaug.cli.main import main\nsys.exit(main(sys.argv[1:]))\n", (
+        "import refaug\n"
+        "scores = refaug.score(predictions=['On a table.'], references=[['On the table.']], metric='bleu')\n"
+        "assert 0 < scores.corpus < 1\n"
+        "try:\n"
+        "    refaug.score(predictions=['a'], references=[['b']], metric='rater', rater='x')\n"
+        "except refaug.RefaugError as error:\n"
+        "    assert error.code == 'missing_part', error\n"
+    ))  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", in_python], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    for words, extra in wanted.items():
+        refused = run(*words)
+        assert refused.returncode == MissingPart.exit_code, (words, refused.stderr)
+        assert f"pip install 'refaug[{extra}]'" in refused.stderr, words
+
+
 def test_the_installed_versions_are_those_of_the_lock() -> None:
     installed = {name: metadata.version(name).split("+")[0] for name in locked()}
     assert installed == locked()
 
 
-ROOMS = {"bots", "cli", "core", "evaluation", "indexer", "logs", "metrics", "rater", "service"}
+ROOMS = {"bots", "cli", "core", "evaluation", "indexer", "library", "logs", "metrics", "rater", "service"}
 
 
 def test_every_room_is_a_top_folder_linked_into_the_package() -> None:
@@ -108,8 +183,8 @@ def test_a_wheel_holds_real_files_of_one_package(tmp_path: Path) -> None:
         names = [name for name in archive.namelist() if ".dist-info/" not in name]
         assert not any(stat.S_ISLNK(info.external_attr >> 16) for info in archive.infolist())
     rooms = {path for path in filter(None, tracked.split("\0")) if path.split("/")[0] in ROOMS}
-    modules = {f"refaug/{path}" for path in rooms if path.endswith((".py", ".json", ".html.j2", ".css"))}
-    assert set(names) == {*modules, "refaug/__init__.py"}
+    modules = {f"refaug/{path}" for path in rooms if path.endswith((".py", ".json", ".toml", ".html.j2", ".css"))}
+    assert set(names) == {*modules, "refaug/__init__.py", "refaug/py.typed"}
 
 
 HOSTILE = (
@@ -120,6 +195,9 @@ HOSTILE = (
     "logs/__init__.py",
     "indexer/__init__.py",
     "rater/empty.txt",
+    "torch.py",
+    "numpy.py",
+    "typer.py",
 )
 
 
@@ -132,15 +210,22 @@ def hostile_folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_modules_of_the_working_directory_are_not_taken_for_ours(hostile_folder: Path) -> None:
-    """`-m` puts the working directory first on the path, for the workers of an ingest too."""
-    run = [sys.executable, "-m", "refaug.cli.main", "--home", str(hostile_folder / "home")]
+COMMAND = (sys.executable, "-c", "import sys; from refaug.cli import start; sys.exit(start())")
+
+
+@pytest.mark.parametrize("is_on_path", [False, True], ids=["working directory", "PYTHONPATH"])
+def test_modules_of_the_user_are_not_taken_for_ours(hostile_folder: Path, is_on_path: bool) -> None:
+    """`-c` puts the working directory first on the path, for the workers of an ingest too; PYTHONPATH comes next."""
+    run = [*COMMAND, "--home", str(hostile_folder / "home")]
+    environment = {**os.environ, **({"PYTHONPATH": str(hostile_folder)} if is_on_path else {})}
     for arguments in (
         ["demo-log", "--dialogues", "40", "--output", "log.jsonl"],
         ["ingest", "log.jsonl", "--log", "demo", "--workers", "2"],
         ["metrics", "list"],
     ):
-        done = subprocess.run([*run, *arguments], cwd=hostile_folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*run, *arguments], cwd=hostile_folder, env=environment, capture_output=True, text=True, check=False
+        )
         assert (done.returncode, done.stderr if done.returncode else "") == (0, "")
 
 
