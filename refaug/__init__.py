@@ -1,14 +1,98 @@
 """refaug: how good is a reply when many different replies would have been fine.
 
-The rooms are folders at the top of the repository; the links beside this file give them one import name.
-
 The main names:
 
-- `metrics.specification.build`: a metric from its specification
-- `evaluation.scoring.evaluate.evaluate`: scores of systems, with intervals and comparisons
-- `VERSION`: the version of this package.
+- `score`: scores of predictions against references, or of the replies in items
+- `references`: weighted references from an index
+- `Metric`: a metric with its settings.
+
+Nothing heavy is imported before the first use. The rooms are folders at the top of the repository; the links beside
+this file give them one import name.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from refaug.core.version import VERSION
 
-__all__ = ["VERSION"]
+if TYPE_CHECKING:
+    from refaug.core.errors import BadInput, Conflict, NoGold, NotFound, RefaugError, Usage
+    from refaug.library.agreement import meta
+    from refaug.library.metric import Metric
+    from refaug.library.ratings import rate
+    from refaug.library.results.agreement_table import AgreementTable, MetricAgreement
+    from refaug.library.results.ratings import Ratings
+    from refaug.library.results.referenced_items import ReferencedItem, ReferencedItems, WeightedReference
+    from refaug.library.results.scores import ScoredMetric, ScoredReply, Scores, SystemScores
+    from refaug.library.retrieval import references
+    from refaug.library.scoring import score
+
+__version__ = VERSION
+
+_MODULES = {
+    "AgreementTable": "library.results.agreement_table",
+    "BadInput": "core.errors",
+    "Conflict": "core.errors",
+    "Metric": "library.metric",
+    "MetricAgreement": "library.results.agreement_table",
+    "NoGold": "core.errors",
+    "NotFound": "core.errors",
+    "Ratings": "library.results.ratings",
+    "RefaugError": "core.errors",
+    "ReferencedItem": "library.results.referenced_items",
+    "ReferencedItems": "library.results.referenced_items",
+    "ScoredMetric": "library.results.scores",
+    "ScoredReply": "library.results.scores",
+    "SystemScores": "library.results.scores",
+    "Scores": "library.results.scores",
+    "Usage": "core.errors",
+    "WeightedReference": "library.results.referenced_items",
+    "meta": "library.agreement",
+    "rate": "library.ratings",
+    "references": "library.retrieval",
+    "score": "library.scoring",
+}
+
+__all__ = [
+    "VERSION",
+    "AgreementTable",
+    "BadInput",
+    "Conflict",
+    "Metric",
+    "MetricAgreement",
+    "NoGold",
+    "NotFound",
+    "Ratings",
+    "RefaugError",
+    "ReferencedItem",
+    "ReferencedItems",
+    "ScoredMetric",
+    "ScoredReply",
+    "Scores",
+    "SystemScores",
+    "Usage",
+    "WeightedReference",
+    "__version__",
+    "meta",
+    "rate",
+    "references",
+    "score",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415
+
+    from refaug.core.installation.extras import extras_named  # noqa: PLC0415
+
+    with extras_named():
+        exported = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = exported
+    return exported
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

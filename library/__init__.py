@@ -1,0 +1,24 @@
+"""refaug in a Python program: the functions that `import refaug` offers, on one engine for the process.
+
+The main names:
+
+- `scoring.score`: scores of replies, as `refaug score` computes them
+- `retrieval.references`: weighted references from an index
+- `engine.engine_of`: the open indexes and raters of a home
+- `nlgeval.NLGEval`: the metrics of nlg-eval under its names
+- `hugging_face.EVALUATE_MODULE`: a metric for `evaluate`.
+"""
+
+__all__ = [
+    "agreement",
+    "engine",
+    "hugging_face",
+    "inputs",
+    "metric",
+    "nlgeval",
+    "ratings",
+    "results",
+    "retrieval",
+    "retrieval_settings",
+    "scoring",
+]

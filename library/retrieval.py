@@ -1,0 +1,121 @@
+"""Weighted references of items, from an index and a rater that stay open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from refaug.core.errors import Usage
+from refaug.core.installation.extras import extras_named
+from refaug.core.records import Item
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.items import BadItem
+from refaug.library.engine import Engine, engine_of
+from refaug.library.inputs import parse_rows, to_rows
+from refaug.library.results.parts import ArtefactVersions, ItemProblem
+from refaug.library.results.referenced_items import ReferencedItem, ReferencedItems
+from refaug.library.retrieval_settings import augment_settings
+
+if TYPE_CHECKING:
+    from refaug.evaluation.scoring.augmentation import Augmented
+    from refaug.evaluation.scoring.provenance import Provenance
+
+OnError = Literal["fail", "report"]
+
+
+@extras_named()
+def references(
+    items: Any,
+    *,
+    index: str,
+    rater: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    on_error: OnError = "fail",
+    home: str | os.PathLike[str] | None = None,
+) -> ReferencedItems:
+    """Return weighted references for items, as `refaug refs` writes them.
+
+        found = refaug.references([{"utterance": "Where do you buy tea?"}], index="demo", rater="demo")
+        found[0].references[0].text
+
+    `settings` says how references are retrieved and weighed: `{"k": 5, "parrot": "rated"}` (docs/python.md).
+    """
+    augmenting = augment_settings(settings)
+    require_rater(rater, augmenting)
+    parsed, warnings = parse_rows(to_rows(items), on_error=on_error)
+    retrieved = retrieve_references(engine_of(home), parsed, index, rater, augmenting)
+    return retrieved.as_result(parsed, warnings)
+
+
+def require_rater(rater: str | None, settings: AugmentSettings) -> None:
+    """Raise Usage where a rater is missing, or has nothing to rate."""
+    if rater is None and settings.needs_rater:
+        remedy = 'rater="NAME", or settings={"weights": "one", "parrot": "off"}'
+        raise Usage("something is to be rated, and no rater is named", remedy=remedy)
+    if rater is not None and not settings.needs_rater:
+        raise Usage("rater=…, and nothing is to be rated", remedy="leave it out, or ask for rated weights")
+
+
+class WarningList:
+    """Progress that is not shown: it collects warnings."""
+
+    def __init__(self) -> None:
+        self.warnings = list[str]()
+
+    def stage(self, name: str, total: int | None = None, unit: str = "") -> None:
+        """Do nothing."""
+
+    def advance(self, amount: int) -> None:
+        """Do nothing."""
+
+    def warn(self, message: str) -> None:
+        """Add a warning."""
+        self.warnings.append(message)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrievedReferences:
+    """Items with their references, and what these depend on."""
+
+    augmented: Sequence[Augmented]
+    provenance: Provenance
+    warnings: tuple[str, ...]
+
+    def as_items(self, parsed: Sequence[Item | BadItem]) -> list[Item | BadItem]:
+        """Return the parsed items with their references, bad ones in their places."""
+        augmented = iter(self.augmented)
+        return [next(augmented).item if isinstance(entry, Item) else entry for entry in parsed]
+
+    def as_result(self, parsed: Sequence[Item | BadItem], warnings: tuple[str, ...]) -> ReferencedItems:
+        """Return the result of `references`."""
+        from refaug.evaluation.scoring.cases import evidence_of  # noqa: PLC0415  numpy
+
+        line, provenance = self.provenance.line, self.provenance
+        return ReferencedItems(
+            items=tuple(ReferencedItem.of(one.as_json(line), evidence_of(one.item)) for one in self.augmented),
+            versions=ArtefactVersions.of(provenance.settings),
+            provenance={**provenance.settings, **provenance.details},
+            problems=tuple(ItemProblem.of(entry) for entry in parsed if isinstance(entry, BadItem)),
+            warnings=(*warnings, *self.warnings),
+        )
+
+
+def retrieve_references(
+    engine: Engine, parsed: Sequence[Item | BadItem], index: str, rater: str | None, settings: AugmentSettings
+) -> RetrievedReferences:
+    """Find references of all items, as the command does."""
+    from refaug.evaluation.scoring.augmentation import Augmented, augment, references_provenance  # noqa: PLC0415  torch
+
+    weigher = engine.rater(rater) if rater is not None and settings.needs_rater else None
+    reference_index = engine.index(index)
+    collected = WarningList()
+    augmented = augment(
+        (entry for entry in parsed if isinstance(entry, Item)), reference_index, weigher, settings, collected
+    )
+    return RetrievedReferences(
+        augmented=[entry for entry in augmented if isinstance(entry, Augmented)],
+        provenance=references_provenance(reference_index, weigher, settings),
+        warnings=tuple(collected.warnings),
+    )

@@ -1,0 +1,188 @@
+"""Indexes and raters stay open in the process, follow publications, and are usable by threads and forked workers."""
+
+from __future__ import annotations
+
+import gc
+import json
+import multiprocessing
+import random
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engines import TEXTS, home_with_versions
+
+import refaug
+from refaug.cli.main import main
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.home import Settings
+from refaug.library import engine as engine_module
+from refaug.library.engine import engine_of
+
+DRAWN = random.Random(3)
+ITEMS = [
+    {
+        "id": f"d{place}",
+        "utterance": DRAWN.choice(TEXTS),
+        "references": [DRAWN.choice(TEXTS)],
+        "replies": {"a": DRAWN.choice(TEXTS), "b": DRAWN.choice(TEXTS)},
+    }
+    for place in range(300)
+]
+NAMED: dict[str, Any] = {"index": "chat", "rater": "base"}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return home_with_versions(tmp_path_factory.mktemp("library"))
+
+
+@pytest.fixture(autouse=True)
+def closed_engines() -> Iterator[None]:
+    """Close what a test has opened, before another test looks for files left open."""
+    yield
+    engine_module._process.engines.clear()
+    gc.collect()
+
+
+def by_command(home: Settings, capsys: pytest.CaptureFixture[str], path: Path, *words: str) -> Any:
+    path.write_text("\n".join(map(json.dumps, ITEMS)))
+    named = ["--index", "chat", "--rater", "base"]
+    assert main(["--quiet", "--home", str(home.home), words[0], str(path), *named, *words[1:]]) == 0
+    return capsys.readouterr().out
+
+
+def test_weighted_scores_are_those_of_the_command(
+    home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics = ["upsilon-bleu", "rater"]
+    options = ["--json", "--draws", "0", *(part for metric in metrics for part in ("-m", metric))]
+    printed = json.loads(by_command(home, capsys, tmp_path / "items.jsonl", "score", *options))
+    scores = refaug.score(ITEMS, metrics=metrics, home=home.home, **NAMED)
+    for metric, of_command in zip(scores, printed["scores"], strict=True):
+        assert metric.signature_full == of_command["signature_full"]
+        for name, system in metric.systems.items():
+            assert system.replies == [reply["score"] for reply in of_command["systems"][name]["replies"]]
+    assert scores.evidence == printed["evidence"]
+    assert scores.versions.index is not None
+    assert scores.versions.index.startswith("chat@")
+    assert f"index:{scores.versions.index}" in scores["upsilon-bleu"].signature
+
+
+def test_references_are_those_of_the_command_and_items_again(
+    home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = by_command(home, capsys, tmp_path / "items.jsonl", "refs", "-k", "3").splitlines()
+    references = refaug.references(ITEMS, home=home.home, settings={"k": 3}, **NAMED)
+    assert references.to_dicts() == [json.loads(line) for line in printed]
+    first = references["d0"]
+    assert [reference.source for reference in first.references] == [
+        "gold",
+        *["retrieved"] * (len(first.references) - 1),
+    ]
+    assert list(references.to_frame().columns[:4]) == ["item", "text", "source", "weight"]
+    again = refaug.score(references, metric="upsilon-bleu")
+    direct = refaug.score(ITEMS, metric="upsilon-bleu", home=home.home, settings={"k": 3}, **NAMED)
+    assert [one.replies for one in again.metric.systems.values()] == [
+        one.replies for one in direct.metric.systems.values()
+    ]
+    assert again.metric.signature_full == direct.metric.signature_full
+
+
+def test_ratings_are_those_of_the_rater(home: Settings) -> None:
+    pairs = [
+        {"utterance": "we like boats", "golds": ["yes"], "candidates": ["no", {"text": "yes", "utterance": "how"}]},
+        {"utterance": "how", "golds": ["yes", "no"], "candidates": []},
+    ]
+    ratings = refaug.rate(pairs, rater="base", home=home.home, combine="mean")
+    references = refaug.rate(pairs[:1], rater="base", home=home.home, combine="mean")
+    assert ratings[0] == references[0]
+    assert ([len(of_pair) for of_pair in ratings], all(-1 <= rating <= 1 for rating in ratings[0])) == ([2, 0], True)
+    assert str(ratings.versions.rater).startswith("base@")
+    for pair, message in {
+        "a": r"pairs\[0\] is a text",
+        json.dumps({"utterance": "a", "candidates": ["b"]}): "has no golds",
+        json.dumps({"utterance": "a", "golds": "b", "candidates": ["b"]}): r"pairs\[0\].golds is a text",
+        json.dumps({"utterance": " ", "golds": ["b"], "candidates": ["b"]}): "utterance is empty",
+        json.dumps({"utterance": "a", "golds": [], "candidates": ["b"]}): "golds is empty",
+        json.dumps({"utterance": "a", "golds": ["b"], "candidates": [3]}): r"candidates\[0\] is 3",
+    }.items():
+        given = json.loads(pair) if pair.startswith("{") else pair
+        with pytest.raises(refaug.RefaugError, match=message):
+            refaug.rate([given], rater="base", home=home.home)
+
+
+def test_versions_stay_open_until_another_is_published(home: Settings) -> None:
+    indexes = artefact_stores(home)["index"]
+    first, second = indexes.versions("chat")
+    before = engine_of(home.home).index("chat")
+    assert engine_of(home.home).index("chat") is before is engine_of(str(home.home)).index(f"chat@{first}")
+    try:
+        indexes.publish("chat", second)
+        after = refaug.references(ITEMS[:1], home=home.home, **NAMED)
+        assert after.versions.index is not None
+        assert after.versions.index.startswith(f"chat@{second}#")
+    finally:
+        indexes.publish("chat", first)
+    assert engine_of(home.home).index("chat") is before
+
+
+def test_the_home_is_that_of_the_environment(home: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("REFAUG_HOME", str(home.home))
+    assert refaug.references(ITEMS[:1], **NAMED).versions.index
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(refaug.NotFound, match="no rater 'base'"):
+        refaug.references(ITEMS[:1], home="elsewhere", **NAMED)
+    with pytest.raises(refaug.NotFound, match="no index 'chat@7'"):
+        refaug.references(ITEMS[:1], index="chat@7", rater="base")
+
+
+def test_threads_share_what_is_open(home: Settings) -> None:
+    alone = refaug.score(ITEMS[:40], metric="upsilon-bleu", home=home.home, **NAMED)
+    engine_module._process.engines.clear()
+    with ThreadPoolExecutor(4) as pool:
+        futures = [
+            pool.submit(refaug.score, ITEMS[:40], metric="upsilon-bleu", home=home.home, **NAMED) for _ in range(8)
+        ]
+        for future in futures:
+            for name, system in future.result().metric.systems.items():
+                assert system.replies == pytest.approx(alone.metric[name].replies, abs=1e-5)
+
+
+def score_in_worker(home: Path) -> list[float | None]:
+    return refaug.score(ITEMS, metric="upsilon-bleu", home=home, **NAMED).metric["a"].replies
+
+
+def test_forked_workers_score_what_their_parent_scores(home: Settings) -> None:
+    """The parent has searched and rated with several threads before: a child that used these would hang."""
+    in_parent = score_in_worker(home.home)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking a process with threads
+        context = multiprocessing.get_context("fork")
+        with context.Pool(2) as pool:
+            answers = [pool.apply_async(score_in_worker, (home.home,)) for _ in range(3)]
+            for answer in answers:
+                assert answer.get(timeout=120) == pytest.approx(in_parent, abs=1e-5)
+    assert score_in_worker(home.home) == pytest.approx(in_parent, abs=1e-5)
+
+
+def test_workers_of_a_data_loader_score(home: Settings) -> None:
+    from torch.utils.data import DataLoader, Dataset  # noqa: PLC0415
+
+    class ScoredItems(Dataset[float]):
+        def __len__(self) -> int:
+            return 6
+
+        def __getitem__(self, place: int) -> float:
+            own = [ITEMS[place]]
+            return float(refaug.score(own, metric="upsilon-bleu", home=home.home, **NAMED).metric["a"].replies[0] or 0)
+
+    in_parent = [ScoredItems()[place] for place in range(6)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        loader = DataLoader(ScoredItems(), batch_size=2, num_workers=2, timeout=120, multiprocessing_context="fork")
+        in_workers = [score for batch in loader for score in batch.tolist()]
+    assert in_workers == pytest.approx(in_parent, abs=1e-5)
