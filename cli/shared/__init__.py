@@ -11,6 +11,7 @@ __all__ = [
     "database",
     "field_options",
     "index_options",
+    "item_inputs",
     "model_options",
     "network_commands",
     "output",

@@ -28,6 +28,14 @@ SampleOption = Annotated[
         metavar="NAME",
     ),
 ]
+JudgeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--judge",
+        help="Judge that the metric judge asks: a name of the folder judges/ of the home, or the path of a file.",
+        metavar="NAME",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +44,7 @@ class ModelOptions:
 
     ruber: RuberOption = None
     sample: SampleOption = None
+    judge: JudgeOption = None
 
     def require_named(self, specifications: Sequence[str], rater: str | None, *, index: str | None = None) -> bool:
         """Say whether the metrics use a rater; raise Usage where a model is missing or unused, before any work.
@@ -55,6 +64,10 @@ class ModelOptions:
                     f"{need.name} needs an index, to see what its parts give to replies of a log, and none is named",
                     remedy="--sample NAME: refaug index list; or norm=none",
                 )
+            if need.judge and self.judge is None:
+                raise Usage(f"{need.name} needs a judge, and none is named", remedy="--judge NAME: refaug judge list")
+        if self.judge is not None and not any(need.judge for need in needs):
+            raise Usage("--judge without a metric that asks it", remedy="-m judge, or leave --judge out")
         if self.ruber is not None and not any(need.ruber for need in needs):
             raise Usage("--ruber without a metric that asks it", remedy="-m ruber, or leave --ruber out")
         if self.sample is not None and not any(need.sample for need in needs):
@@ -85,4 +98,4 @@ class ModelOptions:
         """Return the models by name, with this rater; the log of the index is sampled unless `sample` names another."""
         from refaug.evaluation.metric_setup.model_names import ModelNames  # noqa: PLC0415
 
-        return ModelNames(rater=rater, ruber=self.ruber, sample=self.sample or index, threads=threads)
+        return ModelNames(rater=rater, ruber=self.ruber, judge=self.judge, sample=self.sample or index, threads=threads)

@@ -112,6 +112,12 @@ def print_line(text: str = "") -> None:
         print(make_printable(text))
 
 
+def print_text(text: str) -> None:
+    """Print a file's text on stdout as it is."""
+    with _to_stdout():
+        sys.stdout.write(text)
+
+
 def print_cells(*cells: object) -> None:
     """Print one line of tab-separated values at full precision; a tab inside a cell is escaped."""
     with _to_stdout():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -13,6 +14,7 @@ from refaug.cli.shared.output import JsonFlag, count_of, print_cells, print_json
 from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
+from refaug.core.records import Item
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MAX_SEED, MIN_CONFIDENCE, ScoreSettings
 from refaug.rater.nn.rating_settings import RatingSettings
@@ -80,18 +82,34 @@ class ScoreOptions:
         bool,
         typer.Option("--explain", help="With --json: n-grams credited to which reference; scores without each one."),
     ] = False
+    details: Annotated[
+        bool,
+        typer.Option(
+            "--details",
+            help="With --json: the items and the sums behind the scores, too, for `refaug compare` of their texts.",
+        ),
+    ] = False
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Write a page to share into this folder, with the scores as JSON and CSV.", metavar="FOLDER"),
+    ] = None
     percent: Annotated[bool, typer.Option("--percent", help="Scores in [0, 1] times 100.")] = False
     strict: StrictFlag = False
     as_tsv: Annotated[bool, typer.Option("--tsv", help="Print rows separated by tabs.")] = False
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the same rows as CSV.")] = False
+    as_latex: Annotated[bool, typer.Option("--latex", help="Print a table for LaTeX.")] = False
     as_json: JsonFlag = False
 
     def __post_init__(self) -> None:
-        if self.as_json and self.as_tsv:
-            raise Usage("--json and --tsv at once", remedy="one of the two")
+        forms = {"--json": self.as_json, "--tsv": self.as_tsv, "--csv": self.as_csv, "--latex": self.as_latex}
+        if len(chosen := [form for form, is_chosen in forms.items() if is_chosen]) > 1:
+            raise Usage(f"{' and '.join(chosen)} at once", remedy="one of the two")
         if self.explain and self.level not in (None, LevelChoice.REPLY):
             raise Usage(f"--explain with --level {self.level}", remedy="--level reply: replies are what is explained")
         if self.explain and not self.as_json:
             raise Usage("--explain without --json", remedy="add --json: an explanation does not fit into a table")
+        if self.details and not self.as_json and self.report is None:
+            raise Usage("--details without --json", remedy="add --json: items do not fit into a table")
 
     def settings(self) -> ScoreSettings:
         """Return how scores are computed."""
@@ -101,7 +119,7 @@ class ScoreOptions:
             seed=self.seed,
             baseline=self.baseline,
             explain=self.explain,
-            parts=self.as_json,
+            parts=self.as_json or self.report is not None,
         )
 
     @property
@@ -141,20 +159,34 @@ class ScoreOptions:
             percent=self.percent,
         )
 
-    def show(self, evaluation: Evaluation, inputs: Mapping[str, object] | None = None, **beside: object) -> None:
+    def show(
+        self,
+        evaluation: Evaluation,
+        test_items: Iterable[Item | BadItem] = (),
+        inputs: Mapping[str, object] | None = None,
+        **beside: object,
+    ) -> None:
         """Print scores, with `beside` before them in the JSON, and in the last line of tables.
 
-        The JSON is sealed, and names the `inputs` that the scores were made of. With --strict, bad items are an error.
+        The JSON is sealed, names the `inputs` that the scores were made of, and has the items with --details. With
+        --strict, bad items are an error.
         """
         from refaug.evaluation.scoring.scores import percent  # noqa: PLC0415  compiles
+        from refaug.evaluation.verification.score_details import details_of  # noqa: PLC0415
         from refaug.evaluation.verification.score_file import sealed  # noqa: PLC0415
 
         evaluation = percent(evaluation) if self.percent else evaluation
+        named = {"inputs": dict(inputs)} if inputs else {}
+        if self.report is not None:
+            from refaug.evaluation.score_report.report import write_report  # noqa: PLC0415  jinja2
+
+            with_details = {**beside, **evaluation.as_json(), "details": details_of(evaluation, test_items), **named}
+            write_report(self.report, with_details, evaluation.settings, with_details=self.details)
         if self.as_json:
-            named = {"inputs": dict(inputs)} if inputs else {}
-            print_json(sealed({**beside, **_of_level(evaluation.as_json(), self.level), **named}))
-        elif self.as_tsv:
-            _print_tsv(evaluation, self.level or LevelChoice.CORPUS)
+            details = {"details": details_of(evaluation, test_items)} if self.details else {}
+            print_json(sealed({**beside, **_of_level(evaluation.as_json(), self.level), **details, **named}))
+        elif self.as_tsv or self.as_csv or self.as_latex:
+            _print_for_programs(evaluation, self)
         else:
             _print_tables(
                 evaluation, self.level or LevelChoice.CORPUS, "".join(f", {k} {v}" for k, v in beside.items())
@@ -244,7 +276,7 @@ def _of_level(document: Mapping[str, Any], level: LevelChoice | None) -> dict[st
         }
         for metric_scores in document["scores"]
     ]
-    return {**_without(document, of_document), "scores": scores}
+    return {"level": level.value, **_without(document, of_document), "scores": scores}
 
 
 def _without(fields: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
@@ -306,49 +338,20 @@ def _comparison_table(metric_scores: MetricScores) -> tuple[tuple[str, ...], lis
     return ("system", "difference", "interval", "p bootstrap", "p randomisation", "replies"), rows
 
 
-def _print_tsv(evaluation: Evaluation, level: LevelChoice) -> None:
-    """Print rows for other programs, with the signature in each, and with a baseline the comparison after it."""
-    has_comparisons = any(metric_scores.comparisons for metric_scores in evaluation.scores)
-    if level is LevelChoice.REPLY:
-        print_cells("metric", "system", "item", "score", "problem", "signature")
+def _print_for_programs(evaluation: Evaluation, options: ScoreOptions) -> None:
+    """Print rows separated by tabs or commas, or a table for LaTeX."""
+    from refaug.evaluation.reports.csv_text import csv_text  # noqa: PLC0415
+    from refaug.evaluation.scoring.score_tables import latex_table, score_rows  # noqa: PLC0415  compiles
+
+    level = (options.level or LevelChoice.CORPUS).value
+    if options.as_latex:
+        lines = latex_table(evaluation, level).splitlines()
     else:
-        print_cells(
-            "metric",
-            "system",
-            "corpus" if level is LevelChoice.CORPUS else "mean",
-            "low",
-            "high",
-            "scored",
-            "unscored",
-            "signature",
-            *(_COMPARED if has_comparisons else ()),
-        )
-    for metric_scores in evaluation.scores:
-        for name, scores in metric_scores.systems.items():
-            if level is LevelChoice.REPLY:
-                for reply in scores.replies:
-                    problem = reply.problem.code if reply.problem else ""
-                    print_cells(
-                        metric_scores.metric.name, name, reply.id, reply.score, problem, metric_scores.signature.short
-                    )
-                continue
-            corpus = level is LevelChoice.CORPUS
-            low, high = scores.as_intervals()[0 if corpus else 1] or (None, None)
-            score = scores.corpus if corpus else scores.mean
-            print_cells(
-                *(metric_scores.metric.name, name, score, low, high, *scores.counts(), metric_scores.signature.short),
-                *(_compared_cells(metric_scores, name) if has_comparisons else ()),
-            )
-
-
-_COMPARED: Final = ("difference", "difference_low", "difference_high", "p_bootstrap", "p_randomisation")
-
-
-def _compared_cells(metric_scores: MetricScores, system: str) -> tuple[object, ...]:
-    """Return the comparison of a system with the baseline; empty cells for the baseline itself."""
-    comparison = metric_scores.comparisons.get(system)
-    if comparison is None:
-        return (None,) * len(_COMPARED)
-    figures = comparison.as_json()
-    low, high = figures["interval"] or (None, None)
-    return (figures["difference"], low, high, figures["p_bootstrap"], figures["p_randomisation"])
+        columns, rows = score_rows(evaluation, level)
+        if options.as_tsv:
+            for row in (columns, *rows):
+                print_cells(*row)
+            return
+        lines = csv_text(columns, rows).splitlines()
+    for line in lines:
+        print_line(line)

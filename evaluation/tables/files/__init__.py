@@ -1,0 +1,10 @@
+"""Files that hold tables: text, JSON, Parquet, Arrow, saved datasets, exports of programs for annotators.
+
+The main names:
+
+- `open_table.OpenTable`: the columns of a file, and its rows as they are read
+- `text_tables.open_text_table`: CSV and tab-separated text
+- `exports.export_of`: the program whose export rows are.
+"""
+
+__all__ = ["arrow_tables", "exports", "json_tables", "open_table", "text_tables"]

@@ -1,0 +1,94 @@
+"""JSON lines and JSON arrays as tables: the fields of their objects are the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from refaug.core.errors import BadInput, DamagedSource
+from refaug.evaluation.tables.files.exports import Export, export_of
+from refaug.evaluation.tables.files.open_table import NumberedRow, OpenTable
+from refaug.evaluation.tables.table_notes import TableNotes
+from refaug.logs.reading.containers import json_rows
+from refaug.logs.reading.sources import BadRow, LineReader, Source, Stream
+
+MAX_ARRAY_BYTES: Final = 256 << 20
+_SAMPLE: Final = 50
+
+_Rows = Callable[[], Iterator[tuple[int, dict[str, Any]] | BadRow]]
+
+
+def open_json_lines(path: Path, where: str, encoding: str, notes: TableNotes) -> OpenTable:
+    """Return the table of a file with one object a line."""
+    reader = LineReader(Source.of(path), encoding=encoding)
+
+    def rows() -> Iterator[tuple[int, Any] | BadRow]:
+        for block in reader:
+            yield from json_rows(block) if block.bad is None else (block.bad,)
+
+    return _table("JSON lines", rows, where, notes)
+
+
+def open_json_array(path: Path, where: str, notes: TableNotes) -> OpenTable:
+    """Return the table of a file that is one JSON array; its rows are numbered from 1, and it has a greatest size."""
+    content = bytearray()
+    with Stream(path) as stream:
+        for piece in stream:
+            content += piece
+            if len(content) > MAX_ARRAY_BYTES:
+                raise BadInput(
+                    f"{where}: a JSON array of more than {MAX_ARRAY_BYTES >> 20} MiB",
+                    remedy="write one object a line: jq -c '.[]' FILE",
+                )
+    try:
+        array = orjson.loads(bytes(content).removeprefix(b"\xef\xbb\xbf"))
+    except orjson.JSONDecodeError as error:
+        raise DamagedSource(f"{where}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from error
+
+    def rows() -> Iterator[tuple[int, Any] | BadRow]:
+        for number, row in enumerate(array, start=1):
+            message = f"a JSON object was expected, found {type(row).__name__}"
+            yield (number, row) if isinstance(row, dict) else BadRow(line=number, reason="json", message=message)
+
+    return _table("a JSON array", rows, where, notes)
+
+
+def _table(kind: str, rows: _Rows, where: str, notes: TableNotes) -> OpenTable:
+    sample = [row[1] for row in islice(rows(), _SAMPLE) if isinstance(row, tuple)]
+    if not sample:
+        bad = next((row for row in rows() if isinstance(row, BadRow)), None)
+        raise BadInput(f"{where}: no row can be read" + (f": line {bad.line}: {bad.message}" if bad else ""))
+    export = export_of(sample)
+    if export is not None:
+        return _exported(export, rows, sample, notes)
+    columns = list(dict.fromkeys(key for row in sample for key in row))
+    has_items = any(isinstance(row.get("replies"), dict) for row in sample)
+    return OpenTable(kind=kind, columns=columns, rows=lambda _: rows(), has_keys=True, has_items=has_items)
+
+
+def _exported(export: Export, rows: _Rows, sample: list[dict[str, Any]], notes: TableNotes) -> OpenTable:
+    ignored = TableNotes()  # the sample is read again, and counts then
+    columns = dict.fromkeys(key for row in sample for expanded in export.expand(row, ignored) for key in expanded)
+
+    def expanded_rows() -> Iterator[NumberedRow]:
+        for row in rows():
+            if isinstance(row, BadRow):
+                yield row
+                continue
+            try:
+                yield from [(row[0], expanded) for expanded in export.expand(row[1], notes)]
+            except (AttributeError, KeyError, TypeError) as error:
+                message = f"not as {export.name} exports it: {error}"
+                yield BadRow(line=row[0], reason="export", message=message)
+
+    return OpenTable(
+        kind=f"an export of {export.name}",
+        columns=list(columns),
+        rows=lambda _: expanded_rows(),
+        has_keys=True,
+        of_annotators=export.only_question(sample),
+    )
