@@ -4,7 +4,8 @@ The main names:
 
 - `replier.Replier`: what every kind of bot can do
 - `specification.BotSpecification`: a bot by name, such as `retrieval:chat,mode=bm25-utterance`
+- `endpoint.client.ask_all`: language models behind an endpoint, which judges ask, too
 - `kinds.open_bot`: a specification to a bot that replies.
 """
 
-__all__ = ["kinds", "replier", "retrieval", "specification"]
+__all__ = ["endpoint", "kinds", "replier", "retrieval", "specification"]

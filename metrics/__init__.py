@@ -19,4 +19,5 @@ __all__ = [
     "specification",
     "statistics",
     "upsilon",
+    "words",
 ]

@@ -92,6 +92,7 @@ class Metric(ABC):
     settings: Mapping[str, str]  # every key of the signature with its value, in order
     columns: tuple[str, ...]
     turns: int = 1  # how many of the last turns before the reply `utterance` of its references holds
+    turn_separator: str = " "  # what stands between them
 
     @abstractmethod
     def prepare(self, references: Sequence[References]) -> Prepared:
@@ -124,6 +125,11 @@ class Metric(ABC):
     def undefined(self) -> Problem:
         """Return the meaning of a row of NaN."""
         return Problem("undefined", f"{self.info.name} is not defined for this reply and these references")
+
+    def problem_of(self, reply: str, prepared: Prepared, item_place: int) -> Problem:
+        """Return why a reply to the item in this place has no score."""
+        del reply
+        return prepared.problems.get(item_place) or self.undefined()
 
     def for_set(self, references: Sequence[References]) -> Metric:
         """Return the metric for a set with these references, an entry an item; most metrics return themselves.

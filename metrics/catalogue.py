@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from refaug.core.errors import Usage
-from refaug.metrics.metric_info import A_RATER, A_RUBER, CorpusScore, ForcedParameters, MetricInfo, Uses
+from refaug.metrics.metric_info import A_JUDGE, A_RATER, A_RUBER, CorpusScore, ForcedParameters, MetricInfo, Uses
 from refaug.metrics.parameters import Choice, Number, Parameter, Text
 from refaug.metrics.ranges import RangeParameter
 from refaug.metrics.shared_parameters import (
@@ -351,6 +351,59 @@ _PLAIN = (
         module="refaug.metrics.models.ruber",
         needs=(A_RUBER, "the utterance", "word vectors", "an index"),
         beside=Uses.UTTERANCE,
+    ),
+    MetricInfo(
+        name="judge",
+        summary="how good a language model behind an endpoint finds the reply, by a rubric",
+        uses=Uses.UTTERANCE,  # of the default; refs=gold and refs=weighted look at references, too
+        low=0,
+        high=1,
+        parameters=(
+            Text(
+                name="rubric",
+                default="overall",
+                what="overall | appropriateness | relevance, or a file that ends in .toml",
+                help="what is judged and on which scale (docs/judge.md)",
+            ),
+            Choice(
+                name="refs",
+                default="none",
+                choices=("none", "gold", "weighted"),
+                help="what the judge sees beside the dialogue: nothing, the golds, or all references, weighted",
+            ),
+            Number(
+                name="turns",
+                default="10",
+                least=1,
+                most=100,
+                whole=True,
+                help="turns of the dialogue that the judge sees, the last ones",
+            ),
+            Choice(
+                name="score",
+                default="number",
+                choices=("number", "expected"),
+                help="number: what the judge writes; expected: the mean of all numbers that it could have written, "
+                "by their probabilities, which the endpoint must give",
+            ),
+            Number(name="samples", default="1", least=1, most=50, whole=True, help="answers to each question"),
+            Number(
+                name="temperature", default="0", least=0, most=2, help="of the answers; above 0 for several samples"
+            ),
+            Number(name="seed", default="1", least=0, most=2**31 - 1, whole=True, help="of the first sample"),
+            Number(
+                name="repeat",
+                default="0",
+                least=0,
+                most=1000,
+                whole=True,
+                help="questions that are asked twice, to see whether the answers hold",
+            ),
+        ),
+        corpus=CorpusScore.MEAN,
+        paper="Zheng et al. 2023, MT-Bench; score=expected: Liu et al. 2023, G-Eval; refs=weighted is ours",
+        module="refaug.metrics.models.judged_replies",
+        needs=(A_JUDGE, "the utterance"),
     ),
 )
 _UPSILON = (

@@ -31,6 +31,8 @@ class CorpusScore(StrEnum):
 A_RATER: Final = "a rater"  # the need of metrics that must be bound to a rater before they can score
 A_RUBER: Final = "a ruber"  # the same for a ruber, which judges how well a reply goes with an utterance
 
+A_JUDGE: Final = "a judge"  # the same for a language model behind an endpoint
+
 
 @dataclass(frozen=True, kw_only=True)
 class ForcedParameters:
@@ -74,6 +76,16 @@ class MetricInfo:
     def needs_ruber(self) -> bool:
         """Whether the metric needs a ruber."""
         return A_RUBER in self.needs
+
+    @property
+    def needs_judge(self) -> bool:
+        """Whether the metric needs a judge behind an endpoint."""
+        return A_JUDGE in self.needs
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether the metric needs a rater, a ruber or a judge."""
+        return self.needs_rater or self.needs_ruber or self.needs_judge
 
     @property
     def looks_at_utterance(self) -> bool:

@@ -7,4 +7,12 @@ The main names:
 - `scoring_steps.ScoringSteps`: from items to scores, the same for commands, requests and the verification of files.
 """
 
-__all__ = ["baseline", "metric_requests", "model_metrics", "model_names", "scoring_steps", "signature_requests"]
+__all__ = [
+    "baseline",
+    "judge_metrics",
+    "metric_requests",
+    "model_metrics",
+    "model_names",
+    "scoring_steps",
+    "signature_requests",
+]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from refaug.core.artefacts.versions import Versions
+from refaug.core.errors import Usage
 from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
@@ -20,6 +21,7 @@ from refaug.evaluation.scoring.items import BadItem
 from refaug.metrics.base import Metric
 from refaug.metrics.catalogue import METRICS
 from refaug.metrics.metric_info import Uses
+from refaug.metrics.models.judged_replies import BUILT_IN_RUBRICS
 from refaug.metrics.ranges import AUTO
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import Specification, build
@@ -27,7 +29,7 @@ from refaug.metrics.upsilon import Upsilon, open_without_b
 
 _CACHE_SIZE: Final = 1_000  # entries, of a number and three words each
 
-_FILES: Final = frozenset({"vectors", "encoder", "wordnet"})  # parameters that name a file or folder
+_FILES: Final = frozenset({"vectors", "encoder", "wordnet", "rubric"})  # parameters that name a file or folder
 _NO_FILES: Final = frozenset({"none", "/usr/share/wordnet"})  # values that name no file of a user: none, and WordNet
 MODEL: Final = "sentencepiece:"
 
@@ -78,9 +80,14 @@ def resolve_files(specifications: Sequence[str], resolve: Callable[[str], Path])
     def value_of(key: str, setting: str) -> str:
         if setting.startswith(MODEL):
             return f"{MODEL}{resolve(setting.removeprefix(MODEL))}"
-        return setting if key not in _FILES or setting in _NO_FILES else str(resolve(setting))
+        is_file = key in _FILES and setting not in _NO_FILES and not (key == "rubric" and _is_built_in(setting))
+        return str(resolve(setting)) if is_file else setting
 
     return tuple(str(_with_values(Specification.parse(text), value_of)) for text in specifications)
+
+
+def _is_built_in(rubric: str) -> bool:
+    return rubric.partition("#")[0] in BUILT_IN_RUBRICS
 
 
 def _with_values(specification: Specification, change: Callable[[str, str], str]) -> Specification:
@@ -179,6 +186,7 @@ class MetricNeeds:
     name: str
     rater: bool = False
     ruber: bool = False
+    judge: bool = False
     sample: bool = False
     weigher: bool = False  # a rater that weights the references of the sample
     weighted: bool = False  # references with weights
@@ -193,7 +201,11 @@ class MetricNeeds:
             weighted = info is not None and info.uses is Uses.WEIGHTED
             has_b = info is not None and any(parameter.name == "b" for parameter in info.parameters)
             base = has_b and "b" not in _parameters_of(rest)
-            return cls(name=name, rater=info is not None and info.needs_rater, weighted=weighted, base=base)
+            judge = info is not None and info.needs_judge
+            weighted |= judge and _parameters_of(rest).get("refs") == "weighted"
+            return cls(
+                name=name, rater=info is not None and info.needs_rater, judge=judge, weighted=weighted, base=base
+            )
         parameters = _parameters_of(rest)
         asks_rater = _part_name(parameters.get("unreferenced", "ruber")) == "rater"
         sample = parameters.get("norm", "log") == "log" and parameters.get("range-ref", AUTO) == AUTO
@@ -206,6 +218,15 @@ class MetricNeeds:
             sample=sample,
             weigher=sample and weighted,
             weighted=weighted,
+        )
+
+
+def refuse_judge(needs: Sequence[MetricNeeds]) -> None:
+    """Raise Usage for a metric that asks a judge, which a server does not do."""
+    if asking := next((need.name for need in needs if need.judge), None):
+        raise Usage(
+            f"{asking} asks a judge behind an endpoint, which the server does not do",
+            remedy=f"score the items with the command: refaug score ITEMS -m {asking} --judge NAME",
         )
 
 

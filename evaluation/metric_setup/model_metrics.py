@@ -21,6 +21,7 @@ from refaug.evaluation.metric_setup.baseline import with_index_baseline
 from refaug.evaluation.metric_setup.model_names import ModelNames
 from refaug.evaluation.metric_setup.ruber_ranges import LogSample
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.indexer.search.index import ReferenceIndex
 from refaug.metrics.base import Floats, Metric
 from refaug.metrics.models.model_scores import RatedReplies
 from refaug.metrics.models.ruber import Ruber
@@ -67,6 +68,7 @@ class OpenModels:
 
     rater: Rater | None = None
     ruber: Relevance | None = None
+    sample: ReferenceIndex | None = None  # the index whose log is sampled
 
 
 def with_parts(
@@ -92,6 +94,7 @@ def with_parts(
             augmenting or AugmentSettings(),
             lambda: models.rater,
             threads=named.threads,
+            opened=opened.sample if opened is not None else None,
             progress=progress,
         )
     bound = list[Metric]()

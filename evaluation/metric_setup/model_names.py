@@ -11,5 +11,7 @@ class ModelNames:
 
     rater: str | None = None
     ruber: str | None = None
+    judge: str | None = None  # or the path of its file
+    asks_judge: bool = True  # False: only stored answers count
     sample: str | None = None
     threads: int | None = None

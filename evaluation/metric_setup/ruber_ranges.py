@@ -10,6 +10,7 @@ of the sample are retrieved and weighted as for test items, without references t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite
@@ -33,6 +34,7 @@ from refaug.evaluation.scoring.augmentation import augment, provenance, provenan
 from refaug.evaluation.scoring.cases import references_of
 from refaug.evaluation.scoring.items import BadItem
 from refaug.indexer.manifest import IndexManifest
+from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.queries import rules_of
 from refaug.metrics.base import Metric, Problem, References
 from refaug.metrics.metric_info import Uses
@@ -79,7 +81,8 @@ class LogSample:
     """Pairs of the log that an index was built from, drawn and given references when a part is measured on them.
 
     For parts that look at weighted references, these are retrieved from the same index by the settings `augmenting`,
-    and weighted by the rater that `weigher` opens, which is only called then.
+    and weighted by the rater that `weigher` opens, which is only called then. `opened` is the index where it is open
+    already; it stays open.
     """
 
     def __init__(
@@ -90,8 +93,10 @@ class LogSample:
         weigher: Callable[[], Rater],
         *,
         threads: int | None = None,
+        opened: ReferenceIndex | None = None,
         progress: Progress | None = None,
     ) -> None:
+        self._opened = opened if opened is not None and opened.spec.partition("#")[0] == index else None
         self._settings, self.index, self._augmenting, self._open_weigher = settings, index, augmenting, weigher
         self._threads, self._progress = threads, progress or Silent()
         self._drawn: list[Item] | None = None
@@ -161,9 +166,14 @@ class LogSample:
     @cached_property
     def _provenance(self) -> dict[str, str]:
         """Everything that can change the weighted references of the sample."""
-        with open_index(self._settings, self.index, threads=1) as index:
+        with self._open_index(1) as index:
             fields = provenance(index, self._weigher, self._augmenting)
             return {**fields, **provenance_details(index, self._augmenting), "index": index.manifest.id[:12]}
+
+    def _open_index(self, threads: int | None) -> AbstractContextManager[ReferenceIndex]:
+        if self._opened is not None:
+            return nullcontext(self._opened)
+        return open_index(self._settings, self.index, threads=threads)
 
     @cached_property
     def _weigher(self) -> Rater | None:
@@ -173,7 +183,7 @@ class LogSample:
     def _augmented_items(self) -> list[Item]:
         """The items with the weighted references that the index has for them."""
         assert self._drawn is not None, "they are drawn first"
-        with open_index(self._settings, self.index, threads=self._threads) as index:
+        with self._open_index(self._threads) as index:
             augmented = list(augment(self._drawn, index, self._weigher, self._augmenting, self._progress))
         return [test_item.item for test_item in augmented if not isinstance(test_item, BadItem)]
 

@@ -6,9 +6,10 @@ ScoringSteps       choose the metrics, bind them to their models, score
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from refaug.core.artefacts.kinds import artefact_stores
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
     from refaug.rater.nn.rate import Rater
 
 # Indexes, raters and what needs them are imported where they are used: plain metrics need none of them.
+
+
+IndexOpener = Callable[
+    [str, "str | None", AugmentSettings], "AbstractContextManager[tuple[ReferenceIndex, Rater | None]]"
+]
 
 
 @contextmanager
@@ -62,11 +68,16 @@ def find_references(
     settings: AugmentSettings,
     threads: int | None,
     progress: Progress,
+    opener: IndexOpener | None = None,
 ) -> tuple[list[Item | BadItem], Provenance]:
-    """Return items with weighted references from an index, and the provenance of the references."""
+    """Return items with weighted references from an index, and the provenance of the references.
+
+    `opener` opens index and rater, such as those that a server has open; else they are opened for this call.
+    """
     from refaug.evaluation.scoring.augmentation import augment, references_provenance  # noqa: PLC0415  torch
 
-    with open_index_and_rater(home, index, rater, settings, threads) as (reference_index, weigher):
+    opener = opener or partial(open_index_and_rater, home, threads=threads)
+    with opener(index, rater, settings) as (reference_index, weigher):
         augmented = [
             augmented_item if isinstance(augmented_item, BadItem) else augmented_item.item
             for augmented_item in augment(items, reference_index, weigher, settings, progress)
@@ -146,6 +157,10 @@ class ScoringSteps:
 
         The rater that weighed the references is the one that rates replies, and the log of their index is sampled.
         """
+        if any(metric.info.needs_judge for metric in metrics):
+            from refaug.evaluation.metric_setup.judge_metrics import with_judge  # noqa: PLC0415  httpx
+
+            metrics = with_judge(metrics, self.home, self.models, progress)
         if not any(metric.info.needs_rater or metric.info.needs_ruber for metric in metrics):
             return list(metrics)
         from refaug.evaluation.metric_setup.model_metrics import with_parts  # noqa: PLC0415  torch

@@ -1,10 +1,11 @@
-"""Metrics that receive the numbers of a model: the rater on the reply, RUBER.
+"""Metrics that receive the numbers of a model: the rater on the reply, RUBER, a judge.
 
 The main names:
 
+- `judged_replies.JudgedReplies`: the metric `judge`
 - `model_scores.RatedReplies`: the metric `rater`
 - `model_scores.RelevantReplies`: the unreferenced part of RUBER
 - `ruber.Ruber`: the metric `ruber`.
 """
 
-__all__ = ["model_scores", "ruber"]
+__all__ = ["judged_replies", "model_scores", "ruber"]

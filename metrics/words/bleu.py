@@ -305,9 +305,18 @@ def _score_rows(
         out[row, order] = 1.0
         if not no_penalty and reply_length < reference_length:
             out[row, order] = np.exp(1.0 - reference_length / reply_length) if reply_length > 0 else 0.0
-        if np.any(sums[row, :order] > 0):
+        if _has_credit(sums[row], order):
             used = _precisions(sums[row], order, smoothing, smooth_value, raw, out[row])
             out[row, order + 1] = out[row, order] * _geometric_mean(out[row, : used if effective else order])
+
+
+@compiled
+def _has_credit(sums: Floats, order: int) -> bool:
+    """Say whether any n-gram has a credit above 0; np.any would load the whole compiler with the compiled loop."""
+    largest = 0.0
+    for n in range(order):
+        largest = max(largest, sums[n])
+    return largest > 0
 
 
 @compiled

@@ -1,0 +1,125 @@
+"""What requests cost, counted in tokens and money, and kept below a budget.
+
+A request reserves what it may cost before it is sent: so many tokens as its texts may have, and as many as the answer
+may get. When the answer is there, the reservation gives way to what the endpoint counted. So a budget is not exceeded
+by the requests that are under way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from refaug.bots.endpoint.chat import ChatAnswer, ChatRequest
+
+_BYTES_PER_TOKEN: Final = 3  # an estimate on the high side for English; scripts of three bytes have about one a letter
+_TOKENS_PER_MESSAGE: Final = 8  # roles and separators
+_MILLION: Final = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """Prices of a million tokens."""
+
+    input: float = 0.0
+    output: float = 0.0
+    currency: str = "USD"
+
+    def of(self, prompt_tokens: int, answer_tokens: int) -> float:
+        """Return the price of so many tokens."""
+        return (self.input * prompt_tokens + self.output * answer_tokens) / _MILLION
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """The most that one command may spend; None: no limit."""
+
+    tokens: int | None = None
+    money: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """The tokens that a request may cost."""
+
+    prompt_tokens: int
+    answer_tokens: int
+
+
+class Spending:
+    """Counts requests, tokens and money."""
+
+    def __init__(self, price: Price | None = None, budget: Budget | None = None) -> None:
+        self.price, self.budget = price, budget or Budget()
+        self.requests = self.stored = self.retries = 0
+        self.prompt_tokens = self.answer_tokens = self.estimated = 0
+        self._reserved_prompt = self._reserved_answer = 0
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all answers so far."""
+        return self.prompt_tokens + self.answer_tokens
+
+    @property
+    def money(self) -> float | None:
+        """The price of all answers so far; None without prices."""
+        return None if self.price is None else self.price.of(self.prompt_tokens, self.answer_tokens)
+
+    def reserve(self, request: ChatRequest) -> Reservation | None:
+        """Reserve what the request may cost; None where the budget does not allow it."""
+        reservation = _estimate(request)
+        prompt = self.prompt_tokens + self._reserved_prompt + reservation.prompt_tokens
+        answer = self.answer_tokens + self._reserved_answer + reservation.answer_tokens
+        if self.budget.tokens is not None and prompt + answer > self.budget.tokens:
+            return None
+        if self.budget.money is not None and (self.price or Price()).of(prompt, answer) > self.budget.money:
+            return None
+        self._reserved_prompt += reservation.prompt_tokens
+        self._reserved_answer += reservation.answer_tokens
+        return reservation
+
+    def settle(self, reservation: Reservation, answer: ChatAnswer | None) -> None:
+        """Count what the answer cost, or nothing where there is none; tokens that are not told are estimated."""
+        self._reserved_prompt -= reservation.prompt_tokens
+        self._reserved_answer -= reservation.answer_tokens
+        if answer is None:
+            return
+        self.requests += 1
+        is_told = answer.prompt_tokens is not None and answer.answer_tokens is not None
+        self.estimated += not is_told
+        self.prompt_tokens += reservation.prompt_tokens if answer.prompt_tokens is None else answer.prompt_tokens
+        self.answer_tokens += (
+            -(-len(answer.text.encode()) // _BYTES_PER_TOKEN) if answer.answer_tokens is None else answer.answer_tokens
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all counts."""
+        money = {} if self.price is None else {"money": self.money, "currency": self.price.currency}
+        return {
+            "requests": self.requests,
+            "stored": self.stored,
+            "retries": self.retries,
+            "prompt_tokens": self.prompt_tokens,
+            "answer_tokens": self.answer_tokens,
+            "estimated": self.estimated,
+            **money,
+        }
+
+    @property
+    def line(self) -> str:
+        """The counts in a line."""
+        parts = [f"{self.requests:,} asked", f"{self.stored:,} from stored answers"]
+        if self.retries:
+            parts.append(f"{self.retries:,} tries again")
+        if self.requests:
+            about = "about " if self.estimated else ""
+            parts.append(f"{about}{self.prompt_tokens:,} tokens in and {self.answer_tokens:,} out")
+        if self.price is not None and self.requests:
+            parts.append(f"{self.money:.4f} {self.price.currency}")
+        return ", ".join(parts)
+
+
+def _estimate(request: ChatRequest) -> Reservation:
+    sizes = (len(message.content.encode("utf-8", "replace")) for message in request.messages)
+    prompt = sum(_TOKENS_PER_MESSAGE + -(-size // _BYTES_PER_TOKEN) for size in sizes)
+    return Reservation(prompt, request.max_tokens)

@@ -1,0 +1,109 @@
+"""Where requests may go: hosts, addresses, names that resolve inside, keys that would travel unencrypted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import httpx2
+import pytest
+
+from refaug.bots.endpoint.addresses import THIS_MACHINE, AddressPolicy, AddressRefused, CheckedTransport
+from refaug.core.errors import Usage
+
+
+class Recorder(httpx2.AsyncBaseTransport):
+    """Notes where requests are sent; `closed` addresses refuse the connection."""
+
+    def __init__(self, closed: Sequence[str] = ()) -> None:
+        self.sent, self.closed = list[tuple[str, str, str]](), closed
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.sent.append((request.url.host, request.headers["host"], request.extensions["sni_hostname"]))
+        if request.url.host in self.closed:
+            raise httpx2.ConnectError("refused")
+        return httpx2.Response(200)
+
+
+def send(url: str, policy: AddressPolicy, addresses: Sequence[str] = (), **more) -> Recorder:
+    recorder = Recorder(more.pop("closed", ()))
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return addresses
+
+    async def ask() -> None:
+        async with httpx2.AsyncClient(transport=CheckedTransport(policy, recorder, resolve=resolve)) as http:
+            await http.post(url, **more)
+            await http.post(url, **more)
+
+    asyncio.run(ask())
+    return recorder
+
+
+def test_a_request_goes_to_the_address_that_was_checked_under_the_name() -> None:
+    recorder = send("https://api.example.com/v1", AddressPolicy(), ["93.184.216.34"])
+    assert recorder.sent == [("93.184.216.34", "api.example.com", "api.example.com")] * 2
+
+
+def test_the_next_address_is_tried_and_then_used_first() -> None:
+    recorder = send("http://localhost:9/v1", THIS_MACHINE, ["::1", "127.0.0.1"], closed=["::1"])
+    assert [host for host, *_ in recorder.sent] == ["::1", "127.0.0.1", "127.0.0.1"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1", "10.1.2.3", "192.168.0.7", "172.16.9.9", "100.64.0.1", "::1", "fd00::1", "::ffff:127.0.0.1",
+        "64:ff9b::7f00:1", "2002:7f00:1::",
+    ],
+)  # fmt: skip
+def test_a_name_that_resolves_inside_is_refused_unless_its_network_is_listed(address: str) -> None:
+    with pytest.raises(AddressRefused, match="inside address"):
+        send("https://api.example.com/v1", AddressPolicy.of_list(["api.example.com"]), ["93.184.216.34", address])
+    networks = ["127.0.0.0/8", "10.0.0.0/8", "192.168.0.0/16", "172.16.0.0/12", "100.64.0.0/10", "::1", "fd00::/8"]
+    send("https://api.example.com/v1", AddressPolicy.of_list(["api.example.com", *networks]), [address])
+
+
+@pytest.mark.parametrize(
+    "address", ["169.254.169.254", "fe80::1", "0.0.0.0", "224.0.0.1", "::", "::ffff:169.254.169.254"]
+)
+def test_addresses_of_no_endpoint_are_refused_even_for_commands(address: str) -> None:
+    with pytest.raises(AddressRefused, match="no endpoint"):
+        send("http://meta.example.com/v1", THIS_MACHINE, [address])
+
+
+@pytest.mark.parametrize(
+    ("url", "is_allowed"),
+    [
+        ("https://api.example.com/v1", True),
+        ("https://API.example.com./v1", True),
+        ("https://sub.api.example.com/v1", False),
+        ("https://api.example.com.evil.test/v1", False),
+        ("http://10.0.0.5:8000/v1", True),
+        ("http://10.0.0.5:8001/v1", False),
+        ("http://10.0.0.6:8000/v1", False),
+        ("http://[::1]:8000/v1", True),
+        ("http://2130706433/v1", False),
+    ],
+)
+def test_only_listed_hosts_are_reached(url: str, is_allowed: bool) -> None:
+    policy = AddressPolicy.of_list(["api.example.com", "10.0.0.5:8000", "[::1]:8000"])
+    if is_allowed:
+        assert len(send(url, policy, ["93.184.216.34"]).sent) == 2
+    else:
+        with pytest.raises(AddressRefused, match="not on the list"):
+            send(url, policy, ["93.184.216.34"])
+
+
+def test_a_key_does_not_travel_unencrypted_through_the_world() -> None:
+    headers = {"Authorization": "Bearer x"}
+    with pytest.raises(AddressRefused, match="unencrypted"):
+        send("http://api.example.com/v1", THIS_MACHINE, ["93.184.216.34"], headers=headers)
+    send("http://gpu.lan:8000/v1", THIS_MACHINE, ["192.168.0.7"], headers=headers)
+    send("https://api.example.com/v1", THIS_MACHINE, ["93.184.216.34"], headers=headers)
+
+
+@pytest.mark.parametrize("entry", ["", "https://api.example.com", "user@host", "10.0.0.0/99", "a b"])
+def test_entries_that_are_no_hosts_are_refused(entry: str) -> None:
+    with pytest.raises(Usage):
+        AddressPolicy.of_list([entry])
