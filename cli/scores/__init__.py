@@ -7,4 +7,14 @@ The main names:
 - `meta.meta_command`: `refaug meta`.
 """
 
-__all__ = ["diagnose", "meta", "meta_tables", "metrics", "probe", "refs", "reproduce", "score", "sets", "signature"]
+__all__ = [
+    "diagnose",
+    "meta",
+    "meta_tables",
+    "metrics",
+    "probe",
+    "refs",
+    "reproduce",
+    "score",
+    "sets",
+]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from refaug.cli.scores.score import ItemsArgument, ReferencesOption, RepliesOption, items_from
+from refaug.cli.shared.field_options import with_options
+from refaug.cli.shared.item_inputs import AlignedOptions, ItemInputs, ItemsArgument, TableOptions
 from refaug.cli.shared.output import JsonFlag, count_of, print_cells, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import StrictFlag, number, report_problems, require_all
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
 _ENGLISH = "en"
 
 
+@with_options
 def diagnose_command(
     context: typer.Context,
     items: ItemsArgument = None,
-    replies: RepliesOption = None,
-    references: ReferencesOption = None,
+    *,
+    aligned: AlignedOptions,
+    table: TableOptions,
     tok: Annotated[
         str | None,
         typer.Option(help="How texts become tokens: word, char, 13a, intl, mecab, …; by default word, mecab for ja."),
@@ -52,7 +55,7 @@ def diagnose_command(
     tokenizer = get_tokenizer(tok or default_tokenizer(language or _ENGLISH))
     settings = DiagnosisSettings(sample=sample, listed=GENERIC_PHRASES if _is_english(language) else None)
     with display_progress(quiet=context.obj.quiet) as progress:
-        good, bad = split(items_from(items, replies or [], references or [], [], progress))
+        good, bad = split(ItemInputs(items=items, aligned=aligned, table=table).read(progress))
         systems = systems_of(good)
         progress.stage("diagnose")
         diagnoses = diagnose_items(good, systems, tokenizer, settings)

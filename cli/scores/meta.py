@@ -13,9 +13,9 @@ import typer
 from typer.core import TyperGroup
 
 from refaug.cli.scores.score import RaterOption as WeigherOption
-from refaug.cli.scores.score import items_from
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
+from refaug.cli.shared.item_inputs import ItemInputs, TableOptions
 from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.output import JsonFlag, print_json, print_line
 from refaug.cli.shared.progress import display_progress
@@ -86,7 +86,7 @@ app = typer.Typer(cls=ItemsOrCommand, invoke_without_command=True, subcommand_me
 
 _Items = Annotated[
     list[Path] | None,
-    typer.Argument(help="Test sets with ratings: JSONL with one item a line; - for stdin.", metavar="ITEMS"),
+    typer.Argument(help="Test sets with ratings: JSONL with one item a line, or tables; - for stdin.", metavar="ITEMS"),
 ]
 _Metrics = Annotated[
     list[str] | None,
@@ -138,6 +138,7 @@ def meta_command(
     index: IndexOption = None,
     rater: WeigherOption = None,
     *,
+    table: TableOptions,
     models: ModelOptions,
     options: ReferenceOptions,
     rows: _Rows = RowSelection.FAIR,
@@ -155,9 +156,9 @@ def meta_command(
 ) -> None:
     """Say how far metrics agree with people's ratings, and whether one agrees better than another.
 
-    Each file of ITEMS is a test set with ratings (docs/items.md). Metrics are correlated with the mean rating over the
-    same rows, and compared with the baseline by a paired bootstrap over contexts. With --index, references are found
-    and weighed first, as by score.
+    Each file of ITEMS is a test set with ratings (docs/items.md), or a table of ratings (docs/tables.md). Metrics are
+    correlated with the mean rating over the same rows, and compared with the baseline by a paired bootstrap over
+    contexts. With --index, references are found and weighed first, as by score.
     """
     form = _output_form(as_json=as_json, as_csv=as_csv, as_latex=as_latex)
     files = named_sets(items or [])
@@ -181,7 +182,7 @@ def meta_command(
     with display_progress(quiet=context.obj.quiet) as progress:
         agreement = _compare_metrics(
             context.obj,
-            files,
+            {name: ItemInputs(items=path, table=table) for name, path in files.items()},
             _ComparedMetrics(
                 metric or [],
                 baseline,
@@ -248,7 +249,7 @@ class _MetricModels:
 
 def _compare_metrics(
     home: Settings,
-    files: Mapping[str, Path],
+    files: Mapping[str, ItemInputs],
     compared: _ComparedMetrics,
     judge: _MetricModels,
     settings: MetaSettings,
@@ -256,11 +257,12 @@ def _compare_metrics(
 ) -> MetaResult:
     """Read the files, choose the metrics, and compare them."""
     from refaug.evaluation.agreement.meta import agreement, default_metrics  # noqa: PLC0415
+    from refaug.evaluation.agreement.metric_choice import choose_metrics  # noqa: PLC0415
     from refaug.evaluation.agreement.records import RatedItems  # noqa: PLC0415
     from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice, baseline_setter  # noqa: PLC0415  compiles
 
-    sets = {name: read_set(path, progress) for name, path in files.items()}
+    sets = {name: read_set(inputs, progress) for name, inputs in files.items()}
     versions: Mapping[str, str] = {}
     named_specifications = compared.specifications or [
         *([_WEIGHTED] if judge.index is not None else []),
@@ -275,7 +277,9 @@ def _compare_metrics(
         compared.preset.require_items(test_item for test_items in sets.values() for test_item in test_items)
         compared.preset.require_effect(named_specifications)
     rated_sets = [RatedItems(name=name, items=test_items) for name, test_items in sets.items()]
-    chosen, first = _choose_metrics(replace(compared, specifications=named_specifications))
+    texts = [*([compared.baseline] if compared.baseline is not None else []), *named_specifications]
+    names = _short_names(list(dict.fromkeys(texts)))
+    chosen, first = choose_metrics(named_specifications, compared.baseline, compared.built, names)
     advice = baseline_advice(
         [rated_items.metric for rated_items in chosen],
         [test_item for test_items in sets.values() for test_item in test_items],
@@ -333,35 +337,15 @@ def _require_weighted(specifications: Sequence[str]) -> None:
         )
 
 
-def read_set(path: Path, progress: Progress) -> list[Item | BadItem]:
+def read_set(inputs: ItemInputs, progress: Progress) -> list[Item | BadItem]:
     """Read the items of a test set; a file without items is refused."""
-    items = list(items_from(path, [], [], [], progress))
+    items = list(inputs.read(progress))
     if not items:
         raise BadInput(
-            f"there are no items in {'stdin' if str(path) == '-' else path}", remedy="one item a line: docs/items.md"
+            f"there are no items in {'stdin' if str(inputs.items) == '-' else inputs.items}",
+            remedy="one item a line: docs/items.md",
         )
     return items
-
-
-def _choose_metrics(named: _ComparedMetrics) -> tuple[list[ComparedMetric], str]:
-    """Return the metrics, each once however it is written, and the name of the baseline."""
-    from refaug.evaluation.agreement.records import ComparedMetric  # noqa: PLC0415
-    from refaug.metrics.signature import Signature  # noqa: PLC0415  compiles
-
-    specifications, baseline = named.specifications, named.baseline
-    texts = [*([baseline] if baseline is not None else []), *specifications]
-    metrics = {text: named.built(text) for text in dict.fromkeys(texts)}
-    names = _short_names(list(metrics))
-    by_signature = dict[str, ComparedMetric]()
-    for text in specifications:
-        compared = ComparedMetric(name=names[text], metric=metrics[text])
-        by_signature.setdefault(Signature.of(compared.metric).full, compared)
-    if baseline is None:
-        return list(by_signature.values()), next(iter(by_signature.values())).name
-    same_as_baseline = by_signature.get(Signature.of(metrics[baseline]).full)
-    if same_as_baseline is not None:
-        return list(by_signature.values()), same_as_baseline.name
-    return [ComparedMetric(name=names[baseline], metric=metrics[baseline]), *by_signature.values()], names[baseline]
 
 
 def _short_names(specifications: Sequence[str]) -> dict[str, str]:

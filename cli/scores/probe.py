@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from refaug.cli.scores.meta import RaterOption, require_models
-from refaug.cli.scores.score import ItemsArgument, items_from
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
+from refaug.cli.shared.item_inputs import ItemInputs, ItemsArgument, TableOptions
 from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.output import JsonFlag, count_of, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
@@ -33,6 +33,7 @@ def probe_command(
     metric: MetricOption = None,
     rater: RaterOption = None,
     *,
+    table: TableOptions,
     models: ModelOptions,
     system: Annotated[
         str | None,
@@ -79,7 +80,7 @@ def probe_command(
         search_steps=steps if search else 0,
     )
     with display_progress(quiet=context.obj.quiet) as progress:
-        good, bad = split(items_from(items, [], [], [], progress))
+        good, bad = split(ItemInputs(items=items, table=table).read(progress))
         chosen = metrics_of(metric or [default_metric(good)], language)
         if (advice := baseline_advice(chosen, good)) is not None:
             progress.warn(advice)

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
-from refaug.cli.shared.output import file_or_stdin, print_json_line
+from refaug.cli.shared.item_inputs import ItemInputs, RequiredItemsArgument, TableOptions
+from refaug.cli.shared.output import print_json_line
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.reference_options import IndexOption, RaterOption, ReferenceOptions, open_index_and_rater
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
 from refaug.core.errors import Usage
-from refaug.evaluation.scoring.items import BadItem, read_items
+from refaug.evaluation.scoring.items import BadItem
 
 
 @with_options
 def refs_command(
     context: typer.Context,
-    items: Annotated[Path, typer.Argument(help="A test file; - for JSONL from stdin.")],
+    items: RequiredItemsArgument,
     *,
+    table: TableOptions,
     index: IndexOption = None,
     rater: RaterOption = None,
     options: ReferenceOptions,
@@ -38,12 +37,11 @@ def refs_command(
     bad = list[BadItem]()
     with (
         display_progress(quiet=context.obj.quiet) as progress,
-        file_or_stdin(items) as path,
         open_index_and_rater(context.obj, index, rater, settings, threads) as (reference_index, weigher),
     ):
         provenance = references_provenance(reference_index, weigher, settings).line
         for augmented in augment(
-            read_items(path, shown_name="stdin" if str(items) == "-" else str(items), on_unknown_field=progress.warn),
+            ItemInputs(items=items, table=table).within_stage(progress),
             reference_index,
             weigher,
             settings,

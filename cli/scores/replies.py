@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
-from refaug.cli.shared.output import file_or_stdin, print_json_line
+from refaug.cli.shared.item_inputs import ItemInputs, RequiredItemsArgument, TableOptions
+from refaug.cli.shared.output import print_json_line
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
 from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
 from refaug.evaluation.replies.without_reply import WithoutReply
-from refaug.evaluation.scoring.items import BadItem, item_json, read_items, system_name
+from refaug.evaluation.scoring.items import BadItem, item_json, system_name
 
 if TYPE_CHECKING:
     from refaug.evaluation.replies.system_replies import AnsweredItem, BotSystem
@@ -52,8 +52,9 @@ WithoutReplyOption = Annotated[
 @with_options
 def replies_command(
     context: typer.Context,
-    items: Annotated[Path, typer.Argument(help="A test file; - for JSONL from stdin.")],
+    items: RequiredItemsArgument,
     *,
+    table: TableOptions,
     bots: FromOption = None,
     names: AsOption = None,
     replace: ReplaceFlag = False,
@@ -70,12 +71,7 @@ def replies_command(
         for system in systems:
             for warning in system.replier.warnings:
                 progress.warn(f"{system.name}: {warning}")
-        path = stack.enter_context(file_or_stdin(items))
-        test_items = read_items(
-            path,
-            shown_name="stdin" if str(items) == "-" else str(items),
-            on_unknown_field=progress.warn,
-        )
+        test_items = ItemInputs(items=items, table=table).within_stage(progress)
         for answered in add_replies(test_items, systems, replace_systems=replace, progress=progress):
             if isinstance(answered, BadItem):
                 bad.append(answered)

@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
+from refaug.cli.shared.item_inputs import AlignedOptions, ItemInputs, ItemsArgument, TableOptions
 from refaug.cli.shared.model_options import ModelOptions
-from refaug.cli.shared.output import file_or_stdin
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.reference_options import IndexOption, ReferenceOptions
 from refaug.cli.shared.score_options import ScoreOptions, report_problems
 from refaug.core.errors import Usage
 from refaug.core.progress import Progress
-from refaug.core.records import Item
-from refaug.evaluation.scoring.items import BadItem, read_aligned, read_items, system_name
 
 if TYPE_CHECKING:
     from refaug.evaluation.metric_setup.signature_requests import SignatureRequest
     from refaug.evaluation.scoring.provenance import Provenance
     from refaug.evaluation.scoring.scores import Evaluation
 
-ItemsArgument = Annotated[
-    Path | None,
-    typer.Argument(
-        help="JSONL with one item a line, or a table (.tsv), compressed or not; - for JSONL from stdin.",
-        metavar="[ITEMS]",
-    ),
-]
-RepliesOption = Annotated[
-    list[str] | None,
-    typer.Option(help="Line-aligned replies of a system, NAME=FILE or FILE; repeat it; - for stdin.", metavar="FILE"),
-]
-ReferencesOption = Annotated[
-    list[Path] | None,
-    typer.Option(help="Line-aligned references, golds first; repeat it; empty lines: none.", metavar="FILE"),
-]
 RaterOption = Annotated[
     str | None,
     typer.Option(
@@ -50,8 +30,6 @@ RaterOption = Annotated[
         metavar="NAME",
     ),
 ]
-
-
 SignatureOption = Annotated[
     str | None,
     typer.Option(
@@ -66,13 +44,9 @@ SignatureOption = Annotated[
 def score_command(
     context: typer.Context,
     items: ItemsArgument = None,
-    replies: RepliesOption = None,
-    references: ReferencesOption = None,
-    weights: Annotated[
-        list[Path] | None,
-        typer.Option(help="Their weights, a number from -1 to 1 a line: a file for each --references.", metavar="FILE"),
-    ] = None,
     *,
+    aligned: AlignedOptions,
+    table: TableOptions,
     scoring: ScoreOptions,
     allow_truncated: Annotated[
         bool,
@@ -87,14 +61,16 @@ def score_command(
 ) -> None:
     """Score the replies of one or several systems against their references.
 
-    ITEMS is JSONL (docs/items.md); or give line-aligned files with --replies and --references. With --index, further
-    references are found in it first, and weighed by --rater; a weighted form without b has that of the index. The
-    metric rater asks --rater about the replies themselves, and ruber asks --ruber. What cannot be scored is listed and
-    counted, and the rest is scored. --signature scores as an earlier score was made.
+    ITEMS is JSONL (docs/items.md) or a table (docs/tables.md); or give line-aligned files with --replies and
+    --references. With --index, further references are found in it first, and weighed by --rater; a weighted form
+    without b has that of the index. The metric rater asks --rater about the replies themselves, and ruber asks
+    --ruber. What cannot be scored is listed and counted, and the rest is scored. --signature scores as an earlier
+    score was made.
     """
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice  # noqa: PLC0415  compiles
     from refaug.evaluation.metric_setup.scoring_steps import find_references  # noqa: PLC0415  torch
 
+    inputs = ItemInputs(items=items, aligned=aligned, table=table, allow_truncated=allow_truncated)
     augmenting = options.settings(context)
     if signature is not None:
         request = _request_of(signature, scoring, index, rater, options)
@@ -109,9 +85,7 @@ def score_command(
     options.require_used(context, index, rater, rates=asks_rater, scores=True)
     preset = options.chosen_preset
     with display_progress(quiet=context.obj.quiet) as progress:
-        test_items = list(
-            items_from(items, replies or [], references or [], weights or [], progress, allow_truncated=allow_truncated)
-        )
+        test_items = list(inputs.read(progress))
         if preset is not None and index is None:
             preset.require_items(test_items)
             if scoring.specifications:
@@ -135,7 +109,7 @@ def score_command(
         report_problems(evaluation.bad_items, evaluation.warnings, progress)
         if signature is not None:
             _warn_of_differences(request, evaluation, progress)
-    scoring.show(evaluation, input_names(items, replies, references, weights, allow_truncated=allow_truncated))
+    scoring.show(evaluation, test_items, inputs.names)
 
 
 def _request_of(
@@ -157,78 +131,3 @@ def _warn_of_differences(request: SignatureRequest, evaluation: Evaluation, prog
 
     for difference in signature_differences(request.signature, evaluation.scores[0].signature):
         progress.warn(f"the signature differs in {difference}")
-
-
-# ── input ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def input_names(
-    items: Path | None,
-    replies: Sequence[str] | None,
-    references: Sequence[Path] | None,
-    weights: Sequence[Path] | None,
-    *,
-    allow_truncated: bool = False,
-) -> dict[str, object]:
-    """Return the files as they were named, for score files; nothing where one of them is stdin."""
-    names: dict[str, list[str]] = {
-        "items": [str(items)] if items is not None else [],
-        "replies": list(replies or []),
-        "references": [str(path) for path in references or []],
-        "weights": [str(path) for path in weights or []],
-    }
-    if any(name == "-" or name.endswith("=-") for listed in names.values() for name in listed):
-        return {}
-    truncated = {"allow_truncated": True} if allow_truncated else {}
-    return {**{what: listed for what, listed in names.items() if listed}, **truncated}
-
-
-def items_from(
-    items: Path | None,
-    replies: Sequence[str],
-    references: Sequence[Path],
-    weights: Sequence[Path],
-    progress: Progress,
-    *,
-    allow_truncated: bool = False,
-) -> Iterator[Item | BadItem]:
-    """Read items from the files that the command names."""
-    if items is not None and (replies or references or weights):
-        raise Usage("ITEMS and line-aligned files at once", remedy="one of the two")
-    progress.stage("read")
-    with ExitStack() as stack:
-        if items is not None:
-            path = stack.enter_context(file_or_stdin(items))
-            called = "stdin" if str(items) == "-" else str(items)
-            yield from read_items(
-                path,
-                shown_name=called,
-                on_unknown_field=progress.warn,
-                allow_truncated=allow_truncated,
-            )
-            return
-        if not (replies and references):
-            raise Usage(
-                "no items were given",
-                remedy="name a file of items, or line-aligned files: --replies FILE --references FILE",
-            )
-        files = dict(_name_and_file(text) for text in replies)
-        if len(files) < len(replies):
-            raise Usage("two systems of one name", remedy="--replies NAME=FILE")
-        inputs = [*files.values(), *references, *weights]
-        if [str(path) for path in inputs].count("-") > 1:
-            raise Usage("- twice", remedy="stdin can be one of the files only")
-        spooled = {name: stack.enter_context(file_or_stdin(path)) for name, path in files.items()}
-        yield from read_aligned(
-            spooled,
-            [stack.enter_context(file_or_stdin(path)) for path in references],
-            [stack.enter_context(file_or_stdin(path)) for path in weights],
-        )
-
-
-def _name_and_file(text: str) -> tuple[str, Path]:
-    """Parse `NAME=FILE`, or a file that names the system."""
-    name, equals, file = text.partition("=")
-    if equals and file and not Path(text).exists():
-        return system_name(name), Path(file)
-    return "stdin" if text == "-" else system_name(Path(text).name.split(".")[0] or text), Path(text)

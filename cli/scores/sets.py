@@ -14,6 +14,7 @@ import typer
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
+from refaug.cli.shared.item_inputs import ItemInputs, RequiredItemsArgument, TableOptions
 from refaug.cli.shared.output import JsonFlag, count_of, file_or_stdin, print_facts, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.reference_options import IndexOption, RaterOption, ReferenceOptions, open_index_and_rater
@@ -22,10 +23,8 @@ from refaug.core.errors import RefaugError, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item
-from refaug.evaluation.scoring.item_tables import TABLE_SUFFIX, table_rows
-from refaug.evaluation.scoring.items import BadItem, read_items
-from refaug.logs.reading.containers import json_rows
-from refaug.logs.reading.sources import LineReader, Source
+from refaug.evaluation.scoring.items import BadItem, item_rows, read_items
+from refaug.evaluation.tables.table_request import TableRequest
 
 if TYPE_CHECKING:
     from refaug.evaluation.scoring.augment_settings import AugmentSettings
@@ -60,9 +59,10 @@ def _sets(settings: Settings) -> ReferenceSets:
 @with_options
 def freeze_command(
     context: typer.Context,
-    items: Annotated[Path, typer.Argument(help="A test file; - for JSONL from stdin.", metavar="ITEMS")],
+    items: RequiredItemsArgument,
     purpose: Annotated[PurposeChoice, typer.Option(help="What the set is for.")],
     *,
+    table: TableOptions,
     index: IndexOption = None,
     rater: RaterOption = None,
     options: ReferenceOptions,
@@ -85,13 +85,13 @@ def freeze_command(
     with display_progress(quiet=context.obj.quiet) as progress, file_or_stdin(items) as path:
 
         def check(bad: Sequence[BadItem]) -> None:
-            bad_items = _with_line_numbers(bad, path, called)
+            bad_items = _with_line_numbers(bad, path, called, table.request)
             report_problems(bad_items, (), progress)
             require_all(bad_items, strict=strict)
 
         frozen = _freeze(
             context.obj,
-            read_items(path, shown_name=called, on_unknown_field=progress.warn),
+            read_items(path, shown_name=called, on_unknown_field=progress.warn, table=table.request),
             Purpose(purpose.value),
             _RetrievalTools(index, rater, settings, threads) if index is not None and settings is not None else None,
             called,
@@ -200,12 +200,12 @@ def _print_frozen(frozen: FreezeResult, *, as_json: bool) -> None:
     print_facts(f"set {manifest.id}", {"purpose": manifest.purpose.value, **sizes, **parent, **note})
 
 
-def _with_line_numbers(bad: Sequence[BadItem], path: Path, called: str) -> list[BadItem]:
+def _with_line_numbers(bad: Sequence[BadItem], path: Path, called: str, table: TableRequest) -> list[BadItem]:
     """Return the bad items with the lines of those that are known by their ids alone."""
     from refaug.evaluation.scoring.reference_sets.frozen_items import NO_LINE  # noqa: PLC0415
 
     unplaced_ids = {bad_item.item for bad_item in bad if bad_item.line == NO_LINE}
-    lines = _lines_of(path, unplaced_ids) if unplaced_ids else {}
+    lines = _lines_of(path, unplaced_ids, table) if unplaced_ids else {}
     return [
         replace(bad_item, file=called, line=lines.get(bad_item.item or "", NO_LINE))
         if bad_item.line == NO_LINE
@@ -214,12 +214,9 @@ def _with_line_numbers(bad: Sequence[BadItem], path: Path, called: str) -> list[
     ]
 
 
-def _lines_of(path: Path, ids: set[str | None]) -> dict[str, int]:
-    reader = LineReader(Source.of(path))
-    is_table = TABLE_SUFFIX in path.suffixes
-    rows = table_rows(reader) if is_table else (row for block in reader if not block.bad for row in json_rows(block))
+def _lines_of(path: Path, ids: set[str | None], table: TableRequest) -> dict[str, int]:
     lines = dict[str, int]()
-    for row in rows:
+    for row in item_rows(path, str(path), table):
         if isinstance(row, tuple):
             name = str(row[1].get("id", f"line-{row[0]}"))
             if name in ids:
@@ -239,28 +236,39 @@ def score_command(
         Path,
         typer.Argument(help="Items with ids of the set and replies, the rest is ignored; - for stdin.", metavar="FILE"),
     ],
+    *,
+    table: TableOptions,
     scoring: ScoreOptions,
+    record: Annotated[
+        str | None,
+        typer.Option(help="Record the scores in the history of the set, under this name of the run.", metavar="NAME"),
+    ] = None,
 ) -> None:
     """Score replies against a frozen set; neither index nor rater is needed.
 
     Replies belong to the items of the set by id, whatever their order. What cannot be scored is listed and counted.
+    Nothing is recorded without --record.
     """
+    from refaug.evaluation.scoring.reference_sets.set_history import SetHistory, require_run_name  # noqa: PLC0415
     from refaug.evaluation.scoring.reference_sets.set_scores import join, score  # noqa: PLC0415  compiles
 
     settings = scoring.settings()
+    if record is not None:
+        require_run_name(record)
     called = "stdin" if str(replies) == "-" else str(replies)
     with display_progress(quiet=context.obj.quiet) as progress, file_or_stdin(replies) as path:
         reference_set = _sets(context.obj).open(name)
         progress.stage("read")
-        joined = join(reference_set, read_items(path, shown_name=called), called)
+        joined = join(reference_set, read_items(path, shown_name=called, table=table.request), called)
         bad = _with_line_numbers(
-            [joined_item for joined_item in joined if isinstance(joined_item, BadItem)], path, called
+            [joined_item for joined_item in joined if isinstance(joined_item, BadItem)], path, called, table.request
         )
         joined = [*bad, *(joined_item for joined_item in joined if isinstance(joined_item, Item))]
         evaluation = score(reference_set, joined, scoring.steps(context.obj).chosen(joined), settings, progress)
         report_problems(evaluation.bad_items, evaluation.warnings, progress)
-    inputs = {} if called == "stdin" else {"items": [called]}
-    scoring.show(evaluation, inputs, set=reference_set.id)
+    if record is not None:
+        SetHistory(reference_set).record(record, evaluation)
+    scoring.show(evaluation, joined, ItemInputs(items=replies, table=table).names, set=reference_set.id)
 
 
 # ── showing ───────────────────────────────────────────────────────────────────────────────────────────────────────────

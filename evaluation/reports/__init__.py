@@ -1,4 +1,4 @@
-"""Parts that all reports share: HTML pages and plots.
+"""Parts that all reports share: HTML pages, plots, texts in CSV and LaTeX.
 
 The main names:
 
@@ -7,4 +7,4 @@ The main names:
 - `plotting.Plot`: a plot in the formats of a report.
 """
 
-__all__ = ["html_page", "plotting"]
+__all__ = ["csv_text", "histograms", "html_page", "latex_text", "plotting", "reply_cards"]

@@ -12,6 +12,7 @@ __all__ = [
     "drift",
     "frozen_items",
     "reference_set",
+    "set_history",
     "set_manifest",
     "set_pins",
     "set_scores",

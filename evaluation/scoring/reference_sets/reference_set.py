@@ -20,6 +20,7 @@ import orjson
 from refaug.core.artefacts.verified_files import Stamp, stamp_of
 from refaug.core.errors import BadInput, Corrupt, NotFound
 from refaug.core.memory.bounded_cache import BoundedCache
+from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item
 from refaug.evaluation.scoring.items import BadItem, parse_item
 from refaug.evaluation.scoring.reference_sets.set_manifest import CORRUPT_SET_REMEDY, SetManifest
@@ -92,9 +93,12 @@ class ReferenceSet:
             message = f"{self.path}: its items were altered: their SHA-256 is {content[:12]}…"
             raise Corrupt(f"{message}, the manifest says {self.manifest.content[:12]}…", remedy=CORRUPT_SET_REMEDY)
 
-    def verify(self) -> None:
+    def verify(self, progress: Progress | None = None) -> None:
         """Read the whole file again and check it against its manifest and its seal; Corrupt says what is wrong."""
-        references = sum(len(item.pair.references) for item in self.items())
+        progress, references = progress or Silent(), 0
+        for frozen_item in self.items():
+            references += len(frozen_item.pair.references)
+            progress.advance(1)
         if references != self.manifest.references:
             message = f"{self.path}: it has {references:,} references, its manifest says {self.manifest.references:,}"
             raise Corrupt(message, remedy=CORRUPT_SET_REMEDY)

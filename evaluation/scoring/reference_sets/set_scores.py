@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from refaug.core.errors import BadInput, Usage
-from refaug.core.progress import Progress
+from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item
 from refaug.evaluation.scoring.cases import evidence_of, require_references
 from refaug.evaluation.scoring.evaluate import evaluate
@@ -25,7 +25,12 @@ from refaug.metrics.upsilon import Upsilon
 BIN_EDGES: Final = tuple(edge / 5 for edge in range(-4, 5))  # ten bins from -1 to 1, each with its lower edge
 
 
-def join(frozen_set: ReferenceSet, replies: Iterable[Item | BadItem], called: str = "replies") -> list[Item | BadItem]:
+def join(
+    frozen_set: ReferenceSet,
+    replies: Iterable[Item | BadItem],
+    called: str = "replies",
+    progress: Progress | None = None,
+) -> list[Item | BadItem]:
     """Return the bad items, then all items of the set in its order, with the replies to them.
 
     Only ids and replies of `replies` are used, and what made the replies. Items without any reply stay, so that every
@@ -40,8 +45,9 @@ def join(frozen_set: ReferenceSet, replies: Iterable[Item | BadItem], called: st
             bad.append(BadItem(file=called, line=NO_LINE, item=with_replies.id, field="id", message=message))
         else:
             bad.append(with_replies)
-    items = list[Item]()
+    items, progress = list[Item](), progress or Silent()
     for frozen_item in frozen_set.items():
+        progress.advance(1)
         items.append(_with_replies(frozen_item, replies_of.pop(frozen_item.id, None)))
     message = f"the set {frozen_set.id} has no item of this id"
     bad += [BadItem(file=called, line=NO_LINE, item=name, field="id", message=message) for name in replies_of]
@@ -81,8 +87,8 @@ def score(
 
 def require_answerable(manifest: SetManifest, metrics: Sequence[Metric]) -> None:
     """Refuse metrics that cannot be scored against a frozen set; `score` says which."""
-    if asking := next((metric for metric in metrics if metric.info.needs_rater or metric.info.needs_ruber), None):
-        whom = "rater" if asking.info.needs_rater else "ruber"
+    if asking := next((metric for metric in metrics if metric.info.asks_model), None):
+        whom = "rater" if asking.info.needs_rater else "ruber" if asking.info.needs_ruber else "judge"
         raise Usage(
             f"{asking.name} asks a {whom}, and scores against a frozen set ask nobody",
             remedy=f"score the items that were frozen, with a {whom} named: by refaug score, or by POST /v1/scores",

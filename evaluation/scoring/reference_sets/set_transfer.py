@@ -1,7 +1,8 @@
 """Transferring a frozen set between machines as one file: a tar inside zstd, as of versions of artefacts.
 
-Its members are `refaug.json`, which labels it, the file of the set, and, of a withdrawn set, its withdrawal. The same
-set gives the same file. The file read may come from anywhere: it becomes a set only if every hash is right.
+Its members are `refaug.json`, which labels it, of a withdrawn set its withdrawal, the history where scores were
+recorded, and the file of the set. The same set gives the same file. The file read may come from anywhere: it becomes a
+set only if every hash is right.
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ import orjson
 
 from refaug.core.artefacts.archives import COPY_AGAIN, ArchiveWriter
 from refaug.core.artefacts.transfer import FORMAT_VERSION, LABEL, OpenedExport, json_object, require_room
-from refaug.core.errors import Corrupt, DamagedSource, UnknownFormat
+from refaug.core.errors import BadInput, Corrupt, DamagedSource, UnknownFormat
 from refaug.core.files import make_folder, require_checksum, with_checksum, write_aside
 from refaug.core.progress import Progress
 from refaug.evaluation.scoring.reference_sets.reference_set import PIECE_BYTES
+from refaug.evaluation.scoring.reference_sets.set_history import SetHistory
 from refaug.evaluation.scoring.reference_sets.set_manifest import SET_ID, SET_SUFFIX
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets, Withdrawal
 
 KIND: Final = "set"  # as commands and labels name it
 _WITHDRAWAL: Final = "withdrawal.json"
 _LARGEST_WITHDRAWAL: Final = 1 << 20
+_HISTORY: Final = "history.jsonl"
+_LARGEST_HISTORY: Final = 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +67,8 @@ def export_set(sets: ReferenceSets, text: str, file: Path, progress: Progress) -
         ):
             raw = orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE)
             archive.add(name, len(raw), [raw])
+        if lines := SetHistory(reference_set).lines():
+            archive.add(_HISTORY, sum(len(line) + 1 for line in lines), (line + b"\n" for line in lines))
         archive.add(reference_set.path.name, size, _pieces(reference_set.path, progress))
     manifest = reference_set.manifest
     return TransferredSet(
@@ -95,6 +101,12 @@ def import_set(export: OpenedExport, sets: ReferenceSets, progress: Progress) ->
             raise archive.damage_error(f"{_WITHDRAWAL} has {member.size:,} bytes")
         withdrawal = _read_withdrawal(b"".join(archive.content(member)), archive.name)
         member = archive.next_member()
+    history = list[bytes]()
+    if member is not None and member.name == _HISTORY:
+        if member.size > _LARGEST_HISTORY:
+            raise archive.damage_error(f"{_HISTORY} has {member.size:,} bytes")
+        history = [line for line in b"".join(archive.content(member)).split(b"\n") if line]
+        member = archive.next_member()
     if member is None:
         raise archive.damage_error(f"it lacks {set_id}{SET_SUFFIX}")
     if member.name != f"{set_id}{SET_SUFFIX}":
@@ -111,6 +123,10 @@ def import_set(export: OpenedExport, sets: ReferenceSets, progress: Progress) ->
             raise archive.damage_error(f"it holds {further.name!r}, which no set has")
 
     adopted = sets.adopt(set_id, pieces(), called=f"{archive.name}: {member.name}", withdrawal=withdrawal)
+    try:
+        SetHistory(adopted.set).merge(history)
+    except BadInput as error:
+        raise archive.damage_error(f"{_HISTORY}: {error.message}") from error
     manifest = adopted.set.manifest
     return ImportedSet(
         id=manifest.id,

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from refaug.cli.scores.score import ReferencesOption, RepliesOption, items_from
+from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
+from refaug.cli.shared.item_inputs import AlignedOptions, ItemInputs, TableOptions
 from refaug.cli.shared.output import JsonFlag, file_or_stdin, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
 from refaug.core.errors import BadInput
-from refaug.core.progress import Progress
-from refaug.core.records import Item
-from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.tables.table_request import RowShape
 
 if TYPE_CHECKING:
     from refaug.evaluation.verification.score_file import ScoreFile
@@ -29,15 +28,14 @@ _Items = Annotated[
 ]
 
 
+@with_options
 def verify_command(
     context: typer.Context,
     file: _File,
     items: _Items = None,
-    replies: RepliesOption = None,
-    references: ReferencesOption = None,
-    weights: Annotated[
-        list[Path] | None, typer.Option(help="Their weights, a file for each --references.", metavar="FILE")
-    ] = None,
+    *,
+    aligned: AlignedOptions,
+    table: TableOptions,
     files: Annotated[
         Path, typer.Option("--files", help="Where the files lie that metrics name, such as vectors.", metavar="FOLDER")
     ] = Path(),
@@ -56,10 +54,9 @@ def verify_command(
     with file_or_stdin(file) as path:
         scores = ScoreFile.read(path, "stdin" if str(file) == "-" else str(file))
     with display_progress(quiet=context.obj.quiet) as progress:
-        if items is not None or replies or references or weights:
-            test_items = list(items_from(items, replies or [], references or [], weights or [], progress))
-        else:
-            test_items = _named_items(scores, file, progress)
+        named = ItemInputs(items=items, aligned=aligned, table=table)
+        inputs = _named_inputs(scores, file) if items is None and aligned.is_empty else named
+        test_items = list(inputs.read(progress))
         workplace = Workplace(home=context.obj, find_file=files_in(files), threads=threads)
         verification = verify(scores, test_items, workplace, progress)
     if as_json:
@@ -72,23 +69,38 @@ def verify_command(
         raise typer.Exit(verification.exit_code)
 
 
-def _named_items(scores: ScoreFile, file: Path, progress: Progress) -> list[Item | BadItem]:
-    """Read the items that the file names, from here or from the folder of the file."""
+def _named_inputs(scores: ScoreFile, file: Path) -> ItemInputs:
+    """Return the inputs that the file names, from here or from the folder of the file."""
     inputs = scores.inputs
     if not inputs:
         raise BadInput(
             f"{file} does not name the items that were scored", remedy=f"name them: refaug verify {file} ITEMS"
         )
-    items = _paths(inputs, "items", file)
-    return list(
-        items_from(
-            items[0] if items else None,
-            [_reply_file(text, file) for text in _texts(inputs, "replies")],
-            _paths(inputs, "references", file),
-            _paths(inputs, "weights", file),
-            progress,
-            allow_truncated=inputs.get("allow_truncated") is True,
+    items, utterances = _paths(inputs, "items", file), _paths(inputs, "utterances", file)
+    return ItemInputs(
+        items=items[0] if items else None,
+        aligned=AlignedOptions(
+            replies=[_reply_file(text, file) for text in _texts(inputs, "replies")],
+            references=_paths(inputs, "references", file),
+            weights=_paths(inputs, "weights", file),
+            utterances=utterances[0] if utterances else None,
+        ),
+        table=_table_options(inputs),
+        allow_truncated=inputs.get("allow_truncated") is True,
+    )
+
+
+def _table_options(inputs: Mapping[str, Any]) -> TableOptions:
+    """Return what the file says about the columns of its table."""
+    shape, encoding = inputs.get("shape"), inputs.get("encoding")
+    if shape is not None and shape not in list(RowShape):
+        raise BadInput(
+            f"inputs.shape: {shape!r} is none of {', '.join(RowShape)}", remedy="name the items beside the file"
         )
+    return TableOptions(
+        mapping=_texts(inputs, "map") or None,
+        shape=None if shape is None else RowShape(shape),
+        encoding=encoding if isinstance(encoding, str) else None,
     )
 
 

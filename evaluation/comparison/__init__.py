@@ -1,0 +1,10 @@
+"""Two runs side by side: whether they may be compared, paired tests, and the replies that changed.
+
+The main names:
+
+- `comparison.compare`: two score files, or two systems of one, as a `RunComparison`
+- `comparability.RunDifference`: what differs between files, and whether it matters
+- `report.page.page`: a comparison as an HTML page.
+"""
+
+__all__ = ["comparability", "comparison", "leaderboard", "reply_changes", "report", "scored_system", "system_tests"]

@@ -1,0 +1,139 @@
+"""One system of a score file under one metric: the scores of its replies, and what the file says of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from refaug.core.errors import BadInput
+from refaug.core.records import Item
+from refaug.evaluation.scoring.cases import references_for
+from refaug.evaluation.verification.score_file import ScoreFile, StoredScores
+from refaug.metrics.base import Floats, Metric, References
+
+_REMEDY: Final = "give the output of refaug score --json as it was written, without --level"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreditedReference:
+    """A reference that a metric looked at for one reply, with what the reply got for matching it."""
+
+    text: str
+    weight: float
+    credit: float | None  # None where the metric credits no reference
+    source: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemRun:
+    """A system of a score file under one metric."""
+
+    file: ScoreFile
+    place: int  # of the metric in the file
+    name: str
+
+    @property
+    def stored(self) -> StoredScores:
+        """The scores of all systems under the metric."""
+        return self.file.scores[self.place]
+
+    @cached_property
+    def rows(self) -> Mapping[str, Mapping[str, Any]]:
+        """What the file says of each reply, by the id of its item; BadInput where that cannot be told."""
+        where = f"{self.file.shown_name}: scores[{self.place}].systems.{self.name}"
+        system = self.stored.systems[self.name]
+        if "replies" not in system:
+            raise BadInput(f"{where}: it has no scores of single replies", remedy=_REMEDY)
+        rows = dict[str, Mapping[str, Any]]()
+        for number, row in enumerate(system["replies"]):
+            name, score = row.get("id"), row.get("score")
+            if not isinstance(name, str):
+                raise BadInput(f"{where}.replies[{number}].id: {name!r}, a text was expected", remedy=_REMEDY)
+            if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
+                raise BadInput(f"{where}.replies[{number}].score: {score!r}, a number was expected", remedy=_REMEDY)
+            if name in rows:
+                raise BadInput(
+                    f"{where}: several replies to the item {name}",
+                    remedy="compare files with one reply to each item: which of several belong together is not known",
+                )
+            rows[name] = row
+        return rows
+
+    def scores(self, ids: Sequence[str]) -> Floats:
+        """Return the scores of these items (items,), on the scale of the file; NaN where there is none."""
+        listed = (self.rows.get(name, {}).get("score") for name in ids)
+        return np.array([np.nan if score is None else score for score in listed], dtype=np.float64)
+
+    def sums(self, ids: Sequence[str]) -> tuple[tuple[str, ...], Floats] | None:
+        """Return the columns and sums of these items (items, columns); None where the file has no details."""
+        if self.file.details is None:
+            return None
+        columns, sums = self.file.details.sums(self.place, self.name, len(self.rows))
+        place_of = {name: place for place, name in enumerate(self.rows)}
+        rows = np.array([place_of.get(name, -1) for name in ids], dtype=np.int64)
+        return columns, np.where((rows < 0)[:, None], np.nan, sums[rows])
+
+    def item(self, name: str) -> Item | None:
+        """Return the item of this id, where the file has details."""
+        return None if self.file.details is None else self.file.details.item(name)
+
+    def reply(self, name: str) -> str | None:
+        """Return the reply to an item, where the file has details."""
+        test_item = self.item(name)
+        return None if test_item is None else test_item.replies.get(self.name)
+
+    def evidence(self, name: str) -> Mapping[str, Any] | None:
+        """Return the evidence behind a weighted score, where the file has it."""
+        evidence = (self.file.document.get("evidence") or {}).get(name)
+        return evidence if isinstance(evidence, dict) else None
+
+    def references(self, name: str, metric: Metric | None) -> tuple[CreditedReference, ...]:
+        """Return the references behind a score: as --explain wrote them, else those of the item, credited now."""
+        row = self.rows.get(name, {})
+        if isinstance(row.get("without_reference"), list):
+            return tuple(_explained(row))
+        test_item, reply = self.item(name), self.reply(name)
+        if metric is None or test_item is None:
+            return ()
+        chosen = references_for(metric, test_item.pair.references, test_item.pair.turns)
+        if not isinstance(chosen, References):
+            return ()
+        credit_records = None if reply is None else metric.credits(reply, chosen)
+        credits_by_place = None if credit_records is None else _sums_by_place(credit_records)
+        source_of = {reference.text: reference.source.value for reference in test_item.pair.references}
+        return tuple(
+            CreditedReference(
+                text=text,
+                weight=weight,
+                credit=None if credits_by_place is None else credits_by_place.get(place, 0.0),
+                source=source_of.get(text),
+            )
+            for place, (text, weight) in enumerate(zip(chosen.texts, chosen.weights, strict=True))
+        )
+
+
+def _explained(row: Mapping[str, Any]) -> list[CreditedReference]:
+    credits_by_place = _sums_by_place(row["credited"]) if isinstance(row.get("credited"), list) else None
+    return [
+        CreditedReference(
+            text=str(without.get("text", "")),
+            weight=float(without.get("weight", 1.0)),
+            credit=None if credits_by_place is None else credits_by_place.get(place, 0.0),
+        )
+        for place, without in enumerate(row["without_reference"])
+        if isinstance(without, dict)
+    ]
+
+
+def _sums_by_place(credit_records: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+    """Return the credit of each reference over all n-grams, by its place."""
+    sums = dict[int, float]()
+    for record in credit_records:
+        place = record.get("reference")
+        if isinstance(place, int):
+            sums[place] = sums.get(place, 0.0) + float(record.get("credit", 0.0))
+    return sums

@@ -1,0 +1,28 @@
+"""Tables as CSV that pandas, R and spreadsheets read: quotes where needed, and no text that computes."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from refaug.core.text.characters import make_printable
+
+_FORMULA_SIGNS: Final = ("=", "+", "-", "@", "\t", "\r")  # begin what a spreadsheet would compute
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    r"""Return a header and rows, with commas and `\n`; a text that a spreadsheet takes for a formula has a ' first."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_cell(content) for content in row] for row in rows)
+    return text.getvalue()
+
+
+def _cell(content: object) -> object:
+    if isinstance(content, str):
+        text = make_printable(content)
+        return f"'{text}" if content.startswith(_FORMULA_SIGNS) else text
+    return float(content) if isinstance(content, float) else content  # numpy's floats would be written otherwise

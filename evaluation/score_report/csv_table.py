@@ -1,0 +1,63 @@
+"""A score file as one long table for spreadsheets, pandas and R: a line for each system, then one for each reply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from refaug.evaluation.comparison.scored_system import SystemRun
+from refaug.evaluation.reports.csv_text import csv_text
+from refaug.evaluation.verification.score_file import ScoreFile
+
+_COLUMNS: Final = (
+    "kind", "metric", "system", "id", "score", "low", "high", "mean", "mean_low", "mean_high", "scored", "unscored",
+    "problem", "utterance", "reply", "signature",
+)  # fmt: skip
+
+
+def as_csv(file: ScoreFile) -> str:
+    """Return the table; `kind` is system or reply, the score of a system is its corpus score."""
+    return csv_text(_COLUMNS, [*_systems(file), *_replies(file)])
+
+
+def _systems(file: ScoreFile) -> Iterator[tuple[object, ...]]:
+    for stored in file.scores:
+        for name, system in stored.systems.items():
+            low, high = system.get("interval") or (None, None)
+            mean_low, mean_high = system.get("mean_interval") or (None, None)
+            yield _line(
+                kind="system",
+                metric=stored.name,
+                system=name,
+                score=system.get("corpus"),
+                low=low,
+                high=high,
+                mean=system.get("mean"),
+                mean_low=mean_low,
+                mean_high=mean_high,
+                scored=system.get("scored"),
+                unscored=system.get("unscored"),
+                signature=stored.short_signature,
+            )
+
+
+def _replies(file: ScoreFile) -> Iterator[tuple[object, ...]]:
+    for place, stored in enumerate(file.scores):
+        for name in stored.systems:
+            scored = SystemRun(file=file, place=place, name=name)
+            for item_id, row in scored.rows.items():
+                test_item = scored.item(item_id)
+                yield _line(
+                    kind="reply",
+                    metric=stored.name,
+                    system=name,
+                    id=item_id,
+                    score=row.get("score"),
+                    problem=row.get("problem"),
+                    utterance=None if test_item is None else test_item.pair.utterance,
+                    reply=scored.reply(item_id),
+                )
+
+
+def _line(**cells: object) -> tuple[object, ...]:
+    return tuple(cells.get(column) for column in _COLUMNS)
