@@ -4,6 +4,7 @@
     ```python in=integrations is for another environment: it has to compile, and what it imports of ours to be there
     ```jsonl file=NAME        is written into a file
     ```console                lines `$ command`, each with what it prints below; `$ command` with `exits=CODE` may fail
+    ```yaml workflow=NAME     is a workflow of GitHub: its steps are run as printed, in a copy of the folder
     ```sh, ```yaml, ```text   are not run
 
 What stands behind `print(…)  # ` is what it prints each time, where `…` is any text. The address of the pages is that
@@ -16,6 +17,7 @@ import ast
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import types
@@ -23,6 +25,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from refaug_client import Client
 from refaug_client._scorer.rewards import Reward
@@ -75,7 +79,9 @@ class Page:
     def do(self, block: Block) -> None:
         """One block."""
         assert block.language in LANGUAGES, f"{self.page.name}, line {block.line}: a block of {block.language!r}"
-        if block.role == "file":
+        if block.role == "workflow":
+            self._workflow(block)
+        elif block.role == "file":
             (self.folder / block.name).write_text(block.text, "utf-8")
         elif block.language == "python" and block.role == "in":
             require_names(block)
@@ -118,11 +124,68 @@ class Page:
             assert matches(printed.rstrip("\n"), self._here(shown).rstrip("\n")), f"{where}\n{printed}"
             self.held += 1
 
+    def _workflow(self, block: Block) -> None:
+        variables = {"vars.REFAUG_URL": self.url, "secrets.REFAUG_KEY": "", "vars.REFAUG_REPOSITORY": "us/refaug"}
+        job = yaml.safe_load(self._here(block.text))["jobs"]["replies"]
+        Workflow(variables, self.folder, self.folder.with_name(f"{self.folder.name}-workspace")).run(job["steps"])
+        self.held += 1
+
     def _here(self, text: str) -> str:
         """The text with the test's own server, and the set that the page has made."""
         text = text.replace(PAGES_URL, self.url)
         frozen = self.names.get("frozen")
         return re.sub(r"\bID\b", frozen.id, text) if frozen is not None else text
+
+
+class Workflow:
+    """Runs the steps of a job in an empty workspace, with a checkout of a folder, and without any network."""
+
+    def __init__(self, variables: dict[str, str], repository: Path, workspace: Path) -> None:
+        self.variables, self.repository, self.workspace = variables, repository, workspace
+        installed = workspace.with_name(f"{workspace.name}-installed")
+        self.environment = {
+            **os.environ,
+            "PIP_TARGET": str(installed),
+            "PIP_NO_INDEX": "1",
+            "PIP_NO_DEPS": "1",
+            "PIP_NO_BUILD_ISOLATION": "0",
+            "PYTHONPATH": str(installed),
+            "PATH": os.pathsep.join([str(installed / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]),
+        }
+
+    def run(self, steps: list[dict[str, Any]]) -> None:
+        """Every step in order; each has to end with 0."""
+        for step in steps:
+            if "run" in step:
+                self._run(step["run"], step.get("env", {}))
+            elif step["uses"].startswith("actions/checkout@"):
+                self._check_out(**step.get("with", {}))
+            else:
+                assert step["uses"].startswith("actions/setup-python@"), step
+
+    def _check_out(self, repository: str = "", path: str = "") -> None:
+        if not repository:
+            shutil.copytree(self.repository, self.workspace, ignore=shutil.ignore_patterns("refaug-data", "ci-home"))
+            (self.workspace / "replies.jsonl").unlink()  # what the workflow makes itself
+            return
+        assert self._filled(repository) == "us/refaug"
+        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", ".*_cache", "tests")
+        shutil.copytree(ROOT / "clients" / "python", self.workspace / path / "clients" / "python", ignore=ignored)
+
+    def _run(self, command: str, variables: dict[str, str]) -> None:
+        done = subprocess.run(
+            ["bash", "-e", "-c", self._filled(command)],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            cwd=self.workspace,
+            env={**self.environment, **{name: self._filled(text) for name, text in variables.items()}},
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+
+    def _filled(self, text: str) -> str:
+        return re.sub(r"\$\{\{ *(\S+) *\}\}", lambda match: self.variables[match[1]], text)
 
 
 def matches(printed: str, shown: str) -> bool:

@@ -543,6 +543,80 @@ def test_a_last_batch_without_any_score_is_unscored_and_no_error(client: Any) ->
         client.score([{**one, "references": []} for one in MANY[:4]], metric="bleu", batch=2)
 
 
+# ── metrics that the references do not suit ───────────────────────────────────────────────────────────────────────────
+
+
+GOLDS_ONLY = [{**one, "references": ["at home"]} for one in MANY[:4]]
+WEIGHTED = [{**one, "references": ["at home", {"text": "in the shop", "weight": 0.5}]} for one in MANY[4:6]]
+NO_GOLDS = [{**one, "references": []} for one in MANY[6:8]]
+SUITS: Any = {"metrics": ["delta-bleu", "chrf"], "references": "given"}
+
+
+def require_same_scores(parts: Any, whole: Any) -> None:
+    assert (parts.corpus, parts.mean, parts.replies) == (whole.corpus, whole.mean, whole.replies)
+    assert (parts.scored, parts.unscored_by_reason) == (whole.scored, whole.unscored_by_reason)
+
+
+@pytest.mark.parametrize("on_error", ["fail", "report"])
+@pytest.mark.parametrize(
+    "items", [GOLDS_ONLY + WEIGHTED + NO_GOLDS, NO_GOLDS + WEIGHTED, WEIGHTED + GOLDS_ONLY, WEIGHTED + NO_GOLDS]
+)
+def test_a_metric_that_suits_any_batch_is_scored_over_all_items(client: Any, items: Any, on_error: str) -> None:
+    whole = client.score(items, **SUITS, on_error=on_error)
+    parts = client.score(items, **SUITS, on_error=on_error, batch=2)
+    assert [one.metric for one in parts] == [one.metric for one in whole] == ["delta-bleu", "chrf"]
+    assert parts.problems == whole.problems == []
+    for metric in ("delta-bleu", "chrf"):
+        for system in ("a", "b"):
+            require_same_scores(parts[metric][system], whole[metric][system])
+            assert len(parts[metric][system].replies) == len(items)
+
+
+def test_a_metric_that_suits_no_batch_is_reported_or_refused_as_in_one_request(client: Any) -> None:
+    items = GOLDS_ONLY + NO_GOLDS
+    for batch in (100, 2):
+        with pytest.raises(BadInput, match="no item has a reference weighted by people"):
+            client.score(items, **SUITS, batch=batch)
+        with pytest.raises(BadInput, match="no item has a reference weighted by people"):
+            client.score(items, metric="delta-bleu", references="given", on_error="report", batch=batch)
+        with pytest.raises(BadInput, match=r"item m6 has no gold, and neither have 1 more") as caught:
+            client.score(NO_GOLDS, **SUITS, on_error="report", batch=1 if batch == 2 else batch)
+        assert caught.value.code == "no_gold"
+    whole, parts = (client.score(items, **SUITS, on_error="report", batch=batch) for batch in (100, 2))
+    assert [one.metric for one in parts] == [one.metric for one in whole] == ["chrf"]
+    assert parts.problems == whole.problems
+    assert [(one.field, one.to_dict()["metric"]) for one in parts.problems] == [("metrics[0]", "delta-bleu")]
+    require_same_scores(parts["chrf"]["a"], whole["chrf"]["a"])
+
+
+def test_a_metric_that_a_set_does_not_suit_is_reported_once(client: Any) -> None:
+    frozen = client.sets.freeze(GOLDS_ONLY, purpose="test", references="given")
+    ids = [f"m{number % 4}" for number in range(10)]
+    replies = {"a": [f"at home {number}" for number in range(10)]}
+    ask: Any = {"items": ids, "metrics": ["upsilon-bleu", "chrf"]}
+    whole, parts = (client.sets.score(frozen.id, replies, **ask, on_error="report", batch=batch) for batch in (100, 3))
+    assert [one.metric for one in parts] == [one.metric for one in whole] == ["chrf"]
+    assert parts.problems == whole.problems
+    assert [one.field for one in parts.problems] == ["metrics[0]"]
+    require_same_scores(parts["chrf"]["a"], whole["chrf"]["a"])
+    for batch in (100, 3):
+        with pytest.raises(BadInput, match="nothing to weigh"):
+            client.sets.score(frozen.id, replies, **ask, batch=batch)
+
+
+@pytest.mark.parametrize("explain", [False, True])
+def test_a_stream_judges_each_request_for_itself(url: str, explain: bool) -> None:
+    items = GOLDS_ONLY[:2] + WEIGHTED
+    with Client(url) as client:
+        stream = client.score_iter(items, **SUITS, on_error="report", explain=explain, batch=2)
+        assert [(one.id, list(one.scores)) for one in stream] == [
+            ("m0", ["chrf"]), ("m1", ["chrf"]), ("m4", ["delta-bleu", "chrf"]), ("m5", ["delta-bleu", "chrf"])
+        ]  # fmt: skip
+        assert [one["field"] for one in stream.problems] == ["metrics[0]"]
+        with pytest.raises(BadInput, match="no item has a reference weighted by people"):
+            list(client.score_iter(items, **SUITS, explain=explain, batch=2))
+
+
 # ── bad items ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -788,6 +862,26 @@ def test_sums_that_lack_something_are_no_answer(opened: Opened, lacking: str) ->
     asked = lambda one: answer(one) if one.body else problem(404, "not_found")  # noqa: E731  what else it is asked for
     with scripted(asked) as server, pytest.raises(RefaugError, match=lacking):
         opened(server.url, retry=0).score(MANY, metric="bleu", batch=5)
+
+
+def test_a_batch_whose_items_are_all_refused_leaves_the_references_of_others(opened: Opened) -> None:
+    def answer(asked: Asked) -> Said:
+        bad = [place for place, one in enumerate(asked.json["items"]) if one["utterance"] == ""]
+        if not bad:
+            return echoed(asked)
+        listed = [{"item": None, "place": place, "field": f"items[{place}]", "message": "no"} for place in bad]
+        return problem(422, "bad_input", "no", errors=listed)
+
+    items = [{"utterance": text} for text in ("a", "b", "", "", "c")]
+    with scripted(answer) as server:
+        client = opened(server.url)
+        found = client.references(items, on_error="report", batch=2)
+        assert [one.id for one in found.items] == ["item-0", "item-1", "item-4"]
+        assert [one.place for one in found.problems] == [2, 3]
+        stream = client.references_iter(items, on_error="report", batch=2)
+        assert [one.id for one in stream] == ["item-0", "item-1", "item-4"]
+        with pytest.raises(BadInput):
+            client.references([*items[2:4], {"utterance": ""}], on_error="report", batch=2)
 
 
 def test_warnings_of_some_batches_say_of_which(opened: Opened) -> None:

@@ -11,7 +11,9 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,6 +109,81 @@ def test_several_processes_write_one_file_at_once(tmp_path: Path) -> None:
     assert len(found) == 8_000
     assert found[key_of(namespace_of(), "3", "1999")] == 39 / 3
     assert [one.name for one in tmp_path.iterdir() if "damaged" in one.name] == []
+
+
+def interrupt_next_connection(
+    path: Path, statement: int, script: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> list[int]:
+    """Let another connection run a script before the n-th statement of the next one.
+
+    Return a list with the file's mark before the script, which is empty while the lock kept the script out.
+    """
+    connect, marks = sqlite3.connect, list[int]()
+
+    class Interrupted(sqlite3.Connection):
+        count = 0
+
+        def execute(self, *arguments: Any) -> sqlite3.Cursor:
+            if Interrupted.count == statement:
+                other = connect(path, timeout=0, isolation_level=None)
+                try:
+                    other.execute("BEGIN IMMEDIATE")
+                    mark = other.execute("PRAGMA application_id").fetchone()[0]
+                    for sql in (*script, "COMMIT"):
+                        other.execute(sql)
+                    marks.append(mark)
+                except sqlite3.OperationalError as error:
+                    assert "locked" in str(error)  # noqa: PT017
+                other.close()
+            Interrupted.count += 1
+            return super().execute(*arguments)
+
+    monkeypatch.setattr(sqlite3, "connect", lambda *args, **settings: connect(*args, **settings, factory=Interrupted))
+    return marks
+
+
+@pytest.mark.parametrize("statement", range(12))
+def test_a_file_that_another_process_is_making_is_shared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: int
+) -> None:
+    FileCache(tmp_path / "model.sqlite").close()
+    model = sqlite3.connect(tmp_path / "model.sqlite")
+    table = model.execute("SELECT sql FROM sqlite_master WHERE name = 'scores_1'").fetchone()[0]
+    mark = model.execute("PRAGMA application_id").fetchone()[0]
+    model.close()
+    path = tmp_path / "scores.sqlite"
+    script = [f"PRAGMA application_id = {mark}", table.replace("TABLE", "TABLE IF NOT EXISTS")]
+    marks = interrupt_next_connection(path, statement, script, monkeypatch)
+    cache = FileCache(path)
+    monkeypatch.undo()
+    assert marks in ([], [0], [mark])
+    assert marks == [0] or statement > 1  # nothing was locked before the first look at the file
+    cache.put({keys(1)[0]: 0.5})
+    assert cache.get(keys(1)) == {keys(1)[0]: 0.5}
+    cache.close()
+
+
+@pytest.mark.parametrize("statement", range(12))
+def test_a_file_that_another_program_is_making_is_left_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: int
+) -> None:
+    path = tmp_path / "mail.sqlite"
+    marks = interrupt_next_connection(path, statement, ["CREATE TABLE letters (text)"], monkeypatch)
+    if statement in (0, 1, 4):  # before the file is looked at, and between that and the lock
+        with pytest.raises(Usage, match="database of another program"):
+            FileCache(path)
+    else:
+        FileCache(path).close()
+    monkeypatch.undo()
+    database = sqlite3.connect(path)
+    tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1")]
+    mark, journal = (database.execute(f"PRAGMA {what}").fetchone()[0] for what in ("application_id", "journal_mode"))
+    database.close()
+    if statement in (0, 1, 4):
+        assert (marks, tables, mark, journal) == ([0], ["letters"], 0, "delete")
+    else:  # locked out, or too late: the file was a cache by then
+        assert marks == [] or marks == [mark] != [0]
+        assert "scores_1" in tables
 
 
 def test_threads_share_one_cache(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
         models.Scores,
     ),
     "POST /v1/verifications": (calls.verify({"scores": []}, [ITEM]), models.Verification),
-    "POST /v1/scores/combine": (calls.combine([{}], **DRAWN), models.Scores),
+    "POST /v1/scores/combine": (calls.combine([{}], **DRAWN, on_error="report"), models.Scores),
     "POST /v1/ratings": (
         calls.rate(
             [{"utterance": "a", "golds": ["b"], "candidates": ["c"]}], rater="base", combine="mean", calibrated=True

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
+from xml.etree import ElementTree as ET
 
 import pytest
 from known_items import ITEMS
@@ -20,6 +21,8 @@ from scripted import DROP, Asked, Said, ok, page, problem, scripted
 
 from refaug_client import Client, JobCancelled, JobFailed, Later, OldServer, Problem, RefaugError, ServerFault, Usage
 from refaug_client._cli import exit_code, main, parser
+from refaug_client._cli.baseline import Figures, Verdict
+from refaug_client._cli.ci_reports import annotation_lines, junit_text
 from refaug_client._cli.printing import escape_controls, print_table
 from refaug_client._cli.reading import BadFile
 from refaug_client._core import errors
@@ -403,7 +406,9 @@ WORSE = ["how how"] * len(IDS)
 
 
 @pytest.fixture
-def ci(run: Run, url: str, sets: dict[str, str], tmp_path: Path) -> Run:
+def ci(run: Run, url: str, sets: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+
     def ran(replies: Sequence[Optional[str]], *more: Any) -> Ran:
         path = replies_file(tmp_path, replies)
         given = ["--set", sets["test"], "--baseline", tmp_path / "baseline.json", "--url", url]
@@ -445,6 +450,89 @@ def test_the_same_replies_pass_and_worse_ones_fail_with_a_sentence(
     assert [found["metric"] for found in one["metrics"]] == ["bleu"]
 
 
+def test_the_junit_file_has_a_case_for_each_metric_in_the_shape_of_its_schema(ci: Run, tmp_path: Path) -> None:
+    ci(REPLIES, "--write-baseline", "-m", "delta-bleu", "-m", "bleu")
+    path = tmp_path / "report.xml"
+    assert ci(REPLIES, "--junit", path).code == 0
+    assert JunitCounts.read(path) == JunitCounts(tests=2, failures=0, cases=["delta-bleu", "bleu"], failed=[])
+    failed = ci(WORSE, "-m", "delta-bleu", "-m", "bleu", "--max-drop", 0.01, "--junit", path, "--json")
+    assert failed.code == 1
+    assert JunitCounts.read(path) == JunitCounts(
+        tests=2, failures=2, cases=["delta-bleu", "bleu"], failed=["delta-bleu", "bleu"]
+    )
+    message = ET.parse(path).getroot().findall(".//failure")[0].get("message")
+    assert f"failed: {message}" in failed.err.splitlines()
+    assert failed.json["passed"] is False
+    refused = ci(REPLIES, "--write-baseline", "--junit", path)
+    assert refused.code == 2
+    nowhere = ci(REPLIES, "--junit", tmp_path / "no" / "report.xml")
+    assert nowhere.code == 3
+    assert "--junit with a place" in nowhere.err
+
+
+@dataclass(frozen=True)
+class JunitCounts:
+    """What a JUnit file says, read by the rules of its schema: elements, their order, and attributes."""
+
+    tests: int
+    failures: int
+    cases: list[str]
+    failed: list[str]
+
+    @classmethod
+    def read(cls, path: Path) -> JunitCounts:
+        suites = ET.parse(path).getroot()
+        assert suites.tag == "testsuites"
+        (suite,) = suites
+        assert suite.tag == "testsuite"
+        assert set(suite.attrib) == {"name", "tests", "failures", "errors", "skipped", "time"}
+        assert {name: suite.attrib[name] for name in ("tests", "failures", "errors")} == {
+            name: suites.attrib[name] for name in ("tests", "failures", "errors")
+        }
+        assert [child.tag for child in suite] == ["properties"] + ["testcase"] * (len(suite) - 1)
+        cases = suite.findall("testcase")
+        for case in cases:
+            assert set(case.attrib) == {"name", "classname", "time"}
+            assert [child.tag for child in case] in (["system-out"], ["failure", "system-out"])
+        failed = [case.attrib["name"] for case in cases if case.find("failure") is not None]
+        return cls(
+            int(suite.attrib["tests"]), int(suite.attrib["failures"]), [case.attrib["name"] for case in cases], failed
+        )
+
+
+def verdict(metric: str, now: float = 0.1) -> Verdict:
+    before, after = (Figures("bleu|n:2", score, 3, 0, higher_is_better=True) for score in (0.5, now))
+    return Verdict(metric, before, after, 0.0)
+
+
+def test_names_that_xml_and_workflow_commands_would_obey_are_escaped() -> None:
+    hostile = 'a<b>&"\x00\x1b\ud800%\r\n::error::x,y'
+    text = junit_text([verdict(hostile)], "0123456789abcdef")
+    (case,) = ET.fromstring(text.encode()).findall(".//testcase")
+    assert case.attrib["name"] == 'a<b>&"\ufffd\ufffd\ufffd%\r\n::error::x,y'
+    (line,) = annotation_lines([verdict("50%\r\nx::y,z")], "a,b:c%.jsonl")
+    assert line == (
+        "::error file=a%2Cb%3Ac%25.jsonl,title=refaug-client ci%3A 50%25%0D%0Ax%3A%3Ay%2Cz::"
+        "50%25%0D%0Ax::y,z fell to 0.1000 from 0.5000, by 0.4000: more than the 0 that it may get worse by"
+    )
+    assert list(annotation_lines([verdict("bleu", 0.6)], "-")) == []
+    assert next(annotation_lines([verdict("bleu")], "-")).startswith(
+        "::error title=refaug-client ci%3A bleu::bleu fell"
+    )
+
+
+def test_annotations_are_printed_where_github_reads_them(ci: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    ci(REPLIES, "--write-baseline", "-m", "delta-bleu")
+    assert "::error" not in ci(WORSE).err
+    asked = ci(WORSE, "--annotations", "--json")
+    assert asked.json["passed"] is False
+    (line,) = [line for line in asked.err.splitlines() if line.startswith("::")]
+    assert "replies.jsonl,title=refaug-client ci%3A delta-bleu::delta-bleu fell to " in line
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    assert line in ci(WORSE).err.splitlines()
+    assert "::" not in ci(REPLIES).err
+
+
 def test_a_drop_that_is_allowed_passes_and_a_rise_always_does(ci: Run, tmp_path: Path) -> None:
     ci(WORSE, "--write-baseline", "-m", "delta-bleu")
     rose = ci(REPLIES)
@@ -463,7 +551,7 @@ def test_draws_test_the_drop_on_equal_items_and_pass_chance_differences(ci: Run)
     slightly = ["how how", *REPLIES[1:]]
     found = ci(slightly, "--draws", 500, "--json").json["metrics"][0]
     low, high = found["interval"]
-    assert low <= -found["drop"] <= high
+    assert low <= found["drop"] <= high
     assert 0 < found["p"] <= 1
     assert ci(slightly, "--draws", 500).code == (1 if found["drop"] > 0 else 0)
     by_chance = ci(slightly, "--draws", 500, "--max-p", 1e-9)

@@ -119,6 +119,26 @@ def descendants(pid: int) -> list[int]:
 # ── the same over both ways ───────────────────────────────────────────────────────────────────────────────────────
 
 
+HOSTILE = ("metrics.py", "core.py", "logs/__init__.py", "torch.py", "numpy.py", "logging.py", "sitecustomize.py")
+
+
+@pytest.mark.slow
+def test_the_server_sees_no_modules_of_the_user(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither those of the working directory nor those of PYTHONPATH, in any of its processes."""
+    for name in HOSTILE:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text('raise SystemExit("a module of the user was imported")\n', "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT)]))
+    copy = tmp_path / "home"
+    shutil.copytree(home, copy, ignore=shutil.ignore_patterns("serving", "refaug.db*", "reference-sets"))
+    with Client.local(home=copy, server=SERVE) as refaug:
+        assert refaug.score(ONE, metric="upsilon-bleu", references="find").versions is not None
+        refaug.logs.post("new", [{"id": "d1", "turns": ["do you like apples", "yes we do"]}])
+        job = refaug.jobs.start("ingest", log="new", posted=True)
+        assert refaug.jobs.wait(job.id, timeout_s=DEADLINE_S).state == "done"
+
+
 def test_it_lives_and_is_ready(either: Client) -> None:
     assert either.health().status == "ok"
     ready = either.ready()

@@ -230,3 +230,32 @@ for name in names:
             typing.get_type_hints(one)
 print("read")
 """
+
+
+@pytest.mark.slow
+def test_the_client_works_where_there_is_no_posix() -> None:
+    """Its own tests run with the modules and names hidden from it that Windows does not have; forks are left out."""
+    tests = Path(__file__).parent
+    files = [str(tests / f"test_{name}.py") for name in ("cache", "errors", "models", "queue", "retry", "scorer")]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "without_posix",
+        "-p",
+        "no:cacheprovider",
+        *files,
+        "-k",
+        "not fork",
+    ]
+    done = subprocess.run(
+        command,
+        cwd=tests.parents[2],
+        env={**os.environ, "PYTHONPATH": str(tests)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3_000:]

@@ -318,8 +318,22 @@ def _private_folder() -> Path:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment without the variables of clients: the server does not need their key."""
-    return {name: value for name, value in os.environ.items() if name not in (URL_VARIABLE, KEY_VARIABLE)}
+    """Return the environment of the server: without the client's key, and without the user's folders of modules.
+
+    A `torch.py` beside a notebook is no library of the server. Folders in which packages are installed stay, and so
+    does a checkout of refaug.
+    """
+    environment = {name: setting for name, setting in os.environ.items() if name not in (URL_VARIABLE, KEY_VARIABLE)}
+    folders = [folder for folder in environment.pop("PYTHONPATH", "").split(os.pathsep) if folder]
+    if installed := list(filter(_has_packages, folders)):
+        environment["PYTHONPATH"] = os.pathsep.join(installed)
+    environment["PYTHONSAFEPATH"] = "1"
+    return environment
+
+
+def _has_packages(folder: str) -> bool:
+    checkout = Path(folder) / "refaug" / "core" / "version.py"
+    return checkout.exists() or next(Path(folder).glob("*.dist-info"), None) is not None
 
 
 class Local(Generic[C]):

@@ -66,6 +66,21 @@ def test_reward_in_pytorch(served: Served, tmp_path: Path) -> None:
     assert "RewardCounts(asked=2880, scored=2880, copied=0, unscored=0, masked=0, failed=0)" in said
 
 
+@pytest.mark.parametrize("tracker", ["wandb", "mlflow", "tensorboard"])
+def test_track_scores(
+    tracker: str,
+    served: Served,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    logs = tmp_path_factory.mktemp(tracker)
+    said = ran(served, tmp_path, str(EXAMPLES / "track_scores.py"), tracker, str(logs))
+    assert re.search(r"^multi-bleu\|n:2\|", said, re.MULTILINE)
+    assert any(logs.iterdir())
+
+
 @pytest.mark.parametrize(
     "name", ["reward_in_trl", "score_in_trainer", "score_in_lightning", "score_over_ranks", "reward_in_pytorch"]
 )

@@ -82,8 +82,6 @@ class AsyncClient(AsyncBotCalls, AsyncServerCalls, AsyncExtras):
         """The address of the server."""
         return self._connection.settings.url
 
-    # ── scoring ───────────────────────────────────────────────────────────────────────────────────────────────────
-
     async def references(
         self,
         items: Items,
@@ -213,13 +211,17 @@ class AsyncClient(AsyncBotCalls, AsyncServerCalls, AsyncExtras):
         confidence: Optional[float] = None,
         seed: Optional[int] = None,
         baseline: Optional[str] = None,
+        on_error: Optional[OnError] = None,
         timeout_s: Optional[float] = None,
     ) -> models.Scores:
         """Return corpus scores of several batches, as if all had been scored at once.
 
-        Batches are the results of `score` and `sets.score` with `return_="stats"`, all by the same metrics.
+        Batches are the results of `score` and `sets.score` with `return_="stats"`, all by the same metrics. With
+        `on_error="report"` a metric that suits no batch is a problem beside the scores of the others.
         """
-        call = calls.combine(batches, draws=draws, confidence=confidence, seed=seed, baseline=baseline)
+        call = calls.combine(
+            batches, draws=draws, confidence=confidence, seed=seed, baseline=baseline, on_error=on_error
+        )
         return await self._connection.send(call, timeout_s=timeout_s)
 
     async def rate(

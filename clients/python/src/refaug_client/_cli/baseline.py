@@ -152,6 +152,14 @@ def figures_of(scores: MetricScores, system: str) -> Figures:
     )
 
 
+def _interval_of_drop(of_difference: Optional[Sequence[float]], *, higher_is_better: bool) -> Optional[list[float]]:
+    """Return the interval of what the drop is, from that of the difference to the baseline."""
+    if of_difference is None:
+        return None
+    low, high = of_difference
+    return [0.0 - high, 0.0 - low] if higher_is_better else [low, high]
+
+
 @dataclass(frozen=True)
 class Verdict:
     """One metric, now and in the baseline."""
@@ -161,7 +169,7 @@ class Verdict:
     now: Figures
     max_drop: float
     max_p: Optional[float] = None
-    interval: Optional[list[float]] = None  # of the difference
+    interval: Optional[list[float]] = None  # of the drop
     p: Optional[float] = None
 
     @classmethod
@@ -183,7 +191,7 @@ class Verdict:
             now,
             max_drop,
             max_p,
-            None if compared is None else compared.interval,
+            None if compared is None else _interval_of_drop(compared.interval, higher_is_better=now.higher_is_better),
             None if compared is None else compared.p_randomisation,
         )
 

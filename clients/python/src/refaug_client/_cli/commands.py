@@ -17,6 +17,7 @@ from refaug_client._core import errors
 from refaug_client._sync.client import Client
 
 from .baseline import BASELINE, NOW, Baseline, Verdict
+from .ci_reports import annotation_lines, junit_text
 from .printing import note, print_json, print_line, print_table
 from .reading import REPLY, BadFile, SystemReplies, display_name, read_replies, read_row_replies, read_rows, reason_of
 
@@ -198,6 +199,10 @@ def ci(refaug: Client, options: argparse.Namespace) -> int:
         raise errors.Usage("--max-p without --draws", remedy="--draws 1000: p comes from them")
     if not options.max_drop >= 0:
         raise errors.Usage(f"--max-drop {options.max_drop}", remedy="0 or more")
+    if options.write_baseline and (options.junit is not None or options.annotations):
+        raise errors.Usage(
+            "a report with --write-baseline", remedy="without one: it compares nothing, so there is nothing to report"
+        )
     if options.write_baseline:
         return _write_baseline(refaug, options, replies)
     baseline = Baseline.read(options.baseline)
@@ -220,7 +225,7 @@ def ci(refaug: Client, options: argparse.Namespace) -> int:
     if options.json:
         print_json({"set": options.set, "passed": passed, "metrics": [one.as_dict() for one in verdicts]}, pretty=True)
     else:
-        columns = ["metric", "baseline", "now", "drop", "interval of the difference", "p", "unscored"]
+        columns = ["metric", "baseline", "now", "drop", "interval of the drop", "p", "unscored"]
         print_table(
             columns,
             [
@@ -241,7 +246,17 @@ def ci(refaug: Client, options: argparse.Namespace) -> int:
             note(f"failed: {verdict.sentence()}")
         elif not options.quiet:
             note(f"passed: {verdict.sentence()}")
+    _report(verdicts, options)
     return 0 if passed else WORSE
+
+
+def _report(verdicts: Sequence[Verdict], options: argparse.Namespace) -> None:
+    """Write the JUnit file, and print annotations to stderr, where GitHub reads them too and JSON stays JSON."""
+    if options.junit is not None:
+        write_text(options.junit, junit_text(verdicts, options.set), option="--junit")
+    if options.annotations or os.environ.get("GITHUB_ACTIONS") == "true":
+        for line in annotation_lines(verdicts, options.replies):
+            note(line)
 
 
 def _score_replies(
@@ -282,7 +297,7 @@ def _shows_progress(options: argparse.Namespace) -> bool:
     return not options.quiet and (options.progress or (sys.stderr is not None and sys.stderr.isatty()))
 
 
-def write_text(path: str, text: str) -> None:
+def write_text(path: str, text: str, *, option: str = "--baseline") -> None:
     """Write a file that is there whole, or as it was before."""
     place = Path(path)
     temporary = place.with_name(f"{place.name}.{os.getpid()}.new")
@@ -291,7 +306,7 @@ def write_text(path: str, text: str) -> None:
         temporary.replace(place)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise BadFile(f"{path}: {reason_of(error)}", remedy="--baseline with a place that can be written to") from error
+        raise BadFile(f"{path}: {reason_of(error)}", remedy=f"{option} with a place that can be written to") from error
 
 
 # ── jobs ──────────────────────────────────────────────────────────────────────────────────────────────────────────

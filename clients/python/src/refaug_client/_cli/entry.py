@@ -168,6 +168,12 @@ def _add_ci(subparser: argparse.ArgumentParser) -> None:
     )
     _add_metrics(subparser)
     subparser.add_argument("--json", action="store_true", help="what was found as one JSON document")
+    subparser.add_argument("--junit", metavar="FILE", help="write the verdicts as a JUnit file, too")
+    subparser.add_argument(
+        "--annotations",
+        action="store_true",
+        help="print failures to stderr as annotations of a GitHub workflow; always where GITHUB_ACTIONS is true",
+    )
     subparser.set_defaults(run=commands.ci)
 
 

@@ -100,10 +100,14 @@ class LargeRequest:
         """Take an answer in; answers come in the order of the items."""
         answer, count = part.answer, len(part.batch.items)
         self._places = part.batch.first + count
-        self.problems += [shift_problem(one, part.batch.first) for one in answer.get("problems") or []]
+        self.problems += [shift_problem(one, part.batch.first) for one in self.new_problems(answer)]
         self._warnings.add(answer.get("warnings") or [], part.batch)
         for name, version in (answer.get("versions") or {}).items():
             self.versions.setdefault(name, version)
+
+    def new_problems(self, answer: Document) -> list[Document]:
+        """Return the problems of an answer; those of metrics, which all answers have, come once."""
+        return [one for one in answer.get("problems") or [] if one.get("metric") is None or one not in self.problems]
 
     @property
     def warnings(self) -> list[str]:
@@ -167,6 +171,7 @@ class LargeReferences(LargeRequest):
         require_unique_ids(self.items)
         self.rows_so_far: list[Document] = []
         self.provenance: Document = {}
+        self._refused: Optional[errors.BadInput] = None
 
     def read(self, answer: Answer) -> Document:
         """Return the document of an answer, with items in it."""
@@ -181,8 +186,15 @@ class LargeReferences(LargeRequest):
     def add(self, part: Part[Document]) -> None:
         """Take the items of an answer in."""
         super().add(part)
-        self.rows_so_far += part.answer["items"]
+        self._refused = self._refused or part.answer.get("refused")
+        self.rows_so_far += part.answer.get("items") or []
         self.provenance = self.provenance or part.answer.get("provenance") or {}
+
+    def combine_call(self) -> Optional[Call[Document]]:
+        """Raise the first refusal where all batches were refused."""
+        if self._refused is not None and not self.rows_so_far:
+            raise self._refused
+        return None
 
     def document(self, combined: Optional[Document] = None) -> Document:
         """Return the document of POST /v1/references."""

@@ -38,6 +38,10 @@ class LargeScores(LargeRequest):
         """Return the document of an answer, with sums in it."""
         return read_sums(answer)
 
+    def substitute(self, error: errors.BadInput, batch: Batch) -> Optional[Document]:
+        """Return an answer of problems only, unless the metrics are the problem: others would be scored in part."""
+        return None if error.code == "no_gold" else super().substitute(error, batch)
+
     def add(self, part: Part[Document]) -> None:
         """Take sums and scores in."""
         super().add(part)
@@ -60,13 +64,19 @@ class LargeScores(LargeRequest):
             | {"stats": [without_scores(sheet) for sheet in answer["stats"]]}
         )
 
+    def new_problems(self, answer: Document) -> list[Document]:
+        """Return the problems of an answer, without metrics that other batches may suit: combining tells of those."""
+        undecided = {sheet["metric"] for sheet in answer.get("stats") or [] if sheet.get("unsuitable")}
+        return [one for one in super().new_problems(answer) if one.get("metric") not in undecided]
+
     def combine_call(self) -> Optional[Call[Document]]:
         """Return the request that combines all sums; raise the first refusal where there are none."""
         if not self._sums:
             if self._refused is not None:
                 raise self._refused
             raise errors.Usage("there are no items to score", remedy="at least one")
-        body = {"batches": self._sums, **self._resampling}
+        reports = {"on_error": "report"} if self.template.get("on_error") == "report" else {}
+        body = {"batches": self._sums, **self._resampling, **reports}
         return Call("POST", "/v1/scores/combine", read_json, body=body, headers=self.whole.headers, timed=True)
 
     def document(self, combined: Optional[Document] = None) -> Document:
@@ -81,7 +91,8 @@ class LargeScores(LargeRequest):
                     system["replies"] = replies
         document = super().document()
         warnings = dict.fromkeys([*document["warnings"], *(combined.get("warnings") or [])])
-        return {**combined, **document, "warnings": list(warnings)}
+        problems = [*document["problems"], *(combined.get("problems") or [])]
+        return {**combined, **document, "problems": problems, "warnings": list(warnings)}
 
     def _require_sums(self) -> None:
         """Usage for options that several requests cannot give."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from refaug_client._core import errors
@@ -19,7 +19,7 @@ class StreamedReferences(LargeReferences):
     def rows(self, part: Part[Document]) -> list[Document]:
         """Return the items of an answer."""
         LargeRequest.add(self, part)
-        return list(part.answer["items"])
+        return list(part.answer.get("items") or [])
 
 
 class StreamedRatings(LargeRatings):
@@ -37,7 +37,7 @@ class StreamedScores(LargeRequest):
     def __init__(self, call: Call[Any]) -> None:
         super().__init__(call)
         self._asked: Sequence[str] = self.template.get("metrics") or ()
-        self._signatures: tuple[str, ...] = ()
+        self._signatures: dict[tuple[str, int], str] = {}
         self._sums = not any(self.template.get(name) for name in NOT_OF_SUMS)
 
     def body(self, batch: Batch) -> Document:
@@ -53,10 +53,10 @@ class StreamedScores(LargeRequest):
         super().add(part)
         if "refused" in part.answer:
             return
-        sheets = part.answer["stats" if self._sums else "scores"]
-        names = self._names(sheets)
+        sheets = self._suitable(part)
+        names = self._names(sheets, _metrics_left_out(part.answer))
         signatures = {name: sheet["signature"] for name, sheet in zip(names, sheets)}
-        self._require_signatures(tuple(sheet["signature_full"] for sheet in sheets), part.batch)
+        self._require_signatures(sheets, part.batch)
         systems = [
             {name: reply_scores(one) if self._sums else one["replies"] for name, one in sheet["systems"].items()}
             for sheet in sheets
@@ -68,23 +68,47 @@ class StreamedScores(LargeRequest):
             }
             yield {"id": reply["id"], "scores": scores, "signatures": signatures}
 
-    def _names(self, sheets: Sequence[Document]) -> Sequence[str]:
+    def _suitable(self, part: Part[Document]) -> list[Document]:
+        """Return the metrics that the references of a batch suit; BadInput for the first other one, unless reported.
+
+        A stream has no last batch, so each is judged for itself, as a request is.
+        """
+        sheets: list[Document] = part.answer["stats" if self._sums else "scores"]
+        unsuitable = [sheet["unsuitable"] for sheet in sheets if sheet.get("unsuitable")]
+        suitable = [sheet for sheet in sheets if not sheet.get("unsuitable")]
+        if unsuitable and (self.template.get("on_error") != "report" or not suitable):
+            first, last = part.batch.first, part.batch.first + len(part.batch.items) - 1
+            message = f"items {first:,} to {last:,}: {unsuitable[0]['message']}"
+            problem = {"status": 422, "code": unsuitable[0]["code"], "detail": message}
+            raise errors.BadInput(message, problem=problem, status=422)
+        return suitable
+
+    def _names(self, sheets: Sequence[Document], left_out: Collection[str]) -> Sequence[str]:
         """Return the metrics as the request names them; by their own names where that is not one for one."""
-        specifications = list(dict.fromkeys(self._asked))
+        specifications = [one for one in dict.fromkeys(self._asked) if one.partition(":")[0] not in left_out]
         names = [str(sheet["metric"]) for sheet in sheets]
         if len(specifications) == len(names):
             return specifications if len(set(names)) < len(names) else names
         return names if len(set(names)) == len(names) else [str(sheet["signature"]) for sheet in sheets]
 
-    def _require_signatures(self, signatures: tuple[str, ...], batch: Batch) -> None:
-        self._signatures = self._signatures or signatures
-        for now, before in zip(signatures, self._signatures):
+    def _require_signatures(self, sheets: Sequence[Document], batch: Batch) -> None:
+        places: dict[str, int] = {}
+        for sheet in sheets:
+            name, now = sheet["metric"], sheet["signature_full"]
+            place = places[name] = places.get(name, -1) + 1  # a metric may come with several settings
+            before = self._signatures.setdefault((name, place), now)
             if now != before:
                 raise errors.Usage(
                     f"items from {batch.first:,} on were scored by {now}, those before by {before}: their scores "
                     "cannot be compared",
                     remedy="score() with batch=…, where the metric looks at all items at once",
                 )
+
+
+def _metrics_left_out(answer: Document) -> set[str]:
+    """Return the names of the metrics that the references of a batch do not suit."""
+    names = {sheet["metric"] for sheet in answer.get("stats") or [] if sheet.get("unsuitable")}
+    return names | {one["metric"] for one in answer.get("problems") or [] if one.get("metric")}
 
 
 def _read_scores(answer: Answer) -> Document:

@@ -1,4 +1,4 @@
-"""refaug inside training frameworks; each module needs its framework, and none is imported before it is used.
+"""refaug inside training frameworks and trackers; each module needs its framework, which is imported with it alone.
 
 The main names:
 
@@ -6,7 +6,8 @@ The main names:
 - `transformers.ScoreReplies`: a callback that generates and scores replies at every evaluation
 - `transformers.ReplyMetrics`: `compute_metrics` for Seq2SeqTrainer
 - `lightning.ScoreReplies`: a callback that scores what `validation_step` has generated
-- `distributed.ScoreMetric`: a metric over all ranks of torch.distributed, and work that rank 0 alone does.
+- `distributed.ScoreMetric`: a metric over all ranks of torch.distributed, and work that rank 0 alone does
+- `wandb.log_scores`, `mlflow.log_scores`, `tensorboard.log_scores`: scores in a tracker of experiments.
 """
 
-__all__ = ["distributed", "lightning", "transformers", "trl"]
+__all__ = ["distributed", "lightning", "mlflow", "tensorboard", "tracked_scores", "transformers", "trl", "wandb"]

@@ -108,10 +108,16 @@ def combine(
     confidence: Optional[float] = None,
     seed: Optional[int] = None,
     baseline: Optional[str] = None,
+    on_error: Optional[OnError] = None,
 ) -> Call[models.Scores]:
     """POST /v1/scores/combine."""
     document = request_body(
-        batches=to_list(batches, "batches"), draws=draws or None, confidence=confidence, seed=seed, baseline=baseline
+        batches=to_list(batches, "batches"),
+        draws=draws or None,
+        confidence=confidence,
+        seed=seed,
+        baseline=baseline,
+        on_error=on_error,
     )
     return Call("POST", "/v1/scores/combine", read_scores(None), body=document, timed=True)
 

@@ -167,6 +167,7 @@ class MetricSums(Model):
     signature_full: str  # only sums of equal ones can be put together
     columns: list[str]  # what each number of a row is
     systems: dict[str, Any]
+    unsuitable: Optional[dict[str, str]] = None  # why the references of these items do not suit the metric
 
 
 @record
@@ -177,6 +178,7 @@ class Resampling(Model):
     method: str = ""  # in words
     confidence: float = 0.95  # of the intervals
     seed: int = 1
+    baseline: Optional[str] = None  # the system that the others are compared with
 
 
 @record

@@ -253,22 +253,30 @@ class FileCache:
                 return
 
     def _prepare(self) -> None:
+        """Refuse another program's database, and make an empty one a cache, in one transaction with its mark."""
         ask = self._connection.execute
-        application = ask("PRAGMA application_id").fetchone()[0]
-        tables = ask("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if application != _APPLICATION_ID and (application or tables):
-            self._close()
-            raise errors.Usage(f"{self.path} is the database of another program", remedy="another path for the cache")
+        ask("BEGIN")  # mark and tables are read at one moment: another process may be making them
+        is_cache = self._is_cache()
+        ask("COMMIT")
+        if not is_cache:
+            ask("BEGIN IMMEDIATE")
+            if not self._is_cache():  # no other process has made them before this one had the lock
+                ask(f"PRAGMA application_id = {_APPLICATION_ID}")
+                ask("CREATE TABLE scores_1 (n INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, score BLOB NOT NULL)")
+            ask("COMMIT")
         ask("PRAGMA journal_mode = WAL").fetchone()
         ask("PRAGMA synchronous = NORMAL")
+
+    def _is_cache(self) -> bool:
+        """Return whether the file is marked as a cache; False for an empty one, Usage for any other."""
+        application = self._connection.execute("PRAGMA application_id").fetchone()[0]
+        tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if application == _APPLICATION_ID:
-            return
-        ask("BEGIN IMMEDIATE")
-        ask(f"PRAGMA application_id = {_APPLICATION_ID}")
-        ask(
-            "CREATE TABLE IF NOT EXISTS scores_1 (n INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, score BLOB NOT NULL)"
-        )
-        ask("COMMIT")
+            return True
+        if application or tables:
+            self._close()
+            raise errors.Usage(f"{self.path} is the database of another program", remedy="another path for the cache")
+        return False
 
     def _roll_back(self) -> None:
         if self._connection is not None and self._connection.in_transaction:
