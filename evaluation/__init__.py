@@ -5,17 +5,24 @@ The main names:
 - `scoring.evaluate.evaluate`: scores of systems, with intervals and comparisons
 - `scoring.augmentation.augment`: items with retrieved and rated references
 - `agreement.meta.agreement`: the agreement of metrics with people
-- `verification.verification.verify`: scores of a file, reproduced from their signatures.
+- `judge.pointwise.PointwiseJudge`: a language model behind an endpoint that rates replies
+- `verification.verification.verify`: scores of a file, reproduced from their signatures
+- `comparison.comparison.compare`: two runs side by side.
 """
 
 __all__ = [
     "agreement",
     "citation",
+    "comparison",
     "home",
+    "judge",
     "metric_setup",
     "rater_report",
     "replies",
+    "reports",
     "reproduction",
+    "score_report",
     "scoring",
+    "tables",
     "verification",
 ]

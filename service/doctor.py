@@ -24,11 +24,9 @@ from refaug.core.artefacts.versions import DELETED, IMPORTING, Versions
 from refaug.core.errors import Conflict, RefaugError, Unavailable
 from refaug.core.files import read_json
 from refaug.core.home import Settings
-from refaug.core.processes.live_file import LiveFile
-from refaug.core.query_engine import IN_USE
+from refaug.core.processes.live_file import IN_USE, LiveFile
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.core.version import VERSION
-from refaug.logs.store import StoredLog, list_logs
 from refaug.service.server_settings import ServeSettings
 
 if TYPE_CHECKING:
@@ -205,7 +203,7 @@ def _openmp() -> Finding:
 def _openmp_runtimes(libraries: tuple[str, ...]) -> list[str] | None:
     """Return the OpenMP files of a process that has imported these libraries; a separate one, since they are heavy."""
     program = f"import {', '.join((*libraries, 'sys'))}; print(open('/proc/self/maps').read())"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
         return None
     files = {Path(line.split()[-1]).name for line in done.stdout.splitlines() if "/" in line}
@@ -301,6 +299,10 @@ def _unfinished_deletions(settings: Settings) -> Iterator[Finding]:
 
 
 def _logs(settings: Settings, *, verify: bool) -> Iterator[Finding]:
+    if not settings.logs.is_dir():
+        return
+    from refaug.logs.store import StoredLog, list_logs  # noqa: PLC0415  pyarrow, which only logs need
+
     for name in list_logs(settings.logs):
         try:
             log = StoredLog.open(settings.logs, name)

@@ -215,8 +215,10 @@ def _require_metric(text: str) -> None:
     from refaug.evaluation.metric_setup.metric_requests import MetricNeeds  # noqa: PLC0415  numpy
     from refaug.metrics.specification import Specification, build  # noqa: PLC0415  compiles
 
-    if MetricNeeds.of(text).ruber:
-        raise Usage(f"REFAUG_DEFAULT_METRIC is {text!r}, which needs a ruber", remedy="a metric that needs none")
+    needs = MetricNeeds.of(text)
+    if needs.ruber or needs.judge:
+        what = "ruber" if needs.ruber else "judge"
+        raise Usage(f"REFAUG_DEFAULT_METRIC is {text!r}, which needs a {what}", remedy="a metric that needs none")
     try:
         build(Specification.parse(text), {})
     except Usage as error:

@@ -102,6 +102,7 @@ _OF_METRIC: Final = {
     "sentence-cosine": ("reimers-2019-sentence-bert",),
     "rater": (_TSUTA,),
     "ruber": ("tao-2018-ruber",),
+    "judge": ("zheng-2023-mt-bench",),
 }
 _SMOOTHED: Final = "chen-2014-smoothing"
 _WEIGHTED: Final = "upsilon-"
@@ -115,6 +116,8 @@ def metric_papers(metric: str, settings: dict[str, str]) -> list[Paper]:
         keys.append(_SMOOTHED)
     if settings.get("weighting") == "sif" and base in ("embedding-average", "greedy"):
         keys.append("arora-2017-sif")
+    if metric == "judge" and settings.get("score", "expected") == "expected":
+        keys.append("liu-2023-g-eval")
     if metric == "ruber":
         for part in ("referenced", "unreferenced"):
             name, *parameters = settings.get(part, "").split(";")

@@ -14,11 +14,11 @@ __all__ = [
     "combine",
     "copies",
     "evaluate",
-    "item_tables",
     "items",
     "presets",
     "provenance",
     "reference_sets",
     "score_settings",
+    "score_tables",
     "scores",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -86,7 +86,7 @@ def references_for(metric: Metric, references: Sequence[Reference], turns: Seque
 
     `turns` are the dialogue up to the reply; the last one is the utterance, unless the metric looks at more of them.
     """
-    utterance = " ".join(turns[-metric.turns :]) if turns else None
+    utterance = metric.turn_separator.join(turns[-metric.turns :]) if turns else None
     chosen = references_of(references, metric.info.uses, utterance)
     if isinstance(chosen, Problem) or metric.info.beside is None:
         return chosen
@@ -147,6 +147,22 @@ def require_sources(counts: Mapping[Origin, int], metric: Metric) -> None:
             f"no item has other references than golds, so {metric.name} has nothing to weigh",
             remedy="give items whose references carry weights or ratings, or ask for the metric without upsilon-",
         )
+
+
+def unsuitable_error(metric: Metric, codes: Collection[str], ids: Sequence[str]) -> BadInput | None:
+    """Return the error of a metric that no part of a test file suits; None for one that suits any references.
+
+    `codes` are those of the errors of the parts, and `ids` all items.
+    """
+    if metric.info.uses not in (Uses.RATED, Uses.WEIGHTED):
+        return None
+    if set(codes) == {NoGold.code}:
+        return no_gold_error(ids, metric.name)
+    try:
+        require_sources({Origin.GOLD: 1}, metric)
+    except UnsuitableReferences as error:
+        return error
+    return None
 
 
 def evidence_of(test_item: Item) -> dict[str, Any]:
@@ -367,11 +383,9 @@ def score_prepared(
             progress.advance(len(texts))
     without = np.flatnonzero(np.isnan(statistics).any(axis=1)).tolist()
     statistics[without] = np.nan
-    return ScoredCases(statistics, {place: _why(metric, prepared, int(items[place])) for place in without})
-
-
-def _why(metric: Metric, prepared: Prepared, item_number: int) -> Problem:
-    return prepared.problems.get(item_number) or metric.undefined()
+    return ScoredCases(
+        statistics, {place: metric.problem_of(replies[place], prepared, int(items[place])) for place in without}
+    )
 
 
 def leave_one_out(metric: Metric, cases: Sequence[Case | Problem]) -> dict[int, list[float | None]]:

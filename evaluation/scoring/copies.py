@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.records import Item, Origin
-from refaug.core.text.normalisation import normalise
+from refaug.core.text.normalisation import normalise, normalised_words
 
 NEAR: Final = 0.9  # share of all different words that two texts have in common, as in retrieval
 NEAR_WORDS: Final = 5  # that both texts have at least
@@ -30,10 +30,10 @@ _UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\
 class UtteranceTable:
     """The utterances of many items as hashes of their texts and words, small enough for sets held in memory."""
 
-    keys: NDArray[np.uint64]  # (items,) of the normalised utterance; 0: no reply to the item is a copy
+    keys: NDArray[np.uint64]  # (items,) of the normalised utterance
     starts: NDArray[np.int64]  # (items + 1,) where the words of each utterance begin
     words: NDArray[np.uint32]  # the different words of each utterance
-    counts: NDArray[np.int32]  # (items,) how many words an utterance has, repeats included
+    counts: NDArray[np.int32]  # (items,) how many words an utterance has, repeats included; 0: no reply is a copy
 
     @classmethod
     def of(cls, items: Iterable[Item]) -> Self:
@@ -50,20 +50,19 @@ class UtteranceTable:
 
     def is_copy(self, reply: str, place: int) -> bool:
         """Say whether a reply copies the utterance of the item in this place."""
-        if not self.keys[place]:
+        count = self.counts.item(place)
+        if not count:
             return False
-        text = normalise(reply)
-        if not text:
-            return False
-        if _key(text) == int(self.keys[place]):
+        words = normalised_words(reply)
+        pieces = words if reply.isascii() else _pieces(words)
+        if len(pieces) == count and _key(" ".join(words)) == self.keys.item(place):
             return True
-        words = _words(text)
-        if len(words) < NEAR_WORDS or self.counts[place] < NEAR_WORDS:
+        if len(pieces) < NEAR_WORDS or count < NEAR_WORDS:
             return False
-        distinct, first, last = set(words), int(self.starts[place]), int(self.starts[place + 1])
+        distinct, first, last = set(pieces), self.starts.item(place), self.starts.item(place + 1)
         if not NEAR * len(distinct) <= last - first <= len(distinct) / NEAR:
             return False
-        return _are_near({_word_hash(word) for word in distinct}, set(self.words[first:last].tolist()))
+        return _are_near_words(distinct, set(self.words[first:last].tolist()))
 
 
 class UtteranceTableBuilder:
@@ -157,13 +156,13 @@ def _is_reference(test_item: Item, system: str) -> bool:
 def _fingerprint(test_item: Item) -> tuple[int, list[int], int]:
     """Return the hash of the utterance, those of its different words, and the number of its words."""
     text = normalise(test_item.pair.utterance or "")
-    words = _words(text)
+    words = _pieces(text.split())
     distinct = {_word_hash(word) for word in words}
     for reference in test_item.pair.references:
         if reference.source is not Origin.GOLD:
             continue
         gold = normalise(reference.text)
-        gold_words = _words(gold)
+        gold_words = _pieces(gold.split())
         is_long = min(len(words), len(gold_words)) >= NEAR_WORDS
         if gold == text or (is_long and _are_near({_word_hash(word) for word in gold_words}, distinct)):
             return 0, [], 0
@@ -174,11 +173,22 @@ def _are_near(words: set[int], other_words: set[int]) -> bool:
     return len(words & other_words) >= NEAR * len(words | other_words)
 
 
-def _words(text: str) -> list[str]:
-    """Split a normalised text into words; a script without spaces has its characters for words."""
-    if text.isascii() or not _UNSPACED.search(text):
-        return text.split()
-    return [piece for word in text.split() for piece in (word if _UNSPACED.search(word) else (word,))]
+def _are_near_words(words: set[str], other_words: set[int]) -> bool:
+    """Say whether words are near hashed ones; most texts have too many other words among their first ones."""
+    hashes, other = set[int](), 0
+    for word in words:
+        word_hash = _word_hash(word)
+        hashes.add(word_hash)
+        if word_hash not in other_words:
+            other += 1
+            if other > len(words) * (1 / NEAR - 1) + 1:
+                return False
+    return _are_near(hashes, other_words)
+
+
+def _pieces(words: list[str]) -> list[str]:
+    """Return the words of a normalised text; a script without spaces has its characters for words."""
+    return [piece for word in words for piece in (word if _UNSPACED.search(word) else (word,))]
 
 
 def _word_hash(word: str) -> int:

@@ -74,15 +74,16 @@ def evaluate(
     """Score every system of a test file under every metric.
 
     `provenance` describes retrieval and rating, for the signatures of metrics that look at weighted references; without
-    it, it is that of the items. In a part of a test file (`is_part`) it is no error if no reply has a score. With
-    `reports_metrics` a metric that these references do not suit is left out and reported, unless none suits them.
+    it, it is that of the items. With `reports_metrics` a metric that these references do not suit is left out and
+    reported, unless none suits them. In a part of a test file (`is_part`) it is noted and computed, since references of
+    other parts may suit it, and it is no error if no reply has a score.
     """
     settings, progress = settings or ScoreSettings(), progress or Silent()
     usable, bad = split(items)
     systems = systems_of(usable)
     require_baseline(settings.baseline, systems)
     provenance = Provenance.of_items(usable) if provenance is None else provenance
-    suitable, unsuitable = _suitable_metrics(metrics, usable, provenance, reports=reports_metrics and not is_part)
+    suitable, unsuitable = _suitable_metrics(metrics, usable, provenance, reports=reports_metrics, is_part=is_part)
     scores, unscored = list[MetricScores](), list[BadInput]()
     for metric in suitable:
         progress.stage(f"score {metric.name}", sum(len(item.replies) for item in usable), "replies")
@@ -120,11 +121,11 @@ def evaluate(
 
 
 def _suitable_metrics(
-    metrics: Sequence[Metric], items: Sequence[Item], provenance: Provenance, *, reports: bool
+    metrics: Sequence[Metric], items: Sequence[Item], provenance: Provenance, *, reports: bool, is_part: bool
 ) -> tuple[list[Metric], list[BadMetric]]:
     """Split metrics into those that the references suit and others; the first error, unless others are reported.
 
-    Where no metric is suitable, that is an error in any case.
+    Where no metric is suitable, that is an error in any case; but all metrics are computed in a part of a test file.
     """
     suitable, unsuitable, errors = list[Metric](), list[BadMetric](), list[BadInput]()
     for metric in metrics:
@@ -136,9 +137,9 @@ def _suitable_metrics(
             unsuitable.append(BadMetric(metric=metric.name, code=error.code, message=error.message))
         else:
             suitable.append(metric)
-    if errors and not (reports and suitable):
+    if errors and not is_part and not (reports and suitable):
         raise errors[0]
-    return suitable, unsuitable
+    return list(metrics) if is_part else suitable, unsuitable
 
 
 def _was_searched(provenance: Provenance) -> bool:

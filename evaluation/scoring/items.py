@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
@@ -15,32 +15,17 @@ from typing import Any, Final
 
 from refaug.core.errors import BadInput, DamagedSource
 from refaug.core.records import Item, Origin, Reference, TestPair
-from refaug.core.text.name_suggestions import suggestion
-from refaug.evaluation.scoring.item_tables import TABLE_SUFFIX, table_rows
+from refaug.evaluation.tables.aligned_lines import aligned_lines
+from refaug.evaluation.tables.item_fields import REFERENCE_FIELDS, unused_fields
+from refaug.evaluation.tables.table_items import is_items_file, table_items
+from refaug.evaluation.tables.table_notes import TableNotes
+from refaug.evaluation.tables.table_request import TableRequest
 from refaug.logs.reading.containers import json_rows
 from refaug.logs.reading.sources import DAMAGED, BadRow, LineReader, Source, require_readable
 
-FIELDS: Final = (
-    "id",
-    "utterance",
-    "turns",
-    "references",
-    "replies",
-    "ratings",
-    "scale",
-    "dialogue",
-    "time",
-    "exclude",
-    "excluded",  # this, the note and the provenance are added by `refaug refs`
-    "note",
-    "provenance",
-    "reply_provenance",  # added by `refaug replies`
-)
 _SEARCH_NOTES: Final = ("excluded", "note")
 _REFERENCE_NUMBERS: Final = {"weight": (-1.0, 1.0), "rating": (-1.0, 1.0), "similarity": (-math.inf, math.inf)}
-_READ: Final = frozenset({"text", "source", "weight", "similarity", "rating", "ratings", "scale"})
 _LONGEST_NAME: Final = 200
-_LONGEST_UNUSED: Final = 60  # characters of the name of an unknown field in a message
 _ADVICE_FOR_LOGS: Final = ": if the file is in Latin-1, say --encoding latin-1"
 _TRUNCATED_REMEDY: Final = "copy it again; refaug score --allow-truncated uses the items before"
 _LIKERT: Final = (1.0, 5.0)
@@ -75,30 +60,30 @@ def read_items(
     shown_name: str | None = None,
     on_unknown_field: Callable[[str], None] | None = None,
     allow_truncated: bool = False,
+    table: TableRequest | None = None,
+    notes: TableNotes | None = None,
 ) -> Iterator[Item | BadItem]:
-    """Yield the items of a JSONL file, or of a table (.tsv), compressed or not; `shown_name` stands in messages.
+    """Yield the items of a JSONL file, or of a table of any kind, compressed or not; `shown_name` stands in messages.
 
-    `on_unknown_field` is called once for each field that items do not have, also one of a bad item, with a message. A
-    compressed file that breaks off is refused at its end, unless `allow_truncated`: then what is missing counts as one
-    bad item.
+    `table` says which column holds what; what was not used is in `notes` at the end.
+
+    `on_unknown_field` is called once for each field that items or references do not have, also of a bad item, with a
+    message. A compressed file that breaks off is refused at its end, unless `allow_truncated`: then what is missing
+    counts as one bad item.
     """
-    require_readable(path)
-    source = Source.of(path)
-    name_in_messages = shown_name or source.name
-    seen, reported = dict[str, int](), set[str]()
-    is_table = TABLE_SUFFIX in path.suffixes
-    for row in table_rows(LineReader(source)) if is_table else _json_lines(source):
+    name_in_messages = shown_name or str(path)
+    seen, reported = dict[str, int](), set[tuple[bool, str]]()
+    for row in item_rows(path, name_in_messages, table, notes or TableNotes(on_warning=on_unknown_field)):
         if not isinstance(row, tuple):
             if row.reason == DAMAGED and not allow_truncated:
                 raise DamagedSource(f"{name_in_messages}, line {row.line}: {row.message}", remedy=_TRUNCATED_REMEDY)
-            message = row.message.replace(_ADVICE_FOR_LOGS, "; test files are in UTF-8")
-            yield BadItem(file=name_in_messages, line=row.line, item=None, field="", message=message)
+            yield BadItem(file=name_in_messages, line=row.line, item=None, field="", message=row.message)
             continue
         line, values = row
-        for unknown in [name for name in values if name not in FIELDS and name not in reported]:
-            reported.add(unknown)
-            if on_unknown_field is not None:
-                on_unknown_field(unused_field_message(unknown))
+        for unused in unused_fields(values):
+            if on_unknown_field is not None and unused.key not in reported:
+                reported.add(unused.key)
+                on_unknown_field(unused.warning)
         try:
             test_item = _require_new(item_of(values, fallback_id=f"line-{line}"), seen)
         except _InvalidField as invalid:
@@ -115,15 +100,23 @@ def read_items(
         yield test_item
 
 
-def unused_field_message(name: str) -> str:
-    """Return what to know of a field that no item has, with the field that was probably meant."""
-    return f"field {name[:_LONGEST_UNUSED]!r} is not used{suggestion(name, FIELDS)}"
-
-
-def _json_lines(source: Source) -> Iterator[tuple[int, Mapping[str, Any]] | BadRow]:
-    """Yield the objects of a JSONL file with their lines."""
-    for block in LineReader(source):
-        yield from json_rows(block) if block.bad is None else (block.bad,)
+def item_rows(
+    path: Path, where: str, table: TableRequest | None = None, notes: TableNotes | None = None
+) -> Iterator[tuple[int, Mapping[str, Any]] | BadRow]:
+    """Yield the values of items with their lines, unchecked, and rows that have none."""
+    request, notes = table or TableRequest(), notes or TableNotes()
+    if not path.is_dir():
+        require_readable(path)
+    if not is_items_file(path, request):
+        yield from table_items(path, where, request, notes)
+        notes.end()
+        return
+    for block in LineReader(Source.of(path)):
+        for row in json_rows(block) if block.bad is None else (block.bad,):
+            if isinstance(row, BadRow):
+                yield replace(row, message=row.message.replace(_ADVICE_FOR_LOGS, "; test files are in UTF-8"))
+            else:
+                yield row
 
 
 def _require_new(test_item: Item, seen: Mapping[str, int]) -> Item:
@@ -336,7 +329,7 @@ def _reference(values: Mapping[str, Any], at: str) -> Reference:
     return Reference(
         text=_text(values["text"], f"{at}.text"),
         source=_origin(values, at, rated=bool(numbers.keys() & {"weight", "rating"})),
-        more={name: extra for name, extra in values.items() if name not in _READ},
+        more={name: extra for name, extra in values.items() if name not in REFERENCE_FIELDS},
         **{"weight": numbers.get("rating"), **numbers},
     )
 
@@ -415,50 +408,31 @@ def reference_json(reference: Reference) -> dict[str, Any]:
 
 
 def read_aligned(
-    replies: Mapping[str, Path], references: Sequence[Path], weights: Sequence[Path] = ()
+    replies: Mapping[str, Path],
+    references: Sequence[Path],
+    weights: Sequence[Path] = (),
+    utterances: Path | None = None,
 ) -> Iterator[Item | BadItem]:
     """Yield items from files with one text a line: a file a system, and one or more files of references.
 
     The first file of references holds the golds; an empty line in a further one means that the item has one
     reference fewer. With files of weights, one number a line for each file of references, every reference is a
-    supplied one.
+    supplied one. A file of utterances has what is replied to; an empty line there means that it is not known.
     """
     if weights and len(weights) != len(references):
         raise BadInput(
             f"{len(references)} files of references and {len(weights)} of weights",
             remedy="give a file of weights for each file of references, in the same order",
         )
-    files = [*replies.values(), *references, *weights]
-    readers = [_lines(path) for path in files]
+    files = [*([utterances] if utterances is not None else []), *replies.values(), *references, *weights]
     names = [str(path) for path in files]
-    for number, row in enumerate(zip_longest(*readers), start=1):
-        if missing := [name for name, text in zip(names, row, strict=True) if text is None]:
-            _refuse_uneven(files, names, missing)
-        texts = [text for text in row if text is not None]
-        yield _aligned_item(number, texts, list(replies), len(references), names)
-
-
-def _lines(path: Path) -> Iterator[str]:
-    require_readable(path)
-    source = Source.of(path)
-    for block in LineReader(source):
-        if block.bad is not None:
-            raise BadInput(f"{source.name}, line {block.first_line}: {block.bad.message}")
-        for number, line in enumerate(block.data.split(b"\n"), start=block.first_line):
-            try:
-                yield line.removesuffix(b"\r").decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise BadInput(f"{source.name}, line {number}: not UTF-8: {error.reason}") from error
-
-
-def _refuse_uneven(files: Sequence[Path], names: Sequence[str], missing: Sequence[str]) -> None:
-    counts = {name: sum(1 for _ in _lines(path)) for name, path in zip(names, files, strict=True)}
-    listed = ", ".join(f"{name} has {count:,}" for name, count in counts.items())
-    raise BadInput(f"the files have different numbers of lines: {listed}", remedy=f"{missing[0]} ends first")
+    for number, texts in aligned_lines(files):
+        utterance = texts.pop(0) if utterances is not None else ""
+        yield _aligned_item(number, utterance, texts, list(replies), len(references), names)
 
 
 def _aligned_item(
-    number: int, texts: Sequence[str], systems: Sequence[str], references: int, names: Sequence[str]
+    number: int, utterance: str, texts: Sequence[str], systems: Sequence[str], references: int, names: Sequence[str]
 ) -> Item | BadItem:
     replies, rest = texts[: len(systems)], texts[len(systems) :]
     golds, weights = rest[:references], rest[references:]
@@ -469,10 +443,14 @@ def _aligned_item(
             if text.strip()
         ]
     except _InvalidField as invalid:
-        at = len(systems) + references + int(invalid.at)
-        return BadItem(file=names[at], line=number, item=str(number), field="weight", message=invalid.message)
+        at = len(texts) - references + int(invalid.at)
+        return BadItem(
+            file=names[at - len(texts)], line=number, item=str(number), field="weight", message=invalid.message
+        )
     return Item(
-        pair=TestPair(id=str(number), references=tuple(references_read)),
+        pair=TestPair(
+            id=str(number), turns=(utterance,) if utterance.strip() else (), references=tuple(references_read)
+        ),
         replies=dict(zip(systems, replies, strict=True)),
     )
 

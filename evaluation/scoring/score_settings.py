@@ -38,4 +38,5 @@ class ScoreSettings:
             "draws": self.draws,
             "confidence": self.confidence,
             "seed": self.seed,
+            **({"baseline": self.baseline} if self.baseline is not None else {}),
         }

@@ -210,9 +210,18 @@ class Evaluation:
         }
 
     def as_statistics(self) -> dict[str, Any]:
-        """Return sums instead of scores, of which `combine` makes one evaluation out of several."""
+        """Return sums instead of scores, of which `combine` makes one evaluation out of several.
+
+        Sums of a metric that the references of these items do not suit say so: those of other items may suit it.
+        """
+        unsuitable = {
+            bad.metric: {"unsuitable": {"code": bad.code, "message": bad.message}} for bad in self.bad_metrics
+        }
         return {
-            "stats": [metric_scores.as_statistics() for metric_scores in self.scores],
+            "stats": [
+                {**metric_scores.as_statistics(), **unsuitable.get(metric_scores.metric.name, {})}
+                for metric_scores in self.scores
+            ],
             "data": self.data,
             "items": self.items,
             **copies_json(self.copies),

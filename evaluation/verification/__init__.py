@@ -11,6 +11,7 @@ __all__ = [
     "artefact_parts",
     "part_states",
     "reference_differences",
+    "score_details",
     "score_differences",
     "score_file",
     "verification",

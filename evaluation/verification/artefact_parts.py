@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,18 +15,40 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Corrupt, NotFound, RefaugError, Usage, Withdrawn
 from refaug.core.files import NAME, read_json
 from refaug.core.home import Settings
+from refaug.core.progress import Progress, Silent
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.evaluation.verification.part_states import PartState, VerifiedPart
-from refaug.indexer.manifest import IndexManifest
-from refaug.logs.store import StoredLog
 from refaug.metrics.signature import Signature
 
 _DIGITS: Final = 12  # of content hashes in signatures
 _NETWORKS: Final = ("rater", "ruber")
 
 
-def artefact_part(home: Settings, kind: str, spec: str, *, is_needed: bool = True) -> VerifiedPart:
+def unread_bytes(home: Settings, kind: str, spec: str) -> int:
+    """Return how many bytes `artefact_part` would read to compare hashes; 0 where the version is not at hand."""
+    versions = artefact_stores(home)[kind]
+    try:
+        folder = versions.folder(*versions.resolve(spec.partition("#")[0]))
+        return verified_files.unread_bytes(folder, read_json(folder / MANIFEST), _hashed_files(kind))
+    except RefaugError:
+        return 0
+
+
+def is_at_hand(home: Settings, kind: str, spec: str) -> bool:
+    """Return whether the version that `name@version#content` names is stored, with that content."""
+    versions = artefact_stores(home)[kind]
+    named, _, content = spec.partition("#")
+    try:
+        manifest = read_json(versions.folder(*versions.resolve(named)) / MANIFEST)
+    except RefaugError:
+        return False
+    return not content or str(manifest.get("id", ""))[:_DIGITS] == content
+
+
+def artefact_part(
+    home: Settings, kind: str, spec: str, *, is_needed: bool = True, progress: Progress | None = None
+) -> VerifiedPart:
     """Compare the version that `name@version#content` names with the one at hand, and its files with their hashes.
 
     Without `is_needed`, scores can be reproduced without it: then it is no loss if it is gone.
@@ -38,7 +61,7 @@ def artefact_part(home: Settings, kind: str, spec: str, *, is_needed: bool = Tru
         stored = str(manifest.get("id", ""))[:_DIGITS]
         if content and stored != content:
             return VerifiedPart.differs(kind, _of_other_content(versions, name, version, content, stored))
-        _require_files(versions.folder(name, version), manifest, kind)
+        _require_files(versions.folder(name, version), manifest, kind, progress or Silent())
     except (NotFound, Usage) as error:
         message = f"{_removal_words(versions, named, content) or error.message}; the signature names {spec}"
         if is_needed:
@@ -50,12 +73,17 @@ def artefact_part(home: Settings, kind: str, spec: str, *, is_needed: bool = Tru
     return VerifiedPart.holds(kind, f"{spec}: the content and {what}")
 
 
-def _require_files(folder: Path, manifest: Mapping[str, Any], kind: str) -> None:
-    """Require sizes and hashes; pictures of its training do not matter to the answers of a network."""
+def _require_files(folder: Path, manifest: Mapping[str, Any], kind: str, progress: Progress) -> None:
+    """Require sizes and hashes."""
+    require_files(folder, manifest)
+    verified_files.require(folder, manifest, _hashed_files(kind), partial(progress.advance, 0))
+
+
+def _hashed_files(kind: str) -> tuple[str, ...] | None:
+    """Return the files that scores depend on, None for all: pictures of its training do not matter to a network."""
     from refaug.rater.network_folder import TOKENIZER, WEIGHTS  # noqa: PLC0415  torch
 
-    require_files(folder, manifest)
-    verified_files.require(folder, manifest, (TOKENIZER, WEIGHTS) if kind in _NETWORKS else None)
+    return (TOKENIZER, WEIGHTS) if kind in _NETWORKS else None
 
 
 def _of_other_content(versions: Versions, name: str, version: str, content: str, stored: str) -> str:
@@ -83,7 +111,9 @@ def _removal_words(versions: Versions, named: str, content: str) -> str:
     return f"{versions.kind} {named} was removed at {removal.at} ({removal.purpose}): {which}"
 
 
-def vectors_part(home: Settings, signature: Signature, *, is_needed: bool = True) -> VerifiedPart | None:
+def vectors_part(
+    home: Settings, signature: Signature, *, is_needed: bool = True, progress: Progress | None = None
+) -> VerifiedPart | None:
     """Compare the word vectors that a full signature names with those at hand, of that name or any other."""
     spec = signature.details.get("vectors")
     if spec is None:
@@ -100,7 +130,8 @@ def vectors_part(home: Settings, signature: Signature, *, is_needed: bool = True
                 unlike.append(candidate)
                 continue
             require_files(versions.folder(name, version), manifest)
-            verified_files.require(versions.folder(name, version), manifest)
+            check = partial((progress or Silent()).advance, 0)
+            verified_files.require(versions.folder(name, version), manifest, check=check)
         except (NotFound, Usage):
             continue
         except Corrupt as error:
@@ -118,6 +149,7 @@ def vectors_part(home: Settings, signature: Signature, *, is_needed: bool = True
 def encoder_part(home: Settings, index: str, *, is_needed: bool = True) -> VerifiedPart | None:
     """Compare the encoder that an index was built with and the one that lies in its place; None where it has none."""
     from refaug.core.vectors.encoders import open_encoder  # noqa: PLC0415  only where an index has one
+    from refaug.indexer.manifest import IndexManifest  # noqa: PLC0415
 
     versions = artefact_stores(home)["index"]
     try:
@@ -153,6 +185,8 @@ def log_part(home: Settings, index: str) -> VerifiedPart | None:
 
 def _log_note(home: Settings, name: str, parts: Mapping[str, str]) -> str:
     """Return what is otherwise with a log than when an index was built from it; empty if nothing is."""
+    from refaug.logs.store import StoredLog  # noqa: PLC0415  pyarrow, which scores against a set do not need
+
     try:
         now = {part.sha256 for part in StoredLog.open_unchecked(home.logs, name).manifest.parts}
     except RefaugError as error:
@@ -160,12 +194,12 @@ def _log_note(home: Settings, name: str, parts: Mapping[str, str]) -> str:
     return "" if set(parts.values()) <= now else f"the log {name} has changed since"
 
 
-def set_part(home: Settings, set_id: str) -> tuple[VerifiedPart, ReferenceSet | None]:
+def set_part(home: Settings, set_id: str, progress: Progress | None = None) -> tuple[VerifiedPart, ReferenceSet | None]:
     """Read all of a frozen set again; the set itself is returned if scores can be made with it."""
     sets = ReferenceSets(home.reference_sets)
     try:
         frozen = sets.open(set_id, even_withdrawn=True)
-        frozen.verify()
+        frozen.verify(progress)
     except (NotFound, Usage) as error:
         return VerifiedPart.missing("frozen set", error.message), None
     except Corrupt as error:

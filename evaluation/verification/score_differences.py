@@ -22,8 +22,15 @@ _LEVELS: Final[Mapping[str, str]] = {  # field of a system → the part that it 
     "interval_note": "intervals",
     "replies": "reply scores",
 }
+_INTERVAL_OF: Final[Mapping[str, str]] = {"corpus": "interval", "mean": "mean_interval"}
 _INTERVALS: Final = ("interval", "mean_interval")
 _SCORED: Final = ("corpus", "mean", "replies")
+_LEVEL_FIELDS: Final[Mapping[str | None, Sequence[str]]] = {  # of a file with one level
+    None: _SCORED,
+    "corpus": ("corpus",),
+    "system": ("mean",),
+    "reply": ("replies",),
+}
 _CORPUS: Final = "corpus scores"
 _RETRIEVAL: Final = "retrieval and rating"
 _SHOWN: Final = 3
@@ -93,15 +100,27 @@ def _name_of(entry: object, number: int) -> object:
 
 
 def score_parts(
-    stored: StoredScores, now: Mapping[str, Any], share: float, *, names_draws: bool
+    stored: StoredScores,
+    now: Mapping[str, Any],
+    share: float,
+    *,
+    names_draws: bool,
+    compares: bool = False,
+    level: str | None = None,
 ) -> Iterator[VerifiedPart]:
     """Yield a part for each level: reply scores, corpus scores with means, intervals, comparisons.
 
-    The scale is that of the scores `now`: a file cannot widen its own tolerance.
+    The scale is that of the scores `now`: a file cannot widen its own tolerance. `level` is the only one of the file;
+    `compares` says that the file has comparisons with a baseline, unless they were removed.
     """
-    tolerance = Tolerance(share=share, scale=now["scale"])
-    by_part: dict[str, list[FieldDifference]] = {name: [] for name in _parts_of(stored, names_draws=names_draws)}
+    tolerance, expected = Tolerance(share=share, scale=now["scale"]), _LEVEL_FIELDS.get(level, _SCORED)
+    missing = list(_missing_fields(stored, now, expected, names_draws=names_draws))
+    by_part: dict[str, list[FieldDifference]] = {
+        name: [] for name in _parts_of(stored, expected, missing, names_draws=names_draws)
+    }
     by_part[next(iter(by_part))] += _scope_differences(stored, now)
+    for absent in missing:
+        by_part[_LEVELS.get(absent.place.rpartition(".")[2], _CORPUS)].append(absent)
     for system, fields in stored.systems.items():
         again = now["systems"].get(system)
         if again is None:
@@ -111,9 +130,13 @@ def score_parts(
             part = _LEVELS.get(field, _CORPUS)
             if part in by_part:
                 by_part[part] += field_differences(content, again.get(field), tolerance, f"{system}.{field}")
-    if "comparisons" in by_part:
-        comparisons = stored.document["comparisons"]
-        by_part["comparisons"] += field_differences(comparisons, now.get("comparisons", {}), tolerance, "comparisons")
+    comparisons, compared = stored.document.get("comparisons") or {}, now.get("comparisons", {})
+    absent_comparisons = [name for name in compared if name not in comparisons] if compares else []
+    if comparisons or absent_comparisons:
+        by_part["comparisons"] = [
+            *field_differences(comparisons, compared, tolerance, "comparisons"),
+            *(FieldDifference(place=f"comparisons.{name}", before="nothing", now="one") for name in absent_comparisons),
+        ]
     for part, differences in by_part.items():
         yield _as_part(part, differences, stored, tolerance)
     if not names_draws and _has_intervals(stored):
@@ -122,43 +145,44 @@ def score_parts(
 
 
 def _scope_differences(stored: StoredScores, now: Mapping[str, Any]) -> Iterator[FieldDifference]:
-    """Yield what the file leaves out: systems that the items have, and levels that it has for other systems.
-
-    A file of one level lacks the others for all its systems.
-    """
+    """Yield the scale, where the file has another, and the systems of the items that the file leaves out."""
     if stored.scale != now["scale"]:
         yield FieldDifference(place="scale", before=stored.scale, now=now["scale"])
-    for system, again in now["systems"].items():
+    for system in now["systems"]:
         if system not in stored.systems:
             yield FieldDifference(place=system, before="no scores", now="replies")
-            continue
-        levels = _levels_of(stored)
-        if not levels:
+        elif not any(field in stored.systems[system] for field in _SCORED):
             yield FieldDifference(place=system, before="no scores", now="scores")
-        for level in levels:
-            if level not in stored.systems[system]:
-                yield FieldDifference(place=f"{system}.{level}", before="nothing", now=again[level])
 
 
-def _levels_of(stored: StoredScores) -> list[str]:
-    """Return the levels that the file has scores of, for any system."""
-    return [level for level in _SCORED if any(level in system for system in stored.systems.values())]
+def _missing_fields(
+    stored: StoredScores, now: Mapping[str, Any], expected: Sequence[str], *, names_draws: bool
+) -> Iterator[FieldDifference]:
+    """Yield the levels that were removed from systems of the file, and the intervals of the levels that it has."""
+    intervals = [_INTERVAL_OF[level] for level in expected if level in _INTERVAL_OF] if names_draws else []
+    for name, fields in stored.systems.items():
+        again = now["systems"].get(name)
+        if again is None or not any(level in fields for level in _SCORED):
+            continue
+        for field in (*expected, *intervals):
+            if field not in fields and again.get(field) is not None:
+                yield FieldDifference(place=f"{name}.{field}", before="nothing", now=again[field])
 
 
 def _has_intervals(stored: StoredScores) -> bool:
     return any(system.get(field) is not None for system in stored.systems.values() for field in _INTERVALS)
 
 
-def _parts_of(stored: StoredScores, *, names_draws: bool) -> Iterator[str]:
-    fields = {field for system in stored.systems.values() for field in system}
+def _parts_of(
+    stored: StoredScores, expected: Sequence[str], missing: Sequence[FieldDifference], *, names_draws: bool
+) -> Iterator[str]:
+    fields = {*expected, *(field for system in stored.systems.values() for field in system)}
     if "replies" in fields:
         yield "reply scores"
-    if _levels_of(stored) != ["replies"]:
+    if "corpus" in fields or "mean" in fields:
         yield _CORPUS
-    if names_draws and _has_intervals(stored):
+    if names_draws and (_has_intervals(stored) or any("interval" in absent.place for absent in missing)):
         yield "intervals"
-    if stored.document.get("comparisons"):
-        yield "comparisons"
 
 
 def _as_part(

@@ -17,11 +17,14 @@ import orjson
 
 from refaug.core.errors import BadInput, NoSource
 from refaug.evaluation.scoring.score_settings import MAX_DRAWS, ScoreSettings
+from refaug.evaluation.verification import score_details
+from refaug.evaluation.verification.score_details import ScoreDetails
 from refaug.metrics.signature import Signature
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2  # the newest; 1: without details
 _FORMAT: Final = "format_version"
 _SEAL: Final = "checksum"
+_HASHES: Final = ("utterances", "replies")  # fields that came with the seal
 # A server adds the id of the request to the finished answer, and the files that were scored may move.
 _NOT_SEALED: Final = frozenset({_SEAL, "request_id", "inputs"})
 _OPTIONS: Final = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
@@ -38,8 +41,11 @@ _OTHER_DOCUMENTS: Final[Mapping[str, str]] = {  # a field that tells them → wh
 
 
 def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return scores as JSON with the version of the format, and the seal as last field."""
-    content = {**document, _FORMAT: FORMAT_VERSION}
+    """Return scores as JSON with the version of the format, and the seal as last field.
+
+    The version is the lowest that has these fields, so that earlier releases read what they can.
+    """
+    content = {**document, _FORMAT: FORMAT_VERSION if score_details.FIELD in document else 1}
     return {**content, _SEAL: _seal_of(content)}
 
 
@@ -87,6 +93,7 @@ class ScoreFile:
 
     document: Mapping[str, Any]
     scores: tuple[StoredScores, ...]
+    shown_name: str = "the file"
 
     @classmethod
     def read(cls, path: Path, shown_name: str) -> Self:
@@ -125,7 +132,7 @@ class ScoreFile:
         if not isinstance(listed, list) or not listed:
             raise BadInput(f"{shown_name}: it has no scores", remedy=_REMEDY)
         scores = tuple(_stored_scores(entry, f"{shown_name}: scores[{place}]") for place, entry in enumerate(listed))
-        return cls(document=document, scores=scores)
+        return cls(document=document, scores=scores, shown_name=shown_name)
 
     @cached_property
     def is_sealed(self) -> bool | None:
@@ -135,14 +142,31 @@ class ScoreFile:
 
     @property
     def lacks_seal(self) -> bool:
-        """Whether the seal was removed: every file that has a version of its format was sealed when written."""
-        return self.is_sealed is None and _FORMAT in self.document
+        """Whether the seal was removed: a file with a version of its format, or with hashes of its texts, had one."""
+        return self.is_sealed is None and any(field in self.document for field in (_FORMAT, *_HASHES))
+
+    @property
+    def level(self) -> str | None:
+        """The level that the file has scores of, where `--level` left the others out."""
+        return self.text("level")
 
     @property
     def names_draws(self) -> bool:
         """Whether the file says how many draws its intervals are of."""
         resampling = self.document.get("resampling")
         return isinstance(resampling, dict) and "draws" in resampling
+
+    @property
+    def baseline(self) -> str | None:
+        """The system that the others are compared with, where the file names it; files of earlier releases do not."""
+        resampling = self.document.get("resampling")
+        baseline = resampling.get("baseline") if isinstance(resampling, dict) else None
+        return baseline if isinstance(baseline, str) else None
+
+    @property
+    def compares(self) -> bool:
+        """Whether the file names a baseline, and its level is one that comparisons are written with."""
+        return self.baseline is not None and self.level != "reply"
 
     @property
     def set_id(self) -> str | None:
@@ -156,6 +180,11 @@ class ScoreFile:
         """The files that the scores were made of, as they were named; empty where the file does not say."""
         named = self.document.get("inputs")
         return named if isinstance(named, dict) else {}
+
+    @cached_property
+    def details(self) -> ScoreDetails | None:
+        """The items and sums that the file has beside scores; None without them."""
+        return ScoreDetails.of(self.document, self.shown_name)
 
     def text(self, field: str) -> str | None:
         """Return a hash that the file has, or None."""
@@ -175,6 +204,8 @@ class ScoreFile:
         if not 0 <= draws <= MAX_DRAWS or not 0 <= seed < 2**32:
             raise BadInput(f"resampling: {draws} draws with the seed {seed}", remedy=_REMEDY)
         baselines = [system for system in stored.systems if system not in comparisons] if comparisons else []
+        if (baseline := self.baseline) is not None and baseline in stored.systems:
+            baselines = [baseline]
         return ScoreSettings(
             draws=draws,
             confidence=confidence,

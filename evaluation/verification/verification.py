@@ -10,16 +10,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from refaug.core.errors import BadInput, Corrupt, MissingPart, NotFound, RefaugError, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin
 from refaug.core.version import VERSION
+from refaug.evaluation.judge.judge_files import judge_names
 from refaug.evaluation.metric_setup.metric_requests import resolve_files
 from refaug.evaluation.metric_setup.model_names import ModelNames
-from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps, find_references
+from refaug.evaluation.metric_setup.scoring_steps import IndexOpener, ScoringSteps, find_references
 from refaug.evaluation.metric_setup.signature_requests import SignatureRequest
 from refaug.evaluation.scoring.cases import TextHashes, split
 from refaug.evaluation.scoring.items import BadItem
@@ -29,6 +30,7 @@ from refaug.evaluation.scoring.reference_sets.set_scores import join
 from refaug.evaluation.scoring.reference_sets.set_scores import score as score_against_set
 from refaug.evaluation.scoring.scores import Evaluation, percent
 from refaug.evaluation.verification.artefact_parts import artefact_part, encoder_part, log_part, set_part, vectors_part
+from refaug.evaluation.verification.judge_part import judge_part
 from refaug.evaluation.verification.part_states import PartState, Verification, VerifiedPart
 from refaug.evaluation.verification.reference_differences import references_part
 from refaug.evaluation.verification.score_differences import (
@@ -41,20 +43,26 @@ from refaug.evaluation.verification.score_differences import (
 from refaug.evaluation.verification.score_file import ScoreFile, StoredScores
 from refaug.metrics.metric_info import Uses
 
+if TYPE_CHECKING:
+    from refaug.evaluation.metric_setup.model_metrics import OpenModels
+
 Items = Sequence[Item | BadItem]
 FindFile = Callable[[str], Path]  # returns the file that a signature names as `name#hash`; NotFound where there is none
 _NETWORKS: Final = ("rater", "ruber")
+_JUDGE: Final = "judge"
 _VECTORS: Final = frozenset({"vectors", "encoder"})
-_ENDINGS: Final = re.compile(r"\.(txt|bin|vec|model|onnx)$")
+_ENDINGS: Final = re.compile(r"\.(txt|bin|vec|model|onnx|toml|json)$")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workplace:
-    """Where scores are made again: a home, and what else signatures may name."""
+    """Where scores are made again: a home, what else signatures may name, and who opens the versions that they name."""
 
     home: Settings
     find_file: FindFile
     threads: int | None = None
+    open_index: IndexOpener | None = None  # None: index and rater are opened for the verification
+    open_models: Callable[[ModelNames], OpenModels] | None = None
 
 
 def files_in(folder: Path) -> FindFile:
@@ -75,6 +83,29 @@ def verify(file: ScoreFile, items: Items, workplace: Workplace, progress: Progre
     return Verification(parts=tuple(_Verifying(file, workplace, progress or Silent()).parts(items)))
 
 
+def searched_request(file: ScoreFile, items: Items) -> SignatureRequest | None:
+    """Return the request of the signatures if an index is to be searched; None if references came with the items.
+
+    They came with a frozen set, or with items that say that their references were made as the signature says.
+    """
+    of_index = [scores for scores in file.scores if "index" in scores.signature.settings]
+    if file.set_id is not None or not of_index:
+        return None
+    requests = [SignatureRequest.parse(scores.signature.full) for scores in of_index]
+    first = requests[0]
+    if any((each.index, each.augmenting) != (first.index, first.augmenting) for each in requests):
+        raise BadInput(
+            "the metrics of the file have references from several indexes or settings",
+            remedy="verify the outputs of single commands",
+        )
+    lines = {item.provenance for item in items if isinstance(item, Item)}
+    has_found = any(_has_found_references(test_item) for test_item in items if isinstance(test_item, Item))
+    of_items = Provenance.of_lines(lines).settings
+    if not has_found or not of_items:
+        return first
+    return None if all(first.signature.settings.get(key) == text for key, text in of_items.items()) else first
+
+
 class _Verifying:
     """One verification on its way through the parts."""
 
@@ -88,18 +119,18 @@ class _Verifying:
         yield software_part(self.file.scores, VERSION)
         blocked: str | None = None
         if self.file.set_id is not None:
-            part, self.set = set_part(self.home, self.file.set_id)
+            part, self.set = set_part(self.home, self.file.set_id, self.progress)
             yield part
             if self.set is None:
                 blocked = f"the frozen set {self.file.set_id} is not at hand as it was"
-        searched = self._searched(items)
+        searched = searched_request(self.file, items)
         for part, is_needed in self._artefact_parts(is_searched=searched is not None):
             yield part
             if is_needed and part.state in (PartState.DIFFERS, PartState.MISSING):
                 blocked = blocked or f"the {part.part} is not at hand as it was"
         if self.set is not None:
             try:
-                items = join(self.set, items)
+                items = join(self.set, items, progress=self.progress)
             except BadInput as error:
                 yield VerifiedPart.differs("replies", error.message)
                 return
@@ -129,7 +160,7 @@ class _Verifying:
                     specs[kind, settings[kind]] = specs.get((kind, settings[kind]), False) or asks
         for (kind, spec), is_needed in specs.items():
             self.progress.stage(f"read {kind} {spec.partition('#')[0]}")
-            yield artefact_part(self.home, kind, spec, is_needed=is_needed), is_needed
+            yield artefact_part(self.home, kind, spec, is_needed=is_needed, progress=self.progress), is_needed
             if kind == "index":
                 for part in (self._vectors_part(spec, is_needed), log_part(self.home, spec)):
                     if part is not None:
@@ -143,30 +174,10 @@ class _Verifying:
             return VerifiedPart.unchecked("vectors", "the file has no full signature, which names them")
         signatures = (stored.signature for stored in self.file.scores)
         of_index = (signature for signature in signatures if signature.settings.get("index") == index)
-        parts = (vectors_part(self.home, signature, is_needed=is_needed) for signature in of_index)
+        parts = (
+            vectors_part(self.home, signature, is_needed=is_needed, progress=self.progress) for signature in of_index
+        )
         return next((part for part in parts if part is not None), None)
-
-    def _searched(self, items: Items) -> SignatureRequest | None:
-        """Return the request of the signatures if an index is to be searched; None if references came with the items.
-
-        They came with a frozen set, or with items that say that their references were made as the signature says.
-        """
-        of_index = [scores for scores in self.file.scores if "index" in scores.signature.settings]
-        if self.file.set_id is not None or not of_index:
-            return None
-        requests = [SignatureRequest.parse(scores.signature.full) for scores in of_index]
-        first = requests[0]
-        if any((each.index, each.augmenting) != (first.index, first.augmenting) for each in requests):
-            raise BadInput(
-                "the metrics of the file have references from several indexes or settings",
-                remedy="verify the outputs of single commands",
-            )
-        lines = {item.provenance for item in items if isinstance(item, Item)}
-        has_found = any(_has_found_references(test_item) for test_item in items if isinstance(test_item, Item))
-        of_items = Provenance.of_lines(lines).settings
-        if not has_found or not of_items:
-            return first
-        return None if all(first.signature.settings.get(key) == text for key, text in of_items.items()) else first
 
     # ── the items ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -211,6 +222,7 @@ class _Verifying:
                     searched.augmenting,
                     self.workplace.threads,
                     self.progress,
+                    self.workplace.open_index,
                 )
             except RefaugError as error:
                 yield _part_of_error("retrieval and rating", error, None)
@@ -220,8 +232,14 @@ class _Verifying:
             try:
                 evaluation = self._evaluation(stored, items, provenance)
             except RefaugError as error:
-                yield _part_of_error("scores", error, stored.name)
+                yield _part_of_error("judge" if _JUDGE in stored.signature.settings else "scores", error, stored.name)
                 continue
+            if _JUDGE in stored.signature.settings:
+                yield (part := judge_part(stored, evaluation.scores[0]))
+                if part.state is not PartState.HOLDS:
+                    message = "not computed again: a judge's scores are not reproducible without its stored answers"
+                    yield VerifiedPart.unchecked("scores", message, stored.name)
+                    continue
             yield from self._compared(stored, evaluation, usable)
 
     def _evaluation(self, stored: StoredScores, items: Items, provenance: Provenance | None) -> Evaluation:
@@ -234,7 +252,9 @@ class _Verifying:
             home=self.home,
             specifications=specification,
             settings=settings,
-            models=ModelNames(threads=self.workplace.threads, **models),
+            models=ModelNames(
+                threads=self.workplace.threads, judge=self._judge(named.get(_JUDGE)), asks_judge=False, **models
+            ),
             is_part=True,
         )
         self.progress.stage(f"score {stored.name}")
@@ -242,15 +262,34 @@ class _Verifying:
         if self.set is not None:
             evaluation = score_against_set(self.set, items, chosen, settings, self.progress)
         else:
-            evaluation = steps.score_by(chosen, items, provenance, progress=self.progress)
+            opener = self.workplace.open_models
+            opened = opener(steps.models) if models and opener is not None else None
+            evaluation = steps.score_by(chosen, items, provenance, opened=opened, progress=self.progress)
+        for bad in evaluation.bad_metrics:
+            raise BadInput(bad.message)
         return percent(evaluation) if stored.scale > 1 else evaluation
+
+    def _judge(self, name: str | None) -> str | None:
+        """Return the judge of a signature: its name, or the path of a file of that name; it is never asked."""
+        if name is None or name in judge_names(self.home):
+            return name
+        return str(self.workplace.find_file(name))
 
     def _compared(self, stored: StoredScores, evaluation: Evaluation, items: Sequence[Item]) -> Iterator[VerifiedPart]:
         scores = evaluation.scores[0]
         tolerance = _tolerance(stored, is_frozen=self.set is not None)
         document: Mapping[str, Any] = scores.as_json()
         yield from signature_parts(stored, scores.signature, list(scores.metric.versions()))
-        levels = list(score_parts(stored, document, tolerance, names_draws=self.file.names_draws))
+        levels = list(
+            score_parts(
+                stored,
+                document,
+                tolerance,
+                names_draws=self.file.names_draws,
+                compares=self.file.compares,
+                level=self.file.level,
+            )
+        )
         agree = all(part.state is PartState.HOLDS for part in levels)
         evidence = self.file.document.get("evidence")
         yield references_part(
@@ -282,7 +321,8 @@ def _tolerance(stored: StoredScores, *, is_frozen: bool) -> float:
 
 def _file_part(file: ScoreFile) -> VerifiedPart:
     if file.lacks_seal:
-        return VerifiedPart.differs("file", "its seal was removed: files with a format_version are written with one")
+        message = "its seal was removed: files with a format_version or hashes of their texts are written with one"
+        return VerifiedPart.differs("file", message)
     if file.is_sealed is None:
         return VerifiedPart.unchecked("file", "it has no seal: an earlier refaug wrote it, or it was left out")
     if not file.is_sealed:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from refaug.bots.endpoint.answer_store import copy_answers
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import MANIFEST as VERSION_MANIFEST
 from refaug.core.artefacts.manifests import named_files
@@ -24,10 +25,11 @@ from refaug.core.artefacts.removals import REMOVED
 from refaug.core.artefacts.version_locks import HeldVersion, hold
 from refaug.core.artefacts.versions import CURRENT, VersionName, Versions
 from refaug.core.errors import Conflict, Corrupt, NotFound
-from refaug.core.files import exclusive, read_json, remove_tree, sync_folder, write_aside
+from refaug.core.files import exclusive, make_folder, read_json, remove_tree, sync_folder, write_aside
 from refaug.core.full_disk import storage_errors
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
+from refaug.evaluation.judge.judge_files import answers_path
 from refaug.logs.manifest import MANIFEST as LOG_MANIFEST
 from refaug.logs.manifest import Erasure, LogManifest, LogPart
 from refaug.logs.store import list_logs
@@ -116,6 +118,8 @@ class _HomeCopy:
         for versions in self._stores:
             self._copy_beside_versions(versions)
         self._staged.add_folder(self._home.reference_sets)
+        self._staged.add_folder(self._home.judges)
+        self._copy_answers()
         self._staged.add_folder(self._home.home / "inbox", without=[POSTED])
         self._staged.sync()
         files = self._staged.files
@@ -123,6 +127,15 @@ class _HomeCopy:
         total = sum(file.size for file in files.values())
         damaged = tuple(self._staged.damaged)
         return BackupReport(files=len(files), bytes=total, rows=rows, shared=self._staged.shared, damaged=damaged)
+
+    def _copy_answers(self) -> None:
+        """Copy the answers that judges gave, as of one moment."""
+        path = answers_path(self._home)
+        if path.is_file():
+            name = self._staged.name_of(path)
+            make_folder((self._staged.folder / name).parent)
+            copy_answers(path, self._staged.folder / name)
+            self._staged.files[name] = describe_file(self._staged.folder / name)
 
     @contextmanager
     def _changing_files(self, database: Database | None) -> Iterator[tuple[int, Mapping[Path, str], list[HeldVersion]]]:

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import quote
 
-import psycopg
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
@@ -357,9 +356,7 @@ def _public_error(error: exc.SQLAlchemyError, file: Path | None) -> RefaugError 
     cause = error.orig
     if isinstance(cause, sqlite3.Error):
         return _public_sqlite_error(cause, file)
-    if isinstance(cause, psycopg.Error):
-        return _public_postgresql_error(cause)
-    return None
+    return _public_postgresql_error(cause)
 
 
 def _public_sqlite_error(cause: sqlite3.Error, file: Path | None) -> RefaugError | None:
@@ -389,8 +386,12 @@ def _is_full(file: Path | None) -> bool:
     return room is not None and room.f_bavail * room.f_frsize < _NO_ROOM
 
 
-def _public_postgresql_error(cause: psycopg.Error) -> RefaugError | None:
-    state = cause.sqlstate or ""
+def _public_postgresql_error(cause: BaseException | None) -> RefaugError | None:
+    if not type(cause).__module__.startswith("psycopg"):  # it is not even installed everywhere
+        return None
+    import psycopg  # noqa: PLC0415
+
+    state = getattr(cause, "sqlstate", None) or ""
     if isinstance(cause, psycopg.errors.DiskFull):
         return StorageFull("the disk of the database is full", remedy="free some room on the database's machine")
     if isinstance(cause, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn):

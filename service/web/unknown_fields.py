@@ -6,53 +6,48 @@ reason: a `"reference"` leaves an item without a gold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Self, get_args, get_origin
 
 from pydantic import BaseModel
 
 from refaug.core.text.name_suggestions import suggestion
-from refaug.evaluation.scoring.items import FIELDS, unused_field_message
+from refaug.evaluation.tables.item_fields import ITEM_FIELDS, UnusedField, unused_fields
 
 _ANSWERED: Final = ("evidence", "no_reply")  # added to items by answers of /v1/references and /v1/replies
-_ITEM_FIELDS: Final = frozenset({*FIELDS, *_ANSWERED})
+_KNOWN: Final = frozenset({*ITEM_FIELDS, *_ANSWERED})
 _MAX_NAMED: Final = 10  # fields that are listed by name
-_LONGEST_NAME: Final = 60  # characters of the name of a field in a message
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnknownItemFields:
-    """The fields that no item has, each with the place of the first item of the request that has it."""
+    """The fields that no item or no reference has, each with the place of the first item of the request that has it."""
 
-    first_places: Mapping[str, int]
+    first_places: Sequence[tuple[int, UnusedField]] = ()
 
     @classmethod
     def of(cls, posted_items: object) -> Self:
         """Collect the fields of the items of a body, as far as these are items."""
-        places = dict[str, int]()
+        fields = dict[tuple[bool, str], tuple[int, UnusedField]]()
         for place, posted_item in enumerate(posted_items if isinstance(posted_items, list) else ()):
-            for name in posted_item if isinstance(posted_item, dict) else ():
-                if name not in _ITEM_FIELDS:
-                    places.setdefault(name, place)
-        return cls(first_places=places)
+            for unused in unused_fields(posted_item, _KNOWN) if isinstance(posted_item, dict) else ():
+                fields.setdefault(unused.key, (place, unused))
+        return cls(first_places=tuple(fields.values()))
 
     @property
     def warnings(self) -> Iterator[str]:
         """A warning for each field, the first ones by name: what commands say, too."""
-        for name in list(self.first_places)[:_MAX_NAMED]:
-            yield unused_field_message(name)
+        for _, unused in self.first_places[:_MAX_NAMED]:
+            yield unused.warning
         if len(self.first_places) > _MAX_NAMED:
             yield f"and {len(self.first_places) - _MAX_NAMED:,} more fields are not used"
 
     def as_json(self) -> list[dict[str, str]]:
         """Return the first fields as problem documents list them."""
         return [
-            {
-                "field": f"items[{place}].{name[:_LONGEST_NAME]}",
-                "message": f"no item has this field{suggestion(name, FIELDS)}",
-            }
-            for name, place in list(self.first_places.items())[:_MAX_NAMED]
+            {"field": f"items[{place}].{unused.at}", "message": unused.fault}
+            for place, unused in self.first_places[:_MAX_NAMED]
         ]
 
     @property

@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from fastapi import Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from refaug.core.errors import NotFound, TooLarge
+from refaug.core.errors import Corrupt, NotFound, RefaugError, TooLarge, Unavailable
+from refaug.evaluation.metric_setup.model_metrics import OpenModels
+from refaug.evaluation.metric_setup.model_names import ModelNames
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
+from refaug.evaluation.verification.artefact_parts import is_at_hand, unread_bytes
 from refaug.evaluation.verification.score_file import ScoreFile
-from refaug.evaluation.verification.verification import Workplace, verify
+from refaug.evaluation.verification.verification import Workplace, searched_request, verify
+from refaug.indexer.search.index import ReferenceIndex
+from refaug.rater.nn.rate import Rater
 from refaug.service.jobs.kinds.sources import require_source
+from refaug.service.serving.versions.leases import Lease
 from refaug.service.web.answers import json_response
 from refaug.service.web.dependencies import count_items
+from refaug.service.web.handling.reference_retrieval import open_lease
 from refaug.service.web.handling.request_items import ParsedItems, parse_items
 from refaug.service.web.handling.scoring_work import DeadlineProgress
 from refaug.service.web.schemas.scoring import VerificationIn
 from refaug.service.web.state import ServiceState, state_of
 
-_DRAWN_ROWS_PER_ITEM = 500_000  # rows that a bootstrap adds up in the time of a search and a rating
+# What is done in the time of a search and a rating, which the queue counts as an item.
+_DRAWN_ROWS_PER_ITEM: Final = 500_000  # rows that a bootstrap adds up
+_BYTES_PER_ITEM: Final = 4 * 2**20  # that are hashed
+_SCORES_PER_ITEM: Final = 50
+_SET_ITEMS_PER_ITEM: Final = 100  # items of a frozen set that are read
+_KINDS: Final = ("index", "rater", "ruber")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,16 +60,43 @@ class VerificationRequest:
         progress = DeadlineProgress(self.deadline)
         try:
             with items.faults_named():
-                verified = await state.batcher.run(
-                    partial(self._verify, state, file, items, progress),
-                    items=self._cost(state, file, items),
-                    deadline=self.deadline,
-                    is_long=True,
-                )
+                # The versions stay the same, and open, until the work is done.
+                async with self._leased(state, file, items) as versions:
+                    cost = await run_in_threadpool(self._cost, state, file, items)
+                    verified = await state.batcher.run(
+                        partial(self._verify, versions, file, items, progress),
+                        items=cost,
+                        deadline=self.deadline,
+                        lease=versions.lease,
+                        is_long=True,
+                    )
         except BaseException:
             progress.is_given_up = True
             raise
         return json_response(verified)
+
+    @asynccontextmanager
+    async def _leased(self, state: ServiceState, file: ScoreFile, items: ParsedItems) -> AsyncIterator[LeasedVersions]:
+        """Lease the versions that the scores are made again with, if they are at hand and whole."""
+        named = await run_in_threadpool(_versions_at_hand, state, file, items)
+        async with AsyncExitStack() as stack:
+            lease, refusal = None, None
+            if named:
+                index, rater = named.get("index"), named.get("rater")
+                leasing = open_lease(
+                    state,
+                    index=index,
+                    rater=rater,
+                    needs_index=index is not None,
+                    needs_rater=rater is not None,
+                    deadline=self.deadline,
+                )
+                try:
+                    lease = await stack.enter_async_context(leasing)
+                    lease.require_unchanged_files()
+                except (NotFound, Corrupt, Unavailable) as error:  # the report says which file it is
+                    lease, refusal = None, error
+            yield LeasedVersions(state=state, lease=lease, refusal=refusal)
 
     def _require_within(self, state: ServiceState, file: ScoreFile) -> None:
         """Refuse more metrics or draws than a request for scores may have."""
@@ -70,16 +113,102 @@ class VerificationRequest:
             )
 
     def _cost(self, state: ServiceState, file: ScoreFile, items: ParsedItems) -> int:
+        """Return the number of queue items that the work is worth: search, reading and hashing, scores and draws."""
         replies = sum(len(item.replies) for item in items.good) * len(file.scores)
         drawn = max(file.settings(stored).draws for stored in file.scores) * replies / _DRAWN_ROWS_PER_ITEM
-        return max(1, min(math.ceil(len(items.good) + drawn), state.serve.queue_items // 4))
+        named = {(kind, scores.signature.settings.get(kind)) for scores in file.scores for kind in _KINDS}
+        unread = sum(unread_bytes(state.home, kind, spec) for kind, spec in named if spec is not None)
+        worth = len(items.good) + _set_items(state, file) * (1 + len(file.scores)) / _SET_ITEMS_PER_ITEM
+        worth += replies / _SCORES_PER_ITEM + drawn + unread / _BYTES_PER_ITEM
+        return max(1, min(math.ceil(worth), state.serve.queue_items // 4))
 
     def _verify(
-        self, state: ServiceState, file: ScoreFile, items: ParsedItems, progress: DeadlineProgress
+        self, versions: LeasedVersions, file: ScoreFile, items: ParsedItems, progress: DeadlineProgress
     ) -> Mapping[str, Any]:
-        workplace = Workplace(home=state.home, find_file=partial(_source, state), threads=state.threads)
-        verification = verify(file, items.listed, workplace, progress)
+        state = versions.state
+        with versions.opened() as opened:
+            workplace = Workplace(
+                home=state.home,
+                find_file=partial(_source, state),
+                threads=state.threads,
+                open_index=opened.open_index,
+                open_models=opened.open_models,
+            )
+            verification = verify(file, items.listed, workplace, progress)
         return verification.with_messages(state.without_paths).as_json()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeasedVersions:
+    """The versions that a verification has leased, or why it has none; others are leased when they are needed."""
+
+    state: ServiceState
+    lease: Lease | None
+    refusal: RefaugError | None
+
+    @contextmanager
+    def opened(self) -> Iterator[OpenedVersions]:
+        """Return the versions for the thread that verifies; what it leases is released at the end."""
+        with ExitStack() as stack:
+            yield OpenedVersions(versions=self, stack=stack)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenedVersions:
+    """Open versions for the thread of a verification, which end with it."""
+
+    versions: LeasedVersions
+    stack: ExitStack
+
+    @contextmanager
+    def open_index(
+        self, index: str, rater: str | None, settings: AugmentSettings
+    ) -> Iterator[tuple[ReferenceIndex, Rater | None]]:
+        """Return an index and a rater as `name@version`."""
+        del settings
+        lease = self._lease(index, rater)
+        assert lease.index is not None, "an index was asked for"
+        yield lease.index, lease.rater
+
+    def open_models(self, models: ModelNames) -> OpenModels:
+        """Return the networks that a metric asks, as `name@version`."""
+        ruber = self.versions.state.rubers.get(models.ruber) if models.ruber is not None else None
+        return OpenModels(rater=self._lease(None, models.rater).rater if models.rater else None, ruber=ruber)
+
+    def _lease(self, index: str | None, rater: str | None) -> Lease:
+        """Return a lease on versions, which are open already where the request has leased them."""
+        if self.versions.refusal is not None:
+            raise self.versions.refusal
+        leasing = self.versions.state.open_versions.lease(
+            index=index, rater=rater, needs_index=index is not None, needs_rater=rater is not None
+        )
+        lease = self.stack.enter_context(leasing)
+        lease.require_unchanged_files()
+        return lease
+
+
+def _versions_at_hand(state: ServiceState, file: ScoreFile, items: ParsedItems) -> dict[str, str]:
+    """Return the index and the rater that scores are made again with, as `name@version`, where they are stored."""
+    searched = searched_request(file, items.listed)
+    lines = [scores.signature.settings for scores in file.scores]
+    named = {"rater": next((line["rater"] for line in lines if "rater" in line), None)}
+    if searched is not None:
+        named["index"] = searched.signature.settings["index"]
+    return {
+        kind: spec.partition("#")[0]
+        for kind, spec in named.items()
+        if spec is not None and "@" in spec and is_at_hand(state.home, kind, spec)
+    }
+
+
+def _set_items(state: ServiceState, file: ScoreFile) -> int:
+    """Return the size of the frozen set that the scores are against; 0 where there is none."""
+    if file.set_id is None:
+        return 0
+    try:
+        return ReferenceSets(state.home.reference_sets).open(file.set_id, even_withdrawn=True).manifest.items
+    except RefaugError:
+        return 0
 
 
 def _source(state: ServiceState, spec: str) -> Path:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass, fields, replace
-from typing import Any, Final
+from typing import Any
 
-from refaug.core.text.characters import make_printable
 from refaug.core.version import VERSION
 from refaug.evaluation.agreement.records import AgreementRow, MeanRow, MetaResult, RowKind, SetResult
 from refaug.evaluation.agreement.report.wording import KINDS, annotator, pair_label
+from refaug.evaluation.reports.csv_text import csv_text
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.correlation import Correlation, Spread
 from refaug.metrics.statistics.resampling import Estimate
@@ -37,9 +35,6 @@ class _CsvLine:
     holm_p: float | None = None
     n: int | None = None
     note: str | None = None
-
-
-_FORMULA_SIGNS: Final = ("=", "+", "-", "@", "\t", "\r")  # begin what a spreadsheet would compute
 
 
 def as_csv(meta_result: MetaResult) -> str:
@@ -71,18 +66,7 @@ def as_csv(meta_result: MetaResult) -> str:
     that rate the gold itself, beside the fair rows. Numbers are written so that they read back as the same number. A
     text that a spreadsheet would take for a formula (=, +, -, @, a tab or a carriage return first) has a ' before it.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([column.name for column in fields(_CsvLine)])
-    writer.writerows([_cell(content) for content in astuple(line)] for line in _lines(meta_result))
-    return text.getvalue()
-
-
-def _cell(content: object) -> object:
-    if isinstance(content, str):
-        text = make_printable(content)
-        return f"'{text}" if content.startswith(_FORMULA_SIGNS) else text
-    return float(content) if isinstance(content, float) else content  # numpy's floats would be written otherwise
+    return csv_text([column.name for column in fields(_CsvLine)], map(astuple, _lines(meta_result)))
 
 
 def _lines(meta_result: MetaResult) -> Iterator[_CsvLine]:

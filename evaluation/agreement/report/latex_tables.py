@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
-from refaug.core.text.characters import make_printable
 from refaug.evaluation.agreement.records import AgreementRow, MeanRow, MetaResult, RowKind, SetResult
 from refaug.evaluation.agreement.report.wording import INDEPENDENT, ROWS_IN_WORDS, TURNED, all_signatures, fixed, slug
+from refaug.evaluation.reports.latex_text import escape_latex
 from refaug.metrics.statistics.correlation import Spread
 from refaug.metrics.statistics.resampling import Estimate
 
-_LATEX_SIGNS: Final = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': "{''}",
-    "'": "{'}",  # in braces: signs that LaTeX would join with their neighbour
-    "`": "{`}",
-    "-": "{-}",
-}
-_OGONEK: Final = "\u0328"  # the only accent that the default encoding lacks
-_BREAK_AFTER: Final = frozenset(",=|/;")
 _WIDE_NAME: Final = 26  # characters; a column of longer names gets a fixed width, and lines break
 
 
@@ -53,23 +31,6 @@ def as_latex(meta_result: MetaResult) -> str:
         caption = _latex_mean_caption(meta_result.mean.sets, meta_result)
         tables.append(_latex_table(meta_result.mean.rows, caption, "mean", meta_result))
     return "\n".join([r"% needs \usepackage{booktabs}", *tables, _latex_signatures(meta_result)])
-
-
-def _latex(text: str, *, breaks: bool = False) -> str:
-    """Escape text for LaTeX; with `breaks`, lines may end after separators."""
-    parts = []
-    for character in make_printable(text):
-        sign = _LATEX_SIGNS.get(character) or (character if _latex_knows(character) else f"[U+{ord(character):04X}]")
-        parts.append(sign + (r"\allowbreak{}" if breaks and character in _BREAK_AFTER else ""))
-    return "".join(parts)
-
-
-def _latex_knows(character: str) -> bool:
-    """Whether a character is ASCII, or an ASCII letter with an accent in Latin-1 or Latin Extended-A."""
-    if character.isascii():
-        return True
-    parts = unicodedata.normalize("NFD", character)
-    return "À" <= character <= "ſ" and parts[0].isascii() and _OGONEK not in parts
 
 
 def _latex_table(rows: Sequence[AgreementRow | MeanRow], caption: str, label: str, meta_result: MetaResult) -> str:
@@ -108,7 +69,7 @@ def _latex_table(rows: Sequence[AgreementRow | MeanRow], caption: str, label: st
 
 def _latex_annotators(set_result: SetResult, label: str) -> list[str]:
     """Return the agreement with each annotator at most, at least and on average, and the annotators by κ."""
-    figures, name = set_result.annotators, _latex(set_result.name)
+    figures, name = set_result.annotators, escape_latex(set_result.name)
     if len(figures.kept) < 2:
         return []
     rows = [
@@ -131,7 +92,7 @@ def _latex_annotators(set_result: SetResult, label: str) -> list[str]:
         ["Annotators", *(f"{len(level.share.annotators):,}" for level in levels)],
     ]
     by_metric = [
-        [_latex(metric), *(_latex_number(level.correlations[metric]["spearman"].value) for level in levels)]
+        [escape_latex(metric), *(_latex_number(level.correlations[metric]["spearman"].value) for level in levels)]
         for metric in levels[0].correlations
     ]
     caption = (
@@ -183,7 +144,7 @@ def _alpha(meta_result: MetaResult) -> float:
 
 
 def _latex_name(row: AgreementRow | MeanRow, *, wide: bool) -> str:
-    name = _latex(row.name, breaks=wide) + (r" (turned)" if row.turned else "")
+    name = escape_latex(row.name, breaks=wide) + (r" (turned)" if row.turned else "")
     return rf"\raggedright {name}" if wide else name
 
 
@@ -224,13 +185,13 @@ def _latex_caption(set_result: SetResult, meta_result: MetaResult) -> str:
     human = [row for row in set_result.rows if row.kind is RowKind.HUMAN]
     people = f" Human: split-half reliability, stepped up, over {human[0].n:,} rows." if human else ""
     return (
-        f"Agreement with the mean rating on {_latex(set_result.name)}: {rows} ({_latex_rows(meta_result)}). "
+        f"Agreement with the mean rating on {escape_latex(set_result.name)}: {rows} ({_latex_rows(meta_result)}). "
         f"{_latex_how(meta_result)} $p_{{\\mathrm{{W}}}}$: {INDEPENDENT}.{people}"
     )
 
 
 def _latex_mean_caption(sets: Sequence[str], meta_result: MetaResult) -> str:
-    names = ", ".join(_latex(name) for name in sets)
+    names = ", ".join(escape_latex(name) for name in sets)
     return (
         f"Agreement with the mean rating, mean over {names}, each of which counts the same "
         f"({_latex_rows(meta_result)}). {_latex_how(meta_result)}"
@@ -238,7 +199,7 @@ def _latex_mean_caption(sets: Sequence[str], meta_result: MetaResult) -> str:
 
 
 def _latex_rows(meta_result: MetaResult) -> str:
-    return _latex(ROWS_IN_WORDS[meta_result.settings.rows])
+    return escape_latex(ROWS_IN_WORDS[meta_result.settings.rows])
 
 
 def _latex_how(meta_result: MetaResult) -> str:
@@ -246,7 +207,7 @@ def _latex_how(meta_result: MetaResult) -> str:
     turned = f" {TURNED.capitalize()}." if any(metric.turned for metric in meta_result.metrics) else ""
     return (
         rf"$\rho$: Spearman, $r$: Pearson, $\tau$: Kendall, $\rho_{{\mathrm{{length}}}}$: Spearman with reply length "
-        rf"held fixed. $\Delta\rho$: less {_latex(meta_result.baseline)}, the baseline. Intervals and $p$: "
+        rf"held fixed. $\Delta\rho$: less {escape_latex(meta_result.baseline)}, the baseline. Intervals and $p$: "
         f"bootstrap over contexts, {settings.draws:,} draws, seed {settings.seed}. Bold: the best metric, where it is "
         f"better than the baseline at $p_{{\\mathrm{{Holm}}}} < {_alpha(meta_result):g}$.{turned}"
     )
@@ -254,7 +215,7 @@ def _latex_how(meta_result: MetaResult) -> str:
 
 def _latex_signatures(meta_result: MetaResult) -> str:
     rows = [
-        rf"\raggedright {_latex(name, breaks=True)} & \raggedright {_latex(signature.short, breaks=True)} "
+        rf"\raggedright {escape_latex(name, breaks=True)} & \raggedright {escape_latex(signature.short, breaks=True)} "
         r"\tabularnewline"
         for name, signature in all_signatures(meta_result)
     ]

@@ -10,6 +10,7 @@ from typing import Any, Final
 from refaug.core.errors import BadInput, Usage
 from refaug.core.records import Item
 from refaug.evaluation.agreement.meta import agreement, default_metrics
+from refaug.evaluation.agreement.metric_choice import choose_metrics
 from refaug.evaluation.agreement.records import ComparedMetric, MetaSettings, RatedItems, RowsChoice
 from refaug.evaluation.home.indexes import open_index, places_of
 from refaug.evaluation.home.raters import open_rater
@@ -19,6 +20,7 @@ from refaug.evaluation.metric_setup.metric_requests import (
     baseline_advice,
     baseline_setter,
     metrics_of,
+    refuse_judge,
 )
 from refaug.evaluation.metric_setup.model_metrics import with_parts
 from refaug.evaluation.metric_setup.model_names import ModelNames
@@ -28,7 +30,6 @@ from refaug.evaluation.scoring.items import BadItem, read_items
 from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.provenance import Provenance, with_provenance
 from refaug.metrics.base import Metric
-from refaug.metrics.signature import Signature
 from refaug.service.jobs.kinds.freezing import augment_settings
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.sources import require_source, resolve_metric_files
@@ -114,6 +115,7 @@ def _version_of(provenance: Provenance, kind: str) -> str | None:
 def _require_named(order: MetaJob) -> None:
     """Raise Usage before any work where a needed artefact is not named, or a named one is not used."""
     wants = [MetricNeeds.of(text) for text in metrics_in(order)]
+    refuse_judge(wants)
     rates = order.index is not None and augment_settings(order.reference_settings).needs_rater
     if rates and order.rater is None:
         raise Usage("something is to be rated, and no rater is named", remedy="rater, or weights one and parrot off")
@@ -160,23 +162,13 @@ def _choose_metrics(
     rating = augment_settings(order.reference_settings).rating
     by_default = {"combine": rating.combine, "cal": rating.calibration}
     preset = find_preset(order.reference_settings.preset)
-    named = dict[str, Metric]()
-    for text in dict.fromkeys([*specifications, order.baseline or specifications[0]]):
+
+    def build(text: str) -> Metric:
         resolved = resolve_metric_files([text], context.home, context.serve)
-        specifications_of_text = resolved if preset is None else preset.specifications(resolved)
-        named[text] = metrics_of(specifications_of_text, order.language, by_default, based)[0]
-    metrics = dict[str, ComparedMetric]()
-    for text in specifications:
-        metrics.setdefault(Signature.of(named[text]).full, ComparedMetric(name=text.strip(), metric=named[text]))
-    if order.baseline is None:
-        return list(metrics.values()), next(iter(metrics.values())).name
-    baseline = ComparedMetric(name=order.baseline.strip(), metric=named[order.baseline])
-    same_metric = metrics.get(Signature.of(baseline.metric).full)
-    return (
-        (list(metrics.values()), same_metric.name)
-        if same_metric is not None
-        else ([baseline, *metrics.values()], baseline.name)
-    )
+        texts = resolved if preset is None else preset.specifications(resolved)
+        return metrics_of(texts, order.language, by_default, based)[0]
+
+    return choose_metrics(specifications, order.baseline, build)
 
 
 JOB_FUNCTIONS: Final = {"meta": meta_job}

@@ -53,7 +53,27 @@ class HeldSets:
 
         Every call checks that the set still exists and is not withdrawn.
         """
-        name = text if text in self._held else self._store.resolve(text)
+        if (held := self.get_held(text)) is not None:
+            return held
+        name = self._store.resolve(text)
+        self._require_usable(name)
+        cached = self._held.get(name)
+        prometheus_figures.cache("sets", hits=int(cached is not None), misses=int(cached is None))
+        held = cached or self._read_once(name)
+        self._note_use(held, _ITEMS, held.bytes)
+        return held
+
+    def get_held(self, text: str) -> HeldSet | None:
+        """Return a set that is in memory, if this is its whole id; quick enough for an event loop."""
+        if (held := self._held.get(text)) is None:
+            return None
+        self._require_usable(text)
+        prometheus_figures.cache("sets", hits=1, misses=0)
+        self._note_use(held, _ITEMS, held.bytes)
+        return held
+
+    def _require_usable(self, name: str) -> None:
+        """Raise an error, and forget the set, if it was withdrawn or its file is gone."""
         try:
             self._store.require_valid(name)
             self._require_there(name)
@@ -61,11 +81,6 @@ class HeldSets:
             with self._lock:
                 self._drop(name)
             raise
-        cached = self._held.get(name)
-        prometheus_figures.cache("sets", hits=int(cached is not None), misses=int(cached is None))
-        held = cached or self._read_once(name)
-        self._note_use(held, _ITEMS, held.bytes)
-        return held
 
     def _require_there(self, name: str) -> None:
         if not self._store.path_of(name).exists():

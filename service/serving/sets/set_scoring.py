@@ -114,7 +114,9 @@ def statistics_of(
         raise Usage("sums have neither intervals nor explanations", remedy="no draws, and explain left out")
     evaluation = evaluate_set(held, request, metrics, settings, language=language, on_error=on_error, is_part=True)
     places = [place if place >= 0 else None for place in _ResolvedRequest.of(held, request).places.tolist()]
-    return {**evaluation.as_statistics(), "set": {**held.as_json(), "places": places}}
+    sums = evaluation.as_statistics()
+    problems = [*sums["problems"], *_metric_problems(evaluation, metrics)]
+    return {**sums, "problems": problems, "set": {**held.as_json(), "places": places}}
 
 
 def evaluate_set(
@@ -133,7 +135,7 @@ def evaluate_set(
     In a part of the replies (`is_part`) it is no error if no reply has a score.
     """
     resolved = _ResolvedRequest.of(held, request)
-    held_metrics, bad_metrics = _suitable_metrics(held, metrics, language, reports=on_error == "report" and not is_part)
+    held_metrics, bad_metrics = _suitable_metrics(held, metrics, language, reports=on_error == "report")
     for held_metric in held_metrics if percent else ():
         require_share(held_metric.metric)
     if resolved.bad and on_error == "fail":
@@ -249,7 +251,7 @@ class _ResolvedRequest:
 
     def item_places(self) -> list[int]:
         """Return the places of the items, each once, in the set's order."""
-        return [place for place in np.unique(self.places).tolist() if place >= 0]
+        return sorted({place for place in self.places.tolist() if place >= 0})
 
 
 def _unknown_item(held: HeldSet, row: int, name: str) -> BadItem:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Final, Literal, NamedTuple, Protocol, Self, get_args
 
@@ -110,14 +110,15 @@ class HeldVersions:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Lease:
-    """The index and the rater of a request; neither is closed before the lease is released."""
+    """The indexes and the rater of a request; none is closed before the lease is released."""
 
     index: ReferenceIndex | None
     rater: Rater | None
+    sample: ReferenceIndex | None = None  # the index whose log is sampled, where a request names another
     held_versions: HeldVersions | None = field(default=None, repr=False)  # None: the caller keeps them open
 
     def versions(self) -> dict[str, str]:
-        """Return the `name@version#id` of each artefact, by kind."""
+        """Return the `name@version#id` of what finds and rates references, by kind."""
         named = {"index": self.index, "rater": self.rater}
         return {kind: tool.spec for kind, tool in named.items() if tool is not None}
 
@@ -131,7 +132,7 @@ class Lease:
         if self.held_versions is None:
             return self
         shared = self.held_versions.holders.share(self.held_versions)
-        return Lease(index=self.index, rater=self.rater, held_versions=shared)
+        return replace(self, held_versions=shared)
 
     def release(self) -> None:
         """Release the versions; a second call does nothing."""

@@ -72,33 +72,40 @@ class OpenVersions:
 
     # ── leases and problems ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def lease(self, *, index: str | None, rater: str | None, needs_index: bool, needs_rater: bool) -> Lease:
+    def lease(
+        self, *, index: str | None, rater: str | None, needs_index: bool, needs_rater: bool, sample: str | None = None
+    ) -> Lease:
         """Return a lease on the artefacts of a request, each by name, by name@version or None for the default.
 
-        Versions that are not open yet are opened, which may take seconds.
+        `sample` is a second index, whose log is sampled; None for no such index. Versions that are not open yet are
+        opened, which may take seconds.
         """
         requests: list[tuple[Kind, str | None]] = []
         if needs_index:
             requests.append(("index", index))
         if needs_rater:
             requests.append(("rater", rater))
+        if sample is not None:
+            requests.append(("index", sample))
         opened = self._acquire_all(requests)
         tools = [one.tool for one in opened]
+        indexes = [tool for tool in tools if isinstance(tool, ReferenceIndex)]
         return Lease(
-            index=next((one for one in tools if isinstance(one, ReferenceIndex)), None),
+            index=indexes[0] if needs_index else None,
             rater=next((one for one in tools if isinstance(one, Rater)), None),
-            held_versions=HeldVersions(self, opened),
+            sample=indexes[-1] if sample is not None else None,
+            held_versions=HeldVersions(self, list(dict.fromkeys(opened))),  # both indexes may be the same
         )
 
-    def is_open(self, index: str | None, rater: str | None) -> bool:
+    def is_open(self, index: str | None, rater: str | None, sample: str | None = None) -> bool:
         """Return whether `lease` would find these versions open."""
-        pins = [split_spec(index or self._defaults["index"]), split_spec(rater or self._defaults["rater"])]
+        pins = [
+            VersionKey("index", *split_spec(index or self._defaults["index"])),
+            VersionKey("rater", *split_spec(rater or self._defaults["rater"])),
+            VersionKey("index", *split_spec(sample or "")),
+        ]
         with self._lock:
-            return all(
-                VersionKey(kind, spec.name, spec.version) in self._open
-                for kind, spec in zip(KINDS, pins, strict=True)
-                if spec.version  # a name stands for what is open already
-            )
+            return all(pin in self._open for pin in pins if pin.version)  # a name stands for what is open already
 
     def has_default(self, kind: Kind) -> bool:
         """Return whether requests that name no version of this kind get one now."""

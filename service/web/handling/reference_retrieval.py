@@ -45,7 +45,14 @@ class ItemsWithReferences:
 
 @asynccontextmanager
 async def open_lease(
-    state: ServiceState, *, index: str | None, rater: str | None, needs_index: bool, needs_rater: bool, deadline: float
+    state: ServiceState,
+    *,
+    index: str | None,
+    rater: str | None,
+    needs_index: bool,
+    needs_rater: bool,
+    sample: str | None = None,
+    deadline: float,
 ) -> AsyncIterator[Lease]:
     """Lease the artefacts that a request names, or the server's defaults; they do not change until the block ends.
 
@@ -55,9 +62,9 @@ async def open_lease(
     engines = state.open_versions
 
     def take() -> Lease:
-        return engines.lease(index=index, rater=rater, needs_index=needs_index, needs_rater=needs_rater)
+        return engines.lease(index=index, rater=rater, needs_index=needs_index, needs_rater=needs_rater, sample=sample)
 
-    if engines.is_open(index, rater):
+    if engines.is_open(index, rater, sample):
         lease = take()
     else:
         lease = await _lease_in_thread(take, deadline)

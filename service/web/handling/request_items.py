@@ -28,7 +28,7 @@ class ParsedItems:
     """The items of a request in order, bad ones in their places."""
 
     listed: list[Item | BadItem]
-    unknown: UnknownItemFields = field(default_factory=lambda: UnknownItemFields(first_places={}))
+    unknown: UnknownItemFields = field(default_factory=UnknownItemFields)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -61,6 +61,7 @@ class ScoreRequest:
             rater=self.body.rater,
             needs_index=plan.finds,
             needs_rater=plan.needs_rater,
+            sample=plan.sample,
             deadline=self.deadline,
         ) as lease:
             if plan.finds:
@@ -106,7 +107,9 @@ class ScoreRequest:
         return answer if self.body.return_ == "stats" else sealed(answer)
 
     def _metric_problems(self, evaluation: Evaluation) -> Iterator[dict[str, Any]]:
-        """Yield the metrics that the references do not suit, each with its place in the request."""
+        """Yield the metrics that the references do not suit, each with its place, where the request asks for them."""
+        if self.body.on_error == "fail":
+            return
         names = [MetricNeeds.of(text).name for text in self.body.metrics or ()]
         for bad in {bad.metric: bad for bad in evaluation.bad_metrics}.values():
             for place in [place for place, name in enumerate(names) if name == bad.metric]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from refaug.core.errors import TooLarge, Usage
 from refaug.core.home import Settings
-from refaug.evaluation.metric_setup.metric_requests import MetricNeeds
+from refaug.evaluation.metric_setup.metric_requests import MetricNeeds, refuse_judge
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.score_settings import ScoreSettings
@@ -83,7 +83,8 @@ class ScoringPlan:
         return self.asks_rater or (self.finds and self.augmenting.needs_rater)
 
     def require_all(self, wants: Sequence[MetricNeeds]) -> None:
-        """Raise Usage where a metric needs an artefact that is not named."""
+        """Raise Usage where a metric needs an artefact that is not named, or a judge."""
+        refuse_judge(wants)
         for need in wants:
             if need.ruber and self.ruber is None:
                 raise Usage(f"{need.name} needs a ruber, and none is named", remedy='"ruber": "NAME"')

@@ -140,11 +140,17 @@ class ScoringWork:
         if ruber is not None:
             self.versions["ruber"] = ruber.spec
         rater = None if lease.rater is None else without_content(lease.rater.spec)
+        sampled = lease.sample or index
         steps = ScoringSteps(
             home=self.state.home,
             specifications=plan.specifications,
             settings=plan.scoring,
-            models=ModelNames(rater=rater, ruber=plan.ruber, sample=plan.sample, threads=self.state.threads),
+            models=ModelNames(
+                rater=rater,
+                ruber=plan.ruber,
+                sample=None if lease.sample is None else without_content(lease.sample.spec),
+                threads=self.state.threads,
+            ),
             rating=plan.augmenting.rating,
             augmenting=plan.augmenting,
             language=plan.language,
@@ -156,7 +162,7 @@ class ScoringWork:
         chosen = steps.chosen(items, provenance, set_baseline=set_baseline if plan.finds else None)
         if plan.asks_index and index is not None:
             self.state.bases.note_measured(index.spec, plan.asks_index, plan.language)
-        opened = OpenModels(rater=lease.rater, ruber=ruber)
+        opened = OpenModels(rater=lease.rater, ruber=ruber, sample=sampled)
         evaluation = steps.score_by(chosen, [*items, *self.bad], provenance, opened=opened, progress=self.progress)
         advice = baseline_advice(chosen, items, '"references": "find" measures b') if provenance is None else None
         evaluation = replace(evaluation, warnings=(*evaluation.warnings, *([advice] if advice is not None else [])))

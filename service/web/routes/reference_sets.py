@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import asdict
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -342,11 +342,13 @@ async def score_against_set(
     work = SetScoringWork.of(body, state.home, state.serve)
     count_items(request, work.replies)
     try:
-        held = await run_in_threadpool(state.sets.get, id)
+        held = state.sets.get_held(id)
+        if held is None:
+            held = await run_in_threadpool(state.sets.get, id)
     except Withdrawn as error:
         raise await run_in_threadpool(_gone_error, state, id, error) from None
     cost = min(work.cost, state.serve.queue_items)
-    scoring = state.batcher.run(lambda: work.run(held), items=cost, deadline=deadline)
+    scoring = state.batcher.run(partial(work.run, held), items=cost, deadline=deadline)
     scores = await while_connected(request, scoring)
     for metric_scores in scores["scores"] if work.response_form != "stats" else ():
         for system in metric_scores["systems"].values():

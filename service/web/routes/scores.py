@@ -91,7 +91,7 @@ async def combine_scores(
     """Corpus scores, intervals and comparisons of several batches, as if all had been scored at once.
 
     Batches are answers of `"return": "stats"`, from here or from a reference set, all by the same metrics: batches
-    whose signatures differ are refused.
+    whose signatures differ are refused. A metric counts as suitable if the references of any batch suit it.
     """
     state = state_of(request)
     settings = score_settings(body, state.serve)
@@ -99,7 +99,9 @@ async def combine_scores(
     cost = combining_cost(body.batches, settings, state.serve)
 
     async def combine_in_queue() -> Response:
-        combined = await state.batcher.run(lambda: combine(body.batches, settings), items=cost, deadline=deadline)
+        combined = await state.batcher.run(
+            lambda: combine(body.batches, settings, body.on_error), items=cost, deadline=deadline
+        )
         return json_response(combined)
 
     return await while_connected(request, combine_in_queue())

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MAX_SEED, MIN_CONFIDENCE, ScoreSettings
+from refaug.service.web.problems import FieldProblem
 from refaug.service.web.schemas.common import (
     STRICT,
     ItemsField,
@@ -216,6 +217,11 @@ class MetricSumsOut(BaseModel):
     signature_full: str = Field(description="all that the sums depend on: only equal ones can be put together")
     columns: list[str] = Field(description="what each number of a row is")
     systems: dict[str, SystemSumsOut] = Field(description="by name")
+    unsuitable: dict[str, str] | None = Field(
+        default=None,
+        description="`code` and `message` where the references of these items do not suit the metric; it is scored if "
+        "those of any batch do",
+    )
 
 
 class ResamplingOut(BaseModel):
@@ -225,6 +231,7 @@ class ResamplingOut(BaseModel):
     draws: int = Field(description="0: there are none")
     confidence: float = Field(description="of the intervals")
     seed: int = Field(description="of the resampling")
+    baseline: str | None = Field(default=None, description="the system that the others are compared with")
 
 
 class CopiesOut(BaseModel):
@@ -268,6 +275,10 @@ class CombineIn(ResamplingIn):
     batches: list[dict[str, Any]] = Field(
         min_length=1, max_length=10_000, description="those answers as they came, of the same metrics"
     )
+    on_error: Literal["fail", "report"] = Field(
+        default="fail",
+        description="`report`: a metric that the references of no batch suit is listed, and the others are scored",
+    )
 
 
 class CombinedOut(ResponseModel):
@@ -286,4 +297,5 @@ class CombinedOut(ResponseModel):
     reply_provenance: dict[str, str] | None = Field(
         default=None, description="by system: which bot of refaug made its replies; only where one did"
     )
+    problems: list[FieldProblem] = Field(default=[], description="metrics that the references of no batch suit")
     warnings: list[str] = Field(description="what one should know of the numbers")

@@ -1,10 +1,10 @@
-"""Routes of bots.
+"""The route of bots, and their leases.
 
 The main names:
 
 - `replies.reply`: POST /v1/replies
-- `leased_bots.ask_bot`: the replies of one bot
-- `leased_bots.AskedBot`: a bot with its replies.
+- `leased_bots.ask_bots`: the replies of all bots of a request, each from a leased index
+- `leased_bots.AskedBot`: one of the bots with its version, its system and its replies.
 """
 
-__all__ = ["replies"]
+__all__ = ["leased_bots", "replies"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -12,6 +12,7 @@ from refaug.bots.specification import BotSpecification
 from refaug.core.records import Item
 from refaug.evaluation.replies.system_replies import BotSystem
 from refaug.indexer.search.index import ReferenceIndex
+from refaug.service.serving.versions.leases import Lease
 from refaug.service.web.handling.reference_retrieval import open_lease
 from refaug.service.web.state import ServiceState
 
@@ -25,22 +26,38 @@ class AskedBot:
     replies: Sequence[BotReply]
 
 
-async def ask_bot(
-    state: ServiceState, name: str, specification: BotSpecification, items: Sequence[Item], *, deadline: float
+async def ask_bots(
+    state: ServiceState, specifications: Mapping[str, BotSpecification], items: Sequence[Item], *, deadline: float
+) -> list[AskedBot]:
+    """Let each bot reply to all items; bots of the same index share a lease on it, and so reply from one version."""
+    replied = dict[str, AskedBot]()
+    for source in dict.fromkeys(specification.source for specification in specifications.values()):
+        async with open_lease(
+            state, index=source, rater=None, needs_index=True, needs_rater=False, deadline=deadline
+        ) as lease:
+            for name, specification in specifications.items():
+                if specification.source == source:
+                    replied[name] = await _ask_bot(state, name, specification, items, lease, deadline=deadline)
+    return [replied[name] for name in specifications]
+
+
+async def _ask_bot(
+    state: ServiceState,
+    name: str,
+    specification: BotSpecification,
+    items: Sequence[Item],
+    lease: Lease,
+    *,
+    deadline: float,
 ) -> AskedBot:
-    """Let one bot reply to all items; its index is leased until it has, in the thread of the batches."""
-    async with open_lease(
-        state, index=specification.source, rater=None, needs_index=True, needs_rater=False, deadline=deadline
-    ) as lease:
+    """Let one bot reply to all items from its leased index, in the thread of the batches."""
 
-        def leased_index(_spec: str) -> ReferenceIndex:
-            assert lease.index is not None, "an index was asked for"
-            return lease.index
+    def leased_index(_spec: str) -> ReferenceIndex:
+        assert lease.index is not None, "an index was asked for"
+        return lease.index
 
-        bot = open_bot(specification, BotSources(open_index=leased_index))
-        system = BotSystem(name=name, replier=bot, seed=specification.seed)
-        replies = await state.batcher.run(
-            partial(system.replies, items), items=len(items), deadline=deadline, lease=lease
-        )
-        pinned = replace(specification, source=leased_index(specification.source).spec.partition("#")[0])
-        return AskedBot(pinned=pinned, system=system, replies=replies)
+    bot = open_bot(specification, BotSources(open_index=leased_index))
+    system = BotSystem(name=name, replier=bot, seed=specification.seed)
+    replies = await state.batcher.run(partial(system.replies, items), items=len(items), deadline=deadline, lease=lease)
+    pinned = replace(specification, source=leased_index(specification.source).spec.partition("#")[0])
+    return AskedBot(pinned=pinned, system=system, replies=replies)

@@ -29,7 +29,7 @@ from refaug.service.web.dependencies import Deadline, count_items, requires, whi
 from refaug.service.web.handling.request_items import ParsedItems, parse_items
 from refaug.service.web.openapi import errors
 from refaug.service.web.problems import BadRequest, bad_items_error, field_problem
-from refaug.service.web.routes.bots.leased_bots import AskedBot, ask_bot
+from refaug.service.web.routes.bots.leased_bots import AskedBot, ask_bots
 from refaug.service.web.schemas.replies import RepliesIn, RepliesOut
 from refaug.service.web.state import ServiceState, state_of
 
@@ -79,10 +79,7 @@ async def _reply(request: Request, body: RepliesIn, deadline: float) -> Response
     count_items(request, len(body.items))
     items = parsed_items.good
     with parsed_items.faults_named():
-        bots = [
-            await ask_bot(state, name, specification, items, deadline=deadline)
-            for name, specification in specifications.items()
-        ]
+        bots = await ask_bots(state, specifications, items, deadline=deadline)
     answered = answer_items(items, [bot.system for bot in bots], [bot.replies for bot in bots])
     if body.without_reply is WithoutReply.REFUSE:
         _require_replies(answered, parsed_items)

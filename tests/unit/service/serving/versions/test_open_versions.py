@@ -249,6 +249,31 @@ def test_a_lease_is_released_once_and_a_shared_one_on_its_own(
     assert held(home, "rater") == [1]
 
 
+def test_the_index_that_is_sampled_is_leased_beside_or_with_the_index(
+    home: Settings, opening: Callable[..., OpenVersions]
+) -> None:
+    engines = opening()
+    first, second, _ = versions(home, "index")
+    other = engines.lease(index=None, rater=None, needs_index=True, needs_rater=False, sample=f"chat@{second}")
+    same = engines.lease(index=None, rater=None, needs_index=True, needs_rater=False, sample=f"chat@{first}")
+    alone = engines.lease(index=None, rater=None, needs_index=False, needs_rater=False, sample="chat")
+    assert [lease.sample and lease.sample.spec.partition("#")[0] for lease in (other, same, alone)] == [
+        f"chat@{second}",
+        f"chat@{first}",
+        f"chat@{first}",
+    ]
+    assert (same.sample is same.index, other.sample is other.index, alone.index) == (True, False, None)
+    assert (other.versions(), alone.versions()) == (same.versions(), {})
+    shared = other.share()
+    for lease in (other, same, alone):
+        lease.release()
+    assert engines.is_open(None, None, f"chat@{second}")
+    assert (shared.sample, held(home, "index")) == (other.sample, [0, 1])
+    shared.release()
+    engines.close()
+    assert held(home, "index") == []
+
+
 def test_a_name_that_is_new_appears_and_one_that_is_deleted_goes(
     home: Settings, opening: Callable[..., OpenVersions], tmp_path: Path
 ) -> None:
