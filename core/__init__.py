@@ -15,6 +15,7 @@ __all__ = [
     "files",
     "full_disk",
     "home",
+    "installation",
     "kernel_cache",
     "kernels",
     "memory",

@@ -9,7 +9,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
@@ -114,10 +114,20 @@ def _checksum_of(manifest: Mapping[str, object]) -> str:
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file's bytes, read in pieces."""
+_HASHED_PIECE = 4 * 2**20  # bytes: some milliseconds of hashing
+
+
+def sha256_of(path: Path, check: Callable[[], None] | None = None) -> str:
+    """SHA-256 of a file's bytes, read in pieces; `check` is called before each, and ends the reading by an error."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        if check is None:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.sha256()
+        check()
+        while piece := file.read(_HASHED_PIECE):
+            digest.update(piece)
+            check()
+        return digest.hexdigest()
 
 
 def remove_tree(folder: Path) -> None:

@@ -62,6 +62,16 @@ class Settings:
         return self.home / "reference-sets"
 
     @property
+    def judges(self) -> Path:
+        """The folder of the files that describe judges behind an endpoint."""
+        return self.home / "judges"
+
+    @property
+    def judgements(self) -> Path:
+        """The folder of the answers that judges gave, which cannot be made again."""
+        return self.home / "judgements"
+
+    @property
     def cache(self) -> Path:
         """The folder of files that can be made again."""
         return self.home / "cache"

@@ -21,6 +21,7 @@ import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
+from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 from numpy.typing import NDArray
@@ -107,6 +108,16 @@ def _opened(kind: Any, loop: Any) -> Any:
     return opened
 
 
+def _load_compiled(loop_cache: Any, signature: Any, target: Any) -> Any:
+    """Return a compiled loop out of a cache, or None.
+
+    `FunctionCache.load_overload` prepares the compiler first, which takes as long as importing numba. A loop that is
+    compiled needs numba's runtime alone; numba prepares the compiler when it compiles.
+    """
+    rtsys.initialize(target)
+    return loop_cache._load_overload(signature, target)  # noqa: SLF001
+
+
 class _Caches:
     """Where a loop may lie compiled; all works without, as well: what cannot be read or written is compiled anew."""
 
@@ -131,7 +142,7 @@ class _Caches:
         """A compiled loop, or None."""
         for loop_cache in self._caches:
             try:
-                overload = loop_cache.load_overload(signature, target)
+                overload = _load_compiled(loop_cache, signature, target)
             except _DAMAGE as error:
                 _log.warning("kernel_cache_unreadable", extra={"path": loop_cache.cache_path, "error": str(error)})
                 if loop_cache is self._own:

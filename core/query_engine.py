@@ -18,12 +18,11 @@ import pyarrow as pa
 from refaug.core.backoff import Backoff
 from refaug.core.errors import Conflict, Corrupt, RefaugError, StorageFull
 from refaug.core.files import make_folder, remove_tree, unique_suffix
-from refaug.core.processes.live_file import LiveFile
+from refaug.core.processes.live_file import IN_USE, LiveFile
 
 # Memory of the process besides DuckDB's limit: Python, Arrow, and what the limit does not count (measured).
 _BESIDE: Final = 192 << 20
 _LEAST: Final = 128 << 20
-IN_USE: Final = "in-use"  # a live file while an engine works here, which tells scratch folders in use from leftovers
 _A_THREAD: Final = 256 << 20  # a sort of wide rows needs this much for each; with less it fails instead of spilling
 _FULL_SIGNS: Final = ("No space left", "File too large", "Disk quota", "max_temp_directory_size")
 _GONE_SIGNS: Final = ("No files found", "No such file")

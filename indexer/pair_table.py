@@ -23,7 +23,6 @@ from refaug.indexer.pair_table_sql import (
     ErasedKeySets,
     Keys,
     LogRows,
-    dialogue_key,
     drop_tables,
     erased_key,
     fill_erased_keys,
@@ -42,7 +41,6 @@ __all__ = [
     "TableCounts",
     "build_table",
     "changed_keys",
-    "dialogue_key",
     "erased_key",
     "fingerprints",
 ]

@@ -47,11 +47,6 @@ def erased_key(kind: str, id_text: str) -> str:
     return hashlib.sha256(f"{kind}\x1f{id_text}".encode()).hexdigest()
 
 
-def dialogue_key(dialogue: str) -> int:
-    """Return an index's number for a dialogue: half of its id's MD5, which the log engine computes as well."""
-    return int.from_bytes(hashlib.md5(dialogue.encode(), usedforsecurity=False).digest()[:8], "little")
-
-
 @dataclass(frozen=True, kw_only=True)
 class _LogPart:
     path: Path

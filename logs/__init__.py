@@ -7,4 +7,15 @@ The main names:
 - `deletion.delete`: removes dialogues and speakers for good.
 """
 
-__all__ = ["deletion", "demo", "ingest", "ingest_options", "manifest", "pairs", "reading", "statistics", "store"]
+__all__ = [
+    "deletion",
+    "demo",
+    "ingest",
+    "ingest_options",
+    "manifest",
+    "pairs",
+    "reading",
+    "statistics",
+    "store",
+    "text_keys",
+]

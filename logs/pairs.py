@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-from xxhash import xxh3_64_intdigest
 
 from refaug.core.errors import Usage
 from refaug.core.query_engine import QueryEngine, parquet
@@ -29,11 +28,6 @@ PAIR_SCHEMA: Final = pa.schema(
         ("response_key", pa.uint64()),
     ]
 )
-
-
-def text_key(normalised: str) -> int:
-    """Return the key under which a log stores a normalised text."""
-    return xxh3_64_intdigest(normalised.encode())
 
 
 def erasure_key(name: str, salt: str) -> str:

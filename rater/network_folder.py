@@ -10,6 +10,7 @@ from typing import Any, Final, TypedDict, TypeVar
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from refaug.core.artefacts.manifests import (
     MANIFEST,
@@ -125,6 +126,20 @@ def read_network_manifest(
         raise Corrupt(f"{path} lacks what a {kind} needs: {error}", remedy=_REMEDY) from error
 
 
+class _WithoutInitialWeights(TorchFunctionMode):
+    """Leaves weights as they are: to draw some on the device `meta`, torch would import its compiler, for seconds."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Return the tensor where a function of torch.nn.init is called, else call it."""
+        del types
+        named = dict(kwargs or {})
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return named["tensor"] if "tensor" in named else args[0]
+        return func(*args, **named)
+
+
 def open_network(
     folder: Path, kind: str, stored: StoredNetwork, build: Callable[[], AnyNetwork], *, settings: Sequence[str]
 ) -> tuple[AnyNetwork, SentencePieceTokenizer]:
@@ -146,7 +161,7 @@ def open_network(
         )
     tensors = read_tensors(folder / WEIGHTS, remedy=_REMEDY)
     try:
-        with torch.device("meta"):  # allocates nothing, since the weights are replaced anyway
+        with torch.device("meta"), _WithoutInitialWeights():  # allocates nothing: the weights are replaced anyway
             model = build()
         model.load_state_dict(tensors, assign=True)
     except RuntimeError as error:

@@ -24,6 +24,13 @@ def normalise(text: str) -> str:
     return _normalise_any(text)
 
 
+def normalised_words(text: str) -> list[str]:
+    """Return the words between the spaces of the normalised text."""
+    if text.isascii() and (words := text.translate(_ASCII_COMPARABLE).split()):
+        return words
+    return normalise(text).split()
+
+
 def _normalise_any(text: str) -> str:
     """Normalise text in any script; the ASCII path is the same function, faster."""
     folded = stream_safe(_fold(stream_safe(text)))

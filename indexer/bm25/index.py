@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-import bm25s
 import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.array_files import write_array
 from refaug.core.errors import Corrupt, Usage
-from refaug.core.files import make_folder, sync_file, write_json
+from refaug.core.files import make_folder, read_json, sync_file, write_json
 from refaug.core.full_disk import storage_errors
 from refaug.core.kernels import frozen
 from refaug.core.progress import Progress
@@ -138,6 +137,8 @@ def _new_array(path: Path, dtype: type[np.generic], length: int) -> np.memmap[An
 
 def _parameters(statistics: Bm25Statistics, settings: Bm25Settings) -> dict[str, object]:
     """Return the parameters that bm25s reads with an index."""
+    import bm25s  # noqa: PLC0415  it takes as long as all the rest of a search's imports
+
     return {
         "k1": float(settings.k1),
         "b": float(settings.b),
@@ -169,16 +170,16 @@ class Bm25Index:
         """Map the files that `build_bm25` wrote."""
         statistics = Bm25Statistics.open(folder, _TEXTS)
         try:
-            model = bm25s.BM25.load(folder, mmap=True, load_vocab=False)
-            settings = Bm25Settings(k1=model.k1, b=model.b)
+            parameters: Any = read_json(folder / _PARAMETERS)
+            settings = Bm25Settings(k1=parameters["k1"], b=parameters["b"])
+            postings = Postings(
+                start=_map(folder / _STARTS),
+                document=_map(folder / _DOCUMENTS),
+                score=_map(folder / _SCORES),
+                document_count=parameters["num_docs"],
+            )
         except (OSError, ValueError, TypeError, KeyError, Usage) as error:
             raise Corrupt(f"{folder} is no BM25 index: {error}", remedy=_REMEDY) from error
-        postings = Postings(
-            start=frozen(model.scores["indptr"]),
-            document=frozen(model.scores["indices"]),
-            score=frozen(model.scores["data"]),
-            document_count=model.scores["num_docs"],
-        )
         _require_agreement(folder, postings, statistics)
         responses = Bm25Statistics.open(folder, _RESPONSES) if (folder / f"{_RESPONSES}.json").exists() else None
         return cls(settings=settings, statistics=statistics, responses=responses, postings=postings)
@@ -226,6 +227,11 @@ class Bm25Index:
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(fill, cuts[:-1], cuts[1:]))
         return documents, scores
+
+
+def _map(path: Path) -> NDArray[Any]:
+    """Map an array, as bm25s does: importing it would take as long as the rest of opening an index."""
+    return frozen(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
 def _require_agreement(folder: Path, postings: Postings, statistics: Bm25Statistics) -> None:

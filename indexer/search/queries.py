@@ -15,11 +15,11 @@ from refaug.core.errors import Usage
 from refaug.core.kernels import compiled
 from refaug.core.records import Origin, TestPair
 from refaug.core.text.normalisation import normalise
-from refaug.indexer.pair_table import dialogue_key
+from refaug.indexer.dialogue_keys import dialogue_key
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.search.search_tables import NO_TIME, Keys, QueryTables, Rows, Rules
 from refaug.indexer.tokens.vocabulary import CodedTexts, Vocabulary
-from refaug.logs.pairs import text_key
+from refaug.logs.text_keys import text_key
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST: Final = np.iinfo(np.int64).max

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from refaug.core.errors import Corrupt
 from refaug.core.files import make_folder, write_aside
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.core.text.tokenizers import default_tokenizer, get_tokenizer
-from refaug.logs.store import StoredLog
+
+if TYPE_CHECKING:
+    from refaug.logs.store import StoredLog
 
 FOLDER: Final = "tokenizer"
 _FILE_KIND: Final = "sentencepiece:"

@@ -69,20 +69,20 @@ def _blocks(rows: Iterable[tuple[int, Sequence[Any] | BadRow]]) -> Iterator[RowB
         yield RowBlock(lines=lines, rows=block_rows)
 
 
-def csv_blocks(reader: LineReader, *, columns: int = 0) -> Iterator[Block]:
+def csv_blocks(reader: LineReader, *, columns: int = 0, delimiter: str = ",") -> Iterator[RowBlock]:
     """Yield CSV with quoted fields, which may hold newlines: only a parser can find where a row ends.
 
     The number of columns distinguishes a row over several lines from a stray quote; 0: as many as the first row
     has.
     """
-    return _blocks(_csv_rows(reader, columns))
+    return _blocks(_csv_rows(reader, columns, delimiter))
 
 
-def _csv_rows(reader: LineReader, columns: int) -> Iterator[tuple[int, Sequence[str] | BadRow]]:
+def _csv_rows(reader: LineReader, columns: int, delimiter: str) -> Iterator[tuple[int, Sequence[str] | BadRow]]:
     """Yield rows with their first line; a stray quote costs its line, not the rest of the file."""
     csv.field_size_limit(_CSV_FIELD_BYTES)
     lines = _RowLines(reader)
-    parser = csv.reader(lines)
+    parser = csv.reader(lines, delimiter=delimiter)
     while True:
         start = lines.begin_row()
         fields, problem = _next_row(parser)
@@ -95,7 +95,7 @@ def _csv_rows(reader: LineReader, columns: int) -> Iterator[tuple[int, Sequence[
         if problem:
             yield start, BadRow(line=start, reason="csv", message=problem, excerpt=excerpt(lines.first))
             lines.back_to_second_line()
-            parser = csv.reader(lines)
+            parser = csv.reader(lines, delimiter=delimiter)
         elif fields is None:
             return
         elif fields and not lines.has_bad_line:
@@ -116,7 +116,7 @@ class _RowLines:
     """Text lines for the csv parser, which can be rewound to the second line of the current row."""
 
     def __init__(self, reader: LineReader) -> None:
-        self._source = _numbered_lines(reader)
+        self._source = numbered_lines(reader)
         self._again: deque[tuple[int, str]] = deque()
         self._row: list[tuple[int, str]] = []
         self._bad: list[BadRow] = []
@@ -172,7 +172,7 @@ class _RowLines:
                 self.has_bad_line = bool(self._row)
 
 
-def _numbered_lines(reader: LineReader) -> Iterator[tuple[int, str | BadRow]]:
+def numbered_lines(reader: LineReader) -> Iterator[tuple[int, str | BadRow]]:
     """Yield decoded lines with their numbers; a line that is not UTF-8 is a bad row."""
     for block in reader:
         if block.bad is not None:
@@ -195,7 +195,7 @@ def aligned_blocks(utterances: LineReader, responses: LineReader) -> Iterator[Bl
 
 
 def _aligned_rows(utterances: LineReader, responses: LineReader) -> Iterator[tuple[int, Sequence[str] | BadRow]]:
-    for utterance_line, response_line in zip_longest(_numbered_lines(utterances), _numbered_lines(responses)):
+    for utterance_line, response_line in zip_longest(numbered_lines(utterances), numbered_lines(responses)):
         for reader, side in ((utterances, utterance_line), (responses, response_line)):
             if side is not None and isinstance(side[1], BadRow):
                 _require_countable(reader, side[1])
@@ -227,7 +227,7 @@ def _parlai_rows(reader: LineReader) -> Iterator[tuple[int, Sequence[Any] | BadR
     A line that cannot be used ends the episode, since what follows does not answer what came before.
     """
     start, turns = 0, list[str]()
-    for number, line in _numbered_lines(reader):
+    for number, line in numbered_lines(reader):
         if isinstance(line, str) and not line.strip():
             continue
         exchange = line if isinstance(line, BadRow) else _parse_parlai_line(number, line)
@@ -413,12 +413,17 @@ def arrow_rows(block: ArrowBlock) -> Iterator[tuple[int, Row] | BadRow]:
     import pyarrow as pa  # noqa: PLC0415
 
     with pa.ipc.open_stream(block.data) as reader:
-        table = _with_plain_times(reader.read_all())
+        yield from table_rows(reader.read_all(), block.first_row)
+
+
+def table_rows(table: pa.Table, first_row: int) -> Iterator[tuple[int, Row] | BadRow]:
+    """Yield the rows of an Arrow table with their numbers."""
+    table = _with_plain_times(table)
     try:
-        yield from enumerate(table.to_pylist(), block.first_row)
+        yield from enumerate(table.to_pylist(), first_row)
     except _NOT_PYTHON:
         for index in range(table.num_rows):
-            yield _arrow_row(table.slice(index, 1), block.first_row + index)
+            yield _arrow_row(table.slice(index, 1), first_row + index)
 
 
 # Text that is not UTF-8 and years that Python does not support are a ValueError; an unknown time zone is a KeyError.

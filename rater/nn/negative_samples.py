@@ -14,9 +14,9 @@ import numpy as np
 from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import Usage
 from refaug.core.files import make_folder, remove_tree
-from refaug.core.processes.live_file import LiveFile
+from refaug.core.processes.live_file import IN_USE, LiveFile
 from refaug.core.progress import Progress
-from refaug.core.query_engine import IN_USE, scratch_in
+from refaug.core.query_engine import scratch_in
 from refaug.rater.nn.build import RaterOrder, find_hard_partners, open_training_data, prepare
 from refaug.rater.training.corpus import open_corpus, shared_rows
 from refaug.rater.training.examples import ExampleCorpus, Texts

@@ -18,8 +18,9 @@ from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from refaug.logs.pairs import SharedSettings, shared_utterances, text_key
+from refaug.logs.pairs import SharedSettings, shared_utterances
 from refaug.logs.store import StoredLog
+from refaug.logs.text_keys import text_key
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.training.examples import ExampleCorpus
 

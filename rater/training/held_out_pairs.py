@@ -17,8 +17,9 @@ from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.core.records import Item, Reference, TestPair
 from refaug.core.text.normalisation import normalise
-from refaug.logs.pairs import SharedSettings, text_key
+from refaug.logs.pairs import SharedSettings
 from refaug.logs.store import StoredLog
+from refaug.logs.text_keys import text_key
 from refaug.rater.training.corpus import mine, shared_rows
 from refaug.rater.training.examples import ExampleSettings, hash_share
 
