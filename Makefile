@@ -5,7 +5,8 @@
 # make test     the tests of everything, in minutes, with nothing but Python and make
 # make test-all the rest: many kills, load, fuzzing, examples that train, what needs PostgreSQL, Chromium or WordNet
 # make check    format, lint, types, imports, names, spelling, docs
-# make test-integrations   the client in TRL, Transformers, Lightning and torch.distributed, in an environment of their own
+# make test-integrations   the client in TRL, Transformers, Lightning, torch.distributed and trackers, refaug in evaluate, datasets and
+#               the lm-evaluation-harness, in an environment of their own
 # make bench DATA=FOLDER   benchmarks on the logs of a folder (docs/benchmarks.md)       make faults  the long fault tests, mixed load for MIXED_LOAD_S=60 seconds      make clean   remove what make made
 #
 # PYTHON=…      the interpreter to make .venv with      TORCH_INDEX=URL   a further package index, for a torch build of your own
@@ -18,7 +19,7 @@ BIN := $(VENV)/bin
 HOME_FOLDER := $(or $(REFAUG_HOME),refaug-data)
 DEMO := $(HOME_FOLDER)/demo
 DEMO_SCORES := $(DEMO)/demo-items.jsonl --index demo --rater demo --metric upsilon-bleu --metric bleu --baseline generic --percent
-ROOMS := core logs indexer rater metrics bots evaluation service cli
+ROOMS := core logs indexer rater metrics bots evaluation service library cli
 INTEGRATIONS := clients/python/tests/integrations
 PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
@@ -110,7 +111,7 @@ faults: $(VENV)/.installed
 lock:
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/pip install --quiet $(PIP_INDEX) torch==2.13.0
-	build/lock/bin/pip install --quiet $(PIP_INDEX) -e ".[dev]"
+	build/lock/bin/pip install --quiet $(PIP_INDEX) -e ".[all,dev]"
 	(sed -n '/^#/p' requirements.lock; build/lock/bin/pip freeze --all --exclude pip --exclude refaug --exclude refaug-client \
 		| grep -viE '^(nvidia-|triton)' | sed 's/+[a-z0-9.]*$$//' | sort -f) > build/requirements.lock
 	mv build/requirements.lock requirements.lock
@@ -118,7 +119,8 @@ lock:
 lock-integrations:
 	$(PYTHON) -m venv build/lock-integrations
 	build/lock-integrations/bin/pip install --quiet $(PIP_INDEX) torch==2.13.0
-	build/lock-integrations/bin/pip install --quiet $(PIP_INDEX) setuptools pytest transformers trl lightning clients/python
+	build/lock-integrations/bin/pip install --quiet $(PIP_INDEX) setuptools pytest transformers trl lightning \
+		evaluate lm_eval mlflow-skinny tensorboard wandb clients/python
 	(sed -n '/^#/p' clients/python/requirements-integrations.lock; build/lock-integrations/bin/pip freeze --all \
 		--exclude pip --exclude refaug-client | grep -viE '^(nvidia-|triton)' | sed 's/+[a-z0-9.]*$$//' | sort -f) \
 		> build/requirements-integrations.lock

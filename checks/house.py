@@ -27,7 +27,10 @@ RIDDLES: Final = re.compile(
     r"|\b(?:what|who) is (?:told|asked|handed|kept|found|said|known)\b|\bone that (?:was|is|has)\b",
     re.IGNORECASE,
 )
-SHARED_CLASS_NAMES: Final = frozenset({"ScoreReplies"})  # the client's callback has one name in every training library
+SHARED_CLASS_NAMES: Final = frozenset({
+    "ScoreReplies",  # the client's callback has one name in every training library
+    "Metric",  # users write refaug.Metric, as in other libraries of metrics
+})  # fmt: skip
 CLASS_LINES, FILE_LINES, FUNCTION_LINES, FOLDER_MODULES = 300, 500, 50, 12
 GENERATED: Final = "written by unasync.py"  # stands at the start of files that a program writes
 HEAD_CHARS: Final = 300

@@ -18,7 +18,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-PACKAGES = ("core", "logs", "indexer", "rater", "metrics", "bots", "evaluation", "service", "cli", "clients/python/src")
+PACKAGES = (
+    "core",
+    "logs",
+    "indexer",
+    "rater",
+    "metrics",
+    "bots",
+    "evaluation",
+    "service",
+    "library",
+    "cli",
+    "clients/python/src",
+)
 SWAPS = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.In: "not in",
     ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is", ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.Div: "*",

@@ -25,8 +25,10 @@ def start() -> int:
 
             print(f"refaug {VERSION}")
             return 0
+        from refaug.core.processes.import_path import leave_user_folders  # noqa: PLC0415
         from refaug.core.processes.passive_waiting import wait_passively  # noqa: PLC0415
 
+        leave_user_folders(sys.path, os.environ)
         wait_passively(os.environ)
         from refaug.cli.main import main  # noqa: PLC0415
     except KeyboardInterrupt:

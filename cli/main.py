@@ -22,13 +22,16 @@ from typer.exceptions import TyperException
 from refaug.cli.shared.output import ReaderGone, report_error
 from refaug.core.errors import Interrupted, NoAccess, RefaugError, Usage
 from refaug.core.home import Settings
+from refaug.core.installation.extras import extras_named
 from refaug.core.version import VERSION
 
 # Commands print their results; log lines are only for the log that a server sets up.
 _NOWHERE: Final = logging.NullHandler()
 _TYPER_INTERRUPTED: Final = 130
 # commands that start again from the beginning after an interruption
-_BEGIN_ANEW: Final = frozenset({"score", "verify", "meta", "diagnose", "refs", "replies", "sets", "report", "evaluate"})
+_BEGIN_ANEW: Final = frozenset(
+    {"score", "compare", "verify", "meta", "diagnose", "refs", "replies", "sets", "report", "evaluate"}
+)
 _ANY_HOME: Final = frozenset({"restore", "doctor"})  # commands for a home that is not whole
 _REPORT: Final = "this is a fault of ours: please report it with the lines above"
 
@@ -65,8 +68,12 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
         at="scores.score:score_command",
         help="Score the replies of one or several systems against their references.",
     ),
+    "compare": _CommandPlace(
+        at="score_files.compare:compare_command",
+        help="Compare two score files, or two systems of one: paired tests, and the replies that changed.",
+    ),
     "verify": _CommandPlace(
-        at="scores.verify:verify_command",
+        at="score_files.verify:verify_command",
         help="Reproduce the scores of a file from their signatures, and say for each part whether it holds.",
     ),
     "diagnose": _CommandPlace(
@@ -106,6 +113,10 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
         help="Check versions, threads, memory, disk, optional parts and stored artefacts; "
         "each trouble with its remedy.",
     ),
+    "items": _CommandPlace(
+        at="items.items:app",
+        help="Write tables of any kind as items.",
+    ),
     "log": _CommandPlace(
         at="logs.log:app",
         help="Look into logs, check them, take dialogues or speakers out of them.",
@@ -143,13 +154,17 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
     "sets": _CommandPlace(
         at="scores.sets:app",
         help="Freeze weighted references, and score against them.",
+        inner={
+            "history": "score_files.set_history:history_command",
+            "leaderboard": "score_files.set_history:leaderboard_command",
+        },
     ),
     "cite": _CommandPlace(
-        at="scores.signature:cite_command",
+        at="score_files.signature:cite_command",
         help="Print what to write beside scores: a sentence, the signature, and BibTeX of the papers they stand on.",
     ),
     "signature": _CommandPlace(
-        at="scores.signature:app",
+        at="score_files.signature:app",
         help="Compare the signatures of scores.",
     ),
     "meta": _CommandPlace(
@@ -157,6 +172,15 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
         help="Say how far metrics agree with people's ratings, and whether one agrees better than another.",
         inner={
             "probe": "scores.probe:probe_command",
+        },
+    ),
+    "judge": _CommandPlace(
+        at="judges.judge:app",
+        help="Language models behind an endpoint as judges: try them, compare replies in pairs, probe for bias.",
+        inner={
+            "compare": "judges.judge_items:compare_command",
+            "probe": "judges.judge_items:probe_command",
+            "weigh": "judges.judge_items:weigh_command",
         },
     ),
     "metrics": _CommandPlace(
@@ -285,7 +309,8 @@ def main(arguments: list[str] | None = None) -> int:
     logging.getLogger("refaug").addHandler(_NOWHERE)
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        return _run(words)
+        with extras_named():
+            return _run(words)
     except (RefaugError, OSError) as error:
         own_error = error if isinstance(error, RefaugError) else _no_access(error)
         report_error(own_error, as_json="--json" in words)
@@ -312,7 +337,7 @@ def _no_access(error: OSError) -> RefaugError:
 
 def _run(words: list[str]) -> int:
     """Run a command, and raise our errors in place of those of typer."""
-    resumes = not _BEGIN_ANEW.intersection(words)
+    resumes = "--judge" in words or not _BEGIN_ANEW.intersection(words)  # a judge's answers are stored
     remedy = "the same command goes on where it stopped" if resumes else "nothing was kept: run it again"
     interrupted = Interrupted("interrupted", remedy=remedy)
     try:
@@ -343,4 +368,6 @@ def _terminated(_signal: int, _frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from refaug.cli import start
+
+    sys.exit(start())

@@ -10,6 +10,7 @@ import typer
 
 from refaug.cli.scores.meta import named_sets, read_set
 from refaug.cli.shared.index_options import ThreadsOption
+from refaug.cli.shared.item_inputs import ItemInputs
 from refaug.cli.shared.output import JsonFlag, count_of, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import SeedOption, StrictFlag, report_problems, require_all
@@ -60,7 +61,7 @@ def evaluate_command(
     )
     network = open_rater(context.obj, rater, threads=threads)
     with display_progress(quiet=context.obj.quiet) as progress:
-        sets = [RatedItems(name=name, items=read_set(path, progress)) for name, path in files.items()]
+        sets = [RatedItems(name=name, items=read_set(ItemInputs(items=path), progress)) for name, path in files.items()]
         evaluation = evaluate_rater(network, sets, settings, progress)
         report_problems(evaluation.bad_items, evaluation.warnings, progress)
     if as_json:

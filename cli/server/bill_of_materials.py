@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 
 _NAME: Final = "refaug"
 _SPEC: Final = "1.6"
+_NOT_SHIPPED: Final = frozenset({"all", "dev"})  # extras
 _NAMESPACE: Final = uuid.UUID("6f0d3c8e-6f0c-5b0e-9a53-7d6a3e0d2f11")  # drawn once, for serial numbers
 _MOST_LICENCE_CHARS: Final = 100  # a longer field is the text of a licence
 
@@ -59,12 +60,15 @@ def _reachable(name: str, installed: dict[str, metadata.Distribution]) -> set[st
 
 
 def _needs(package: metadata.Distribution, installed: dict[str, metadata.Distribution]) -> list[str]:
-    """Return the installed packages that a package asks for here; extras of others are named by nobody's marker."""
-    names = set[str]()
+    """Return the installed packages that a package asks for here; of refaug's own extras, all but the developers'."""
+    names, extras = set[str](), [""]
+    if _canonical(package.metadata["Name"]) == _NAME:
+        extras += [extra for extra in package.metadata.get_all("Provides-Extra") or () if extra not in _NOT_SHIPPED]
     for text in package.requires or ():
         requirement = Requirement(text)
-        name = _canonical(requirement.name)
-        if name in installed and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+        name, marker = _canonical(requirement.name), requirement.marker
+        is_asked = marker is None or any(marker.evaluate({"extra": extra}) for extra in extras)
+        if is_asked and name in installed and name != _NAME:
             names.add(name)
             names.update(_of_extras(installed[name], requirement.extras, installed))
     return sorted(names)

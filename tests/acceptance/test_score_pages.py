@@ -20,13 +20,16 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from refaug.cli.scores.metrics import REFERENCES
-from refaug.cli.scores.score import input_names
+from refaug.cli.shared.item_inputs import AlignedOptions, ItemInputs, TableOptions
 from refaug.core.records import Item
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.evaluation.scoring import cases
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import BadItem, parse_item
 from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.evaluation.tables.columns import KNOWN_COLUMNS
+from refaug.evaluation.tables.table_request import FIELDS, RowShape
+from refaug.evaluation.verification.score_details import details_of
 from refaug.evaluation.verification.score_file import sealed
 from refaug.metrics import base, single_reference
 from refaug.metrics.base import Metric, Problem
@@ -37,7 +40,19 @@ from refaug.metrics.specification import build
 from refaug.metrics.words import cider
 
 DOCS = ROOT / "docs"
-PAGES = ("items", "scores", "verify", "bleu", "levels", "upsilon", "metrics", "agreement", "gaming")
+PAGES = (
+    "items",
+    "tables",
+    "scores",
+    "verify",
+    "compare",
+    "bleu",
+    "levels",
+    "upsilon",
+    "metrics",
+    "agreement",
+    "gaming",
+)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -158,12 +173,22 @@ def a_full_output() -> dict[str, Any]:
     ]
     read = [parse_item(one, where="page", line=n, fallback_id=str(n)) for n, one in enumerate(items, start=1)]
     metrics = [build(name) for name in ("delta-bleu", "upsilon-bleu")]
-    scores = evaluate(read, metrics, ScoreSettings(draws=10, baseline="old", explain=True)).as_json()
-    lines = input_names(None, ["a.txt"], [Path("b.txt")], [Path("c.txt")])
-    return sealed({**scores, "inputs": {**input_names(Path("items.jsonl"), [], [], [], allow_truncated=True), **lines}})
+    evaluation = evaluate(read, metrics, ScoreSettings(draws=10, baseline="old", explain=True))
+    scores = {**evaluation.as_json(), "details": details_of(evaluation, read)}
+    lines = AlignedOptions(
+        replies=["a.txt"], references=[Path("b.txt")], weights=[Path("c.txt")], utterances=Path("d.txt")
+    )
+    table = TableOptions(mapping=["id=a"], shape=RowShape.REPLY, encoding="latin-1")
+    inputs = ItemInputs(items=Path("items.jsonl"), aligned=lines, table=table, allow_truncated=True)
+    return sealed({**scores, "inputs": inputs.names})
 
 
-OPAQUE = (".parts", ".unscored_by_reason", ".sources")  # their keys are the metric's, codes and sources
+OPAQUE = (
+    ".parts",
+    ".unscored_by_reason",
+    ".sources",
+    "details.items[]",
+)  # their keys are the metric's, codes and sources
 NAMES = (".systems", ".comparisons", "evidence", "copies")
 
 
@@ -502,3 +527,12 @@ def test_by_default_no_echo_salad_or_constant_pays_in_upsilon_bleu() -> None:
         ]
         assert len(constants) == 5
         assert max(constants) <= 0.5
+
+
+def test_the_page_of_tables_names_every_field_and_every_name_that_is_recognised() -> None:
+    rows = tables("tables", "Fields")[0]
+    names = {code.partition(":")[0] for row in rows for code in codes(row[0])}
+    assert names == set(FIELDS)
+    for row in rows:
+        field = codes(row[0])[0]
+        assert [name for name in KNOWN_COLUMNS.get(field, ()) if f"`{name}`" not in row[2]] == []

@@ -29,11 +29,11 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 
 def sent(client: TestClient, command: str, name: str = "") -> dict[str, Any]:
-    """What a `curl URL --json BODY` of the page is answered; `name` stands for its ID."""
-    _, url, option, body = shlex.split(command)
+    """What a `curl URL -H TYPE -d BODY` of the page is answered; `name` stands for its ID."""
+    _, url, header, content_type, option, body = shlex.split(command)
     url = url.replace("/ID/", f"/{name}/")
-    assert option == "--json"
-    headers = {"Content-Type": "application/json"}
+    assert (header, option) == ("-H", "-d")
+    headers = dict([content_type.split(": ")])
     answer = client.post(url.removeprefix("http://127.0.0.1:8000"), content=body, headers=headers)
     assert answer.is_success, answer.text
     found: dict[str, Any] = orjson.loads(answer.content)

@@ -456,6 +456,16 @@ CHANGED: tuple[tuple[str, str], ...] = (
         "lists of requests have a greatest length",
     ),
     (r"openapi/paths//v1/reference-sets/{id}/delete/(summary|description): .*", "the same, in plain words"),
+    (r"(openapi|answers)/.*/resampling/.*baseline: new", "what was compared with the baseline names it"),
+    (r"openapi/.*/unsuitable: new", "sums say that the references do not suit their metric"),
+    (
+        r"openapi/paths//v1/scores/combine/post/.*/(on_error|problems): new",
+        "metrics that suit no batch may be reported",
+    ),
+    (
+        r"openapi/paths//v1/scores/combine/post/description: .*",
+        "a metric counts as suitable if the references of any batch suit it",
+    ),
     (r"openapi/.*/copies: new", "answers name the replies that copy the utterance"),
     (r"openapi/.*/examples?(/.*)?: .*", "examples are recorded by tests/api_answers.py, and held to answers there"),
     (r"openapi/.*/parrot/default: 'rated' was .*, 'off' was found", "the utterance is no reference by default"),
@@ -507,6 +517,11 @@ CHANGED: tuple[tuple[str, str], ...] = (
         r"answers/refaug meta .*/(p_independent|by_annotator_pearson|pairs|kappa_shares): new",
         "p, Pearson beside Spearman, annotators with each other, and pairs by κ",
     ),
+    (r"help/refaug judge( \w+)? --help: new", "judge is a command"),
+    (r"help/refaug diagnose --help/out: .*", "tables of any kind are items: --map, --shape, --utterances"),
+    (r"help/refaug (compare|items|items convert|sets history|sets leaderboard) --help: new", "they are commands"),
+    (r"help/refaug sets --help/out: .*", "it has history and leaderboard"),
+    (r"(answers/refaug metrics list --json/out|http/GET /v1/metrics/body)/metrics: .*", "judge is a metric"),
 )
 
 

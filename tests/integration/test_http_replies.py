@@ -10,11 +10,15 @@ import orjson
 import pytest
 from engines import pairs_said
 from serving import client_of, small_home, small_items
+from starlette.concurrency import run_in_threadpool
 from starlette.testclient import TestClient
 
 from refaug.cli.main import main
+from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
+from refaug.service.serving.batches.batcher import Batcher
 from refaug.service.web.schemas.replies import RepliesOut
+from refaug.service.web.state import ServiceState
 
 ITEMS = small_items(8)
 BM25 = "retrieval:chat,mode=bm25-utterance"
@@ -64,6 +68,33 @@ def test_the_items_are_those_that_the_command_writes(
     assert (answer["problems"], answer["warnings"]) == ([], [])
     responses = {pair.response for number in range(2) for pair in pairs_said(number)}
     assert {item["replies"]["drawn"] for item in written} <= responses
+
+
+def test_bots_of_one_index_reply_from_one_version_whatever_is_published_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = small_home(tmp_path, indexes=2)
+    indexes = artefact_stores(home)["index"]
+    older, newer = indexes.versions("chat")
+    with client_of(home) as client:
+        state: ServiceState = client.app.state.refaug  # type: ignore[attr-defined]
+        run = Batcher.run
+
+        async def publish_after(*args: Any, **settings: Any) -> Any:
+            done = await run(*args, **settings)
+            indexes.publish("chat", newer)
+            await run_in_threadpool(state.open_versions.refresh)
+            return done
+
+        monkeypatch.setattr(Batcher, "run", publish_after)
+        answer = replied(client, bots={**BOTS, "third": f"retrieval:chat@{newer}"})
+        monkeypatch.undo()
+        assert answer["bots"] == {
+            "c-bm25": f"retrieval:chat@{older},mode=bm25-utterance",
+            "drawn": f"retrieval:chat@{older},k=6,seed=3",
+            "third": f"retrieval:chat@{newer}",
+        }
+        assert replied(client)["bots"]["drawn"].startswith(f"retrieval:chat@{newer},")
 
 
 def test_order_and_batch_do_not_matter_and_answers_are_items_that_can_be_scored(client: TestClient) -> None:

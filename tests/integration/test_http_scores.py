@@ -473,6 +473,22 @@ def test_every_422_names_the_field_that_no_item_has(
     assert told["detail"].endswith(f"; items[{first_place}].reference: {HINT['message']}")
 
 
+def test_a_field_that_no_reference_has_is_named_with_its_place(client: TestClient) -> None:
+    rows = [
+        {"id": "d0", "references": ["yes", {"text": "no", "wieght": 0.5}], "replies": {"a": "no"}},
+        {"id": "d1", "references": [{"txt": "no"}], "replies": {"a": "no"}},
+    ]
+    refused = problem(client.post("/v1/scores", json={"items": rows, "metrics": ["bleu"]}), 422, "bad_input")
+    unused = {"message": "no reference has this field; did you mean 'weight'?"}
+    assert refused["unknown_fields"] == [
+        {"field": "items[0].references[1].wieght", **unused},
+        {"field": "items[1].references[0].txt", "message": "no reference has this field; did you mean 'text'?"},
+    ]
+    assert refused["detail"].endswith(f"; items[0].references[1].wieght: {unused['message']}")
+    scored = client.post("/v1/scores", json={"items": rows[:1], "metrics": ["bleu"]}).json()
+    assert scored["warnings"][0] == "field 'wieght' of references is not used; did you mean 'weight'?"
+
+
 def test_a_field_that_a_body_does_not_have_comes_with_the_one_that_was_meant(client: TestClient) -> None:
     bodies = {
         "/v1/scores": ({"items": ITEMS, "metric": ["bleu"]}, "metric", "metrics"),
@@ -521,6 +537,14 @@ def test_a_metric_that_the_references_do_not_suit_is_reported_for_itself(client:
     ]
     assert "no item has a reference weighted by people" in found["problems"][0]["message"]
     assert "nothing to weigh" in found["problems"][1]["message"]
+    sums = client.post("/v1/scores", json={**body, "on_error": "report", "return": "stats"}).json()
+    assert sums["problems"] == found["problems"]
+    combined = client.post("/v1/scores/combine", json={"batches": [sums], "on_error": "report"}).json()
+    assert combined["problems"] == found["problems"]
+    assert [one["metric"] for one in combined["scores"]] == ["multi-bleu"]
+    assert combined["scores"][0]["systems"]["a"]["corpus"] == alone["scores"][0]["systems"]["a"]["corpus"]
+    refused = problem(client.post("/v1/scores/combine", json={"batches": [sums]}), 422, "bad_input")
+    assert "no item has a reference weighted by people" in refused["detail"]
     none = {**body, "metrics": ["delta-bleu", "upsilon-bleu"], "on_error": "report"}
     assert "weighted by people" in problem(client.post("/v1/scores", json=none), 422, "bad_input")["detail"]
 
@@ -534,6 +558,8 @@ def test_a_metric_that_a_set_does_not_suit_is_reported_for_itself(client: TestCl
     assert found["scores"] == client.post(path, json={**body, "metrics": ["chrf"]}).json()["scores"]
     (told,) = found["problems"]
     assert (told["field"], told["metric"], told["place"]) == ("metrics[0]", "upsilon-bleu", None)
+    sums = client.post(path, json={**body, "on_error": "report", "return": "stats"}).json()
+    assert ([one["metric"] for one in sums["stats"]], sums["problems"]) == (["chrf"], [told])
 
 
 @pytest.mark.parametrize("gold", ["one", "rated"])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import client_of, small_home, small_items
+from serving import client_of, small_home, small_items, wait_until
 from starlette.testclient import TestClient
 
 from refaug.cli.main import main
@@ -17,6 +19,7 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.evaluation.verification.score_file import sealed
 from refaug.service.web.schemas.scoring import VerificationOut
+from refaug.service.web.state import ServiceState
 
 ITEMS = small_items(6)
 METRICS = ["upsilon-bleu", "upsilon-chrf", "rater", "bleu"]
@@ -114,11 +117,63 @@ def test_a_version_that_is_gone_is_missing_and_no_path_is_told(scores: dict[str,
         assert str(tmp_path) not in json.dumps(again)
 
 
+def test_versions_stay_until_a_verification_that_waits_is_done(tmp_path: Path) -> None:
+    home = small_home(tmp_path, raters=2)
+    raters, begun, go_on = artefact_stores(home)["rater"], threading.Event(), threading.Event()
+    with client_of(home, old_versions=0) as client, ThreadPoolExecutor(2) as pool:
+        state: ServiceState = client.app.state.refaug  # type: ignore[attr-defined]
+        scores = client.post("/v1/scores", json={"items": ITEMS, "metrics": ["upsilon-bleu", "rater"]}).json()
+
+        def hold() -> None:
+            begun.set()
+            go_on.wait(60)
+
+        async def take() -> None:
+            await state.batcher.run(hold, items=1, deadline=float("inf"), is_long=True)
+
+        assert client.portal is not None
+        holding = client.portal.start_task_soon(take)
+        try:
+            assert begun.wait(60)
+            verifying = pool.submit(verified, client, scores, ITEMS)
+            wait_until(lambda: state.batcher.waiting() > 0)
+            older, newer = raters.versions("base")
+            raters.publish("base", newer)
+            state.open_versions.refresh()
+            raters.gc("base", 1)
+            assert raters.versions("base") == [older, newer]
+        finally:
+            go_on.set()
+        holding.result(60)
+        found = verifying.result(60)
+        assert (found["verdict"], states(found, "missing")) == ("holds", {})
+        assert f"base@{older}" in states(found, "holds")["rater"]
+        state.open_versions.refresh()
+        raters.gc("base", 1)
+        assert raters.versions("base") == [newer]
+        assert "was removed at" in states(verified(client, scores, ITEMS), "missing")["rater"]
+
+
+def test_a_served_file_that_was_written_to_differs_and_is_not_read_by_scores(tmp_path: Path) -> None:
+    home = small_home(tmp_path)
+    with client_of(home) as client:
+        scores = client.post("/v1/scores", json={"items": ITEMS, "metrics": ["upsilon-bleu"]}).json()
+        indexes = artefact_stores(home)["index"]
+        folder = indexes.folder(*indexes.resolve("chat"))
+        largest = max((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
+        content = largest.read_bytes()
+        largest.write_bytes(bytes([content[0] ^ 1]) + content[1:])  # in place: the same inode
+        found = verified(client, scores, ITEMS)
+        assert list(states(found, "differs")) == ["index"]
+        assert "is damaged" in states(found, "differs")["index"]
+        assert states(found, "unchecked")["scores"] == "not computed again: the index is not at hand as it was"
+
+
 @pytest.mark.parametrize(
     ("document", "status", "message"),
     [
         ({}, 422, "scores: it has no scores"),
-        ({"scores": [], "format_version": 7}, 422, "its format is 7; this refaug reads up to 1"),
+        ({"scores": [], "format_version": 7}, 422, "its format is 7; this refaug reads up to 2"),
         ({"stats": []}, 422, "this is sums for combining, not scores"),
         ({"scores": [{"signature": "bleu", "systems": {"a": {}}}]}, 422, "'bleu' is not a signature"),
         ({"scores": [{"signature": "bleu|n:2|refaug:1", "systems": {"a": 1}}]}, 422, "systems.a: an object was"),

@@ -387,3 +387,26 @@ def test_the_same_score_has_one_signature_and_reads_back(ready: Home, items: Pat
     assert (other.code, "-k with --signature" in other.err) == (2, True)
     gone = ready("score", items, "--signature", direct["signature"].replace("chat@20", "chat@10"))
     assert (gone.code, "no index 'chat@10" in gone.err) == (3, True)
+
+
+def test_line_aligned_utterances_and_csv_find_the_references_of_items(ready: Home, tmp_path: Path) -> None:
+    rows = [{**row, "id": str(place), "references": row["references"][:1]} for place, row in enumerate(items_of(), 1)]
+    items = written(tmp_path / "items.jsonl", rows)
+    columns: dict[str, list[str]] = {
+        "utterance": [row["utterance"] for row in rows],
+        "reference": [row["references"][0] for row in rows],
+        **{f"reply:{name}": [row["replies"][name] for row in rows] for name in "ab"},
+    }
+    for name, texts in columns.items():
+        (tmp_path / name.removeprefix("reply:")).write_text("".join(f"{text}\n" for text in texts), "utf-8")
+    lines = [",".join(["id", *columns])]
+    lines += [
+        ",".join([row["id"], *cells]) for row, cells in zip(rows, zip(*columns.values(), strict=True), strict=True)
+    ]
+    (tmp_path / "items.csv").write_text("\n".join(lines), "utf-8")
+    aligned = ("--utterances", tmp_path / "utterance", "--references", tmp_path / "reference")
+    systems = ("--replies", tmp_path / "a", "--replies", tmp_path / "b")
+    expected = scored(ready, items, *BOTH, "-m", "upsilon-bleu")
+    assert scored(ready, *aligned, *systems, *BOTH, "-m", "upsilon-bleu") == expected
+    assert scored(ready, tmp_path / "items.csv", *BOTH, "-m", "upsilon-bleu") == expected
+    assert rows_of(ready("refs", tmp_path / "items.csv", *BOTH).out) == rows_of(ready("refs", items, *BOTH).out)

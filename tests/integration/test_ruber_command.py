@@ -25,7 +25,7 @@ from refaug.core.text.normalisation import normalise
 from refaug.evaluation.home.rubers import open_ruber
 from refaug.logs.ingest import ingest as ingesting
 from refaug.logs.ingest.ingest import IngestOrder
-from refaug.logs.pairs import text_key
+from refaug.logs.text_keys import text_key
 from refaug.rater.training.examples import hash_share
 
 SMALL = ("--preset", "small", "--epochs", "2", "--threads", "1", "--max-tokens", "12", "--pairs", "500")

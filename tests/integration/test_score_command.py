@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
@@ -66,6 +67,39 @@ def test_items_and_line_aligned_files_give_the_same_scores(home, tmp_path: Path,
         assert [one["score"] for one in found[system]["replies"]] == [
             one["score"] for one in from_items[system]["replies"]
         ]
+
+
+def test_line_aligned_utterances_are_those_of_items_and_verify(home, tmp_path: Path) -> None:
+    utterances = ["When do you open?", "", "May I?"]
+    options = (
+        "--utterances", lines(tmp_path / "u", *utterances),
+        "--replies", f"a={lines(tmp_path / 'first', *(item['replies']['a'] for item in ITEMS))}",
+        "--references", lines(tmp_path / "r0", *(item["references"][0] for item in ITEMS)),
+    )  # fmt: skip
+    scores = home("score", *options, "-m", "bleu", "--json")
+    numbered = [
+        {**item, "id": str(place), **({"utterance": text} if text else {})}
+        for place, (item, text) in enumerate(zip(ITEMS, utterances, strict=True), start=1)
+    ]
+    of_items = home("score", write(tmp_path / "items.jsonl", numbered), "-m", "bleu", "--json")
+    assert scores.json["utterances"] == of_items.json["utterances"]
+    assert scores.json["inputs"]["utterances"] == [str(tmp_path / "u")]
+    (tmp_path / "scores.json").write_text(scores.out, "utf-8")
+    assert home("verify", tmp_path / "scores.json").code == 0
+    lines(tmp_path / "u", "When do you close?", "", "May I?")
+    changed = home("verify", tmp_path / "scores.json")
+    assert (changed.code, "these utterances are not those of the file" in changed.out) == (6, True)
+
+
+def test_a_bad_weight_beside_utterances_names_its_own_file(home, tmp_path: Path) -> None:
+    result = home(
+        "score",
+        "--utterances", lines(tmp_path / "u", "Yes?"),
+        "--replies", lines(tmp_path / "a", "yes"),
+        "--references", lines(tmp_path / "r", "yes"),
+        "--weights", lines(tmp_path / "w", "7"),
+    )  # fmt: skip
+    assert (result.code, f"{tmp_path / 'w'}, line 1, item 1, weight: 7 is not from -1 to 1" in result.err) == (3, True)
 
 
 def test_a_file_of_weights_makes_delta_bleu(home, tmp_path: Path) -> None:
@@ -206,6 +240,30 @@ def test_tsv_has_the_comparison_with_the_baseline(home, items: Path) -> None:
     assert {row[1]: row[-5:] for row in rows} == {"a": [str(number) for number in numbers], "b": [""] * 5}
 
 
+def test_csv_has_the_rows_of_tsv_and_latex_a_column_a_metric(home, items: Path) -> None:
+    options = ("score", items, "-m", "bleu", "-m", "chrf", "--baseline", "b", "--draws", "100")
+    tsv = [line.split("\t") for line in home(*options, "--tsv").out.splitlines()]
+    assert list(csv.reader(io.StringIO(home(*options, "--csv").out))) == tsv
+    latex = home(*options, "--latex").out.splitlines()
+    bleu, chrf = (systems(home(*options, "--json"), metric)["a"] for metric in (0, 1))
+    p = json.loads(home(*options, "--json").out)["scores"][0]["comparisons"]["a"]["p_randomisation"]
+    row = next(line for line in latex if line.startswith("a &"))
+    assert latex[0] == r"% needs \usepackage{booktabs}"
+    assert latex[3] == r"System & bleu & chrf \tabularnewline"
+    assert (f"${bleu['corpus']:.4f}$" in row, f"${chrf['corpus']:.4f}$" in row, f"(p = {p:.3f})" in row) == (True,) * 3
+
+
+def test_latex_of_replies_has_a_row_each_and_escapes_names(home, tmp_path: Path) -> None:
+    one = {"id": "50%", "references": ["yes it is"], "replies": {"gpt_2": "yes it is", "b": ""}}
+    latex = home("score", write(tmp_path / "i.jsonl", [one]), "-m", "bleu", "--latex", "--level", "reply").out
+    assert latex.splitlines()[3:7] == [
+        r"System & Item & bleu \tabularnewline",
+        r"\midrule",
+        r"gpt\_2 & 50\% & $1.0000$ \tabularnewline",
+        r"b & 50\% & $0.0000$ \tabularnewline",
+    ]
+
+
 def test_json_of_a_level_has_the_figures_of_that_level_alone(home, items: Path) -> None:
     options = ("score", items, "-m", "bleu", "--json", "--baseline", "b")
     whole = home(*options).json
@@ -216,7 +274,8 @@ def test_json_of_a_level_has_the_figures_of_that_level_alone(home, items: Path) 
         "corpus": ["corpus", "interval", "scored", "unscored", "unscored_by_reason", "parts"],
     }
     for name, document in levels.items():
-        assert {key: found for key, found in document.items() if key not in ("scores", "checksum")} == {
+        assert document["level"] == name
+        assert {key: found for key, found in document.items() if key not in ("level", "scores", "checksum")} == {
             key: found for key, found in whole.items() if key not in ("scores", "checksum")
         }
         for system, figures in document["scores"][0]["systems"].items():
@@ -288,6 +347,8 @@ def test_a_bad_item_is_reported_with_its_place_and_the_rest_is_scored(home, tmp_
         (["--baseline", "z"], 2, "no system is called 'z'"),
         (["--json", "--level", "system", "--explain"], 2, "--explain with --level system"),
         (["--json", "--tsv"], 2, "--json and --tsv at once"),
+        (["--csv", "--latex"], 2, "--csv and --latex at once"),
+        (["--utterances", "x"], 2, "ITEMS and line-aligned files at once"),
         (["--explain"], 2, "--explain without --json"),
         (["--references", "x"], 2, "ITEMS and line-aligned files at once"),
         (["-m", "greedy"], 2, "word vectors"),

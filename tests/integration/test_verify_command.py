@@ -446,9 +446,9 @@ def test_what_was_removed_from_a_file_does_not_hold(desk: Desk) -> None:
     desk.write(sealed({**document, "scores": [{**scores, "systems": {"b": scores["systems"]["b"]}}]}))
     assert desk.differing()["reply scores"] == "a: no scores in the file, replies now"
     desk.write(sealed({**document, "scores": [{**scores, "systems": {**scores["systems"], "a": {}}}]}))
-    assert desk.differing()["reply scores"].startswith("a.corpus: nothing in the file, ")
+    assert desk.differing()["reply scores"] == "a: no scores in the file, scores now"
     desk.write(sealed({**document, "scores": [{**scores, "systems": {"a": {}, "b": {}}}]}))
-    assert desk.differing()["corpus scores"].startswith("a: no scores in the file, scores now; b: no scores")
+    assert desk.differing()["reply scores"].startswith("a: no scores in the file, scores now; b: no scores")
     system["interval"] = [5, 6]
     desk.write(sealed({**document, "resampling": {"draws": 0}}))
     assert desk.differing()["intervals"].startswith("a.interval: [5, 6] in the file, None now")
@@ -460,6 +460,69 @@ def test_what_was_removed_from_a_file_does_not_hold(desk: Desk) -> None:
     code, parts = desk.parts()
     assert [part["part"] for part in parts if part["state"] == UNCHECKED] == ["items"]
     assert (code, parts[0]["state"], parts[0]["part"]) == (6, DIFFERS, "file")
+
+
+@pytest.mark.parametrize(
+    ("removed", "part", "words"),
+    [
+        (["corpus"], "corpus scores", "a.corpus: nothing in the file, "),
+        (["mean"], "corpus scores", "a.mean: nothing in the file, "),
+        (["corpus", "interval", "mean", "mean_interval"], "corpus scores", "a.corpus: nothing in the file, "),
+        (["replies"], "reply scores", "a.replies: nothing in the file, "),
+        (["interval", "mean_interval"], "intervals", "a.interval: nothing in the file, "),
+        (["mean_interval"], "intervals", "a.mean_interval: nothing in the file, "),
+    ],
+)
+def test_a_level_that_was_removed_from_all_systems_differs(
+    desk: Desk, removed: list[str], part: str, words: str
+) -> None:
+    document = desk.score("items.jsonl", "-m", "bleu", "--draws", "30")
+    for system in document["scores"][0]["systems"].values():
+        for field in removed:
+            del system[field]
+    desk.write(sealed(document))
+    differing = desk.differing()
+    assert differing[part].startswith(words)
+    assert "; b." in differing[part]
+
+
+def test_comparisons_that_were_removed_differ_where_the_file_names_its_baseline(desk: Desk) -> None:
+    document = desk.score("items.jsonl", "-m", "bleu", "--draws", "30", "--baseline", "a")
+    assert document["resampling"]["baseline"] == "a"
+    held = dict(document)
+    assert desk.parts()[0] == 0
+    scores = document["scores"][0]
+    assert list(scores["comparisons"]) == ["b"]
+    for removed in ({}, None):
+        left = {name: content for name, content in scores.items() if name != "comparisons"}
+        desk.write(sealed({**held, "scores": [{**left, **({"comparisons": {}} if removed is not None else {})}]}))
+        assert desk.differing() == {"comparisons": "comparisons.b: nothing in the file, one now"}
+    # Files of earlier releases do not name it: those with comparisons hold, and nothing tells of removed ones.
+    earlier = {name: content for name, content in held["resampling"].items() if name != "baseline"}
+    desk.write(sealed({**held, "resampling": earlier}))
+    code, parts = desk.parts()
+    assert (code, parts[-1]["part"], parts[-1]["state"]) == (0, "comparisons", "holds")
+    desk.score("items.jsonl", "-m", "bleu", "--draws", "30", "--baseline", "a", "--level", "reply")
+    assert desk.parts()[0] == 0
+
+
+@pytest.mark.parametrize("level", ["reply", "corpus", "system"])
+def test_a_file_of_one_level_says_so_and_holds(desk: Desk, level: str) -> None:
+    document = desk.score("items.jsonl", "-m", "bleu", "--draws", "30", "--level", level)
+    assert document["level"] == level
+    desk.write(document)
+    assert desk.parts()[0] == 0
+    desk.write(sealed({key: content for key, content in document.items() if key != "level"}))
+    assert all("nothing in the file" in message for message in desk.differing().values())
+
+
+def test_a_file_without_seal_and_format_differs_if_it_has_the_hashes_that_came_with_them(desk: Desk) -> None:
+    document = desk.score("items.jsonl", "-m", "bleu", "--draws", "0")
+    del document["checksum"], document["format_version"]
+    desk.write(document)
+    assert desk.differing() == {
+        "file": "its seal was removed: files with a format_version or hashes of their texts are written with one"
+    }
 
 
 def test_evidence_that_was_altered_differs_though_the_references_agree(desk: Desk) -> None:
@@ -484,7 +547,7 @@ def cut(content: bytes) -> bytes:
 
 
 def of_newer_format(content: bytes) -> bytes:
-    return json.dumps({**json.loads(content), "format_version": 2}).encode()
+    return json.dumps({**json.loads(content), "format_version": 3}).encode()
 
 
 def without_inputs(content: bytes) -> bytes:
@@ -497,7 +560,7 @@ def without_inputs(content: bytes) -> bytes:
     ("change", "message"),
     [
         (cut, "it ends in the middle: it was cut off (line "),
-        (of_newer_format, "its format is 2; this refaug reads up to 1"),
+        (of_newer_format, "its format is 3; this refaug reads up to 2"),
         (without_inputs, "scores.json does not name the items that were scored"),
         (lambda _: b"", "the file is empty"),
         (lambda _: b"bleu|n:2\nsystem  corpus\n", "it is no JSON (line 1, column 1"),

@@ -45,7 +45,7 @@ PAGES = [
 get_command = cache(command_tree)
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _COMMANDS = (
-    "ingest|log|tokenizer|demo-log|vectors|index|rater|ruber|sets|refs|replies|export|import|score|meta|diagnose|reproduce|"
+    "ingest|log|tokenizer|demo-log|vectors|index|rater|ruber|sets|refs|replies|export|import|score|compare|meta|diagnose|reproduce|"
     "metrics|doctor|serve|jobs|schedules|keys"
 )
 _OF_GROUPS = (

@@ -14,7 +14,7 @@ from uvicorn.config import HTTP_PROTOCOLS
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 ROOT = Path(__file__).resolve().parents[2]
-REQUIREMENTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 REACHED_INTO = ("numba", "torch", "uvicorn")
 
 
@@ -24,7 +24,9 @@ def add(left: int, right: int) -> int:
 
 @pytest.mark.parametrize("library", REACHED_INTO)
 def test_a_library_that_is_reached_into_is_pinned_exactly(library: str) -> None:
-    assert f"{library}=={metadata.version(library).split('+')[0]}" in REQUIREMENTS
+    lists = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
+    named = {text for texts in lists for text in texts}
+    assert f"{library}=={metadata.version(library).split('+')[0]}" in named
 
 
 def test_the_guard_reaches_into_nothing_of_uvicorn() -> None:
@@ -41,3 +43,4 @@ def test_numba_has_the_private_parts_that_the_cache_of_kernels_uses() -> None:
     cache = FunctionCache(add)
     assert cache._cache_file._source_stamp is not None
     assert cache._impl_class._locator_classes
+    assert callable(cache._load_overload)

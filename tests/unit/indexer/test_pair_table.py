@@ -18,19 +18,20 @@ from refaug.core.query_engine import QueryEngine
 from refaug.core.text.normalisation import normalise
 from refaug.indexer import columns, pair_table, pair_table_sql
 from refaug.indexer.columns import TextColumn, map_array
+from refaug.indexer.dialogue_keys import dialogue_key
 from refaug.indexer.pair_table import (
     ErasedKeySets,
     TableCounts,
     build_table,
     changed_keys,
-    dialogue_key,
     erased_key,
     fingerprints,
 )
 from refaug.logs.manifest import LogManifest, part_name
-from refaug.logs.pairs import PAIR_SCHEMA, text_key
+from refaug.logs.pairs import PAIR_SCHEMA
 from refaug.logs.part_files import PartWriter
 from refaug.logs.store import StoredLog
+from refaug.logs.text_keys import text_key
 
 TEXT_FILES = {
     "utterances": ("utterances.arrow", "text"),

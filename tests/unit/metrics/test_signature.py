@@ -145,11 +145,13 @@ def values_of(parameter: Parameter) -> list[str]:
         case Choice():
             return [one for one in parameter.choices if one != "auto" or parameter.name != "case"]  # lc or mixed: below
         case Number() if parameter.whole:
-            return [str(number) for number in range(int(parameter.least), int(parameter.most) + 1)]
+            least, most = int(parameter.least), int(parameter.most)
+            numbers = range(least, min(most, least + 1_000) + 1)  # of the seeds of a judge there are 2**31
+            return [str(number) for number in dict.fromkeys([*numbers, most])]
         case Number():
             low, high = parameter.least, parameter.most
-            numbers = {low, high, float(parameter.default), low + (high - low) / 3, low + (high - low) / 1e6}
-            return [repr(number) for number in numbers]
+            reals = {low, high, float(parameter.default), low + (high - low) / 3, low + (high - low) / 1e6}
+            return [repr(number) for number in reals]
         case Smoothing():
             return list(SMOOTHINGS)
         case RangeParameter():

@@ -15,7 +15,7 @@ from set_items import MAKING, frozen, item_of, replies_of
 
 from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
-from refaug.core.records import Item
+from refaug.core.records import Item, Origin
 from refaug.evaluation.scoring.combine import combine, metric_of, statistics_of
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.provenance import Provenance
@@ -100,6 +100,7 @@ def test_batches_give_what_all_items_give_at_once(seed: int) -> None:
         "draws": 50,
         "confidence": 0.95,
         "seed": 4,
+        "baseline": "b",
     }
     assert orjson.dumps(found)
 
@@ -240,6 +241,67 @@ def test_nothing_scored_in_any_batch_is_an_error_as_it_is_at_once() -> None:
         one["problems"] = [{"row": row, "problem": "no_gold", "message": "it has none"} for row in range(2)]
     with pytest.raises(BadInput, match="no reply has a score by bleu: item item-0 has no gold, and neither have 1"):
         combine([batch])
+
+
+def weighted_by_nobody(items: Sequence[Item]) -> list[Item]:
+    """The items with their golds alone."""
+    golds = [[one for one in item.pair.references if one.source is Origin.GOLD] for item in items]
+    return [
+        replace(item, pair=replace(item.pair, references=tuple(listed)))
+        for item, listed in zip(items, golds, strict=True)
+    ]
+
+
+def parts(*batches: Sequence[Item]) -> list[dict[str, Any]]:
+    """Sums of batches that need not suit the metrics."""
+    metrics = [build(one) for one in ("delta-bleu", "upsilon-bleu", "bleu")]
+    statistics = [statistics_of(evaluate(batch, metrics, PLAIN, is_part=True)) for batch in batches]
+    return [orjson.loads(orjson.dumps(one)) for one in statistics]
+
+
+def test_a_metric_that_suits_one_batch_is_scored_over_all() -> None:
+    items = [*ITEMS[:6], *weighted_by_nobody(ITEMS[6:12])]
+    batches = parts(items[6:], items[:6])
+    assert [one["unsuitable"]["code"] for one in batches[0]["stats"] if "unsuitable" in one] == ["bad_input"] * 2
+    assert not any("unsuitable" in one for one in batches[1]["stats"])
+    at_once = evaluate([*items[6:], *items[:6]], [build("delta-bleu"), build("upsilon-bleu"), build("bleu")], PLAIN)
+    combined = combine(batches, PLAIN)
+    assert combined["problems"] == []
+    assert [without(one, "references") for one in combined["scores"]] == [
+        without(one, "references") for one in at_once.as_json(ReplyForm.NONE)["scores"]
+    ]
+
+
+def test_metrics_that_suit_no_batch_are_reported_or_refused() -> None:
+    golds = weighted_by_nobody(ITEMS[:6])
+    blank = [replace(item, pair=replace(item.pair, references=())) for item in ITEMS[6:8]]
+    batches = parts(golds, blank)
+    assert [one.get("unsuitable", {}).get("code") for one in batches[1]["stats"]] == ["no_gold", "no_gold", None]
+    with pytest.raises(BadInput, match="no item has a reference weighted by people") as caught:
+        combine(batches, PLAIN)
+    assert caught.value.remedy
+    combined = combine(batches, PLAIN, "report")
+    assert [one["metric"] for one in combined["scores"]] == ["bleu"]
+    assert [(one["field"], one["metric"], one["code"]) for one in combined["problems"]] == [
+        ("metrics[0]", "delta-bleu", "bad_input"),
+        ("metrics[1]", "upsilon-bleu", "bad_input"),
+    ]
+    with pytest.raises(BadInput, match="item item-6 has no gold, and neither have 1 more"):
+        combine(parts(blank), PLAIN, "report")
+
+
+@pytest.mark.parametrize(
+    ("unsuitable", "message"),
+    [
+        ({"code": "bad_input", "message": "no"}, "multi-bleu suits any references"),
+        ({"code": "no_reply"}, "unsuitable.code: 'no_reply' is neither bad_input nor no_gold"),
+        ("no", "unsuitable is not an object, but 'no'"),
+        ({}, "unsuitable.code is not a text, but nothing"),
+    ],
+)
+def test_a_batch_that_says_it_is_unsuitable_is_checked(unsuitable: object, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        combine([changed(lambda batch: sheet(batch).update(unsuitable=unsuitable))])
 
 
 # ── what is no batch ──────────────────────────────────────────────────────────────────────────────────────────────

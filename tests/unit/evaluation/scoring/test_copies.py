@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from refaug.core.errors import BadInput
 from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.text.normalisation import normalise
 from refaug.evaluation.scoring.combine import combine, statistics_of
 from refaug.evaluation.scoring.copies import CopiedReplies, UtteranceTable, find_copies
 from refaug.evaluation.scoring.evaluate import evaluate
@@ -50,6 +53,21 @@ def item(utterance: str | None, *golds: str, name: str = "one", **replies: str) 
 def test_a_copy_is_the_utterance_or_nearly_so(utterance: str | None, reply: str, expected: bool) -> None:
     table = UtteranceTable.of([item("Another one, before it."), item(utterance, "Down the road.")])
     assert table.is_copy(reply, 1) is expected
+
+
+WORDS = st.lists(st.sampled_from([*"abcdefgh", "I'm", "C.", "駅は", "É"]), max_size=24).map(" ".join)
+
+
+@given(WORDS, WORDS, st.integers(0, 3))
+def test_a_copy_is_what_the_plain_rule_says(utterance: str, other: str, kept_words: int) -> None:
+    """The rule as the page states it, over sets of words; some replies are the utterance with words taken away."""
+    reply = " ".join(utterance.split()[kept_words:]) if kept_words else other
+    texts = [normalise(utterance), normalise(reply)]
+    words = [[p for w in text.split() for p in (w if "駅" in w else [w])] for text in texts]
+    both, any_of = set(words[0]) & set(words[1]), set(words[0]) | set(words[1])
+    near = min(len(words[0]), len(words[1])) >= 5 and 10 * len(both) >= 9 * len(any_of)
+    expected = bool(texts[0]) and bool(texts[1]) and (texts[0] == texts[1] or near)
+    assert UtteranceTable.of([item(utterance, "zzz")]).is_copy(reply, 0) is expected
 
 
 @pytest.mark.parametrize("gold", [UTTERANCE, UTTERANCE.upper() + "!", UTTERANCE + " Yes."])

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from refaug.core.errors import BadInput, DamagedSource, NoSource
 from refaug.core.records import Item, Origin, Reference, TestPair
-from refaug.evaluation.scoring.items import FIELDS, BadItem, parse_item, read_aligned, read_items, system_name
+from refaug.evaluation.scoring.items import BadItem, parse_item, read_aligned, read_items, system_name
+from refaug.evaluation.tables.item_fields import ITEM_FIELDS
 
 
 def written(path: Path, *lines: object, end: str = "\n") -> Path:
@@ -440,7 +441,7 @@ def test_a_long_value_is_shown_by_its_beginning() -> None:
 
 @given(
     st.dictionaries(
-        st.sampled_from(FIELDS),
+        st.sampled_from(ITEM_FIELDS),
         st.recursive(
             st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
             lambda inner: st.one_of(
@@ -459,7 +460,7 @@ def test_no_json_whatever_is_more_than_a_bad_item(values: dict[str, Any]) -> Non
     if isinstance(found, Item):
         assert all(-1 <= one.weight <= 1 for one in found.pair.references if one.weight is not None)
     else:
-        assert found.field.split(".")[0].split("[")[0] in FIELDS
+        assert found.field.split(".")[0].split("[")[0] in ITEM_FIELDS
         assert found.message
 
 
@@ -547,6 +548,25 @@ def test_fields_that_no_item_has_are_told_once_each(tmp_path: Path) -> None:
         "field 'comment' is not used",
     ]
     assert len(list(read_items(path))) == 3
+
+
+def test_fields_that_no_reference_has_are_told_once_each(tmp_path: Path) -> None:
+    retrieved = {"text": "x", "source": "retrieved", "weight": 0.5, "similarity": 1, "rating": 0.5}
+    further = ("rank", "log", "index", "pair", "dialogue", "utterance", "speaker", "time", "count")
+    path = written(
+        tmp_path / "t.jsonl",
+        {"id": "a", "references": ["x", {"text": "y", "wieght": 0.5}, {**retrieved, **dict.fromkeys(further, "1")}]},
+        {"id": "b", "wieght": 1, "references": [{"text": "y", "wieght": 1, "note": "z"}, 3]},
+        {"id": "c", "references": [{"txt": "y"}]},
+    )
+    told: list[str] = []
+    assert len(list(read_items(path, on_unknown_field=told.append))) == 3
+    assert told == [
+        "field 'wieght' of references is not used; did you mean 'weight'?",
+        "field 'wieght' is not used",
+        "field 'note' of references is not used",
+        "field 'txt' of references is not used; did you mean 'text'?",
+    ]
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
