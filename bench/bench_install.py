@@ -49,9 +49,9 @@ def measure(archive: Path, extras: str, folder: Path) -> dict[str, Any]:
     """Install the wheel, and score a frozen set with it."""
     environment, home = folder / "environment", folder / "home"
     subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-    asked = f"{archive}[{extras}]" if extras else str(archive)
+    requirement = f"{archive}[{extras}]" if extras else str(archive)
     pip = [str(environment / "bin/pip"), "install", "-q", "--disable-pip-version-check"]
-    subprocess.run([*pip, "-c", str(ROOT / "requirements.lock"), asked], check=True, cwd=folder)
+    subprocess.run([*pip, "-c", str(ROOT / "requirements.lock"), requirement], check=True, cwd=folder)
     items = folder / "items.jsonl"
     items.write_text(json.dumps(ITEM) + "\n", "utf-8")
     refaug = [str(environment / "bin/refaug"), "--quiet", "--home", str(home)]

@@ -172,7 +172,7 @@ class RowGroups:
             if len(self._annotators) > MAX_ANNOTATORS:
                 raise BadInput(
                     f"{self._where}: more than {MAX_ANNOTATORS:,} annotators",
-                    remedy="--map annotator= : ratings of a reply then count by their order, whoever gave them",
+                    remedy="--map annotator= : ratings of a reply then count by their order, not by annotator",
                 )
         if rating is not None:
             count, low, high = self._ranges.get(name, [0, rating, rating])
