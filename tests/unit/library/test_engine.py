@@ -65,7 +65,8 @@ def test_weighted_scores_are_those_of_the_command(
     for metric, of_command in zip(scores, printed["scores"], strict=True):
         assert metric.signature_full == of_command["signature_full"]
         for name, system in metric.systems.items():
-            assert system.replies == [reply["score"] for reply in of_command["systems"][name]["replies"]]
+            of_replies = [reply["score"] for reply in of_command["systems"][name]["replies"]]
+            assert system.replies == pytest.approx(of_replies, abs=1e-6)  # ratings differ so with the threads of torch
     assert scores.evidence == printed["evidence"]
     assert scores.versions.index is not None
     assert scores.versions.index.startswith("chat@")
