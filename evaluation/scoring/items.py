@@ -17,7 +17,6 @@ from refaug.core.errors import BadInput, DamagedSource
 from refaug.core.records import Item, Origin, Reference, TestPair
 from refaug.evaluation.tables.aligned_lines import aligned_lines
 from refaug.evaluation.tables.item_fields import REFERENCE_FIELDS, unused_fields
-from refaug.evaluation.tables.table_items import is_items_file, table_items
 from refaug.evaluation.tables.table_notes import TableNotes
 from refaug.evaluation.tables.table_request import TableRequest
 from refaug.logs.reading.containers import json_rows
@@ -104,6 +103,8 @@ def item_rows(
     path: Path, where: str, table: TableRequest | None = None, notes: TableNotes | None = None
 ) -> Iterator[tuple[int, Mapping[str, Any]] | BadRow]:
     """Yield the values of items with their lines, unchecked, and rows that have none."""
+    from refaug.evaluation.tables.table_items import is_items_file, table_items  # noqa: PLC0415  for files alone
+
     request, notes = table or TableRequest(), notes or TableNotes()
     if not path.is_dir():
         require_readable(path)
