@@ -404,6 +404,7 @@ def followed_with_breaks(address: str, job: str) -> list[tuple[int, str, dict[st
     raise AssertionError("it never ended")
 
 
+@pytest.mark.slow
 def test_streams_end_well_when_the_server_is_stopped(home: Settings) -> None:
     texts = list[str]()
     with started_server(home.home, "--no-job-worker") as service:

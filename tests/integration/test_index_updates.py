@@ -307,6 +307,7 @@ LONG = settings(
 )
 
 
+@pytest.mark.slow
 @settings(LONG, max_examples=2)
 @given(seed=st.integers(0, 2**32))
 def test_whatever_happens_to_a_log_its_index_answers_as_one_built_anew(home, vectors, seed):

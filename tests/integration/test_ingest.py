@@ -125,6 +125,7 @@ def test_files_folders_and_patterns_are_read_in_the_order_named(home, tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_workers_and_block_sizes_change_not_one_byte(home_at, tmp_path, monkeypatch, small_parts):
     monkeypatch.setattr(source_reading, "_SMALL_BYTES", 0)
     data, _ = dialogue_log(1, 250)

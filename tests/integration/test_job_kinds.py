@@ -689,6 +689,7 @@ def stages_of_a_night(jobs: Jobs, frozen: str, copy: Path) -> int:
     return len(told.stages)
 
 
+@pytest.mark.slow
 def test_a_night_that_was_stopped_anywhere_goes_on_and_makes_one_version(jobs, frozen, tmp_path):
     news(jobs)
     old = jobs.indexes.current("chat")

@@ -189,6 +189,7 @@ def test_killed_web_process_is_restarted_and_no_connection_is_refused(tmp_path: 
         assert served.end() == 0
 
 
+@pytest.mark.slow
 def test_a_web_process_may_be_silent_for_start_s(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with server(home, "silent", SILENT_S="6") as served:  # uvicorn by itself gives up after 5
@@ -198,6 +199,7 @@ def test_a_web_process_may_be_silent_for_start_s(tmp_path: Path) -> None:
         assert served.end() == 0
 
 
+@pytest.mark.slow
 def test_silent_process_is_restarted_and_the_server_can_still_be_stopped(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with server(home, "silent", "start_s=3", SILENT_S="3000") as served:

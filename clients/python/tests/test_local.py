@@ -276,6 +276,7 @@ def test_a_home_has_one_server_and_a_second_one_is_told_so(server: Served, local
     assert leftovers() == before
 
 
+@pytest.mark.slow
 def test_when_the_block_ends_its_server_is_gone_and_no_other_one(local: Client, tmp_path: Path) -> None:
     with Client.local(home=tmp_path / "empty", server=SERVE, options=["--no-job-worker"]) as refaug:
         keeper = next(one for one in _local._STARTED if one.uds == refaug._connection.settings.uds)
@@ -391,6 +392,7 @@ def ended(process: subprocess.Popen[str]) -> int:
     return code
 
 
+@pytest.mark.slow
 def test_killed_process_ends_its_server_though_a_forked_child_lives(tmp_path: Path) -> None:
     process, keeper, child, folder = owner(tmp_path / "h", "fork", SERVE)
     try:

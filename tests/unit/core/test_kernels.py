@@ -36,6 +36,7 @@ def run(folder: Path, cache: Path, program: str = PROGRAM) -> tuple[str, ...]:
     return tuple(found.stdout.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damaged", ["*.nbi", pytest.param("*.nbc", marks=pytest.mark.slow)])
 def test_a_damaged_cache_costs_time_and_nothing_else(tmp_path: Path, damaged: str) -> None:
     (tmp_path / "loop.py").write_text(LOOP)

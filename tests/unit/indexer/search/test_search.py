@@ -180,7 +180,7 @@ RANDOMS = st.randoms(use_true_random=False)
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
-@settings(RELAXED, max_examples=20)
+@settings(RELAXED, max_examples=10)
 @given(random=RANDOMS)
 def test_any_test_pairs_get_the_references_of_the_definition(world, random):
     talk = Talk(random, texts=6)

@@ -25,6 +25,8 @@ from refaug.metrics.base import Floats, Level, References
 from refaug.metrics.specification import build
 from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
 
+pytestmark = pytest.mark.slow
+
 PLAN = GrowthPlan(shares=(0.0001, 0.5, 1.0), ks=(1, 4, 30), widths=(4, 8), presets=("small", "base"))
 
 

@@ -54,6 +54,8 @@ from refaug.evaluation.scoring.items import item_of
 from refaug.metrics.base import Floats
 from refaug.metrics.specification import build
 
+pytestmark = pytest.mark.slow
+
 WORDS = ["apples", "are", "blue", "boats", "can", "do", "fly", "green", "how", "i", "like", "no", "not", "red", "the"]
 CONTEXTS, REFERENCES, SYSTEMS = 32, 3, ("a", "b", "c")
 

@@ -51,6 +51,8 @@ from refaug.evaluation.reproduction.report.report import Report
 from refaug.metrics.base import Floats
 from refaug.rater.nn.rate import Candidate, RatingRequest
 
+pytestmark = pytest.mark.slow
+
 K = 15
 
 
