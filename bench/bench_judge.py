@@ -157,7 +157,7 @@ def faults() -> dict[str, Any]:
         began = time.perf_counter()
         finished = subprocess.run(score(Path(scratch)), check=True, capture_output=True)
         seconds = time.perf_counter() - began
-        asked = counts(url)["asked"]
+        requests = counts(url)["asked"]
     replies = json.loads(finished.stdout)["scores"][0]["systems"]["a"]["replies"]
     outcomes = Counter("scored" if reply["score"] is not None else reply["problem"] for reply in replies)
     return {
@@ -168,7 +168,7 @@ def faults() -> dict[str, Any]:
         "distinct_replies": len({reply["id"] for reply in replies}),
         "outcomes": dict(sorted(outcomes.items())),
         "with_exactly_one_outcome": sum((reply["score"] is None) == ("problem" in reply) for reply in replies),
-        "requests": sum(asked.values()),
+        "requests": sum(requests.values()),
         "seconds": round(seconds, 2),
     }
 

@@ -56,11 +56,11 @@ def measure_ready(home: Path, rounds: int) -> None:
     """Start servers and bare imports in turn."""
     imports = (sys.executable, "-c", "import torch, faiss, numba")
     ready_seconds(home), seconds(imports)  # what the system reads from disk once
-    taken = {"ready": list[float](), "imports": list[float]()}
+    timings = {"ready": list[float](), "imports": list[float]()}
     for _ in range(rounds):
-        taken["ready"].append(ready_seconds(home))
-        taken["imports"].append(seconds(imports))
-    figures = {name: {"median_s": median(values), "most_s": round(max(values), 2)} for name, values in taken.items()}
+        timings["ready"].append(ready_seconds(home))
+        timings["imports"].append(seconds(imports))
+    figures = {name: {"median_s": median(values), "most_s": round(max(values), 2)} for name, values in timings.items()}
     figures["ready"]["times_imports"] = round(figures["ready"]["median_s"] / figures["imports"]["median_s"], 2)
     print(figures)
     print(write_result("start_ready", {"rounds": rounds, "starts": figures}, ["torch", "faiss-cpu", "numba"]))
@@ -110,9 +110,9 @@ def command_seconds(command: tuple[str, ...]) -> tuple[float, float]:
 
 def first_scores(home: Path, commands: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[float, float]]:
     """Measure every first score once."""
-    taken = {name: printed_seconds(_PROGRAM.replace("CALL", call), home) for name, call in _IN_PYTHON.items()}
-    taken |= {name: command_seconds(command) for name, command in commands.items()}
-    return {**taken, "Client.local, first upsilon-BLEU": printed_seconds(_LOCAL, home)}
+    timings = {name: printed_seconds(_PROGRAM.replace("CALL", call), home) for name, call in _IN_PYTHON.items()}
+    timings |= {name: command_seconds(command) for name, command in commands.items()}
+    return {**timings, "Client.local, first upsilon-BLEU": printed_seconds(_LOCAL, home)}
 
 
 def measure_first(home: Path, rounds: int) -> None:
@@ -165,18 +165,18 @@ def main() -> None:
     rounds = options.rounds or 15
     for command in COMMANDS.values():
         seconds(command)  # what the system reads from disk once
-    taken = {name: list[float]() for name in COMMANDS}
+    timings = {name: list[float]() for name in COMMANDS}
     for _ in range(rounds):
         for name, command in COMMANDS.items():
-            taken[name].append(seconds(command))
-    nothing = median([1_000 * value for value in taken["python -c pass"]])
+            timings[name].append(seconds(command))
+    nothing = median([1_000 * value for value in timings["python -c pass"]])
     figures = {
         name: {
             "median_ms": median([1_000 * value for value in values]),
             "least_ms": round(1_000 * min(values), 1),
             "times_python": round(median([1_000 * value for value in values]) / nothing, 2),
         }
-        for name, values in taken.items()
+        for name, values in timings.items()
     }
     print(f"{'command':<22} {'median ms':>10} {'least ms':>9} {'times python':>13}")
     for name, row in figures.items():

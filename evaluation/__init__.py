@@ -21,6 +21,7 @@ __all__ = [
     "replies",
     "reports",
     "reproduction",
+    "score_files",
     "score_report",
     "scoring",
     "tables",

@@ -80,7 +80,7 @@ def compare_command(
     """
     from refaug.evaluation.comparison.comparison import ComparisonRequest, compare  # noqa: PLC0415  compiles
     from refaug.evaluation.comparison.reply_changes import ChangeFilter, Direction  # noqa: PLC0415
-    from refaug.evaluation.verification.score_file import ScoreFile  # noqa: PLC0415
+    from refaug.evaluation.score_files.score_file import ScoreFile  # noqa: PLC0415
 
     if as_csv + as_latex + as_json > 1:
         raise Usage("several of --json, --csv and --latex at once", remedy="one of them")

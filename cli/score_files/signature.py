@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -95,7 +95,10 @@ def _citations(settings: Settings, text: str) -> Sequence[Citation]:
         return [cite_set(reference_set.manifest, sets.withdrawal(reference_set.id), settings)]
     with file_or_stdin(Path(text)) as path:
         scores = signatures_in(path, "stdin" if text == "-" else text)
-    return [cite_signature(line, settings, scores.set_id) for line in scores.signatures]
+    citations = [cite_signature(line, settings, scores.set_id) for line in scores.signatures]
+    return [
+        replace(citation, notes=(scores.note, *citation.notes)) if scores.note else citation for citation in citations
+    ]
 
 
 def _is_file(text: str) -> bool:

@@ -17,7 +17,7 @@ from refaug.core.errors import BadInput
 from refaug.evaluation.tables.table_request import RowShape
 
 if TYPE_CHECKING:
-    from refaug.evaluation.verification.score_file import ScoreFile
+    from refaug.evaluation.score_files.score_file import ScoreFile
 
 _File = Annotated[
     Path, typer.Argument(help="Output of refaug score --json, or an answer of POST /v1/scores.", metavar="FILE")
@@ -48,7 +48,7 @@ def verify_command(
     items, and for each metric its parameters, references, scores and intervals. The exit code is 0 if everything
     holds, 6 if something differs, and 3 if something is missing, so that nothing can be said.
     """
-    from refaug.evaluation.verification.score_file import ScoreFile  # noqa: PLC0415  numpy
+    from refaug.evaluation.score_files.score_file import ScoreFile  # noqa: PLC0415  numpy
     from refaug.evaluation.verification.verification import Workplace, files_in, verify  # noqa: PLC0415
 
     with file_or_stdin(file) as path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,6 +70,8 @@ def score_command(
     """
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice  # noqa: PLC0415  compiles
     from refaug.evaluation.metric_setup.scoring_steps import find_references  # noqa: PLC0415  torch
+    from refaug.evaluation.metric_setup.signature_requests import unsearched_remedy  # noqa: PLC0415  numpy
+    from refaug.evaluation.scoring.cases import UnsuitableReferences  # noqa: PLC0415  compiles
 
     inputs = ItemInputs(items=items, aligned=aligned, table=table, allow_truncated=allow_truncated)
     augmenting = options.settings(context)
@@ -105,7 +108,15 @@ def score_command(
         chosen = steps.chosen(test_items, provenance, progress=progress)
         if (advice := baseline_advice(chosen, test_items)) is not None:
             progress.warn(advice)
-        evaluation = steps.score_by(chosen, test_items, provenance, progress=progress)
+        try:
+            evaluation = steps.score_by(chosen, test_items, provenance, progress=progress)
+        except UnsuitableReferences as error:
+            remedy = unsearched_remedy(scoring.metric or ()) or error.remedy
+            raise UnsuitableReferences(error.message, remedy=remedy) from None
+        if (
+            remedy := unsearched_remedy(scoring.metric or (), [one.signature for one in evaluation.scores])
+        ) is not None:
+            progress.warn(f"these scores have no references of an index, which a signature has: {remedy}")
         report_problems(evaluation.bad_items, evaluation.warnings, progress)
         if signature is not None:
             _warn_of_differences(request, evaluation, progress)
@@ -123,6 +134,15 @@ def _request_of(
         raise Usage(f"--signature with {', '.join(names)}", remedy="one of the two: the signature says it all")
     options.require_unchanged("with --signature", remedy="leave it out: the signature says how references are found")
     return SignatureRequest.parse(signature)
+
+
+def _warn_of_unsearched(texts: Sequence[str], evaluation: Evaluation, progress: Progress) -> None:
+    """Warn where a signature as a metric names an index, and the scores have no references of one."""
+    from refaug.evaluation.metric_setup.signature_requests import unsearched_remedy  # noqa: PLC0415  numpy
+
+    signatures = [metric_scores.signature for metric_scores in evaluation.scores]
+    if (remedy := unsearched_remedy(texts, signatures)) is not None:
+        progress.warn(f"these scores have no references of an index, which a signature has: {remedy}")
 
 
 def _warn_of_differences(request: SignatureRequest, evaluation: Evaluation, progress: Progress) -> None:

@@ -171,9 +171,9 @@ class ScoreOptions:
         The JSON is sealed, names the `inputs` that the scores were made of, and has the items with --details. With
         --strict, bad items are an error.
         """
+        from refaug.evaluation.score_files.score_details import details_of  # noqa: PLC0415
+        from refaug.evaluation.score_files.score_file import sealed  # noqa: PLC0415
         from refaug.evaluation.scoring.scores import percent  # noqa: PLC0415  compiles
-        from refaug.evaluation.verification.score_details import details_of  # noqa: PLC0415
-        from refaug.evaluation.verification.score_file import sealed  # noqa: PLC0415
 
         evaluation = percent(evaluation) if self.percent else evaluation
         named = {"inputs": dict(inputs)} if inputs else {}

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from refaug.core.errors import BadInput
 from refaug.evaluation.metric_setup.signature_requests import SignatureDifference, signature_differences
-from refaug.evaluation.verification.score_file import ScoreFile, StoredScores
+from refaug.evaluation.score_files.score_file import ScoreFile, StoredScores
 from refaug.metrics.catalogue import METRICS
 from refaug.metrics.metric_info import Uses
 

@@ -20,8 +20,8 @@ from refaug.evaluation.comparison.reply_changes import ChangeFilter, Direction, 
 from refaug.evaluation.comparison.scored_system import SystemRun
 from refaug.evaluation.comparison.system_tests import ScoreLevel, SystemTest, metric_of_sums, system_tests
 from refaug.evaluation.metric_setup.signature_requests import signature_differences
+from refaug.evaluation.score_files.score_file import ScoreFile
 from refaug.evaluation.scoring.score_settings import ScoreSettings
-from refaug.evaluation.verification.score_file import ScoreFile
 from refaug.metrics.statistics.correlation import holm
 
 

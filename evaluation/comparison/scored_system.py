@@ -11,8 +11,8 @@ import numpy as np
 
 from refaug.core.errors import BadInput
 from refaug.core.records import Item
+from refaug.evaluation.score_files.score_file import ScoreFile, StoredScores
 from refaug.evaluation.scoring.cases import references_for
-from refaug.evaluation.verification.score_file import ScoreFile, StoredScores
 from refaug.metrics.base import Floats, Metric, References
 
 _REMEDY: Final = "give the output of refaug score --json as it was written, without --level"

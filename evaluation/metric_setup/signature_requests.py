@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -68,6 +68,29 @@ def _without_content(spec: str | None) -> str | None:
 def specification_texts(texts: list[str] | tuple[str, ...]) -> list[str]:
     """Return specifications; a signature becomes that of its metric."""
     return [str(Signature.parse(text).specification()) if "|" in text else text for text in texts]
+
+
+def unsearched_remedy(texts: Sequence[str], scores: Sequence[Signature] = ()) -> str | None:
+    """Return what to do where a metric is a signature whose references an index gave, and `scores` have none of it.
+
+    `--metric` takes the metric of a signature alone, so that nothing is searched.
+    """
+    signatures = [Signature.parse(text) for text in texts if "|" in text]
+    searched = {score.metric for score in scores if "index" in score.settings}
+    index = next(
+        (
+            signature.settings["index"]
+            for signature in signatures
+            if "index" in signature.settings and signature.metric not in searched
+        ),
+        None,
+    )
+    if index is None:
+        return None
+    return (
+        f"--signature in place of --metric finds references in {_without_content(index)} as that score did; --metric "
+        "takes the metric of a signature alone"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Final
 
 from refaug.evaluation.comparison.scored_system import SystemRun
 from refaug.evaluation.reports.csv_text import csv_text
-from refaug.evaluation.verification.score_file import ScoreFile
+from refaug.evaluation.score_files.score_file import ScoreFile
 
 _COLUMNS: Final = (
     "kind", "metric", "system", "id", "score", "low", "high", "mean", "mean_low", "mean_high", "scored", "unscored",

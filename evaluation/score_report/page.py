@@ -18,8 +18,8 @@ from refaug.evaluation.comparison.system_tests import metric_of_sums
 from refaug.evaluation.reports.histograms import BINS, ScoreHistogram, ends_of
 from refaug.evaluation.reports.html_page import Table, render_page
 from refaug.evaluation.reports.reply_cards import CardList, CardRow, ReplyCard, cut_text, references_title
+from refaug.evaluation.score_files.score_file import ScoreFile, StoredScores
 from refaug.evaluation.scoring.score_settings import ScoreSettings
-from refaug.evaluation.verification.score_file import ScoreFile, StoredScores
 from refaug.metrics.base import Metric
 
 _CARDS: Final = 64  # on a page; each system has as many as fit, up to _LARGEST of each kind

@@ -11,11 +11,11 @@ import orjson
 
 from refaug.core.files import make_folder
 from refaug.evaluation.reports.html_page import write_file
+from refaug.evaluation.score_files.score_details import FIELD
+from refaug.evaluation.score_files.score_file import ScoreFile, sealed
 from refaug.evaluation.score_report.csv_table import as_csv
 from refaug.evaluation.score_report.page import page
 from refaug.evaluation.scoring.score_settings import ScoreSettings
-from refaug.evaluation.verification.score_details import FIELD
-from refaug.evaluation.verification.score_file import ScoreFile, sealed
 
 PAGE: Final = "report.html"
 SCORES: Final = "scores.json"

@@ -2,17 +2,15 @@
 
 The main names:
 
-- `score_file.sealed`: the JSON of scores with its format and checksum
-- `score_file.ScoreFile`: scores that were written, read back
-- `verification.verify`: a score file with its items, reproduced.
+- `verification.verify`: a score file with its items, reproduced
+- `verification.Workplace`: where scores are made again
+- `part_states.Verification`: the parts, and what became of each.
 """
 
 __all__ = [
     "artefact_parts",
     "part_states",
     "reference_differences",
-    "score_details",
     "score_differences",
-    "score_file",
     "verification",
 ]

@@ -63,14 +63,25 @@ def artefact_part(
             return VerifiedPart.differs(kind, _of_other_content(versions, name, version, content, stored))
         _require_files(versions.folder(name, version), manifest, kind, progress or Silent())
     except (NotFound, Usage) as error:
-        message = f"{_removal_words(versions, named, content) or error.message}; the signature names {spec}"
+        published = _published_words(versions, named)
+        message = f"{_removal_words(versions, named, content) or error.message}; the signature names {spec}{published}"
         if is_needed:
             return VerifiedPart.missing(kind, message)
         return VerifiedPart.unchecked(kind, f"{message}; the references came with the items, and need it not")
     except Corrupt as error:
         return VerifiedPart.differs(kind, f"{named} is damaged: {error.message}")
     what = "the hashes of weights and tokenizer" if kind in _NETWORKS else "the hash of every file"
-    return VerifiedPart.holds(kind, f"{spec}: the content and {what}")
+    return VerifiedPart.holds(kind, f"{spec}: the content and {what}{_published_words(versions, named)}")
+
+
+def _published_words(versions: Versions, named: str) -> str:
+    """Return which other version is published now; empty where it is this one, or none."""
+    name, _, version = named.partition("@")
+    try:
+        published = versions.current(name) if NAME.fullmatch(name) else None
+    except RefaugError:
+        return ""
+    return f"; published now is {name}@{published}" if published not in (None, version) else ""
 
 
 def _require_files(folder: Path, manifest: Mapping[str, Any], kind: str, progress: Progress) -> None:

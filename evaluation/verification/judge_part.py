@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from refaug.evaluation.score_files.score_file import StoredScores
 from refaug.evaluation.scoring.scores import MetricScores
 from refaug.evaluation.verification.part_states import VerifiedPart
-from refaug.evaluation.verification.score_file import StoredScores
 
 _NOT_STORED: Final = "judge_not_stored"
 

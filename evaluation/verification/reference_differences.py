@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from refaug.core.records import Item
+from refaug.evaluation.score_files.score_file import StoredScores
 from refaug.evaluation.scoring.cases import evidence_of
 from refaug.evaluation.verification.part_states import VerifiedPart
-from refaug.evaluation.verification.score_file import StoredScores
 
 _PART: Final = "references"
 _SHOWN: Final = 3

@@ -22,6 +22,7 @@ from refaug.evaluation.metric_setup.metric_requests import resolve_files
 from refaug.evaluation.metric_setup.model_names import ModelNames
 from refaug.evaluation.metric_setup.scoring_steps import IndexOpener, ScoringSteps, find_references
 from refaug.evaluation.metric_setup.signature_requests import SignatureRequest
+from refaug.evaluation.score_files.score_file import ScoreFile, StoredScores
 from refaug.evaluation.scoring.cases import TextHashes, split
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance
@@ -40,7 +41,6 @@ from refaug.evaluation.verification.score_differences import (
     signature_parts,
     software_part,
 )
-from refaug.evaluation.verification.score_file import ScoreFile, StoredScores
 from refaug.metrics.metric_info import Uses
 
 if TYPE_CHECKING:
@@ -117,17 +117,15 @@ class _Verifying:
         """Yield the parts in the order of the report."""
         yield _file_part(self.file)
         yield software_part(self.file.scores, VERSION)
-        blocked: str | None = None
         if self.file.set_id is not None:
             part, self.set = set_part(self.home, self.file.set_id, self.progress)
             yield part
-            if self.set is None:
-                blocked = f"the frozen set {self.file.set_id} is not at hand as it was"
         searched = searched_request(self.file, items)
-        for part, is_needed in self._artefact_parts(is_searched=searched is not None):
+        absent = dict[str, str]()  # name@version#content of what the scores need → which part it is
+        for part, spec, is_needed in self._artefact_parts(is_searched=searched is not None):
             yield part
             if is_needed and part.state in (PartState.DIFFERS, PartState.MISSING):
-                blocked = blocked or f"the {part.part} is not at hand as it was"
+                absent.setdefault(spec, part.part)
         if self.set is not None:
             try:
                 items = join(self.set, items, progress=self.progress)
@@ -137,18 +135,27 @@ class _Verifying:
             if words := _partial_words(self.file, items):
                 yield VerifiedPart.missing("items", words)
                 return
-        if blocked is None or self.file.set_id is None:
+        if self.set is not None or self.file.set_id is None:
             yield from self._item_parts(items)
-        if blocked is not None:
-            for stored in self.file.scores:
-                yield VerifiedPart.unchecked("scores", f"not computed again: {blocked}", stored.name)
-            return
-        yield from self._metric_parts(items, searched)
+        yield from self._metric_parts(items, searched, absent)
+
+    def _obstacle(self, stored: StoredScores, absent: Mapping[str, str], *, is_searched: bool) -> str | None:
+        """Return why the scores of a metric cannot be made again; None where all that they need is at hand."""
+        settings = stored.signature.settings
+        if self.file.set_id is not None and self.set is None:
+            return f"the frozen set {self.file.set_id} is not at hand as it was"
+        if "index" in settings and not is_searched:
+            return None  # the references came with the items
+        needed = (settings[kind] for kind in ("index", *_NETWORKS) if kind in settings)
+        return next((f"the {absent[spec]} is not at hand as it was" for spec in needed if spec in absent), None)
 
     # ── what the signatures name ─────────────────────────────────────────────────────────────────────────────────
 
-    def _artefact_parts(self, *, is_searched: bool) -> Iterator[tuple[VerifiedPart, bool]]:
-        """Yield a part for each artefact that a signature names, each once, and whether the scores need it."""
+    def _artefact_parts(self, *, is_searched: bool) -> Iterator[tuple[VerifiedPart, str, bool]]:
+        """Yield a part for each artefact that a signature names, its name there, and whether the scores need it.
+
+        Vectors and logs have the name of the index that they belong to.
+        """
         specs = dict[tuple[str, str], bool]()  # kind and name@version#content → whether the scores need it
         for stored in self.file.scores:
             settings = stored.signature.settings
@@ -160,11 +167,11 @@ class _Verifying:
                     specs[kind, settings[kind]] = specs.get((kind, settings[kind]), False) or asks
         for (kind, spec), is_needed in specs.items():
             self.progress.stage(f"read {kind} {spec.partition('#')[0]}")
-            yield artefact_part(self.home, kind, spec, is_needed=is_needed, progress=self.progress), is_needed
+            yield artefact_part(self.home, kind, spec, is_needed=is_needed, progress=self.progress), spec, is_needed
             if kind == "index":
                 for part in (self._vectors_part(spec, is_needed), log_part(self.home, spec)):
                     if part is not None:
-                        yield part, is_needed
+                        yield part, spec, is_needed
 
     def _vectors_part(self, index: str, is_needed: bool) -> VerifiedPart | None:
         """Return the part of the encoder of an index, or of the word vectors that a full signature names."""
@@ -210,37 +217,60 @@ class _Verifying:
 
     # ── the scores ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _metric_parts(self, items: Items, searched: SignatureRequest | None) -> Iterator[VerifiedPart]:
+    def _metric_parts(
+        self, items: Items, searched: SignatureRequest | None, absent: Mapping[str, str]
+    ) -> Iterator[VerifiedPart]:
+        """Score again by each metric whose artefacts are at hand; what another metric lacks does not matter to it."""
+        obstacles = [self._obstacle(stored, absent, is_searched=searched is not None) for stored in self.file.scores]
+        is_of_index = ["index" in stored.signature.settings for stored in self.file.scores]
+        augmented: Items = items
         provenance: Provenance | None = None
-        if searched is not None and searched.index is not None:
+        if searched is not None and any(
+            obstacle is None and needs for obstacle, needs in zip(obstacles, is_of_index, strict=True)
+        ):
             try:
-                items, provenance = find_references(
-                    self.home,
-                    items,
-                    searched.index,
-                    searched.rater,
-                    searched.augmenting,
-                    self.workplace.threads,
-                    self.progress,
-                    self.workplace.open_index,
-                )
+                augmented, provenance = self._found(items, searched)
             except RefaugError as error:
                 yield _part_of_error("retrieval and rating", error, None)
+                why = "no references were found again"
+                obstacles = [why if needs else before for before, needs in zip(obstacles, is_of_index, strict=True)]
+        for stored, obstacle in zip(self.file.scores, obstacles, strict=True):
+            if obstacle is not None:
+                yield VerifiedPart.unchecked("scores", f"not computed again: {obstacle}", stored.name)
+            else:
+                yield from self._scored_parts(stored, augmented, provenance)
+
+    def _found(self, items: Items, searched: SignatureRequest) -> tuple[list[Item | BadItem], Provenance]:
+        """Return the items with the references that the signatures ask for."""
+        assert searched.index is not None, "a request of an index"
+        return find_references(
+            self.home,
+            items,
+            searched.index,
+            searched.rater,
+            searched.augmenting,
+            self.workplace.threads,
+            self.progress,
+            self.workplace.open_index,
+        )
+
+    def _scored_parts(
+        self, stored: StoredScores, items: Items, provenance: Provenance | None
+    ) -> Iterator[VerifiedPart]:
+        """Score again by one metric, and compare."""
+        try:
+            evaluation = self._evaluation(stored, items, provenance)
+        except RefaugError as error:
+            yield _part_of_error("judge" if _JUDGE in stored.signature.settings else "scores", error, stored.name)
+            return
+        if _JUDGE in stored.signature.settings:
+            yield (part := judge_part(stored, evaluation.scores[0]))
+            if part.state is not PartState.HOLDS:
+                message = "not computed again: a judge's scores are not reproducible without its stored answers"
+                yield VerifiedPart.unchecked("scores", message, stored.name)
                 return
         usable, _ = split(items)
-        for stored in self.file.scores:
-            try:
-                evaluation = self._evaluation(stored, items, provenance)
-            except RefaugError as error:
-                yield _part_of_error("judge" if _JUDGE in stored.signature.settings else "scores", error, stored.name)
-                continue
-            if _JUDGE in stored.signature.settings:
-                yield (part := judge_part(stored, evaluation.scores[0]))
-                if part.state is not PartState.HOLDS:
-                    message = "not computed again: a judge's scores are not reproducible without its stored answers"
-                    yield VerifiedPart.unchecked("scores", message, stored.name)
-                    continue
-            yield from self._compared(stored, evaluation, usable)
+        yield from self._compared(stored, evaluation, usable)
 
     def _evaluation(self, stored: StoredScores, items: Items, provenance: Provenance | None) -> Evaluation:
         """Score the items by one metric, as its signature says."""

@@ -267,7 +267,7 @@ class Scores:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scores as `refaug score --json` prints them, for `refaug verify`; a copy."""
-        from refaug.evaluation.verification.score_file import sealed  # noqa: PLC0415
+        from refaug.evaluation.score_files.score_file import sealed  # noqa: PLC0415
 
         return sealed(copy.deepcopy(dict(self.document)))
 

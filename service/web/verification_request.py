@@ -17,10 +17,10 @@ from starlette.responses import Response
 from refaug.core.errors import Corrupt, NotFound, RefaugError, TooLarge, Unavailable
 from refaug.evaluation.metric_setup.model_metrics import OpenModels
 from refaug.evaluation.metric_setup.model_names import ModelNames
+from refaug.evaluation.score_files.score_file import ScoreFile
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.evaluation.verification.artefact_parts import is_at_hand, unread_bytes
-from refaug.evaluation.verification.score_file import ScoreFile
 from refaug.evaluation.verification.verification import Workplace, searched_request, verify
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.rater.nn.rate import Rater

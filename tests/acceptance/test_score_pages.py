@@ -23,14 +23,14 @@ from refaug.cli.scores.metrics import REFERENCES
 from refaug.cli.shared.item_inputs import AlignedOptions, ItemInputs, TableOptions
 from refaug.core.records import Item
 from refaug.core.text.tokenizers import get_tokenizer
+from refaug.evaluation.score_files.score_details import details_of
+from refaug.evaluation.score_files.score_file import sealed
 from refaug.evaluation.scoring import cases
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import BadItem, parse_item
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.tables.columns import KNOWN_COLUMNS
 from refaug.evaluation.tables.table_request import FIELDS, RowShape
-from refaug.evaluation.verification.score_details import details_of
-from refaug.evaluation.verification.score_file import sealed
 from refaug.metrics import base, single_reference
 from refaug.metrics.base import Metric, Problem
 from refaug.metrics.catalogue import METRICS

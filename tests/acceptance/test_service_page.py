@@ -21,6 +21,8 @@ _REQUESTS = [
     command for block in _BLOCK.findall(PAGE) for command in re.findall(r"^curl .*?'$", block, re.MULTILINE | re.DOTALL)
 ]
 
+_FIRST_STEPS = re.findall(r"^curl .*'$", (ROOT / "docs" / "first-steps.md").read_text("utf-8"), re.MULTILINE)
+
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
@@ -54,6 +56,24 @@ def test_every_request_of_the_page_is_answered(client: TestClient) -> None:
     assert against["set"]["id"] == frozen["id"]
     assert [reply["id"] for reply in against["scores"][0]["systems"]["a"]["replies"]] == ["d1", "d1"]
     assert against["scores"][0]["systems"]["a"]["replies"][0]["score"] == 1.0
+
+
+def test_the_scores_of_every_page_that_asks_for_some_are_verified(client: TestClient) -> None:
+    commands = [command for command in [*_REQUESTS, *_FIRST_STEPS] if "/v1/scores" in command]
+    for command in commands:
+        items = orjson.loads(shlex.split(command)[-1])["items"]
+        answer = client.post("/v1/verifications", json={"scores": sent(client, command), "items": items})
+        assert answer.json()["verdict"] == "holds", answer.text
+    assert len(commands) == 2
+    frozen = sent(client, _REQUESTS[3])
+    request = _REQUESTS[4].replace('"d1", "d1"', '"d1"').replace(', "In the shop."', "")
+    against = sent(client, request, frozen["id"])
+    items = [{"id": "d1", "replies": {"a": "At the market."}}]
+    found = client.post("/v1/verifications", json={"scores": against, "items": items}).json()
+    assert (found["verdict"], [part["part"] for part in found["parts"]][2]) == ("holds", "frozen set")
+    twice = client.post("/v1/verifications", json={"scores": sent(client, _REQUESTS[4], frozen["id"]), "items": items})
+    [missing] = [part["message"] for part in twice.json()["parts"] if part["state"] == "missing"]
+    assert "only scores of one reply to each item" in missing
 
 
 def test_every_route_stands_on_the_page(client: TestClient) -> None:

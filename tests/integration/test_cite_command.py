@@ -86,6 +86,7 @@ def test_a_score_from_a_version_that_is_gone_is_cited_with_its_removal(
     elsewhere = file.read_text().replace("chat@20", "chat@10").replace("tiny@", "../etc@")
     file.write_text(elsewhere)
     (citation,) = ready("cite", file, "--json").json["citations"]
+    assert citation["notes"][0] == f"{file} was changed after it was written: its seal does not fit"
     assert [version["state"] for version in citation["versions"]] == ["unknown", "unknown"]
 
 
@@ -97,11 +98,15 @@ def version_in(cited: dict[str, Any], place: int) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "is not JSON"),
-        ('{"scores": [{"signature_full": "bleu|n:2|refa', "is not JSON"),
-        ("[]", "has no scores"),
-        ('{"scores": []}', "has no scores"),
-        ('{"scores": [{"metric": "bleu"}]}', "scores[0] has no signature"),
+        ("", "the file is empty"),
+        ('{"scores": [{"signature_full": "bleu|n:2|refa', "it ends in the middle: it was cut off (line 1, column"),
+        ("scores", "it is no JSON"),
+        ("[]", "a JSON object was expected, not a list"),
+        ('{"scores": []}', "it has no scores"),
+        ('{"scores": [{"metric": "bleu"}]}', "scores[0]: it has no signature"),
+        ('{"scores": ["bleu"]}', "scores[0]: an object was expected"),
+        ('{"scores": [], "format_version": 7}', "its format is 7; this refaug reads up to 2"),
+        ('{"sets": [], "metrics": []}', "this is the agreement of refaug meta"),
         ('{"scores": [{"signature_full": "bleu"}]}', "scores[0]: 'bleu' is not a signature"),
         ('{"stats": [{"signature_full": "bleu|n:2|n:3|refaug:0.1.0"}]}', "stats[0]: 'n:3' is no part"),
     ],

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from refaug.cli.main import main
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
-from refaug.evaluation.verification.score_file import sealed
+from refaug.evaluation.score_files.score_file import sealed
 from refaug.service.web.schemas.scoring import VerificationOut
 from refaug.service.web.state import ServiceState
 
@@ -115,6 +115,23 @@ def test_a_version_that_is_gone_is_missing_and_no_path_is_told(scores: dict[str,
         again = verified(client, scores, ITEMS)
         assert list(states(again, "missing")) == ["index", "rater"]
         assert str(tmp_path) not in json.dumps(again)
+
+
+def test_a_version_published_in_between_is_named_and_the_scores_hold(tmp_path: Path) -> None:
+    home = small_home(tmp_path, indexes=2)
+    indexes = artefact_stores(home)["index"]
+    older, newer = indexes.versions("chat")
+    with client_of(home) as client:
+        scores = client.post("/v1/scores", json={"items": ITEMS, "metrics": ["upsilon-bleu", "bleu"]}).json()
+        before = verified(client, scores, ITEMS)
+        assert client.put("/v1/indexes/chat/current", json={"version": newer}).status_code in (200, 202)
+        found = verified(client, scores, ITEMS)
+    assert (found["verdict"], {part["state"] for part in found["parts"]}) == ("holds", {"holds"})
+    assert "published now" not in json.dumps(before)
+    words = states(before, "holds")["index"]
+    assert words.startswith(f"chat@{older}#")
+    changed = [part for part, old in zip(found["parts"], before["parts"], strict=True) if part != old]
+    assert [part["message"] for part in changed] == [f"{words}; published now is chat@{newer}"]
 
 
 def test_versions_stay_until_a_verification_that_waits_is_done(tmp_path: Path) -> None:

@@ -380,6 +380,7 @@ def test_the_same_score_has_one_signature_and_reads_back(ready: Home, items: Pat
         assert again.json["scores"][0]["systems"] == direct["systems"]
     named = ready("score", items, "--metric", direct["signature"], *BOTH, *flags[2:]).json["scores"][0]
     assert named["signature"].partition("|k:")[0] == direct["signature"].partition("|k:")[0]
+    assert "--signature" not in ready("score", tmp_path / "refs.jsonl", "--metric", direct["signature"]).err
     listed = ready("signature", "diff", direct["signature_full"], named["signature_full"], "--json").json
     assert {row["key"]: (row["first"], row["second"]) for row in listed["differences"]}["k"] == ("5", "15")
 
@@ -387,6 +388,17 @@ def test_the_same_score_has_one_signature_and_reads_back(ready: Home, items: Pat
     assert (other.code, "-k with --signature" in other.err) == (2, True)
     gone = ready("score", items, "--signature", direct["signature"].replace("chat@20", "chat@10"))
     assert (gone.code, "no index 'chat@10" in gone.err) == (3, True)
+
+
+def test_a_signature_as_a_metric_says_that_nothing_is_searched(ready: Home, items: Path, tmp_path: Path) -> None:
+    line = ready("score", items, *BOTH, "-m", "upsilon-bleu", "--draws", "0", "--json").json["scores"][0]["signature"]
+    remedy = f"--signature in place of --metric finds references in {Signature.parse(line).settings['index'][:17]}"
+    rows = [{**row, "references": ["at the market"]} for row in items_of()]
+    refused = ready("score", written(tmp_path / "plain.jsonl", rows), "--metric", line)
+    assert (refused.code, remedy in refused.err) == (3, True), refused.err
+    rows = [{**row, "references": ["at the market", {"text": "no", "weight": 0.5}]} for row in rows]
+    scored_alone = ready("score", written(tmp_path / "supplied.jsonl", rows), "--metric", line)
+    assert (scored_alone.code, remedy in scored_alone.err) == (0, True), scored_alone.err
 
 
 def test_line_aligned_utterances_and_csv_find_the_references_of_items(ready: Home, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from refaug.cli import main as cli
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.core.version import VERSION
-from refaug.evaluation.verification.score_file import ScoreFile, sealed
+from refaug.evaluation.score_files.score_file import ScoreFile, sealed
 from refaug.indexer.index_folders import Places
 from refaug.metrics.signature import Signature
 
@@ -278,6 +278,43 @@ def test_another_version_under_the_name(desk: Desk) -> None:
     differing = desk.differing()
     assert list(differing) == ["index"]
     assert f"chat@{first} is another version of that name: its content is" in differing["index"]
+
+
+def test_what_a_metric_does_not_need_does_not_keep_it_from_being_verified(desk: Desk) -> None:
+    desk.score("items.jsonl", *BOTH, "-m", "upsilon-bleu", "-m", "bleu", "-m", "chrf", "--draws", "20")
+    path = next(desk.home.raters.glob("base/*.1/weights.safetensors"))
+    path.write_bytes(path.read_bytes()[:-1] + bytes([path.read_bytes()[-1] ^ 1]))
+    code, parts = desk.parts()
+    assert (code, [part["part"] for part in parts if part["state"] == DIFFERS]) == (6, ["rater"])
+    unchecked = [(part["metric"], part["message"]) for part in parts if part["state"] == UNCHECKED]
+    assert unchecked == [("upsilon-bleu", "not computed again: the rater is not at hand as it was")]
+    compared = ["reply scores", "corpus scores", "intervals"]
+    for metric in ("bleu", "chrf"):
+        of_metric = {part["part"]: part["state"] for part in parts if part.get("metric") == metric}
+        assert [of_metric[part] for part in compared] == [HOLDS] * 3
+    document = json.loads((desk.folder / "scores.json").read_text())
+    document["scores"][1]["systems"]["a"]["mean"] += 0.25
+    desk.write(sealed(document))
+    differing = desk.differing()
+    assert list(differing) == ["rater", "corpus scores"]
+    assert differing["corpus scores"].startswith("a.mean: ")
+
+
+def test_a_version_that_was_published_in_between_is_named_and_the_scores_hold(desk: Desk) -> None:
+    versions = artefact_stores(desk.home)["index"]
+    first, second = versions.versions("chat")
+    desk.score("items.jsonl", *BOTH, "-m", "upsilon-bleu")
+    _, before = desk.parts()
+    versions.publish("chat", second)
+    code, parts = desk.parts()
+    assert (code, {part["state"] for part in parts}) == (0, {HOLDS})
+    changed = [(part["part"], part["message"]) for part, old in zip(parts, before, strict=True) if part != old]
+    [of_index] = [part["message"] for part in before if part["part"] == "index"]
+    assert changed == [("index", f"{of_index}; published now is chat@{second}")]
+    assert versions.gc("chat", 1) == [first]
+    missing = desk.differing(state=MISSING)
+    assert list(missing) == ["index"]
+    assert missing["index"].endswith(f"; published now is chat@{second}")
 
 
 def test_a_version_that_is_gone_is_missing_and_the_note_of_its_removal_told(desk: Desk) -> None:

@@ -12,8 +12,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from refaug.evaluation.metric_setup.metric_requests import MetricNeeds
+from refaug.evaluation.score_files.score_file import sealed
 from refaug.evaluation.scoring.scores import Evaluation
-from refaug.evaluation.verification.score_file import sealed
 from refaug.metrics.metric_info import Uses
 from refaug.service import prometheus_figures
 from refaug.service.web.answers import large_json_response

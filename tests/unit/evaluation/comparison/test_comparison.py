@@ -21,12 +21,12 @@ from refaug.evaluation.comparison.reply_changes import ChangeFilter, Direction
 from refaug.evaluation.comparison.report.csv_table import as_csv
 from refaug.evaluation.comparison.report.latex_table import as_latex
 from refaug.evaluation.comparison.report.page import page
+from refaug.evaluation.score_files.score_details import details_of
+from refaug.evaluation.score_files.score_file import ScoreFile, sealed
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.provenance import with_provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import Evaluation, percent
-from refaug.evaluation.verification.score_details import details_of
-from refaug.evaluation.verification.score_file import ScoreFile, sealed
 from refaug.metrics.metric_info import CorpusScore
 from refaug.metrics.specification import build
 

@@ -15,12 +15,12 @@ from set_items import item_of
 
 from refaug.core.records import Item
 from refaug.evaluation.reports.histograms import BINS, ScoreHistogram, ends_of
+from refaug.evaluation.score_files.score_details import details_of
+from refaug.evaluation.score_files.score_file import ScoreFile
 from refaug.evaluation.score_report.report import write_report
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import Evaluation
-from refaug.evaluation.verification.score_details import details_of
-from refaug.evaluation.verification.score_file import ScoreFile
 from refaug.metrics.specification import build
 
 HOSTILE = '</details><script>alert("x")</script>\u202e \x00 ='

@@ -1,0 +1,149 @@
+"""A document with signatures as it was written: scores, or the sums of scores, read the same way for every use.
+
+`refaug verify`, `compare` and `cite` read files here, so that one says of a damaged file what the others say.
+
+The seal is a SHA-256 of the content in a canonical form, so a file that a program has read and written again still
+fits it, whatever the spacing and the order of fields; one in which a value was changed does not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import orjson
+
+from refaug.core.errors import BadInput, NoSource, RefaugError
+from refaug.logs.reading.sources import require_readable
+from refaug.metrics.signature import Signature
+
+FORMAT_VERSION: Final = 2  # the newest; 1: without details
+FORMAT: Final = "format_version"
+REMEDY: Final = "give the output of refaug score --json as it was written"
+SCORES: Final = "scores"
+STATS: Final = "stats"  # sums for combining, in answers of the service
+SEAL: Final = "checksum"
+_HASHES: Final = ("utterances", "replies")  # fields that came with the seal
+# A server adds the id of the request to the finished answer, and the files that were scored may move.
+_NOT_SEALED: Final = frozenset({SEAL, "request_id", "inputs"})
+_OPTIONS: Final = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+_AFTER_NUMBERS: Final = (b",", b"]", b"}")
+_OTHER_DOCUMENTS: Final[Mapping[str, str]] = {  # a field that tells them → what they are
+    "batches": "scores of several batches together, which have no signature of all their items",
+    "sets": "the agreement of refaug meta: its metrics have the signatures of scores, but its correlations are not "
+    "reproduced; run refaug meta again and compare data and signatures",
+    "without_gold": "the scores of refaug meta probe, whose replies are made, not given",
+}
+
+
+def seal_of(document: Mapping[str, Any]) -> str:
+    """Return the seal that fits the content of a document."""
+    content = orjson.dumps({name: part for name, part in document.items() if name not in _NOT_SEALED}, option=_OPTIONS)
+    for end in _AFTER_NUMBERS:  # programs write 1.0 as 1, and the other way round
+        content = content.replace(b".0" + end, end)
+    return hashlib.sha256(content).hexdigest()
+
+
+def is_sealed(document: Mapping[str, Any]) -> bool | None:
+    """Whether the content fits its seal; None where there is no seal, in files of earlier versions."""
+    seal = document.get(SEAL)
+    return None if seal is None else bool(seal == seal_of(document))
+
+
+def lacks_seal(document: Mapping[str, Any]) -> bool:
+    """Whether the seal was removed: a file with a version of its format, or with hashes of its texts, had one."""
+    return document.get(SEAL) is None and any(field in document for field in (FORMAT, *_HASHES))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignedEntry:
+    """One metric of a document, with its place and its signature."""
+
+    where: str
+    content: Mapping[str, Any]
+    signature: Signature
+    is_full: bool  # whether the signature has details
+
+    @property
+    def line(self) -> str:
+        """The signature as it is written, the full one where there is one."""
+        return str(self.content.get("signature_full") or self.content["signature"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreDocument:
+    """A document of scores or of sums, checked as far as all uses of it need."""
+
+    content: Mapping[str, Any]
+    shown_name: str
+
+    @classmethod
+    def read(cls, path: Path, shown_name: str) -> Self:
+        """Read a file; BadInput where it is empty, cut off, no JSON, of a newer format, or of another kind."""
+        try:
+            require_readable(path)
+            content = path.read_bytes()
+        except (FileNotFoundError, IsADirectoryError) as error:
+            raise NoSource(f"{shown_name}: no such file", remedy=REMEDY) from error
+        if not content.strip():
+            raise BadInput(f"{shown_name}: the file is empty", remedy=REMEDY)
+        try:
+            document = orjson.loads(content)
+        except orjson.JSONDecodeError as error:
+            what = "it ends in the middle: it was cut off" if _is_cut(content, error) else "it is no JSON"
+            where = f"line {error.lineno}, column {error.colno}"
+            raise BadInput(f"{shown_name}: {what} ({where}: {error.msg})", remedy=REMEDY) from error
+        return cls.of(document, shown_name)
+
+    @classmethod
+    def of(cls, document: object, shown_name: str) -> Self:
+        """Return a JSON value as a document; BadInput says what else it is."""
+        if not isinstance(document, dict):
+            raise BadInput(f"{shown_name}: a JSON object was expected, not a {type(document).__name__}", remedy=REMEDY)
+        newest = document.get(FORMAT)
+        if isinstance(newest, int) and newest > FORMAT_VERSION:
+            raise BadInput(
+                f"{shown_name}: its format is {newest}; this refaug reads up to {FORMAT_VERSION}",
+                remedy="read it with the refaug that wrote it, or upgrade",
+            )
+        if newest is not None and (type(newest) is not int or newest < 1):
+            raise BadInput(f"{shown_name}: {FORMAT} is {newest!r}, a whole number was expected", remedy=REMEDY)
+        for field, what in _OTHER_DOCUMENTS.items():
+            if field in document:
+                raise BadInput(f"{shown_name}: this is {what}", remedy=REMEDY)
+        return cls(content=document, shown_name=shown_name)
+
+    @property
+    def set_id(self) -> str | None:
+        """The id of the frozen set that was scored against."""
+        named = self.content.get("set")
+        named = named.get("id") if isinstance(named, dict) else named
+        return named if isinstance(named, str) else None
+
+    def entries(self, *fields: str) -> Iterator[SignedEntry]:
+        """Yield the metrics of these fields in order; BadInput names the first that has no usable signature."""
+        for field in fields:
+            listed = self.content.get(field)
+            for number, entry in enumerate(listed if isinstance(listed, list) else []):
+                yield _signed_entry(entry, f"{self.shown_name}: {field}[{number}]")
+
+
+def _is_cut(content: bytes, error: orjson.JSONDecodeError) -> bool:
+    """Whether reading failed at the end of the content, not before."""
+    return error.pos >= len(content.decode("utf-8", "replace").rstrip()) - 1
+
+
+def _signed_entry(entry: object, where: str) -> SignedEntry:
+    if not isinstance(entry, dict):
+        raise BadInput(f"{where}: an object was expected", remedy=REMEDY)
+    line = entry.get("signature_full") or entry.get("signature")
+    if not isinstance(line, str):
+        raise BadInput(f"{where}: it has no signature", remedy=REMEDY)
+    try:
+        signature = Signature.parse(line)
+    except RefaugError as error:
+        raise BadInput(f"{where}: {error.message}", remedy=error.remedy) from None
+    return SignedEntry(where=where, content=entry, signature=signature, is_full="signature_full" in entry)
