@@ -151,6 +151,10 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
         at="raters.ruber:app",
         help="Train networks that tell how related a reply is to its utterance: RUBER's unreferenced part.",
     ),
+    "adem": _CommandPlace(
+        at="adem.adem:app",
+        help="Train judges on people's ratings: ADEM, and the networks that its encoder is taken from.",
+    ),
     "sets": _CommandPlace(
         at="scores.sets:app",
         help="Freeze weighted references, and score against them.",

@@ -57,6 +57,11 @@ class Settings:
         return self.home / "rubers"
 
     @property
+    def vhreds(self) -> Path:
+        """The folder of the networks that the encoder of ADEM is taken from."""
+        return self.home / "vhreds"
+
+    @property
     def reference_sets(self) -> Path:
         """The folder of the frozen reference sets."""
         return self.home / "reference-sets"

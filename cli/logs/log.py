@@ -239,7 +239,7 @@ def _discard_stopped_trainings(context: typer.Context, log: str) -> None:
 
     kinds = artefact_stores(context.obj)
     with display_progress(quiet=context.obj.quiet) as progress:
-        for kind in ("rater", "ruber"):
+        for kind in ("rater", "ruber", "vhred"):
             removed, running = remove_interrupted(kinds[kind], context.obj.cache, log)
             if removed:
                 progress.say(f"stopped trainings that had texts of it were removed: {', '.join(removed)}")

@@ -13,4 +13,5 @@ def artefact_stores(settings: Settings) -> dict[str, Versions]:
         "rater": Versions(settings.raters, "rater"),
         "ruber": Versions(settings.rubers, "ruber"),
         "vectors": Versions(settings.vectors, "vectors"),
+        "vhred": Versions(settings.vhreds, "vhred"),
     }

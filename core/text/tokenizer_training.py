@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from types import ModuleType
+from typing import Literal
 
 from refaug.core.errors import BadInput, MissingPart, Usage
 from refaug.core.files import write_aside, write_json
@@ -42,13 +43,14 @@ _TOO_FEW_PIECES = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 class TokenizerTraining:
     """How a vocabulary is trained; stored in its manifest.
 
-    `vocab_size` pieces are learned, including the `user_symbols` (never split, whatever surrounds them); pad and
+    `method` is that of SentencePiece: unigram, or bpe. `vocab_size` pieces are learned, including the `user_symbols` (never split, whatever surrounds them); pad and
     unk come on top; with `at_most`, texts that give fewer pieces are no error. `character_coverage` is the share of
     characters that get a piece; None leaves it to the `language`: 0.9995 for Japanese and Chinese, which have many
     rare characters, and all characters elsewhere.
     """
 
     vocab_size: int = 16_000
+    method: Literal["unigram", "bpe"] = "unigram"
     at_most: bool = False  # fewer pieces, if the texts give no more
     sample: int = 2_000_000
     seed: int = 1
@@ -98,7 +100,7 @@ class TrainedTokenizer:
 
 
 def train_sentencepiece(texts: Iterable[str], destination: Path, settings: TokenizerTraining) -> TrainedTokenizer:
-    """Train a SentencePiece unigram model and write it to `destination` (`<name>.model`) with a manifest beside it.
+    """Train a SentencePiece model and write it to `destination` (`<name>.model`) with a manifest beside it.
 
     Ids: pad 0, unk 1, then the user symbols, then the rest; no begin and end of sentence. An existing model is
     replaced. Memory does not grow with `texts`, only with the sample: about 20 bytes for each of its characters
@@ -197,7 +199,7 @@ def _train(library: ModuleType, sentences: Iterator[str], settings: TokenizerTra
         library.SentencePieceTrainer.train(
             sentence_iterator=sentences,
             model_writer=model,
-            model_type="unigram",
+            model_type=settings.method,
             vocab_size=settings.vocab_size + _OUTSIDE_VOCABULARY,
             hard_vocab_limit=not settings.at_most,
             character_coverage=settings.effective_coverage,

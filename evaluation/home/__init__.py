@@ -1,10 +1,11 @@
-"""Indexes, raters and rubers of a home, opened by name.
+"""Indexes, raters, rubers and VHREDs of a home, opened by name.
 
 The main names:
 
 - `indexes.open_index`: an index by `name` or `name@version`
 - `raters.open_rater`: a rater by name
-- `rubers.open_ruber`: a ruber by name.
+- `rubers.open_ruber`: a ruber by name
+- `vhreds.open_vhred`: a VHRED by name.
 """
 
-__all__ = ["indexes", "piece_vectors", "raters", "rubers", "stored_artefacts"]
+__all__ = ["indexes", "piece_vectors", "raters", "rubers", "stored_artefacts", "vhreds"]

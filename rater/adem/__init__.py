@@ -3,7 +3,9 @@
 The main names:
 
 - `scorer.adem.Adem`: a scorer fitted to ratings, with its encoder
-- `scorer.fitting.fit_scorer`: from rated replies to a scorer.
+- `scorer.fitting.fit_scorer`: from rated replies to a scorer
+- `vhred.artefact.Vhred`: a pre-trained network: vectors of dialogues
+- `pretraining.build.pretrain_vhred`: logs to a published vhred.
 """
 
-__all__ = ["scorer"]
+__all__ = ["pretraining", "scorer", "vhred"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, get_args
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeVar, get_args
 
 from refaug.core.artefacts.build_stages import Stages, hash_of_inputs
 from refaug.core.artefacts.manifests import MANIFEST
@@ -266,13 +266,24 @@ def interrupted_order(
 
 
 def learn_tokenizer(
-    sources: TrainingLogs, order: TrainingOrder, seed: int, stages: Stages, progress: Progress
+    sources: TrainingLogs,
+    order: TrainingOrder,
+    seed: int,
+    stages: Stages,
+    progress: Progress,
+    *,
+    method: Literal["unigram", "bpe"] = "unigram",
 ) -> SentencePieceTokenizer:
     """Return the tokenizer, trained on the turns of all the logs, as a stage."""
 
     def train_tokenizer() -> Mapping[str, Any]:
         settings = TokenizerTraining(
-            vocab_size=order.pieces, at_most=True, sample=_SENTENCES, seed=seed, language=sources.languages[0]
+            vocab_size=order.pieces,
+            method=method,
+            at_most=True,
+            sample=_SENTENCES,
+            seed=seed,
+            language=sources.languages[0],
         )
         trained = train_sentencepiece(turns_of(sources.texts, progress), stages.folder / TOKENIZER, settings)
         return {"pieces": trained.vocab_size, "sha256": trained.sha256, "sentences": trained.sentences_used}

@@ -1,0 +1,9 @@
+"""Pre-training a VHRED on stored logs.
+
+The main names:
+
+- `build.pretrain_vhred`: logs to a published vhred
+- `build.VhredOrder`: what is ordered.
+"""
+
+__all__ = ["build"]

@@ -1,0 +1,74 @@
+"""The whole network: embedding, encoder, latent variable and decoder; its bound on the likelihood of dialogues."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from refaug.rater.adem.vhred.cells import GatedCell
+from refaug.rater.adem.vhred.decoder import TurnDecoder
+from refaug.rater.adem.vhred.encoder import DialogueBatch, DialogueEncoder, DialogueStates
+from refaug.rater.adem.vhred.latent import LatentVariable
+from refaug.rater.adem.vhred.sizes import VhredConfig
+
+_GAIN = "gain"
+_SHARE = "share"
+
+
+class VhredNetwork(nn.Module):
+    """A VHRED; without a latent variable, a HRED."""
+
+    def __init__(self, config: VhredConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Parameter(torch.empty(config.vocabulary, config.embedding))
+        self.encoder = DialogueEncoder(config)
+        self.latent = LatentVariable(config.context, 2 * config.utterance, config.latent) if config.latent else None
+        self.decoder = TurnDecoder(config)
+
+    def read(self, batch: DialogueBatch) -> DialogueStates:
+        """Return the states of dialogues at the ends of their turns."""
+        states: DialogueStates = self.encoder(batch, self.embedding)
+        return states
+
+    @property
+    def parameter_count(self) -> int:
+        """The number of parameters."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+
+def new_vhred(config: VhredConfig, seed: int, weight_scale: float | None) -> VhredNetwork:
+    """Return a network with initial weights: normal ones, orthogonal recurrent ones, gains of 1 and biases of 0.
+
+    `weight_scale` is the standard deviation of the normal ones; None is one over the root of a matrix's inputs.
+    """
+    network = VhredNetwork(config)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if name.rpartition(".")[2].endswith((_GAIN, _SHARE)):
+                parameter.fill_(1.0)
+            elif name.rpartition(".")[2].endswith("bias"):
+                parameter.zero_()
+            elif not name.endswith(("gate_weight", "candidate_weight")):
+                _draw(parameter, name, generator, weight_scale)
+        for cell in (module for module in network.modules() if isinstance(module, GatedCell)):
+            for weight in (cell.gate_weight, cell.candidate_weight):
+                _draw_orthogonal(weight, cell.units, generator)
+    return network
+
+
+def _draw(parameter: Tensor, name: str, generator: torch.Generator, weight_scale: float | None) -> None:
+    """Fill a matrix with normal numbers; linear maps and tables have their inputs last, the matrices of cells first."""
+    is_transposed = name.endswith((".weight", "table"))
+    inputs = parameter.shape[-1] if is_transposed or name == "embedding" else parameter.shape[-2]
+    scale = inputs**-0.5 if weight_scale is None else weight_scale
+    parameter.copy_(torch.randn(parameter.shape, generator=generator) * scale)
+
+
+def _draw_orthogonal(weight: Tensor, units: int, generator: torch.Generator) -> None:
+    """Fill square blocks with orthogonal matrices: U of the singular value decomposition of normal numbers."""
+    for cell in range(weight.shape[0]):
+        for begin in range(0, weight.shape[2], units):
+            drawn = torch.randn(units, units, generator=generator)
+            weight[cell, :, begin : begin + units] = torch.linalg.svd(drawn)[0]
