@@ -43,10 +43,10 @@ _TOO_FEW_PIECES = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 class TokenizerTraining:
     """How a vocabulary is trained; stored in its manifest.
 
-    `method` is that of SentencePiece: unigram, or bpe. `vocab_size` pieces are learned, including the `user_symbols` (never split, whatever surrounds them); pad and
-    unk come on top; with `at_most`, texts that give fewer pieces are no error. `character_coverage` is the share of
-    characters that get a piece; None leaves it to the `language`: 0.9995 for Japanese and Chinese, which have many
-    rare characters, and all characters elsewhere.
+    `method` is that of SentencePiece: unigram, or bpe. `vocab_size` pieces are learned, including the `user_symbols`
+    (never split, whatever surrounds them); pad and unk come on top; with `at_most`, texts that give fewer pieces are no
+    error. `character_coverage` is the share of characters that get a piece; None leaves it to the `language`: 0.9995
+    for Japanese and Chinese, which have many rare characters, and all characters elsewhere.
     """
 
     vocab_size: int = 16_000

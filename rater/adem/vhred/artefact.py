@@ -38,13 +38,13 @@ class Vhred:
         network: VhredNetwork,
         tokenizer: SentencePieceTokenizer,
         *,
-        id: str = "",
+        vhred_id: str = "",
         languages: Sequence[str] = (),
         usual: Coverage | None = None,
         spec: str = "",
         threads: int = 1,
     ) -> None:
-        self.network, self.tokenizer, self.id, self.spec = network.eval(), tokenizer, id, spec
+        self.network, self.tokenizer, self.id, self.spec = network.eval(), tokenizer, vhred_id, spec
         self.languages, self._usual = tuple(languages), usual or Coverage()
         self._threads, self.lock = threads, Lock()
 
@@ -58,7 +58,7 @@ class Vhred:
         return cls(
             network,
             tokenizer,
-            id=stored.id,
+            vhred_id=stored.id,
             languages=stored.languages,
             usual=stored.coverage,
             spec=spec,

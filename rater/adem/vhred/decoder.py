@@ -1,4 +1,4 @@
-"""The decoder of a VHRED: a GRU that writes a turn piece by piece, from the context, the last turn and the latent vector.
+"""The decoder of a VHRED: a GRU that writes a turn piece by piece, from context, last turn and latent vector.
 
 The condition, those three joined, is an input of all gates at every step. The first input is zeros, in place of the end
 of the turn before; the logits come from the state, the last piece and the condition through one table of pieces.

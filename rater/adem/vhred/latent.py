@@ -50,6 +50,7 @@ class _MixedLayer(nn.Module):
         self.straight_bias = nn.Parameter(torch.empty(1, units))
 
     def forward(self, inputs: Tensor) -> Tensor:
+        """Return features (rows, units)."""
         curved = normalise_blocks(inputs @ self.curved_weight + self.curved_bias, self.curved_gain, self.units)
         straight = normalise_blocks(inputs @ self.straight_weight, self.straight_gain, self.units)
         return torch.tanh(curved) + straight + self.straight_bias
@@ -64,6 +65,7 @@ class GaussianLayers(nn.Module):
         self.mean, self.variance = nn.Linear(size, size), nn.Linear(size, size)
 
     def forward(self, inputs: Tensor) -> Gaussian:
+        """Return a Gaussian for each row."""
         features = self.narrow(self.wide(inputs))
         variance = _VARIANCE_SCALE * nn.functional.softplus(self.variance(features))
         return Gaussian(self.mean(features), variance.clamp(_LEAST_VARIANCE, _MOST_VARIANCE))

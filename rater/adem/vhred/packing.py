@@ -1,4 +1,4 @@
-"""Sequences of different lengths step by step: every step holds only those that are long enough, so nothing is padded."""
+"""Sequences of different lengths step by step: a step holds only those that are long enough, so nothing is padded."""
 
 from __future__ import annotations
 

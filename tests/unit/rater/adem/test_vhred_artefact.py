@@ -1,0 +1,77 @@
+"""An opened vhred: vectors that do not depend on their batch, and a folder that is checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from vhreds import SENTENCES, PlainVhred, tiny_vhred
+
+from refaug.core.errors import BadInput, Corrupt, Usage
+from refaug.rater.adem.vhred.artefact import Vhred, read_vhred_manifest, save_vhred
+from refaug.rater.adem.vhred.sizes import State
+
+DIALOGUES = [tuple(SENTENCES[at : at + 1 + at % 3]) for at in range(0, 200, 3)]
+
+
+@pytest.mark.parametrize("state", ["context", "utterance"])
+def test_a_vector_is_the_state_after_the_last_turn(tmp_path: Path, state: State) -> None:
+    vhred = tiny_vhred(tmp_path)
+    vectors = vhred.encode(DIALOGUES[:4], state)
+    plain = PlainVhred(vhred.network)
+    for vector, dialogue in zip(vectors, DIALOGUES[:4], strict=True):
+        states = plain.read([vhred.tokenizer.encode_ids(turn)[:12] for turn in dialogue])
+        expected = (states.contexts if state == "context" else states.utterances)[-1]
+        assert vector == pytest.approx(expected, abs=1e-5)
+
+
+def test_vectors_do_not_depend_on_what_is_encoded_with_them(tmp_path: Path) -> None:
+    vhred = tiny_vhred(tmp_path)
+    together = vhred.encode(DIALOGUES)
+    alone = np.concatenate([vhred.encode([dialogue]) for dialogue in DIALOGUES])
+    backwards = vhred.encode(DIALOGUES[::-1])[::-1]
+    assert together.dtype == np.float32
+    assert np.abs(together - alone).max() < 1e-5
+    assert np.abs(together - backwards).max() < 1e-5
+
+
+def test_equal_dialogues_have_equal_vectors_to_the_last_bit(tmp_path: Path) -> None:
+    vectors = tiny_vhred(tmp_path).encode([DIALOGUES[5], DIALOGUES[1], DIALOGUES[5]])
+    assert vectors[0].tolist() == vectors[2].tolist()
+
+
+def test_only_the_last_turns_of_a_long_dialogue_are_read(tmp_path: Path) -> None:
+    vhred = tiny_vhred(tmp_path, turns=2)
+    long, short = vhred.encode([SENTENCES[:5], SENTENCES[3:5]])
+    assert long == pytest.approx(short, abs=1e-6)
+
+
+def test_no_dialogue_has_no_vector_and_an_empty_text_has_one(tmp_path: Path) -> None:
+    vhred = tiny_vhred(tmp_path)
+    assert vhred.encode([]).shape == (0, 6)
+    assert np.isfinite(vhred.encode([[""]], "utterance")).all()
+    with pytest.raises(BadInput, match="dialogue 2 of 2 has no turn"):
+        vhred.encode([["i see"], []])
+    with pytest.raises(Usage, match="state 'last' is not known"):
+        vhred.encode([["i see"]], "last")  # type: ignore[arg-type]
+
+
+def test_a_saved_vhred_opens_with_the_same_vectors(tmp_path: Path) -> None:
+    vhred = tiny_vhred(tmp_path, cell="random")
+    name = save_vhred(tmp_path / "saved", vhred.network, vhred.tokenizer, languages=["en"], report={}, details={})
+    opened = Vhred.open(tmp_path / "saved", spec="tiny@1#abc")
+    assert (opened.id, opened.spec, opened.config) == (name, "tiny@1#abc", vhred.config)
+    assert opened.encode(DIALOGUES).tolist() == vhred.encode(DIALOGUES).tolist()
+    assert read_vhred_manifest(tmp_path / "saved").config.cell == "random"
+
+
+def test_altered_weights_are_refused(tmp_path: Path) -> None:
+    vhred = tiny_vhred(tmp_path)
+    save_vhred(tmp_path / "saved", vhred.network, vhred.tokenizer, languages=["en"], report={}, details={})
+    weights = tmp_path / "saved/weights.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(Corrupt, match=r"weights\.safetensors"):
+        Vhred.open(tmp_path / "saved")
