@@ -1,6 +1,10 @@
 """Commands on ADEM, and on the VHREDs that its encoder is taken from.
 
-The main name: `adem.app`: the group `refaug adem`.
+The main names:
+
+- `adem.pretrain_command`: `refaug adem pretrain`
+- `versions.list_command`: `refaug adem list`
+- `versions.publish_command`: `refaug adem publish`.
 """
 
-__all__ = ["adem"]
+__all__ = ["adem", "versions"]

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from refaug.cli.adem import versions
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.network_commands import ThreadsOption, run_training
 from refaug.cli.shared.output import JsonFlag
@@ -17,11 +18,6 @@ app = typer.Typer(
 )
 
 _KIND: Final = "vhred"
-
-
-@app.callback()
-def adem() -> None:
-    """Train judges on people's ratings: ADEM, and the networks that its encoder is taken from."""
 
 
 @app.command("pretrain")
@@ -77,3 +73,10 @@ def pretrain_command(
 def _report_facts(report: Any) -> dict[str, Any]:
     """Return the main facts of a report."""
     return {"parameters": report["parameters"], "pieces": report["tokenizer"]["pieces"]}
+
+
+app.command("list")(versions.list_command)
+app.command("show")(versions.show_command)
+app.command("publish")(versions.publish_command)
+app.command("rollback")(versions.rollback_command)
+app.command("gc")(versions.gc_command)

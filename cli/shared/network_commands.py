@@ -18,7 +18,7 @@ from refaug.cli.shared.output import (
     print_table,
 )
 from refaug.cli.shared.progress import ProgressDisplay, display_progress
-from refaug.cli.shared.version_commands import VersionCommands
+from refaug.cli.shared.version_commands import FactsOfVersion, VersionCommands
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import verify_files
 from refaug.core.errors import Corrupt
@@ -208,7 +208,7 @@ def print_training_result(kind: str, network_version: TrainedVersion, facts: Fac
 
 def _facts_in_list(folder: Path) -> dict[str, Any]:
     try:
-        manifest, report = _manifest_and_report(folder)
+        manifest, report = manifest_and_report(folder)
     except Corrupt as error:
         return {"hidden": None, "auc_good_vs_wrong": None, "id": error.message}
     auc = report.get("auc_good_vs_wrong")
@@ -219,7 +219,7 @@ def _facts_in_list(folder: Path) -> dict[str, Any]:
     }
 
 
-def _manifest_and_report(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def manifest_and_report(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Read manifest and report, or raise Corrupt; neither weights nor torch are loaded."""
     manifest: dict[str, Any] = read_json(folder / "manifest.json")
     for name in ("config", "details", "files"):
@@ -233,7 +233,7 @@ def _manifest_and_report(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 def print_network(settings: Settings, kind: str, spec: str, facts: FactsOfReport, *, as_json: bool) -> None:
     """Print how a network was made, and how good it is."""
     with artefact_stores(settings)[kind].open(spec) as open_version:
-        manifest, report = _manifest_and_report(open_version.folder)
+        manifest, report = manifest_and_report(open_version.folder)
     if as_json:
         print_json({**manifest, "name": open_version.name, "version": open_version.version, "report": report})
         return
@@ -277,8 +277,13 @@ def warn_about(warning: str | None, settings: Settings) -> None:
 # ── versions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def network_version_commands(kind: str, name: Any, spec: Any) -> VersionCommands:
-    """Return the commands about versions of a kind of network; `name` and `spec` are the types of their arguments."""
+def network_version_commands(
+    kind: str, name: Any, spec: Any, *, group: str = "", begin: str = "train", facts: FactsOfVersion | None = None
+) -> VersionCommands:
+    """Return the commands about versions of a kind of network; `name` and `spec` are the types of their arguments.
+
+    `group` is the command group, if it does not have the name of the kind; `begin` makes a first version.
+    """
     return VersionCommands(
         kind=kind,
         plural=f"{kind}s",
@@ -290,6 +295,7 @@ def network_version_commands(kind: str, name: Any, spec: Any) -> VersionCommands
             "rollback": "Let the name stand for the version that was published before again.",
             "gc": "Remove old versions; those stay that are published or being read.",
         },
-        begin="train",
-        facts=_facts_in_list,
+        begin=begin,
+        facts=facts or _facts_in_list,
+        group=group or kind,
     )

@@ -41,6 +41,7 @@ class VersionCommands:
     begin: str  # the command that makes a first version
     facts: FactsOfVersion  # of a version in the list, by its folder; one that is damaged does not hide the others
     removal: str = ""  # what remove takes away: "its versions"
+    group: str = ""  # of the commands; the kind's name, unless a group has several kinds
 
     def list_command(self) -> Command:
         """Return the command that prints all versions."""
@@ -58,7 +59,9 @@ class VersionCommands:
         ) -> None:
             name, at, version = spec.partition("@")
             if not at:
-                raise Usage(f"{spec!r} names no version", remedy=f"give NAME@VERSION: refaug {self.kind} list")
+                raise Usage(
+                    f"{spec!r} names no version", remedy=f"give NAME@VERSION: refaug {self.group or self.kind} list"
+                )
             self._stored(context.obj).publish(name, version, even_refused=even_refused)
             record_act(context.obj, "publish", f"{self.kind} {name}@{version}")
             print_published(self.kind, name, version, as_json=as_json)
@@ -134,8 +137,18 @@ class VersionCommands:
         return stored_artefacts(settings, self.kind)
 
     def _print_all(self, settings: Settings, *, as_json: bool) -> None:
+        stored, rows = self._stored(settings).versions, self.rows(settings)
+        if as_json:
+            print_json({self.plural: rows})
+        elif rows:
+            print_table(f"{self.plural} in {stored.root}", list(rows[0]), [list(row.values()) for row in rows])
+        else:
+            print_line(f"no {self.plural} in {stored.root} yet: refaug {self.group or self.kind} {self.begin} LOG")
+
+    def rows(self, settings: Settings) -> list[dict[str, Any]]:
+        """Return the facts of every version of every artefact."""
         stored = self._stored(settings).versions
-        rows = [
+        return [
             {
                 "name": name,
                 "version": version,
@@ -145,12 +158,6 @@ class VersionCommands:
             for name in stored.names()
             for version in stored.versions(name)
         ]
-        if as_json:
-            print_json({self.plural: rows})
-        elif rows:
-            print_table(f"{self.plural} in {stored.root}", list(rows[0]), [list(row.values()) for row in rows])
-        else:
-            print_line(f"no {self.plural} in {stored.root} yet: refaug {self.kind} {self.begin} LOG")
 
     def _print_removed(self, name: str, removed: list[str], line: str, *, as_json: bool) -> None:
         if as_json:

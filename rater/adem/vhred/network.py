@@ -10,6 +10,7 @@ from refaug.rater.adem.vhred.decoder import TurnDecoder
 from refaug.rater.adem.vhred.encoder import DialogueBatch, DialogueEncoder, DialogueStates
 from refaug.rater.adem.vhred.latent import LatentVariable
 from refaug.rater.adem.vhred.sizes import VhredConfig
+from refaug.rater.adem.vhred.turns import DecodedTurns
 
 _GAIN = "gain"
 _SHARE = "share"
@@ -30,6 +31,22 @@ class VhredNetwork(nn.Module):
         """Return the states of dialogues at the ends of their turns."""
         states: DialogueStates = self.encoder(batch, self.embedding)
         return states
+
+    def condition(self, contexts: Tensor, utterances: Tensor, latent: Tensor | None) -> Tensor:
+        """Return what turns are decoded from, (rows, condition); None is the mean of the Gaussian before the turn."""
+        if self.latent is None:
+            return torch.cat([contexts, utterances], dim=-1)
+        if latent is None:
+            latent = self.latent.prior(contexts).mean
+        return torch.cat([contexts, utterances, latent], dim=-1)
+
+    def decode(self, turns: DecodedTurns, conditions: Tensor) -> Tensor:
+        """Return the logits of every step of turns, packed, from conditions in the order of their rows."""
+        device = conditions.device
+        pieces = nn.functional.embedding(torch.from_numpy(turns.pieces).to(device), self.embedding)
+        inputs = torch.cat([pieces.new_zeros(1, pieces.shape[1]), pieces])
+        places, rows = torch.from_numpy(turns.inputs).to(device), torch.from_numpy(turns.rows).to(device)
+        return self.decoder.logits(self.decoder.run(inputs, places, rows, turns.counts, conditions))
 
     @property
     def parameter_count(self) -> int:
