@@ -3,7 +3,8 @@
 The main names:
 
 - `build.pretrain_vhred`: logs to a published vhred
-- `build.VhredOrder`: what is ordered.
+- `build.VhredOrder`: what is ordered
+- `excluded_texts.ExcludedTexts`: what must not be seen.
 """
 
-__all__ = ["build"]
+__all__ = ["build", "dialogues", "excluded_texts"]

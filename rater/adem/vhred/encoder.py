@@ -61,7 +61,7 @@ def batch_dialogues(dialogues: Sequence[Turns], end: int) -> DialogueBatch:
     )
 
 
-class DialogueEncoder(nn.Module):
+class HierarchicalEncoder(nn.Module):
     """Reads dialogues to the states at the ends of their turns."""
 
     def __init__(self, config: VhredConfig) -> None:

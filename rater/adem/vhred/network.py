@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from refaug.rater.adem.vhred.cells import GatedCell
 from refaug.rater.adem.vhred.decoder import TurnDecoder
-from refaug.rater.adem.vhred.encoder import DialogueBatch, DialogueEncoder, DialogueStates
+from refaug.rater.adem.vhred.encoder import DialogueBatch, HierarchicalEncoder, DialogueStates
 from refaug.rater.adem.vhred.latent import LatentVariable
 from refaug.rater.adem.vhred.sizes import VhredConfig
 from refaug.rater.adem.vhred.turns import DecodedTurns
@@ -23,7 +23,7 @@ class VhredNetwork(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = nn.Parameter(torch.empty(config.vocabulary, config.embedding))
-        self.encoder = DialogueEncoder(config)
+        self.encoder = HierarchicalEncoder(config)
         self.latent = LatentVariable(config.context, 2 * config.utterance, config.latent) if config.latent else None
         self.decoder = TurnDecoder(config)
 
