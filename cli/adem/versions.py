@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -75,7 +76,30 @@ def show_command(
     if as_json:
         print_json({**manifest, "name": held.name, "version": held.version, "report": report})
         return
-    print_facts(f"{kind} {held.name}@{held.version}", {"id": str(manifest["id"])[:12], **manifest["config"]})
+    facts = {"id": str(manifest["id"])[:12], **manifest["config"], **report_facts(report)}
+    print_facts(f"{kind} {held.name}@{held.version}", facts)
+    if report.get("epochs"):
+        columns = ("epoch", "train_loss", "validation_loss", "validation_accuracy", "auc", "seconds")
+        print_table("rounds", columns, [[round(epoch[name], 4) for name in columns] for epoch in report["epochs"]])
+
+
+def report_facts(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the main facts of a report; a random encoder has few."""
+    facts: dict[str, Any] = {"parameters": report["parameters"], "pieces": report["tokenizer"]["pieces"]}
+    if "nll" not in report:
+        return facts
+    return {
+        **facts,
+        "dialogues": report["dialogues"]["train"],
+        "held_out_dialogues": report["dialogues"]["validation"],  # on which the figures below are measured
+        "best_round": report["best_epoch"],
+        "nll": f"{report['nll']:.4f} nats a piece",
+        "nll_with_context": f"{report['nll_with_context']:.4f}",
+        "nll_without_context": f"{report['nll_without_context']:.4f}",
+        "unigram_nll": f"{report['unigram_nll']:.4f}",
+        "kl": f"{report['kl']:.4f} nats a turn, latent variable {report['latent']}",
+        "discrimination": f"{report['discrimination']:.4f} of true contexts above drawn ones",
+    }
 
 
 def publish_command(

@@ -39,6 +39,7 @@ class TrainConfig:
     dropout: float = 0.0  # share of an embedding's numbers that each batch leaves out
     patience: int = 3  # epochs without a lower validation loss before the training ends
     accumulate: int = 1  # batches to a step
+    clip_norm: float | None = None  # longer gradients are scaled down to this norm; None: none is
     seed: int = 1  # of the initial weights; examples have a separate seed
     save_every: int = 500  # steps, besides the end of every epoch
     device: str = "cpu"  # or cuda, with bfloat16 if it is supported
@@ -53,6 +54,8 @@ class TrainConfig:
             raise Usage(f"decay {self.decay!r} is not known", remedy=f"one of: {', '.join(get_args(Decay))}")
         if not 0 <= self.dropout < 1:
             raise Usage(f"a dropout of {self.dropout}", remedy="from 0 on, below 1")
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise Usage(f"gradients clipped at a norm of {self.clip_norm}", remedy="above 0, such as 1")
         if self.device not in ("cpu", "cuda"):
             raise Usage(f"device {self.device!r} is not known", remedy="cpu or cuda")
         if self.device == "cuda" and not torch.cuda.is_available():
@@ -250,6 +253,8 @@ def _run_epoch(
         (outcome.loss / of_this_step).backward()  # type: ignore[no-untyped-call]
         state.step += 1
         if state.step % config.accumulate == 0 or state.step == steps:
+            if config.clip_norm is not None:
+                nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
             adam.step()
             adam.zero_grad(set_to_none=True)
         state.loss_sum += loss

@@ -56,6 +56,7 @@ class TrainingOrder:
     """The order of a network by name: its logs and its training."""
 
     kind: ClassVar[str]
+    command: ClassVar[str] = ""  # that trains it, where it is not `KIND train`
 
     name: str
     logs: tuple[str, ...]
@@ -152,7 +153,9 @@ def inputs_of(order: TrainingOrder, sources: TrainingLogs, **settings: Any) -> d
         "languages": sources.languages,
         **settings,
         "training": {
-            name: setting for name, setting in asdict(order.training).items() if name not in ("threads", "device")
+            name: setting
+            for name, setting in asdict(order.training).items()
+            if name not in ("threads", "device") and (name, setting) != ("clip_norm", None)
         },
         "pieces": order.pieces,
         "start": order.start,
@@ -244,11 +247,12 @@ def interrupted_order(
     Conflict if its logs have changed.
     """
     kind = order_type.kind
+    command = f"refaug {order_type.command or f'{kind} train'}"
     require_name(kind, name)
     orders = sorted(cache.glob(f"{kind}-{name}-????????????/{ORDER}"), key=lambda path: path.stat().st_mtime)
     if not orders:
-        raise NotFound(f"no training of {kind} {name!r} was stopped", remedy=f"refaug {kind} train LOG --name {name}")
-    remedy = f"train anew with refaug {kind} train, which removes what is left of it"
+        raise NotFound(f"no training of {kind} {name!r} was stopped", remedy=f"{command} LOG --name {name}")
+    remedy = f"train anew with {command}, which removes what is left of it"
     try:
         order = order_type.read(read_json(orders[-1]))
     except (KeyError, TypeError) as error:  # written by a version with other settings

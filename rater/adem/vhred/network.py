@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from refaug.rater.adem.vhred.cells import GatedCell
 from refaug.rater.adem.vhred.decoder import TurnDecoder
-from refaug.rater.adem.vhred.encoder import DialogueBatch, HierarchicalEncoder, DialogueStates
+from refaug.rater.adem.vhred.encoder import DialogueBatch, DialogueStates, HierarchicalEncoder
 from refaug.rater.adem.vhred.latent import LatentVariable
 from refaug.rater.adem.vhred.sizes import VhredConfig
 from refaug.rater.adem.vhred.turns import DecodedTurns
