@@ -46,10 +46,15 @@ def bound_terms(network: VhredNetwork, batch: WindowBatch, noise: Tensor | None,
             prior = network.latent.prior(context)
             posterior = network.latent.posterior(context, nn.functional.embedding(before + 1, utterances), prior)
             latent, divergences = posterior.sample(noise), divergence(posterior, prior)
-        logits = network.decode(batch.turns, network.condition(context, utterance, latent)).float()
+        logits = network.decode(batch.turns, network.condition(context, utterance, latent))
     targets = torch.from_numpy(batch.turns.targets).to(device)
-    losses = nn.functional.cross_entropy(logits, targets, reduction="none")
-    return BoundTerms(losses, divergences.float(), logits.argmax(dim=1) == targets)
+    losses = nn.functional.cross_entropy(_single(logits), targets, reduction="none")
+    return BoundTerms(losses, _single(divergences), logits.argmax(dim=1) == targets)
+
+
+def _single(tensor: Tensor) -> Tensor:
+    """Return a tensor in single precision at least."""
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 def draw_noise(network: VhredNetwork, batch: WindowBatch, seed: int, device: str) -> Tensor | None:
