@@ -7,4 +7,4 @@ The main names:
 - `versions.publish_command`: `refaug adem publish`.
 """
 
-__all__ = ["adem", "versions"]
+__all__ = ["adem", "excluded_files", "versions"]

@@ -85,7 +85,7 @@ class PretrainingOptions:
 
     def order(self, name: str | None, logs: list[str]) -> VhredOrder:
         """Return the order that these options make, completed by the preset."""
-        from refaug.evaluation.scoring.excluded_items import excluded_file  # noqa: PLC0415  torch
+        from refaug.cli.adem.excluded_files import excluded_file  # noqa: PLC0415  torch
         from refaug.rater.adem.pretraining.build import VhredOrder  # noqa: PLC0415
         from refaug.rater.adem.vhred.sizes import PRESETS  # noqa: PLC0415
 
@@ -172,8 +172,8 @@ def pretrain_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Pre-train a VHRED on dialogues, or draw the weights of one; stopped, the same command goes on where it was."""
+    from refaug.cli.adem.excluded_files import read_excluded  # noqa: PLC0415
     from refaug.evaluation.home.vhreds import vhred_places  # noqa: PLC0415  torch
-    from refaug.evaluation.scoring.excluded_items import read_excluded  # noqa: PLC0415
     from refaug.rater.adem.pretraining.build import pretrain_vhred  # noqa: PLC0415
 
     order, places = options.order(name, logs), vhred_places(context.obj)
@@ -195,8 +195,8 @@ def resume_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Go on with a pre-training that was stopped, with the settings that it was started with."""
+    from refaug.cli.adem.excluded_files import read_excluded  # noqa: PLC0415
     from refaug.evaluation.home.vhreds import vhred_places  # noqa: PLC0415  torch
-    from refaug.evaluation.scoring.excluded_items import read_excluded  # noqa: PLC0415
     from refaug.rater.adem.pretraining.build import resume_vhred  # noqa: PLC0415
 
     places = vhred_places(context.obj)
