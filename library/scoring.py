@@ -49,6 +49,7 @@ def score(
     index: str | None = None,
     rater: str | None = None,
     ruber: str | None = None,
+    judge: str | None = None,
     sample: str | None = None,
     settings: Mapping[str, Any] | None = None,
     draws: int = 0,
@@ -77,7 +78,7 @@ def score(
     order = ScoreOrder(
         specifications=specifications_of(metric, metrics),
         index=index,
-        models=ModelNames(rater=rater, ruber=ruber, sample=sample),
+        models=ModelNames(rater=rater, ruber=ruber, judge=judge, sample=sample),
         augmenting=augment_settings(settings),
         has_settings=bool(settings),
         settings=ScoreSettings(
@@ -182,6 +183,8 @@ class ScoreOrder:
         asks_rater = any(need.rater or need.weigher for need in needs)
         if self.models.ruber is not None and not any(need.ruber for need in needs):
             raise Usage("ruber=… without a metric that asks it", remedy='metric="ruber", or leave it out')
+        if self.models.judge is not None and not any(need.judge for need in needs):
+            raise Usage("judge=… without a metric that asks it", remedy='metric="judge", or leave it out')
         if self.models.sample is not None and not any(need.sample for need in needs):
             raise Usage("sample=… without a metric that looks at it", remedy='metric="ruber", or leave it out')
         if self.index is not None:
@@ -202,6 +205,8 @@ class ScoreOrder:
             raise Usage(f"{need.name} needs a rater, and none is named", remedy='rater="NAME"')
         if need.ruber and self.models.ruber is None:
             raise Usage(f"{need.name} needs a ruber, and none is named", remedy='ruber="NAME"')
+        if need.judge and self.models.judge is None:
+            raise Usage(f"{need.name} needs a judge, and none is named", remedy='judge="NAME"')
         if need.sample and self.models.sample is None and self.index is None:
             message = f"{need.name} needs an index, to see what its parts give to replies of a log, and none is named"
             raise Usage(message, remedy='sample="NAME", or norm=none in the metric')

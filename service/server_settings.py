@@ -61,6 +61,11 @@ class ServeSettings:
     held_references_mib: int = _setting(256, "memory for references found lately; 0: none", least=0, most=1_000_000)
     held_sets: int = _setting(64, "frozen sets kept ready for scoring", least=1, most=10_000)
     held_sets_mib: int = _setting(1_024, "memory for frozen sets kept ready", least=16, most=1_000_000)
+    judge_hosts: str = _setting(
+        "",
+        "hosts that judges may ask for requests, with commas: names, names with ports, addresses, networks; without it "
+        "no request asks a judge",
+    )
     sources: str = _setting("", "folders beside inbox/ that jobs may read sources from, with colons between them")
     database: str = _setting("", "URL of a PostgreSQL database; without it, refaug.db in the home")
 
@@ -70,6 +75,10 @@ class ServeSettings:
     references: int = _setting(1_000, "references of one item", least=1, most=100_000)
     text_chars: int = _setting(20_000, "characters of one text", least=100, most=10_000_000)
     metrics: int = _setting(20, "metrics in one request", least=1, most=1_000)
+    judge_replies: int = _setting(200, "replies that a judge is asked about in one request", least=1, most=100_000)
+    judge_tokens: int = _setting(
+        1_000_000, "tokens that judges may cost for requests in a day (UTC)", least=1, most=1_000_000_000_000
+    )
     draws: int = _setting(10_000, "draws of a bootstrap in one request", least=0, most=1_000_000)
     body_mib: int = _setting(32, "size of a request's body, unpacked", least=1, most=4_096)
     bodies_mib: int = _setting(256, "size of all bodies at once", least=1, most=65_536)
@@ -157,6 +166,7 @@ class ServeSettings:
             _require_address(address.strip())
         for name in self.allowed_hosts.split(",") if self.allowed_hosts not in ("", "*") else ():
             _require_host(name.strip())
+        _require_judge_hosts(self.judge_hosts)
 
     def as_env(self) -> dict[str, str]:
         """Return the settings as variables for a child process."""
@@ -223,6 +233,18 @@ def _require_metric(text: str) -> None:
         build(Specification.parse(text), {})
     except Usage as error:
         raise Usage(f"REFAUG_DEFAULT_METRIC is {text!r}: {error.message}", remedy=error.remedy) from None
+
+
+def _require_judge_hosts(text: str) -> None:
+    """Raise Usage for a list that names no hosts."""
+    if not text:
+        return
+    from refaug.bots.endpoint.addresses import AddressPolicy  # noqa: PLC0415  httpx, only where judges are asked
+
+    try:
+        AddressPolicy.of_list(text.split(","))
+    except Usage as error:
+        raise Usage(f"REFAUG_JUDGE_HOSTS is {text!r}: {error.message}", remedy=error.remedy) from None
 
 
 def _require_address(text: str) -> None:

@@ -14,6 +14,7 @@ __all__ = [
     "breaker",
     "chat",
     "client",
+    "daily_spending",
     "faults",
     "rate_limit",
     "specification",

@@ -30,6 +30,7 @@ Outcome = ChatAnswer | Fault
 _FIRST_WAIT_S: Final = 0.5
 _LONGEST_WAIT_S: Final = 30.0
 _UNTOLD_WAIT_S: Final = 1.0  # after a 429 without Retry-After, doubled each time
+_TICK_S: Final = 0.2
 _ID_DIGITS: Final = 40
 
 
@@ -76,8 +77,12 @@ def ask_all(
     store: AnswerStore | None = None,
     spending: Spending | None = None,
     on_outcome: Callable[[Outcome], object] = lambda _: None,
+    on_tick: Callable[[], object] = lambda: None,
 ) -> list[Outcome]:
-    """Return an outcome for each request, in order; equal requests are sent once."""
+    """Return an outcome for each request, in order; equal requests are sent once.
+
+    `on_tick` is called several times a second while answers are awaited; an error that it raises ends the wait.
+    """
     settings, spending = settings or ClientSettings(), spending or Spending(endpoint.price, endpoint.budget)
     ids = [request_id(endpoint, request) for request in requests]
     by_id = dict(zip(ids, requests, strict=True))
@@ -93,11 +98,19 @@ def ask_all(
         secret = endpoint.secret(settings.environment)
 
         async def ask() -> None:
-            async with ChatClient(endpoint, settings, secret, spending) as client:
+            async with ChatClient(endpoint, settings, secret, spending) as client, asyncio.TaskGroup() as tasks:
+                ticks = tasks.create_task(_tick(on_tick))
                 await client.ask_each(new, _keep(outcomes, store, on_outcome))
+                ticks.cancel()
 
         _run(ask)
     return [outcomes[name] for name in ids]
+
+
+async def _tick(on_tick: Callable[[], object]) -> None:
+    while True:
+        await asyncio.sleep(_TICK_S)
+        on_tick()
 
 
 def _keep(
@@ -128,7 +141,12 @@ def _run_alone(ask: Callable[[], Coroutine[Any, Any, None]]) -> None:
     try:
         asyncio.run(ask())
     except BaseExceptionGroup as group:
-        raise group.exceptions[0] from group
+        raise _first_error(group) from group
+
+
+def _first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = group.exceptions[0]
+    return _first_error(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 class ChatClient:

@@ -111,8 +111,9 @@ def score_command(
         try:
             evaluation = steps.score_by(chosen, test_items, provenance, progress=progress)
         except UnsuitableReferences as error:
-            remedy = unsearched_remedy(scoring.metric or ()) or error.remedy
-            raise UnsuitableReferences(error.message, remedy=remedy) from None
+            raise UnsuitableReferences(
+                error.message, remedy=unsearched_remedy(scoring.metric or ()) or error.remedy
+            ) from None
         if (
             remedy := unsearched_remedy(scoring.metric or (), [one.signature for one in evaluation.scores])
         ) is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from refaug.bots.endpoint.answer_store import AnswerStore
 from refaug.bots.endpoint.chat import ChatRequest
 from refaug.bots.endpoint.client import ClientSettings, Outcome, ask_all
+from refaug.bots.endpoint.daily_spending import DailySpending, DailyTokens
 from refaug.bots.endpoint.faults import Fault
 from refaug.bots.endpoint.specification import Endpoint
 from refaug.bots.endpoint.spending import Spending
@@ -24,9 +25,11 @@ class Asking:
     answers: Path | None = None  # the file of stored answers; None: none are stored
     client: ClientSettings = field(default_factory=ClientSettings)
     progress: Progress = field(default_factory=Silent)
+    days: DailyTokens | None = None  # the limit of a server
 
     def __post_init__(self) -> None:
-        self.spending = Spending(self.endpoint.price, self.endpoint.budget)
+        price, budget = self.endpoint.price, self.endpoint.budget
+        self.spending = Spending(price, budget) if self.days is None else DailySpending(self.days, price, budget)
         self.faults = Counter[str]()  # the messages of requests without an answer
 
     def ask(self, requests: Sequence[ChatRequest]) -> list[Outcome]:
@@ -47,6 +50,7 @@ class Asking:
             store=store,
             spending=self.spending,
             on_outcome=lambda _: self.progress.advance(1),
+            on_tick=lambda: self.progress.advance(0),
         )
 
     def remarks(self) -> Iterator[str]:

@@ -24,6 +24,11 @@ def find_judge(home: Settings, text: str) -> Endpoint:
     """Return the judge of a name, or of the path of a file."""
     if text.endswith(SUFFIXES) or "/" in text:
         return read_endpoint(Path(text))
+    return find_named_judge(home, text)
+
+
+def find_named_judge(home: Settings, text: str) -> Endpoint:
+    """Return the judge of a name in the home."""
     if NAME.fullmatch(text):
         for suffix in SUFFIXES:
             path = home.judges / f"{text}{suffix}"
@@ -39,3 +44,8 @@ def find_judge(home: Settings, text: str) -> Endpoint:
 def answers_path(home: Settings) -> Path:
     """Return the file of the answers that judges gave."""
     return home.judgements / ANSWERS
+
+
+def spending_path(home: Settings) -> Path:
+    """Return the file that counts what judges cost a server each day."""
+    return home.judgements / "spending.db"

@@ -222,11 +222,11 @@ class MetricNeeds:
 
 
 def refuse_judge(needs: Sequence[MetricNeeds]) -> None:
-    """Raise Usage for a metric that asks a judge, which a server does not do."""
+    """Raise Usage for a metric that asks a judge, where a server or a job does not do so."""
     if asking := next((need.name for need in needs if need.judge), None):
         raise Usage(
-            f"{asking} asks a judge behind an endpoint, which the server does not do",
-            remedy=f"score the items with the command: refaug score ITEMS -m {asking} --judge NAME",
+            f"{asking} asks a judge behind an endpoint, and no such request is allowed here",
+            remedy=f"POST /v1/scores where the server has judge_hosts, or refaug score ITEMS -m {asking} --judge NAME",
         )
 
 

@@ -283,7 +283,11 @@ class _Verifying:
             specifications=specification,
             settings=settings,
             models=ModelNames(
-                threads=self.workplace.threads, judge=self._judge(named.get(_JUDGE)), asks_judge=False, **models
+                threads=self.workplace.threads,
+                judge=self._judge(named.get(_JUDGE)),
+                asks_judge=False,
+                rater=models.get("rater"),
+                ruber=models.get("ruber"),
             ),
             is_part=True,
         )

@@ -456,6 +456,8 @@ CHANGED: tuple[tuple[str, str], ...] = (
         "lists of requests have a greatest length",
     ),
     (r"openapi/paths//v1/reference-sets/{id}/delete/(summary|description): .*", "the same, in plain words"),
+    (r"openapi/paths//v1/scores/post/requestBody/.*/judge: new", "a server may ask judges"),
+    (r"help/refaug adem( \w+)? --help: new", "adem is a command"),
     (r"(openapi|answers)/.*/resampling/.*baseline: new", "what was compared with the baseline names it"),
     (r"openapi/.*/unsuitable: new", "sums say that the references do not suit their metric"),
     (

@@ -40,6 +40,7 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
             index="chat",
             rater="base",
             ruber="r",
+            judge="j",
             sample="chat",
             settings={"k": 2},
             explain=True,

@@ -40,6 +40,7 @@ class ScoreRequest:
         # 1. Read the settings and the items, and check them.
         plan = await self._plan(state)
         parsed_items = await parse_items(body.items, state.serve, on_error=body.on_error, some=True)
+        plan.require_judged(parsed_items.good, state.serve)
         count_items(self.request, len(body.items))
         with parsed_items.faults_named():
             evaluation, versions = await self._evaluate(state, plan, parsed_items)

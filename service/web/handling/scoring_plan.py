@@ -8,7 +8,9 @@ from typing import Final
 
 from refaug.core.errors import TooLarge, Usage
 from refaug.core.home import Settings
+from refaug.core.records import Item
 from refaug.evaluation.metric_setup.metric_requests import MetricNeeds, refuse_judge
+from refaug.evaluation.metric_setup.model_names import JudgeLimits
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.score_settings import ScoreSettings
@@ -31,6 +33,8 @@ class ScoringPlan:
     asks_index: tuple[str, ...]  # specifications that may first need a measurement of the index
     reads: bool  # whether files may have to be read or samples drawn first
     ruber: str | None
+    judge: str | None
+    judge_limits: JudgeLimits | None  # None: no judge is asked
     sample: str | None
     augmenting: AugmentSettings
     scoring: ScoreSettings
@@ -63,8 +67,10 @@ class ScoringPlan:
             asks_rater=any(one.rater or one.weigher for one in wants),
             judged=sum(one.rater or one.ruber for one in wants),
             asks_index=tuple(one for one in chosen if MetricNeeds.of(one).base) if finds else (),
-            reads=any(one.ruber or one.sample for one in wants),
+            reads=any(one.ruber or one.sample or one.judge for one in wants),
             ruber=body.ruber,
+            judge=body.judge,
+            judge_limits=_judge_limits(serve),
             sample=body.sample,
             augmenting=settings.settings(rates=any(one.rater or one.weigher for one in wants)),
             scoring=score_settings(body, serve, explain=body.explain),
@@ -77,6 +83,18 @@ class ScoringPlan:
         plan.require_used(body, wants)
         return plan
 
+    def require_judged(self, items: Sequence[Item], serve: ServeSettings) -> None:
+        """Raise TooLarge where a judge would be asked about more replies than one request may have."""
+        if self.judge is None:
+            return
+        replies = sum(len(scored_item.replies) for scored_item in items)
+        if replies > serve.judge_replies:
+            raise TooLarge(
+                f"{replies:,} replies are more than the {serve.judge_replies:,} that a judge is asked about in one "
+                "request",
+                remedy="send fewer at a time, or score them with the command: refaug score ITEMS -m judge --judge NAME",
+            )
+
     @property
     def needs_rater(self) -> bool:
         """Whether the rater is asked about anything."""
@@ -84,8 +102,11 @@ class ScoringPlan:
 
     def require_all(self, wants: Sequence[MetricNeeds]) -> None:
         """Raise Usage where a metric needs an artefact that is not named, or a judge."""
-        refuse_judge(wants)
+        if self.judge_limits is None:
+            refuse_judge(wants)
         for need in wants:
+            if need.judge and self.judge is None:
+                raise Usage(f"{need.name} needs a judge, and none is named", remedy='"judge": "NAME"')
             if need.ruber and self.ruber is None:
                 raise Usage(f"{need.name} needs a ruber, and none is named", remedy='"ruber": "NAME"')
             if need.sample and self.sample is None and not self.finds:
@@ -98,6 +119,8 @@ class ScoringPlan:
         """Raise Usage where a field has no effect."""
         if body.ruber is not None and not any(one.ruber for one in wants):
             raise Usage('"ruber" without a metric that asks it', remedy='"metrics": ["ruber"], or leave it out')
+        if body.judge is not None and not any(one.judge for one in wants):
+            raise Usage('"judge" without a metric that asks it', remedy='"metrics": ["judge"], or leave it out')
         if body.sample is not None and not any(one.sample for one in wants):
             raise Usage('"sample" without a metric that looks at it', remedy='"metrics": ["ruber"], or leave it out')
         if body.rater is not None and not self.needs_rater:
@@ -124,6 +147,12 @@ class ScoringPlan:
                 f"nothing looks at settings.{first} where the references are those given",
                 remedy='leave it out, or "references": "find"',
             )
+
+
+def _judge_limits(serve: ServeSettings) -> JudgeLimits | None:
+    if not serve.judge_hosts:
+        return None
+    return JudgeLimits(hosts=tuple(serve.judge_hosts.split(",")), tokens_a_day=serve.judge_tokens)
 
 
 def _default_of_server(body: ScoresIn, serve: ServeSettings) -> tuple[str, ...]:

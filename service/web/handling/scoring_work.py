@@ -148,6 +148,8 @@ class ScoringWork:
             models=ModelNames(
                 rater=rater,
                 ruber=plan.ruber,
+                judge=plan.judge,
+                judge_limits=plan.judge_limits,
                 sample=None if lease.sample is None else without_content(lease.sample.spec),
                 threads=self.state.threads,
             ),

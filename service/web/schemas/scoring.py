@@ -65,6 +65,10 @@ class ScoresIn(ResamplingIn):
         description="weighs what is found, and is whom the metric `rater` asks; null: the server's default",
     )
     ruber: NameField | None = Field(default=None, description="whom the metric `ruber` asks: name or name@version")
+    judge: NameField | None = Field(
+        default=None,
+        description="whom the metric `judge` asks: a judge of the server's home whose host is one of its `judge_hosts`",
+    )
     sample: NameField | None = Field(
         default=None,
         description="index whose log says what counts as 0 and 1 of the parts of `ruber`; null: the one that "

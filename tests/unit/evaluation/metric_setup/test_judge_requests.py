@@ -17,7 +17,7 @@ def test_a_judge_needs_weights_only_where_it_sees_them() -> None:
 
 def test_a_server_refuses_a_judge_and_names_the_command() -> None:
     refuse_judge([MetricNeeds.of("bleu")])
-    with pytest.raises(Usage, match="which the server does not do") as refused:
+    with pytest.raises(Usage, match="no such request is allowed here") as refused:
         refuse_judge([MetricNeeds.of("bleu"), MetricNeeds.of("judge:refs=gold")])
     assert "--judge NAME" in refused.value.remedy
 

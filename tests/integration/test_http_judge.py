@@ -1,0 +1,146 @@
+"""The metric `judge` in POST /v1/scores: only judges of the home, only hosts of the operator's list, within limits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endpoints import FakeEndpoint, Received, Sent, endpoint, openai, write_judge
+from serving import client_of
+from starlette.testclient import TestClient
+
+from refaug.bots.endpoint import client
+from refaug.bots.endpoint.daily_spending import DailyTokens
+from refaug.core.home import Settings
+
+RATINGS = {"Tea, please.": 5, "Green.": 2, "On the chair.": 4, "No idea.": 1}
+ITEMS = [
+    {"id": "d1", "turns": ["Hi.", "Tea or coffee?"], "replies": {"a": "Tea, please.", "b": "Green."}},
+    {"id": "d2", "utterance": "Where is my hat?", "replies": {"a": "On the chair.", "b": "No idea."}},
+]
+QUESTION = {"items": ITEMS, "metrics": ["judge"], "judge": "local"}
+
+
+@pytest.fixture(autouse=True)
+def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client.ClientSettings, "first_wait_s", 0.001)
+
+
+def rate(received: Received) -> dict[str, Any]:
+    return openai(json.dumps({"overall": RATINGS[received.reply]}))
+
+
+@contextmanager
+def judged(tmp_path: Path, respond: Any = rate, **settings: Any) -> Iterator[tuple[FakeEndpoint, TestClient]]:
+    """Yield an endpoint, and a client of a server whose judge `local` asks it."""
+    home = Settings(home=tmp_path / "home")
+    with endpoint(respond) as fake:
+        write_judge(home.home, fake.url)
+        with client_of(home, **{"judge_hosts": "127.0.0.1", **settings}) as web:
+            yield fake, web
+
+
+def outcomes(answer: Any) -> list[tuple[str, float | None, str | None]]:
+    assert answer.status_code == 200, answer.text
+    systems = answer.json()["scores"][0]["systems"]
+    return [
+        (name, reply["score"], reply.get("problem")) for name in sorted(systems) for reply in systems[name]["replies"]
+    ]
+
+
+def test_a_judge_of_the_home_scores_replies_and_is_asked_once(tmp_path: Path) -> None:
+    with judged(tmp_path) as (fake, web):
+        first = web.post("/v1/scores", json=QUESTION)
+        again = web.post("/v1/scores", json=QUESTION)
+        assert outcomes(first) == [("a", 1.0, None), ("a", 0.75, None), ("b", 0.25, None), ("b", 0.0, None)]
+        assert outcomes(again) == outcomes(first)
+        assert len(fake.received) == 4
+    assert "judge:local" in first.json()["scores"][0]["signature"]
+
+
+def test_without_a_list_of_hosts_no_judge_is_asked(tmp_path: Path) -> None:
+    with judged(tmp_path, judge_hosts="") as (fake, web):
+        answer = web.post("/v1/scores", json=QUESTION)
+        assert (answer.status_code, answer.json()["code"]) == (400, "usage")
+        assert "no such request is allowed here" in answer.json()["detail"]
+        assert fake.received == []
+
+
+@pytest.mark.parametrize("hosts", ["127.0.0.1:1", "judge.example", "10.0.0.0/8"])
+def test_a_host_that_is_not_listed_is_not_asked(tmp_path: Path, hosts: str) -> None:
+    with judged(tmp_path, judge_hosts=hosts) as (fake, web):
+        answer = web.post("/v1/scores", json=QUESTION)
+        assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
+        assert "not on the list of allowed hosts" in answer.json()["detail"]
+        assert fake.received == []
+
+
+def test_a_listed_name_that_leads_inside_is_not_asked(tmp_path: Path) -> None:
+    with judged(tmp_path, judge_hosts="localhost") as (fake, web):
+        path = tmp_path / "home" / "judges" / "local.json"
+        path.write_text(path.read_text().replace("127.0.0.1", "localhost"))
+        answer = web.post("/v1/scores", json=QUESTION)
+        assert (answer.status_code, answer.json()["code"]) == (422, "bad_input")
+        assert "localhost resolves to the inside address 127.0.0.1" in answer.json()["detail"]
+        assert fake.received == []
+
+
+@pytest.mark.parametrize("name", ["../judges/local", "local.json", "/etc/passwd", "absent"])
+def test_a_request_names_no_file_and_no_unknown_judge(tmp_path: Path, name: str) -> None:
+    with judged(tmp_path) as (fake, web):
+        answer = web.post("/v1/scores", json={**QUESTION, "judge": name})
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+        assert fake.received == []
+
+
+def test_tokens_of_a_day_are_counted_over_requests_and_end_the_asking(tmp_path: Path) -> None:
+    with judged(tmp_path, judge_tokens=1_500) as (fake, web):
+        first = outcomes(web.post("/v1/scores", json={**QUESTION, "items": ITEMS[:1]}))
+        spent = DailyTokens(tmp_path / "home" / "judgements" / "spending.db", 1_500).of_today()
+        assert [problem for _, _, problem in first] == [None, None]
+        assert spent == 2 * 107  # what the endpoint counts, not what was reserved
+        DailyTokens(tmp_path / "home" / "judgements" / "spending.db", 1_500).add(1_200)
+        second = outcomes(web.post("/v1/scores", json=QUESTION))
+        assert second == [("a", 1.0, None), ("a", None, "judge_over_budget"), ("b", 0.25, None), *second[3:]]
+        assert second[3][2] == "judge_over_budget"
+        assert len(fake.received) == 2
+
+
+def test_too_many_replies_are_refused_before_any_is_asked_about(tmp_path: Path) -> None:
+    with judged(tmp_path, judge_replies=3) as (fake, web):
+        answer = web.post("/v1/scores", json=QUESTION)
+        assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+        assert fake.received == []
+
+
+def test_at_the_deadline_answers_so_far_are_kept(tmp_path: Path) -> None:
+    hanging = {"d2"}
+
+    def respond(received: Received) -> Any:
+        return Sent(hangs=True) if hanging and received.reply in ("On the chair.", "No idea.") else rate(received)
+
+    with judged(tmp_path, respond) as (fake, web):
+        answer = web.post("/v1/scores", json=QUESTION, headers={"X-Timeout-S": "1"})
+        assert (answer.status_code, answer.json()["code"]) == (503, "expired")
+        hanging.clear()
+        assert outcomes(web.post("/v1/scores", json=QUESTION))[0] == ("a", 1.0, None)
+        asked = [received.reply for received in fake.received]
+        assert (asked.count("Tea, please."), asked.count("Green.")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ({"items": ITEMS, "metrics": ["judge"]}, "needs a judge"),
+        ({"items": ITEMS, "metrics": ["rater"], "judge": "local"}, "without a metric that asks it"),
+    ],
+)
+def test_a_judge_is_named_where_it_is_asked_and_nowhere_else(tmp_path: Path, body: Any, detail: str) -> None:
+    with judged(tmp_path) as (_, web):
+        answer = web.post("/v1/scores", json=body)
+        assert (answer.status_code, answer.json()["code"]) == (400, "usage")
+        assert detail in answer.json()["detail"]
