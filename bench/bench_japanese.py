@@ -48,7 +48,7 @@ from refaug.logs.store import StoredLog
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.nn.build import PRESETS
 from refaug.rater.nn.checkpoint import REPORT, read_manifest
-from refaug.rater.nn.rate import Rater
+from refaug.rater.rating import Rater
 
 PACKAGES = ("refaug", "numpy", "faiss-cpu", "torch", "sentencepiece", "fugashi", "ipadic")
 LOG: Final = "japanese"

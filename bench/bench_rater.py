@@ -47,7 +47,8 @@ from refaug.logs.store import StoredLog
 from refaug.rater.nn.build import PRESETS
 from refaug.rater.nn.checkpoint import REPORT, read_manifest
 from refaug.rater.nn.model import BiGRURater, RaterConfig
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
+from refaug.rater.nn.rate import NNRater
+from refaug.rater.rating import Candidate, RatingRequest
 from refaug.rater.training.corpus import code_texts, mine, open_corpus, shared_rows, turns_of
 from refaug.rater.training.examples import ExampleCorpus, Examples, ExampleSettings, Quadruples
 
@@ -170,9 +171,9 @@ def bench_rating(folder: Path, tokenizer: Any, config: RaterConfig, pairs: int, 
     )
     torch.manual_seed(1)
     model = BiGRURater(config)
-    rater = Rater(model, tokenizer, threads=THREADS, cache_bytes=1 << 30)
+    rater = NNRater(model, tokenizer, threads=THREADS, cache_bytes=1 << 30)
     rater.rate(first[:2])
-    rater = Rater(model, tokenizer, threads=THREADS, cache_bytes=1 << 30)
+    rater = NNRater(model, tokenizer, threads=THREADS, cache_bytes=1 << 30)
     cold, _ = time_once(lambda: rater.rate(first))
     warm, _ = time_once(lambda: rater.rate(second))
     with torch.inference_mode():

@@ -31,7 +31,7 @@ from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import item_of
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.metrics.specification import build
-from refaug.rater.nn.rate import Rater, RatingRequest
+from refaug.rater.rating import Rater, RatingRequest
 
 app = FastAPI()
 

@@ -18,7 +18,7 @@ from pathlib import Path
 def with_torch(folder: Path, triplets: list[list[str]], threads: int) -> list[float]:
     """Rate as the service does."""
     from refaug.rater.nn.checkpoint import open_rater  # noqa: PLC0415
-    from refaug.rater.nn.rate import Candidate, RatingRequest  # noqa: PLC0415
+    from refaug.rater.rating import Candidate, RatingRequest  # noqa: PLC0415
 
     rater = open_rater(folder, threads=threads)
     test_pairs = [

@@ -33,7 +33,8 @@ from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentenc
 from refaug.rater.nn.build import PRESETS
 from refaug.rater.nn.checkpoint import save_rater
 from refaug.rater.nn.model import POSITIVE, BiGRURater, RaterConfig
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
+from refaug.rater.nn.rate import NNRater
+from refaug.rater.rating import Candidate, Rater, RatingRequest
 
 CANDIDATES: Final = 17
 SAME: Final = 1e-5  # how far a rating may differ between requests
@@ -121,7 +122,7 @@ def seeded_network(preset: str, tokenizer: SentencePieceTokenizer, test_pairs: S
     )
     for layer in model.hidden:
         nn.init.kaiming_normal_(cast("nn.Linear", layer).weight, nonlinearity="relu")
-    likely, _ = Rater(model, tokenizer).probabilities(test_pairs, second=False)
+    likely, _ = NNRater(model, tokenizer).probabilities(test_pairs, second=False)
     odds = np.log(likely / (1 - likely))
     with torch.no_grad():
         stretch = 2 / float(odds.std())

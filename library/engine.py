@@ -26,7 +26,7 @@ from refaug.core.memory.bounded_cache import BoundedCache
 if TYPE_CHECKING:
     from refaug.evaluation.metric_setup.metric_requests import BaselineCache
     from refaug.indexer.search.index import ReferenceIndex
-    from refaug.rater.nn.rate import Rater
+    from refaug.rater.rating import Rater
     from refaug.rater.ruber.network import Relevance
 
 T = TypeVar("T")

@@ -12,10 +12,10 @@ from refaug.library.engine import engine_of
 from refaug.library.inputs import to_list, to_rows
 from refaug.library.results.parts import ArtefactVersions
 from refaug.library.results.ratings import Ratings
-from refaug.rater.nn.rating_settings import Combine, RatingSettings
+from refaug.rater.rating_settings import Combine, RatingSettings
 
 if TYPE_CHECKING:
-    from refaug.rater.nn.rate import Candidate, RatingRequest
+    from refaug.rater.rating import Candidate, RatingRequest
 
 
 @extras_named()
@@ -53,7 +53,7 @@ def _texts_of(request: RatingRequest) -> list[str]:
 
 
 def _request(row: Mapping[str, Any], place: int) -> RatingRequest:
-    from refaug.rater.nn.rate import RatingRequest  # noqa: PLC0415  torch
+    from refaug.rater.rating import RatingRequest  # noqa: PLC0415  torch
 
     at = f"pairs[{place}]"
     golds = _list_of(row, "golds", at)
@@ -74,7 +74,7 @@ def _list_of(row: Mapping[str, Any], name: str, at: str) -> Sequence[Any]:
 
 
 def _candidate(candidate: Any, at: str) -> Candidate:
-    from refaug.rater.nn.rate import Candidate  # noqa: PLC0415  torch
+    from refaug.rater.rating import Candidate  # noqa: PLC0415  torch
 
     if not isinstance(candidate, Mapping):
         return Candidate(text=_text(candidate, at, can_be_empty=True))

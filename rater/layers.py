@@ -17,6 +17,7 @@ _SIZES: Final = {  # a manifest's network is built before it is compared with th
     "hidden": (1, 1 << 16),
     "width": (1, 1 << 16),
     "layers": (1, 64),
+    "heads": (1, 256),
     "max_tokens": (1, 1 << 20),
 }
 
@@ -24,7 +25,7 @@ _SIZES: Final = {  # a manifest's network is built before it is compared with th
 def require_sizes(kind: str, sizes: Mapping[str, object]) -> None:
     """Raise Usage for sizes that no network can have."""
     for name, (least, most) in _SIZES.items():
-        size = sizes[name]
+        size = sizes.get(name, least)  # a size that this kind of network does not have
         if not isinstance(size, int) or not least <= size <= most:
             raise Usage(f"a {kind}'s {name} is {size}", remedy=f"a whole number, at least {least}, at most {most:,}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -124,6 +125,13 @@ def read_network_manifest(
         )
     except (KeyError, TypeError, ValueError, Usage) as error:
         raise Corrupt(f"{path} lacks what a {kind} needs: {error}", remedy=_REMEDY) from error
+
+
+def require_temperature(number: object) -> float:
+    """Return a temperature of a manifest; raise ValueError for what cannot be one."""
+    if not isinstance(number, int | float) or not 0 < number < math.inf:
+        raise ValueError(f"a temperature of {number}")
+    return float(number)
 
 
 class _WithoutInitialWeights(TorchFunctionMode):

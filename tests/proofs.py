@@ -25,7 +25,7 @@ from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import Mode, SearchSettings
 from refaug.metrics.base import Floats, Level, References
 from refaug.metrics.specification import build
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Candidate, Rater, RatingRequest
 
 WORDS = ["apples", "are", "blue", "boats", "can", "do", "fly", "green", "how", "i", "like", "no", "not", "red", "the"]
 WORDS += ["they", "to", "trees", "we", "what", "why", "yes", "you", "rivers", "sing", "slowly", "over", "old", "stones"]

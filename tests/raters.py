@@ -13,8 +13,9 @@ from refaug.core.progress import Silent
 from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.rater.nn.model import BiGRURater, RaterConfig
-from refaug.rater.nn.rate import Rater
+from refaug.rater.nn.rate import NNRater
 from refaug.rater.nn.train import OnEpoch, OnNow, TrainConfig, TrainedRater, train
+from refaug.rater.rating import Rater
 from refaug.rater.training.examples import ExampleCorpus, Examples, ExampleSettings
 
 FIRST_PIECE = 2  # after pad and unk
@@ -89,7 +90,7 @@ def tiny_rater(texts: Sequence[str], folder: Path, *, pieces: int = 100, tempera
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2.5)  # as torch draws them, all texts are rated alike
-    return Rater(model, tokenizer, temperature=temperature, spec="tiny@1#0123456789ab")
+    return NNRater(model, tokenizer, temperature=temperature, spec="tiny@1#0123456789ab")
 
 
 def tiny_examples(corpus: ExampleCorpus | None = None, **given: Any) -> tuple[Examples, Examples]:

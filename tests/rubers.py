@@ -11,10 +11,11 @@ import torch
 from numpy.typing import NDArray
 
 from refaug.core.progress import Silent
-from refaug.rater.ruber.examples import PairCorpus, PairExamples, PairSettings
+from refaug.rater.ruber.examples import PairExamples
 from refaug.rater.ruber.model import RuberConfig, RuberNetwork
 from refaug.rater.ruber.train import train_network
 from refaug.rater.training.loop import OnEpoch, OnNow, TrainConfig, TrainingCourse
+from refaug.rater.training.pair_corpus import PairCorpus, PairSettings
 
 FIRST_PIECE = 2  # after pad and unk
 TOPICS = 6  # the first pieces; an utterance and its replies hold the same one

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
 
 from refaug.cli.raters.rater_evaluate import evaluate_command
 from refaug.cli.raters.rater_negatives import negatives_command
+from refaug.cli.raters.rater_orders import CROSS, RaterOptions, cross_order, nn_order
 from refaug.cli.raters.rater_report import report_command
 from refaug.cli.shared import network_commands
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.network_commands import TrainingOptions, run_training
-from refaug.cli.shared.output import JsonFlag, parse_size, print_json
-from refaug.core.errors import Usage
+from refaug.cli.shared.output import JsonFlag, print_json
 
 app = typer.Typer(help="Train raters on logs, publish them, ask them.", no_args_is_help=True)
 
@@ -32,74 +33,24 @@ def train_command(
     context: typer.Context,
     logs: Annotated[list[str], typer.Argument(help="Logs that are learned from.", metavar="LOG…")],
     *,
-    name: Annotated[str | None, typer.Option(help="Name of the rater; by default that of the first log.")] = None,
-    preset: Annotated[str, typer.Option(help="Sizes that go together: paper, base or small.")] = "base",
-    positives: Annotated[
-        int | None, typer.Option(help="Positive examples an epoch, drawn anew each time; by default all.", min=1)
-    ] = None,
-    min_words: Annotated[
-        int | None,
-        typer.Option(help="Words of the shortest utterance; by default four, or ten characters.", min=1),
-    ] = None,
-    min_chars: Annotated[
-        int | None,
-        typer.Option(help="The same in characters, where words are not set apart by spaces.", min=1),
-    ] = None,
-    negatives: Annotated[
-        str,
-        typer.Option(
-            help="random: responses to drawn utterances; hard: such as share rare words with the good one; mixed: "
-            "half of either."
-        ),
-    ] = "random",
+    options: RaterOptions,
     training: TrainingOptions,
     as_json: JsonFlag = False,
 ) -> None:
-    """Train a rater on utterances that got several responses; stopped, the same command goes on where it was."""
+    """Train a rater on logs; stopped, the same command goes on where it was."""
     from refaug.evaluation.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
     from refaug.evaluation.home.raters import rater_places  # noqa: PLC0415
-    from refaug.logs.pairs import SharedSettings  # noqa: PLC0415
-    from refaug.rater.nn.build import PRESETS, RaterOrder, train_rater  # noqa: PLC0415  torch
-    from refaug.rater.nn.model import RaterConfig  # noqa: PLC0415
-    from refaug.rater.training.examples import ExampleSettings  # noqa: PLC0415
+    from refaug.rater.cross.build import train_cross  # noqa: PLC0415  torch
+    from refaug.rater.nn.build import train_rater  # noqa: PLC0415
 
-    if preset not in PRESETS:
-        raise Usage(f"there is no preset {preset!r}", remedy=f"one of: {', '.join(PRESETS)}")
-    sizes = PRESETS[preset]
-    order = RaterOrder(
-        name=name or logs[0],
-        logs=tuple(logs),
-        more_texts=tuple(training.more_texts or ()),
-        model=RaterConfig(
-            embedding=sizes.embedding,
-            hidden=sizes.hidden,
-            width=sizes.width,
-            max_tokens=training.max_tokens,
-            features=sizes.features,
-        ),
-        examples=ExampleSettings(
-            batch=training.batch or sizes.batch,
-            limit=positives,
-            validation_share=training.validation_share,
-            seed=training.seed,
-            negatives=negatives,  # type: ignore[arg-type]
-        ),
-        training=training.config(sizes),
-        shared=None
-        if min_words is None and min_chars is None
-        else SharedSettings(min_words=min_words or 1, min_chars=min_chars or 1, seed=training.seed),
-        pieces=sizes.pieces,
-        start=training.start(sizes),
-        memory=parse_size(training.memory),
-        publish=training.publish,
-    )
-    places = rater_places(context.obj)
+    if options.network == CROSS:
+        train: Any = partial(train_cross, rater_places(context.obj), cross_order(logs, options, training))
+    else:
+        train = partial(train_rater, rater_places(context.obj), nn_order(logs, options, training))
     run_training(
         context.obj,
         _KIND,
-        lambda progress, on_now, on_epoch: train_rater(
-            places,
-            order,
+        lambda progress, on_now, on_epoch: train(
             progress,
             on_now,
             on_epoch,
@@ -117,13 +68,13 @@ def resume_command(context: typer.Context, name: NameArgument, as_json: JsonFlag
     """Go on with a training that was stopped, with the settings that it was started with."""
     from refaug.evaluation.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
     from refaug.evaluation.home.raters import rater_places  # noqa: PLC0415
-    from refaug.rater.nn.build import resume_rater  # noqa: PLC0415  torch
+    from refaug.rater.stored_raters import resume_any_rater  # noqa: PLC0415  torch
 
     places = rater_places(context.obj)
     run_training(
         context.obj,
         _KIND,
-        lambda progress, on_now, on_epoch: resume_rater(
+        lambda progress, on_now, on_epoch: resume_any_rater(
             places, name, progress, on_now, on_epoch, learn_vectors=learn_piece_vectors, illustrate=_illustrate
         ),
         _report_facts,
@@ -141,13 +92,14 @@ def _report_facts(report: Any) -> dict[str, Any]:
     """Return the main facts of a report."""
     return {
         "parameters": report["parameters"],
-        "shared_utterances": report["mined"]["utterances"],
+        **({"shared_utterances": report["mined"]["utterances"]} if "mined" in report else {}),
         "positive_examples": report["examples"]["train"]["positive"],
         "best_epoch": report["best_epoch"],
         "validation_loss": f"{report['validation_loss']:.4f}",
         "validation_accuracy": f"{report['validation_accuracy']:.4f}",
         "auc_good_vs_wrong": f"{report['auc_good_vs_wrong']:.4f}",
         **_hard_negative_facts(report.get("hard")),
+        **{f"auc_good_vs_{kind}": f"{auc:.4f}" for kind, auc in report.get("auc_by_kind", {}).items()},
         "calibration_error": f"{report['calibration']['raw']['error']:.4f}",
         "temperature": f"{report['temperature']:.3f}",
         "with_temperature": f"{report['calibration']['cal']['error']:.4f}",
@@ -193,8 +145,8 @@ def rate_command(
 ) -> None:
     """Rate texts as responses to an utterance, from −1 to 1."""
     from refaug.evaluation.home.raters import open_rater  # noqa: PLC0415
-    from refaug.rater.nn.rate import Candidate, RatingRequest  # noqa: PLC0415  torch
-    from refaug.rater.nn.rating_settings import RatingSettings  # noqa: PLC0415  torch
+    from refaug.rater.rating import Candidate, RatingRequest  # noqa: PLC0415  torch
+    from refaug.rater.rating_settings import RatingSettings  # noqa: PLC0415  torch
 
     settings = RatingSettings(combine=combine, calibration="cal" if calibrated else "raw")  # type: ignore[arg-type]
     network = open_rater(context.obj, rater)

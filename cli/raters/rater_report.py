@@ -66,7 +66,8 @@ def report_command(
     from refaug.evaluation.rater_report.report import RaterDescription, RaterReport, report_on_rater  # noqa: PLC0415
     from refaug.evaluation.scoring.augment_settings import AugmentSettings  # noqa: PLC0415
     from refaug.indexer.search.search_settings import SearchSettings  # noqa: PLC0415  compiles
-    from refaug.rater.nn.checkpoint import REPORT, read_manifest  # noqa: PLC0415  torch
+    from refaug.rater.network_folder import REPORT  # noqa: PLC0415  torch
+    from refaug.rater.stored_raters import read_rater_manifest  # noqa: PLC0415
 
     if index is None and items is not None:
         raise Usage("test pairs need an index to find references in", remedy="--index NAME: refaug index list")
@@ -75,7 +76,7 @@ def report_command(
         display_progress(quiet=context.obj.quiet) as progress,
         artefact_stores(context.obj)["rater"].open(rater) as open_version,
     ):
-        manifest = read_manifest(open_version.folder)
+        manifest = read_rater_manifest(open_version.folder)
         verify_files(open_version.folder, read_json(open_version.folder / MANIFEST))
         spec = f"{open_version.name}@{open_version.version}"
         about = RaterDescription.of(f"{spec}#{manifest.id[:12]}", manifest, read_json(open_version.folder / REPORT))

@@ -59,8 +59,8 @@ def train_command(
     from refaug.evaluation.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
     from refaug.evaluation.home.rubers import ruber_places  # noqa: PLC0415
     from refaug.rater.ruber.build import PRESETS, RuberOrder, train_ruber  # noqa: PLC0415
-    from refaug.rater.ruber.examples import PairSettings  # noqa: PLC0415  torch
     from refaug.rater.ruber.model import RuberConfig  # noqa: PLC0415
+    from refaug.rater.training.pair_corpus import PairSettings  # noqa: PLC0415  torch
 
     if preset not in PRESETS:
         raise Usage(f"there is no preset {preset!r}", remedy=f"one of: {', '.join(PRESETS)}")

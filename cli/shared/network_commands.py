@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
@@ -60,6 +61,10 @@ class PresetSizes(Protocol):
     def start(self) -> Any:
         """Return what the embeddings start from."""
 
+    @property
+    def learning_rate(self) -> float:
+        """Return the learning rate of Adam."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
@@ -76,7 +81,7 @@ class TrainingOptions:
     ] = None
     epochs: Annotated[int | None, typer.Option(help="At most so many; by default the preset's.", min=1)] = None
     patience: Annotated[int, typer.Option(help="Epochs without a lower validation loss that end it.", min=1)] = 3
-    learning_rate: Annotated[float, typer.Option(help="Of Adam.")] = 1e-3
+    learning_rate: Annotated[float | None, typer.Option(help="Of Adam; by default the preset's.")] = None
     decay: Annotated[
         str | None,
         typer.Option(
@@ -115,7 +120,7 @@ class TrainingOptions:
         return TrainConfig(
             epochs=sizes.epochs if self.epochs is None else self.epochs,
             patience=self.patience,
-            learning_rate=self.learning_rate,
+            learning_rate=sizes.learning_rate if self.learning_rate is None else self.learning_rate,
             decay=sizes.decay if self.decay is None else self.decay,  # type: ignore[arg-type]
             dropout=sizes.dropout if self.dropout is None else self.dropout,
             accumulate=self.accumulate,
@@ -206,13 +211,15 @@ def print_training_result(kind: str, network_version: TrainedVersion, facts: Fac
 # ── listing and showing ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _facts_in_list(folder: Path) -> dict[str, Any]:
+def _facts_in_list(kind: str, folder: Path) -> dict[str, Any]:
     try:
         manifest, report = manifest_and_report(folder)
     except Corrupt as error:
-        return {"hidden": None, "auc_good_vs_wrong": None, "id": error.message}
+        network = {"network": None} if kind == "rater" else {}
+        return {**network, "hidden": None, "auc_good_vs_wrong": None, "id": error.message}
     auc = report.get("auc_good_vs_wrong")
     return {
+        **({"network": manifest.get("network", "nn")} if kind == "rater" else {}),
         "hidden": manifest["config"].get("hidden"),
         "auc_good_vs_wrong": None if auc is None else round(float(auc), 4),
         "id": str(manifest.get("id"))[:12],
@@ -240,7 +247,8 @@ def print_network(settings: Settings, kind: str, spec: str, facts: FactsOfReport
     columns = ("epoch", "train_loss", "validation_loss", "validation_accuracy", "auc", "seconds")
     try:
         made_of = {"id": str(manifest["id"])[:12], "logs": ", ".join(manifest["details"]["logs"])}
-        network_facts = {**made_of, **manifest["config"], **facts(report)}
+        network = {"network": manifest["network"]} if "network" in manifest else {}
+        network_facts = {**made_of, **network, **manifest["config"], **facts(report)}
         epochs = report["epochs"]
         rows = [
             [epoch["epoch"], *(f"{epoch[name]:.4f}" for name in columns[1:5]), epoch["seconds"]] for epoch in epochs
@@ -296,6 +304,6 @@ def network_version_commands(
             "gc": "Remove old versions; those stay that are published or being read.",
         },
         begin=begin,
-        facts=facts or _facts_in_list,
+        facts=facts or partial(_facts_in_list, kind),
         group=group or kind,
     )

@@ -19,12 +19,12 @@ from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.presets import Preset, find_preset
 from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
-from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.rating_settings import RatingSettings
 
 if TYPE_CHECKING:
     from refaug.evaluation.scoring.provenance import Provenance
     from refaug.indexer.search.index import ReferenceIndex
-    from refaug.rater.nn.rate import Rater
+    from refaug.rater.rating import Rater
 
 IndexOption = Annotated[
     str | None,

@@ -17,7 +17,7 @@ from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MAX_SEED, MIN_CONFIDENCE, ScoreSettings
-from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.rating_settings import RatingSettings
 
 if TYPE_CHECKING:
     from refaug.evaluation.metric_setup.model_names import ModelNames

@@ -36,8 +36,8 @@ from refaug.metrics.metric_info import Uses
 from refaug.metrics.specification import build
 from refaug.metrics.statistics.agreement import Comparison, RatedSet, mean_over_sets
 from refaug.metrics.statistics.resampling import Estimate
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
-from refaug.rater.nn.rating_settings import COMBINES, Calibration, RatingSettings
+from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating_settings import COMBINES, Calibration, RatingSettings
 
 _BATCH_SIZE: Final = 200  # test pairs between two reports of progress
 

@@ -12,10 +12,9 @@ from refaug.evaluation.home.indexes import cores
 from refaug.metrics.base import Floats, Metric
 from refaug.metrics.models.model_scores import RatedReplies, ReplyToRate
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.nn.checkpoint import open_rater as rater_of_folder
-from refaug.rater.nn.checkpoint import read_manifest
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
-from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating_settings import RatingSettings
+from refaug.rater.stored_raters import open_stored_rater, read_rater_manifest
 from refaug.rater.training.order import TrainingPlaces
 
 
@@ -27,8 +26,8 @@ def rater_places(settings: Settings) -> TrainingPlaces:
 def open_rater(settings: Settings, spec: str, *, threads: int | None = None) -> Rater:
     """Open a rater by `name` or `name@version`; it is read whole, so its version may be removed afterwards."""
     with artefact_stores(settings)["rater"].open(spec) as held:
-        name = f"{held.name}@{held.version}#{read_manifest(held.folder).id[:12]}"
-        return rater_of_folder(held.folder, spec=name, threads=threads or cores())
+        name = f"{held.name}@{held.version}#{read_rater_manifest(held.folder).id[:12]}"
+        return open_stored_rater(held.folder, spec=name, threads=threads or cores())
 
 
 # ── replies ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -50,6 +49,11 @@ class ReplyJudge:
     def spec(self) -> str:
         """The name, version and content of the rater."""
         return self._rater.spec
+
+    @property
+    def turn_separator(self) -> str:
+        """What the rater wants between turns."""
+        return self._rater.turn_separator
 
     def judge(self, replies: Sequence[ReplyToRate], *, combine: str, cal: str) -> Floats:
         """Return the ratings of replies; those to one test pair are rated together."""

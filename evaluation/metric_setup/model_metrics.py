@@ -26,7 +26,7 @@ from refaug.metrics.base import Floats, Metric
 from refaug.metrics.models.model_scores import RatedReplies
 from refaug.metrics.models.ruber import Ruber
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.nn.rate import Rater
+from refaug.rater.rating import Rater
 from refaug.rater.ruber.network import Relevance
 
 

@@ -40,7 +40,7 @@ from refaug.metrics.base import Metric, Problem, References
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.ruber import Ranges, Ruber, part_values
 from refaug.metrics.ranges import Range
-from refaug.rater.nn.rate import Rater
+from refaug.rater.rating import Rater
 
 PAIRS: Final = 5_000
 LEAST: Final = 200  # pairs; of fewer, the percentiles would be the values of one or two pairs

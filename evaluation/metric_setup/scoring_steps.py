@@ -27,12 +27,12 @@ from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import Evaluation, require_share
 from refaug.metrics.base import Metric
-from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.rating_settings import RatingSettings
 
 if TYPE_CHECKING:
     from refaug.evaluation.metric_setup.model_metrics import OpenModels
     from refaug.indexer.search.index import ReferenceIndex
-    from refaug.rater.nn.rate import Rater
+    from refaug.rater.rating import Rater
 
 # Indexes, raters and what needs them are imported where they are used: plain metrics need none of them.
 

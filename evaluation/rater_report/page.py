@@ -93,13 +93,13 @@ def _share(share: float | None) -> str:
 
 def _summary(report: RaterReport) -> Iterator[str]:
     training = report.about.training
-    mined, examples = training["mined"], training["examples"]
+    mined, examples = training.get("mined"), training["examples"]
+    several = "" if mined is None else f"{mined['utterances']:,} utterances with several different responses, "
+    wrong = "one to another utterance" if mined is not None else "a wrong one"
     yield (
-        f"Trained on {', '.join(report.about.logs)}: {mined['utterances']:,} utterances with several different "
-        f"responses, {examples['train']['positive']:,} positive examples. On the "
-        f"{examples['validation']['utterances']:,} utterances that it did not learn from, a response to the same "
-        f"utterance is rated above one to another utterance in {_share(training['auc_good_vs_wrong'])} of cases; "
-        "50 % would be chance."
+        f"Trained on {', '.join(report.about.logs)}: {several}{examples['train']['positive']:,} positive examples. On "
+        f"the {examples['validation']['utterances']:,} utterances that it did not learn from, a response to the same "
+        f"utterance is rated above {wrong} in {_share(training['auc_good_vs_wrong'])} of cases; 50 % would be chance."
     )
     if report.retrieved is None:
         return
@@ -149,6 +149,10 @@ def _quality(training: Mapping[str, Any]) -> Table:
                 _digits(hard.get("auc_good_vs_hard"), 4),
             )
         )
+    rows += [
+        (f"AUC of good and wrong responses, {kind}", _digits(auc, 4))
+        for kind, auc in training.get("auc_by_kind", {}).items()
+    ]
     if (short := training.get("short")) is not None:
         rows.append(
             (

@@ -24,8 +24,8 @@ from refaug.evaluation.scoring.items import BadItem
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.metrics.statistics.correlation import Correlation, pearson, spearman
 from refaug.metrics.statistics.resampling import Floats
-from refaug.rater.nn.checkpoint import StoredRater
-from refaug.rater.nn.rate import Rater
+from refaug.rater.rating import Rater
+from refaug.rater.stored_raters import StoredAnyRater
 
 EXAMPLES: Final = 50  # test pairs that the report shows
 ALIKE: Final = 0.1  # ratings of one test pair's references within this range are about the same
@@ -45,7 +45,7 @@ class RaterDescription:
     training: Mapping[str, Any]
 
     @classmethod
-    def of(cls, spec: str, stored: StoredRater, training: Mapping[str, Any]) -> RaterDescription:
+    def of(cls, spec: str, stored: StoredAnyRater, training: Mapping[str, Any]) -> RaterDescription:
         """Describe a stored version of a rater."""
         return cls(
             spec=spec,

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from refaug.core.errors import Usage
 from refaug.evaluation.scoring.presets import PresetName, find_preset
 from refaug.indexer.search.search_settings import SearchSettings
-from refaug.rater.nn.rating_settings import Combine, RatingSettings
+from refaug.rater.rating_settings import Combine, RatingSettings
 
 WeightSource = Literal["one", "rated"]
 

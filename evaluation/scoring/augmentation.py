@@ -21,8 +21,8 @@ from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search import RetrievalResult
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
-from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating_settings import RatingSettings
 
 _BATCH_SIZE: Final = 200  # test pairs that are held in memory at a time
 

@@ -43,6 +43,10 @@ class Judge(Protocol):
     def spec(self) -> str:
         """The name, version and content of the rater, for signatures."""
 
+    @property
+    def turn_separator(self) -> str:
+        """What the rater wants between turns."""
+
     def judge(self, replies: Sequence[ReplyToRate], *, combine: str, cal: str) -> Floats:
         """Return a rating from -1 to 1 for each reply, in order."""
 
@@ -70,6 +74,7 @@ class RatedReplies(MeanMetric):
         """Return the metric with this judge, which the signature names."""
         copied = copy(self)
         copied.settings = {**self.settings, "rater": judge.spec}
+        copied.turn_separator = judge.turn_separator
         copied._judge = judge  # noqa: SLF001
         return copied
 

@@ -121,6 +121,7 @@ class Ruber(MeanMetric):
         """Return the metric with this judge, a rater's or a ruber's, for the unreferenced part."""
         copied = copy(self)
         copied.unreferenced = self.unreferenced.with_judge(judge)  # type: ignore[arg-type]
+        copied.turn_separator = copied.unreferenced.turn_separator
         copied._update_settings()  # noqa: SLF001
         return copied
 

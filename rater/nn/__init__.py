@@ -7,4 +7,4 @@ The main names:
 - `rate.Rater`: ratings of responses.
 """
 
-__all__ = ["build", "checkpoint", "model", "negative_samples", "rate", "rating_settings", "train"]
+__all__ = ["build", "checkpoint", "model", "negative_samples", "rate", "train"]

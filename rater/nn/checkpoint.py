@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,10 +18,11 @@ from refaug.rater.network_folder import (
     StoredNetwork,
     open_network,
     read_network_manifest,
+    require_temperature,
     write_network,
 )
 from refaug.rater.nn.model import BiGRURater, RaterConfig
-from refaug.rater.nn.rate import Rater
+from refaug.rater.nn.rate import NNRater
 from refaug.rater.text_encoding import CACHE_BYTES
 
 __all__ = [
@@ -82,23 +82,17 @@ def read_manifest(folder: Path) -> StoredRater:
 
 def _rater_fields(manifest: Mapping[str, Any], fields: NetworkFields) -> StoredRater:
     return StoredRater(
-        config=RaterConfig(**manifest["config"]), temperature=_temperature(manifest["temperature"]), **fields
+        config=RaterConfig(**manifest["config"]), temperature=require_temperature(manifest["temperature"]), **fields
     )
 
 
-def _temperature(number: object) -> float:
-    if not isinstance(number, int | float) or not 0 < number < math.inf:
-        raise ValueError(f"a temperature of {number}")
-    return float(number)
-
-
-def open_rater(folder: Path, *, spec: str = "", threads: int = 1, cache_bytes: int = CACHE_BYTES) -> Rater:
+def open_rater(folder: Path, *, spec: str = "", threads: int = 1, cache_bytes: int = CACHE_BYTES) -> NNRater:
     """Load a rater; refuse files that were altered after saving."""
     stored = read_manifest(folder)
     model, tokenizer = open_network(
         folder, KIND, stored, lambda: BiGRURater(stored.config), settings=("config", "temperature")
     )
-    return Rater(
+    return NNRater(
         model,
         tokenizer,
         temperature=stored.temperature,

@@ -11,8 +11,7 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Progress
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.ruber.corpus import code_pairs, open_pairs, require_pairs
-from refaug.rater.ruber.examples import PairExamples, PairSettings, Side
+from refaug.rater.ruber.examples import PairExamples
 from refaug.rater.ruber.model import RuberConfig, RuberNetwork
 from refaug.rater.ruber.network import KIND, save_ruber
 from refaug.rater.ruber.train import report_of, statistics_of, train_network
@@ -34,6 +33,7 @@ from refaug.rater.training.order import (
     train_version,
     version_folder,
 )
+from refaug.rater.training.pair_corpus import PairSettings, Side, code_pairs, open_pairs, require_pairs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,96 +12,17 @@ texts takes most of the time, and this saves reading a third of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.core.errors import Usage
-from refaug.rater.training.examples import hash_share, pad
+from refaug.rater.training.examples import pad
+from refaug.rater.training.pair_corpus import PairCorpus, PairSettings, Rows, Side
 
-Rows = NDArray[np.int64]  # of pairs
 Triples = NDArray[np.int32]  # (pairs, 3): utterance, reply, negative reply, as texts
-Side = Literal["train", "validation"]
-
-LEAST_LIMIT: Final = 20  # pairs an epoch
 _DRAWS: Final = 20  # for a reply from elsewhere, before it is looked for in all the log, or is the one of before
 _DRAWS_AT_FIRST: Final = 100  # before a pair is left out
-_AT_ONCE: Final = 100_000  # hashes that are Python integers at the same time
-_MIXED: Final = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: spreads the numbers it multiplies
-
-
-@dataclass(frozen=True, kw_only=True)
-class PairSettings:
-    """Which pairs are used, and in what order."""
-
-    batch: int = 256  # pairs
-    validation_share: float = 0.05  # of the utterances
-    limit: int | None = None  # pairs an epoch, drawn again each time; None: all
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        if self.batch < 1:
-            raise Usage(f"batches of {self.batch} pairs", remedy="at least 1")
-        if self.limit is not None and self.limit < LEAST_LIMIT:
-            raise Usage(f"{self.limit} pairs an epoch", remedy=f"at least {LEAST_LIMIT}, or all")
-        if not 0 < self.validation_share < 1:
-            raise Usage(f"a validation share of {self.validation_share}", remedy="give one between 0 and 1")
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PairCorpus:
-    """The pairs of logs: texts as piece ids, and hashes that identify utterances, replies and dialogues.
-
-    Text t is `pieces[start[t]:start[t + 1]]`; equal texts near each other in a log are one text. Pair p has the
-    texts `utterance[p]` and `reply[p]`. The pairs of log l are those from `first[l]` to `first[l + 1]`.
-    """
-
-    pieces: NDArray[np.uint16]
-    start: NDArray[np.int64]
-    utterance: NDArray[np.int32]
-    reply: NDArray[np.int32]
-    asked: NDArray[np.uint64]  # hashes of the normalised utterances
-    said: NDArray[np.uint64]  # hashes of the normalised replies
-    dialogue: NDArray[np.uint64]  # hashes of the dialogues' names
-    first: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.utterance)
-
-    @cached_property
-    def answered_pairs(self) -> NDArray[np.uint64]:
-        """Sorted hashes of all pairs of an utterance and its reply."""
-        return np.unique(_combine_hashes(self.asked, self.said))
-
-    def fits_elsewhere(self, rows: Rows, other_rows: Rows) -> NDArray[np.bool_]:
-        """Whether the reply of each other pair comes from another dialogue, and never answered the pair's utterance."""
-        candidates = _combine_hashes(self.asked[rows], self.said[other_rows])
-        places = np.minimum(np.searchsorted(self.answered_pairs, candidates), len(self.answered_pairs) - 1)
-        fits: NDArray[np.bool_] = (self.answered_pairs[places] != candidates) & (
-            self.dialogue[rows] != self.dialogue[other_rows]
-        )
-        return fits
-
-    def of_side(self, side: Side, settings: PairSettings) -> Rows:
-        """Return the pairs of a side; pairs of the same utterance are on the same side, whatever else the log holds."""
-        keys, of_pair = np.unique(self.asked, return_inverse=True)
-        below = np.concatenate(
-            [
-                [hash_share(key, settings.seed) < settings.validation_share for key in batch.tolist()]
-                for batch in (keys[at : at + _AT_ONCE] for at in range(0, max(1, len(keys)), _AT_ONCE))
-            ]
-        ).astype(np.bool_)
-        is_validation = below[of_pair]
-        return np.flatnonzero(is_validation if side == "validation" else ~is_validation)
-
-
-def _combine_hashes(utterance_hashes: NDArray[np.uint64], reply_hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return one hash of each utterance and reply; their order matters."""
-    mixed: NDArray[np.uint64] = (utterance_hashes * _MIXED) ^ reply_hashes
-    return mixed
 
 
 class PairBatch(NamedTuple):

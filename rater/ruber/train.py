@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from refaug.core.progress import Progress
-from refaug.rater.ruber.examples import PairBatch, PairCorpus, PairExamples
+from refaug.rater.ruber.examples import PairBatch, PairExamples
 from refaug.rater.ruber.model import RuberNetwork
 from refaug.rater.training.accuracy import auc
 from refaug.rater.training.loop import (
@@ -26,6 +26,7 @@ from refaug.rater.training.loop import (
     mixed_precision,
     run,
 )
+from refaug.rater.training.pair_corpus import PairCorpus
 
 _BINS: Final = 40
 

@@ -16,5 +16,6 @@ __all__ = [
     "initial_embeddings",
     "loop",
     "order",
+    "pair_corpus",
     "stopped_trainings",
 ]

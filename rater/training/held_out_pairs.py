@@ -66,7 +66,9 @@ def held_out(
 def _settings(details: Mapping[str, Any]) -> tuple[SharedSettings, ExampleSettings]:
     """Return the settings with which the training found and split utterances."""
     try:
-        return SharedSettings(**details["shared"]), ExampleSettings(**details["examples"])
+        examples = details["examples"]
+        split = {name: examples[name] for name in ("validation_share", "seed")}  # all that kinds of raters share
+        return SharedSettings(**details["shared"]), ExampleSettings(**split)
     except (KeyError, TypeError, Usage) as error:
         raise Corrupt(
             f"the manifest does not say which utterances the rater was trained on: {error}", remedy=_REMEDY

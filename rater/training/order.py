@@ -49,6 +49,7 @@ class NetworkPreset:
     decay: Decay = "linear"
     dropout: float = 0.0
     epochs: int = 5
+    learning_rate: float = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,6 +240,15 @@ def _published_version(versions: Versions, name: str, input_hash: str) -> Traine
 AnyOrder = TypeVar("AnyOrder", bound=TrainingOrder)
 
 
+def interrupted_order_path(cache: Path, kind: str, name: str, command: str) -> Path:
+    """Return the file with the order of an interrupted training, the newest if there are several."""
+    require_name(kind, name)
+    orders = sorted(cache.glob(f"{kind}-{name}-????????????/{ORDER}"), key=lambda path: path.stat().st_mtime)
+    if not orders:
+        raise NotFound(f"no training of {kind} {name!r} was stopped", remedy=f"{command} LOG --name {name}")
+    return orders[-1]
+
+
 def interrupted_order(
     cache: Path, order_type: type[AnyOrder], name: str, inputs: Callable[[AnyOrder], Mapping[str, Any]]
 ) -> AnyOrder:
@@ -248,16 +258,13 @@ def interrupted_order(
     """
     kind = order_type.kind
     command = f"refaug {order_type.command or f'{kind} train'}"
-    require_name(kind, name)
-    orders = sorted(cache.glob(f"{kind}-{name}-????????????/{ORDER}"), key=lambda path: path.stat().st_mtime)
-    if not orders:
-        raise NotFound(f"no training of {kind} {name!r} was stopped", remedy=f"{command} LOG --name {name}")
+    newest = interrupted_order_path(cache, kind, name, command)
     remedy = f"train anew with {command}, which removes what is left of it"
     try:
-        order = order_type.read(read_json(orders[-1]))
+        order = order_type.read(read_json(newest))
     except (KeyError, TypeError) as error:  # written by a version with other settings
         raise Corrupt(f"the order of the training that was stopped cannot be read: {error}", remedy=remedy) from error
-    if not orders[-1].parent.name.endswith(hash_of_inputs(inputs(order))[:12]):
+    if not newest.parent.name.endswith(hash_of_inputs(inputs(order))[:12]):
         raise Conflict(
             f"{', '.join((*order.logs, *order.more_texts))}: changed since the training of {kind} {name!r} was "
             "stopped, so it cannot go on",

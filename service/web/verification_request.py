@@ -23,7 +23,7 @@ from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.evaluation.verification.artefact_parts import is_at_hand, unread_bytes
 from refaug.evaluation.verification.verification import Workplace, searched_request, verify
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.rater.nn.rate import Rater
+from refaug.rater.rating import Rater
 from refaug.service.jobs.kinds.sources import require_source
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.web.answers import json_response

@@ -26,8 +26,8 @@ from refaug.indexer.search.search_settings import SearchSettings
 from refaug.logs.store import StoredLog
 from refaug.metrics.specification import build
 from refaug.rater.nn.checkpoint import save_rater
-from refaug.rater.nn.rate import Candidate, RatingRequest
-from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating_settings import RatingSettings
 from refaug.service.database.database import Database
 from refaug.service.jobs.inbox import Inbox
 from refaug.service.jobs.orders.job_order import parse_order, resources_of

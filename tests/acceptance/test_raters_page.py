@@ -10,8 +10,8 @@ from acceptance.examples import ROOT, run, whole
 
 from refaug.rater.nn.build import PRESETS
 from refaug.rater.nn.model import RaterConfig
-from refaug.rater.nn.rating_settings import COMBINES
 from refaug.rater.nn.train import TrainConfig
+from refaug.rater.rating_settings import COMBINES
 from refaug.rater.training.corpus import LEAST_UTTERANCES
 
 PAGE = ROOT / "docs" / "raters.md"

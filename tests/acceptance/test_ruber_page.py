@@ -9,8 +9,8 @@ import pytest
 from acceptance.examples import ROOT, run, whole
 
 from refaug.rater.ruber.build import PRESETS, RuberOrder
-from refaug.rater.ruber.corpus import LEAST_PAIRS
 from refaug.rater.ruber.model import RuberConfig
+from refaug.rater.training.pair_corpus import LEAST_PAIRS
 
 PAGE = ROOT / "docs" / "ruber.md"
 

@@ -524,6 +524,11 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"help/refaug (compare|items|items convert|sets history|sets leaderboard) --help: new", "they are commands"),
     (r"help/refaug sets --help/out: .*", "it has history and leaderboard"),
     (r"(answers/refaug metrics list --json/out|http/GET /v1/metrics/body)/metrics: .*", "judge is a metric"),
+    (r"help/refaug (rater|ruber) train --help/out: .*", "--network: a rater may be a Transformer"),
+    (r"(openapi|http|answers)/.*/network: new", "the same in lists, over HTTP, and as a job"),
+    (r"openapi/paths//v1/raters.*/required: .*'network'.*", "the same, of the field's description"),
+    (r"openapi/.*RaterTrainJob.*", "the same: options whose defaults the network decides"),
+    (r"openapi/.*/oneOf/\d+/properties/(preset|negatives|min_words|learning_rate)/.*", "the same"),
 )
 
 

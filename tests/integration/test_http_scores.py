@@ -42,8 +42,8 @@ from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import percent
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.signature import Signature
-from refaug.rater.nn.rate import Candidate, RatingRequest
-from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating_settings import RatingSettings
 from refaug.service.database.database import Database
 from refaug.service.keys import KeyStore, Scope
 from refaug.service.server_settings import ServeSettings

@@ -32,8 +32,8 @@ from refaug.evaluation.reproduction.material.reference_kinds import Pool, ReplyS
 from refaug.logs.store import StoredLog
 from refaug.metrics.signature import Signature
 from refaug.rater.nn.checkpoint import read_manifest
-from refaug.rater.nn.rate import Candidate, RatingRequest
-from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating_settings import RatingSettings
 
 THINGS = (
     "コーヒー豆",

@@ -39,7 +39,7 @@ from refaug.evaluation.scoring.items import item_of
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.metrics.specification import build
-from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.rating_settings import RatingSettings
 from refaug.service.process.live_processes import LiveProcesses
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.sets.held_sets import HeldSets

@@ -20,8 +20,8 @@ from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentenc
 from refaug.evaluation.home.raters import open_rater, rater_places
 from refaug.metrics.signature import Signature
 from refaug.rater.nn.checkpoint import save_rater
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
-from refaug.rater.nn.rating_settings import COMBINES, RatingSettings
+from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating_settings import COMBINES, RatingSettings
 
 WORDS = ["apples", "blue", "boats", "do", "fly", "green", "how", "i", "like", "no", "red", "the", "they", "we", "yes"]
 TEXTS = sorted({" ".join(random.Random(number).choices(WORDS, k=1 + number % 7)) for number in range(300)})

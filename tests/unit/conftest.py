@@ -12,7 +12,7 @@ from indexes import built, home_of, pairs_of
 from raters import tiny_rater
 
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.rater.nn.rate import Rater
+from refaug.rater.rating import Rater
 
 WORDS = ["apples", "are", "blue", "boats", "can", "do", "fly", "green", "how", "i", "like", "no", "not", "red", "the"]
 WORDS += ["they", "to", "trees", "we", "what", "why", "yes", "you"]

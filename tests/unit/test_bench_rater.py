@@ -29,7 +29,8 @@ from refaug.evaluation.scoring.items import item_of
 from refaug.metrics.base import References
 from refaug.metrics.specification import build
 from refaug.rater.nn.model import BiGRURater, Features, RaterConfig
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
+from refaug.rater.nn.rate import NNRater
+from refaug.rater.rating import Candidate, RatingRequest
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 PIECES = 30
@@ -107,7 +108,7 @@ def test_a_rater_without_torch_gives_the_ratings_of_the_one_with_it(
         RatingRequest(utterance=utterance, golds=(gold,), candidates=(Candidate(text=text),))
         for utterance, gold, text in triplets
     ]
-    expected = [ratings[0] for ratings in Rater(model, tokenizer).rate(asked)]
+    expected = [ratings[0] for ratings in NNRater(model, tokenizer).rate(asked)]
     rater = bench.onnx.OnnxRater(
         opened(bench, model, tmp_path), tokenizer.encode_ids_batch, tokenizer.unk_id, model.config.max_tokens
     )
@@ -144,7 +145,7 @@ def test_a_drawn_network_rates_all_over_the_scale(bench: SimpleNamespace, tokeni
     rng = np.random.default_rng(2)
     texts = (" ".join(rng.choice(WORDS, rng.integers(1, 9))) for _ in range(10_000))
     asked = bench.serving.make_test_pairs(texts, 10)
-    likely, _ = Rater(bench.serving.seeded_network("small", tokenizer, asked), tokenizer).probabilities(asked)
+    likely, _ = NNRater(bench.serving.seeded_network("small", tokenizer, asked), tokenizer).probabilities(asked)
     odds = np.log(likely / (1 - likely))
     assert len(odds) == 170
     assert odds.mean() == pytest.approx(0, abs=1e-4)

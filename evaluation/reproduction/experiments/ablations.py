@@ -41,8 +41,8 @@ from refaug.evaluation.reproduction.report.plots import bars
 from refaug.evaluation.reproduction.report.report import IN_WORDS, Section, agreement_table, cell
 from refaug.metrics.base import Metric
 from refaug.metrics.specification import build
-from refaug.rater.nn.rate import Rater
-from refaug.rater.nn.rating_settings import COMBINES
+from refaug.rater.rating import Rater
+from refaug.rater.rating_settings import COMBINES
 
 SMOOTHINGS: Final = ("none", "floor", "add-k", "exp", "epsilon")
 PENALTIES: Final = ("closest", "closest-positive", "average", "gold", "none")

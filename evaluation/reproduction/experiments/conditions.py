@@ -26,7 +26,7 @@ from refaug.metrics.base import Floats, Metric
 from refaug.metrics.specification import Specification, build
 from refaug.metrics.statistics.correlation import PARTIAL
 from refaug.metrics.statistics.resampling import count_blocks
-from refaug.rater.nn.rate import Rater
+from refaug.rater.rating import Rater
 
 Estimates = Mapping[str, Mapping[str, IntervalEstimate]]  # kind of correlation → set, or their mean → figure
 Differences = Mapping[str, Mapping[str, Estimates]]  # row of a table → name of the difference → figures

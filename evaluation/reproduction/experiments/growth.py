@@ -55,7 +55,7 @@ from refaug.evaluation.reproduction.report.report import IN_WORDS, Report, Secti
 from refaug.indexer.manifest import IndexManifest
 from refaug.metrics.base import Metric
 from refaug.rater.nn.build import PRESETS
-from refaug.rater.nn.rate import Rater
+from refaug.rater.rating import Rater
 
 _LARGE: Final = "medium"
 _EVERYTHING: Final = "the everyday logs and the large one"

@@ -40,7 +40,7 @@ from refaug.evaluation.reproduction.report.weights_text import (
 )
 from refaug.metrics.base import Metric
 from refaug.metrics.specification import build
-from refaug.rater.nn.rate import Rater
+from refaug.rater.rating import Rater
 
 _FEWEST_REPLIES: Final = 3  # to an item: one is scored, and the weights of the others can be dealt out anew
 _MOST_WITH_FEWER: Final = 0.5  # of the items of a set

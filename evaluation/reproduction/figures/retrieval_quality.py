@@ -24,7 +24,7 @@ from refaug.evaluation.reproduction.material.reference_kinds import MATCHED, Poo
 from refaug.evaluation.reproduction.report.report import Section, cell, short, verdict
 from refaug.evaluation.scoring.cases import ENOUGH
 from refaug.indexer.search.search_settings import Mode, SearchSettings
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Candidate, Rater, RatingRequest
 
 _TIMED_SEARCHES: Final = 3  # searches of the same items, after a first one that reads the index from disk
 

@@ -49,14 +49,14 @@ from refaug.metrics.base import Metric
 from refaug.metrics.models.model_scores import RelevantReplies
 from refaug.rater.nn.build import PRESETS, RaterOrder, RaterPreset, train_rater
 from refaug.rater.nn.model import RaterConfig
-from refaug.rater.nn.rate import Rater
-from refaug.rater.nn.rating_settings import RatingSettings
 from refaug.rater.nn.train import TrainConfig
+from refaug.rater.rating import Rater
+from refaug.rater.rating_settings import RatingSettings
 from refaug.rater.ruber.build import PRESETS as RUBER_PRESETS
 from refaug.rater.ruber.build import RuberOrder, RuberPreset, train_ruber
-from refaug.rater.ruber.examples import PairSettings
 from refaug.rater.ruber.model import RuberConfig
 from refaug.rater.training.examples import ExampleSettings
+from refaug.rater.training.pair_corpus import PairSettings
 
 DEEP: Final = 100  # references that are retrieved; conditions take the first of them
 _DRAWN: Final = 50_000  # replies that controls are drawn from

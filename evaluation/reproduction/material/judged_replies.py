@@ -24,7 +24,7 @@ from refaug.evaluation.scoring.cases import Case, references_of, score_cases
 from refaug.metrics.base import Floats, Indexes, Metric, Problem, References
 from refaug.metrics.statistics.correlation import PARTIAL, spearman
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Candidate, Rater, RatingRequest
 
 PEOPLE: Final = "people"
 SHUFFLED_PEOPLE, SHUFFLED_RATED = "people, shuffled", "rated, shuffled"

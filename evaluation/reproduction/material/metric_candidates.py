@@ -29,7 +29,7 @@ from refaug.indexer.search.search_settings import Mode, SearchSettings
 from refaug.metrics.base import Metric
 from refaug.metrics.models.ruber import Ruber
 from refaug.metrics.specification import build
-from refaug.rater.nn.rate import Rater
+from refaug.rater.rating import Rater
 
 BEST: Final = "best"  # of a hundred retrieved references, the k that the rater rates best, each with weight 1
 VECTORS: Final = "{vectors}"  # stands for the folder of the proof's word vectors

@@ -20,7 +20,7 @@ from refaug.evaluation.reproduction.material.reference_kinds import Drop, Extras
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.presets import TSUTA20
 from refaug.metrics.specification import build
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Candidate, Rater, RatingRequest
 
 PUBLISHED_K: Final[int] = TSUTA20.references["k"]
 PUBLISHED_METRIC: Final = TSUTA20.specification("upsilon-bleu")

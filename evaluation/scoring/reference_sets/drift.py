@@ -26,7 +26,7 @@ from refaug.evaluation.scoring.scores import MetricScores, SystemScore
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.metrics.base import Metric
 from refaug.metrics.statistics.correlation import spearman
-from refaug.rater.nn.rate import Rater
+from refaug.rater.rating import Rater
 
 GOLD: Final = "gold"  # the golds as a system, where no replies are given
 

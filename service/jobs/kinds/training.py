@@ -15,10 +15,15 @@ from refaug.indexer.vectors.cooccurrence import CooccurrenceSettings
 from refaug.indexer.vectors.glove import GloveSettings
 from refaug.indexer.vectors.training import VectorsOrder, train_vectors
 from refaug.logs.pairs import SharedSettings
+from refaug.rater.cross.build import PRESETS as CROSS_PRESETS
+from refaug.rater.cross.build import CrossOrder, train_cross
+from refaug.rater.cross.examples import CrossExampleSettings
+from refaug.rater.cross.model import CrossConfig
 from refaug.rater.nn.build import PRESETS, RaterOrder, train_rater
 from refaug.rater.nn.model import RaterConfig
 from refaug.rater.training.examples import ExampleSettings
 from refaug.rater.training.loop import EpochFigures, TrainConfig
+from refaug.rater.training.order import NetworkPreset
 from refaug.service.jobs.kinds.indexing import find_earlier_version
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.sources import resolve_tokenizer
@@ -72,9 +77,10 @@ def rater_job(order: RaterTrainJob, context: JobContext) -> Mapping[str, Any]:
     places, name = rater_places(context.home), order.rater or order.logs[0]
     version = find_earlier_version(places.versions, name, context)
     if version is None:
-        version = train_rater(
+        train: Any = train_rater if order.network == "nn" else train_cross
+        version = train(
             places,
-            rater_order(order, context),
+            rater_order(order, context) if order.network == "nn" else cross_order(order, context),
             context.progress,
             on_epoch=lambda figures: context.progress.stage(_epoch_line(figures)),
             learn_vectors=learn_piece_vectors,
@@ -113,19 +119,9 @@ def rater_order(order: RaterTrainJob, context: JobContext) -> RaterOrder:
             limit=order.positives,
             validation_share=order.validation_share,
             seed=order.seed,
-            negatives=order.negatives,
+            negatives=order.negatives or "random",
         ),
-        training=TrainConfig(
-            epochs=sizes.epochs if order.epochs is None else order.epochs,
-            patience=order.patience,
-            learning_rate=order.learning_rate,
-            decay=sizes.decay if order.decay is None else order.decay,
-            dropout=sizes.dropout if order.dropout is None else order.dropout,
-            accumulate=order.accumulate,
-            seed=order.seed,
-            device=order.device,
-            threads=context.steady_threads(order.threads),
-        ),
+        training=_config(order, sizes, context),
         shared=SharedSettings(min_words=order.min_words or 1, min_chars=order.min_chars or 1, seed=order.seed)
         if is_said
         else None,
@@ -133,6 +129,51 @@ def rater_order(order: RaterTrainJob, context: JobContext) -> RaterOrder:
         start=sizes.start if order.embeddings is None else order.embeddings,
         memory=order.memory,
         publish=order.publish,
+    )
+
+
+def cross_order(order: RaterTrainJob, context: JobContext) -> CrossOrder:
+    """Return the same for a cross rater."""
+    sizes = CROSS_PRESETS[order.preset]
+    return CrossOrder(
+        name=order.rater or order.logs[0],
+        logs=tuple(order.logs),
+        more_texts=tuple(order.more_texts),
+        model=CrossConfig(
+            embedding=sizes.embedding,
+            hidden=sizes.hidden,
+            layers=sizes.layers,
+            heads=sizes.heads,
+            max_tokens=order.max_tokens,
+        ),
+        examples=CrossExampleSettings(
+            batch=order.batch or sizes.batch,
+            wrong=sizes.wrong,
+            negatives=order.negatives or "mixed",  # type: ignore[arg-type]
+            validation_share=order.validation_share,
+            limit=order.positives,
+            seed=order.seed,
+        ),
+        training=_config(order, sizes, context),
+        pieces=sizes.pieces,
+        start=sizes.start if order.embeddings is None else order.embeddings,
+        memory=order.memory,
+        publish=order.publish,
+    )
+
+
+def _config(order: RaterTrainJob, sizes: NetworkPreset, context: JobContext) -> TrainConfig:
+    """Return how the network is trained: the options of the job, else those of the preset."""
+    return TrainConfig(
+        epochs=sizes.epochs if order.epochs is None else order.epochs,
+        patience=order.patience,
+        learning_rate=sizes.learning_rate if order.learning_rate is None else order.learning_rate,
+        decay=sizes.decay if order.decay is None else order.decay,
+        dropout=sizes.dropout if order.dropout is None else order.dropout,
+        accumulate=order.accumulate,
+        seed=order.seed,
+        device=order.device,
+        threads=context.steady_threads(order.threads),
     )
 
 

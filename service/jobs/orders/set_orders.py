@@ -11,7 +11,7 @@ from refaug.evaluation.scoring.augment_settings import AugmentSettings, WeightSo
 from refaug.evaluation.scoring.presets import PresetName, find_preset, with_preset_defaults
 from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MIN_CONFIDENCE
 from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
-from refaug.rater.nn.rating_settings import Combine, RatingSettings
+from refaug.rater.rating_settings import Combine, RatingSettings
 from refaug.service.jobs.orders.fields import (
     THREADS,
     Count,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from refaug.service.jobs.orders.fields import THREADS, Count, Logs, Name, Positive, ResourceOptions, Seed, StrictModel
 
@@ -48,20 +48,27 @@ class RaterTrainJob(ResourceOptions):
     more_texts: list[Name] = Field(
         default_factory=list, description="further logs that teach pieces and vectors alone", max_length=100
     )
-    preset: Literal["paper", "base", "small"] = Field(default="base", description="sizes that go together")
+    network: Literal["nn", "cross"] = Field(
+        default="nn", description="the Bi-GRU of the method, or a Transformer that reads turns, gold and reply at once"
+    )
+    preset: Literal["paper", "large", "base", "small"] = Field(
+        default="base", description="sizes that go together; `paper` is one of nn, `large` one of cross"
+    )
     positives: Count | None = Field(
         default=None, description="positive examples an epoch, drawn anew each time; by default all"
     )
-    min_words: Count | None = Field(default=None, description="words of the shortest utterance; by default four")
+    min_words: Count | None = Field(default=None, description="words of the shortest utterance of nn; by default four")
     min_chars: Count | None = Field(
         default=None, description="the same in characters, where words are not set apart by spaces"
     )
-    negatives: Literal["random", "hard", "mixed"] = Field(
-        default="random", description="responses to drawn utterances, such as share rare words, or half of either"
+    negatives: Literal["random", "hard", "mixed"] | None = Field(
+        default=None,
+        description="responses to drawn utterances (default of nn), such as share rare words, or a mixture (default of "
+        "cross)",
     )
     epochs: int | None = Field(default=None, description="at most so many; by default the preset's", ge=1, le=10_000)
     patience: int = Field(default=3, description="epochs without a lower validation loss that end it", ge=1, le=10_000)
-    learning_rate: float = Field(default=1e-3, description="of Adam", gt=0, lt=1)
+    learning_rate: float | None = Field(default=None, description="of Adam; by default the preset's", gt=0, lt=1)
     decay: Literal["none", "linear"] | None = Field(
         default=None, description="how the learning rate falls; by default the preset's"
     )
@@ -79,3 +86,15 @@ class RaterTrainJob(ResourceOptions):
     threads: int | None = Field(default=None, description=_RATER_THREADS, ge=1, le=1_024)
     seed: Seed = Field(default=1, description="another seed, another network")
     publish: bool = Field(default=True, description="let it be what its name stands for from now on")
+
+    @model_validator(mode="after")
+    def _options_of_one_network(self) -> Self:
+        if self.preset == ("large" if self.network == "nn" else "paper"):
+            raise ValueError(f"network {self.network} has no preset {self.preset}")
+        if self.network == "cross" and (self.min_words, self.min_chars, self.negatives == "hard") != (
+            None,
+            None,
+            False,
+        ):
+            raise ValueError("network cross takes all utterances, with negatives random or mixed")
+        return self

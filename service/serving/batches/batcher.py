@@ -19,8 +19,8 @@ from typing import Any, Final, TypeVar
 from refaug.core.errors import Usage
 from refaug.core.records import Item
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.rater.nn.rate import RatingRequest
-from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.rating import RatingRequest
+from refaug.rater.rating_settings import RatingSettings
 from refaug.service.server_settings import MIB, ServeSettings
 from refaug.service.serving.batches.batch_runner import BatchRunner
 from refaug.service.serving.batches.queued_requests import (

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from refaug.core.errors import Expired, Overloaded, RefaugError
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.nn.rate import Rater, RatingRequest
-from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.rating import Rater, RatingRequest
+from refaug.rater.rating_settings import RatingSettings
 from refaug.service.serving.batches.reference_lookup import AugmentedItems, ReferenceLookup
 from refaug.service.serving.batches.stage_timings import StageObserver, notify
 from refaug.service.serving.versions.leases import Lease

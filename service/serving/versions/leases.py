@@ -12,7 +12,7 @@ from refaug.core.artefacts.mapped_files import MappedFiles
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.errors import Corrupt, Unavailable
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.rater.nn.rate import Rater
+from refaug.rater.rating import Rater
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from refaug.core.errors import Overloaded, RefaugError, Unavailable
 from refaug.core.home import Settings
 from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.rater.nn.rate import Rater
+from refaug.rater.rating import Rater
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.versions.leases import (
     KINDS,

@@ -20,7 +20,7 @@ from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
 from refaug.indexer.manifest import MANIFEST, IndexManifest
-from refaug.rater.nn.checkpoint import read_manifest
+from refaug.rater.stored_raters import network_of, read_rater_manifest
 from refaug.service.keys import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
@@ -183,7 +183,7 @@ def _index_facts(folder: Path) -> dict[str, Any]:
 
 
 def _rater_facts(folder: Path) -> dict[str, Any]:
-    manifest = read_manifest(folder)
+    manifest = read_rater_manifest(folder)
     files: Any = read_json(folder / MANIFEST).get("files", {})
     return {
         "id": manifest.id[:12],
@@ -191,6 +191,7 @@ def _rater_facts(folder: Path) -> dict[str, Any]:
         "bytes": _bytes(files),
         "tokenizer": manifest.tokenizer,
         "languages": list(manifest.languages),
+        "network": network_of(folder),
         "temperature": manifest.temperature,
         "embedding": manifest.config.embedding,
         "hidden": manifest.config.hidden,

@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from refaug.core.errors import TooLarge
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
-from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating_settings import RatingSettings
 from refaug.service.keys import Scope
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web.answers import json_response

@@ -65,6 +65,7 @@ class RaterVersionOut(_VersionOut):
 
     tokenizer: str | None = Field(description="SHA-256 of what splits texts into pieces")
     languages: list[str] | None = Field(description="languages of the texts that it was trained on")
+    network: str | None = Field(description="nn: the Bi-GRU of the method; cross: a Transformer")
     temperature: float | None = Field(description="of its calibrated ratings")
     embedding: int | None = Field(description="numbers of a piece's vector")
     hidden: int | None = Field(description="numbers of a text's state, for each direction")

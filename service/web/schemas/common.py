@@ -10,7 +10,7 @@ from refaug.core.errors import Usage
 from refaug.evaluation.scoring.augment_settings import AugmentSettings, WeightSource
 from refaug.evaluation.scoring.presets import PresetName, find_preset
 from refaug.indexer.search.search_settings import MAX_DEPTH, MAX_REFERENCES, Mode, SearchSettings
-from refaug.rater.nn.rating_settings import Combine, RatingSettings
+from refaug.rater.rating_settings import Combine, RatingSettings
 from refaug.service.web.problems import FieldProblem
 
 # Bodies are read strictly: "15" is no number and 1 is not true, as in files.

@@ -35,8 +35,9 @@ from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.model_scores import RatedReplies, ReplyToRate
 from refaug.metrics.specification import build
 from refaug.metrics.statistics.resampling import resample_counts
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
-from refaug.rater.nn.rating_settings import COMBINES, RatingSettings
+from refaug.rater.nn.rate import NNRater
+from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating_settings import COMBINES, RatingSettings
 
 WORDS = ["apples", "blue", "boats", "do", "fly", "green", "how", "i", "like", "no", "red", "the", "they", "we", "yes"]
 TEXTS = sorted({" ".join(random.Random(number).choices(WORDS, k=1 + number % 7)) for number in range(300)})
@@ -49,6 +50,7 @@ class Lengths:
     """Rates a reply by its length beside those of the utterance and of the golds: worked out by eye."""
 
     spec = "lengths@1#abcdefabcdef"
+    turn_separator = " "
 
     def judge(self, asked: Sequence[ReplyToRate], *, combine: str, cal: str) -> Floats:
         del combine, cal
@@ -266,10 +268,10 @@ def rater(tokenizer: SentencePieceTokenizer) -> Rater:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2.5)  # until it has opinions
-    return Rater(model, tokenizer, temperature=2.5, spec=SPEC)
+    return NNRater(model, tokenizer, temperature=2.5, spec=SPEC)
 
 
-class Trembling(Rater):
+class Trembling(NNRater):
     """Says a trifle more every time it is asked, as other batches make other last digits."""
 
     times = 0

@@ -25,8 +25,9 @@ from refaug.evaluation.agreement.records import RatedItems
 from refaug.evaluation.scoring.items import BadItem, item_of
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.agreement import cluster_bootstrap
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
-from refaug.rater.nn.rating_settings import COMBINES, RatingSettings
+from refaug.rater.nn.rate import NNRater
+from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating_settings import COMBINES, RatingSettings
 
 WORDS = ["apples", "blue", "boats", "do", "fly", "green", "how", "i", "like", "no", "red", "the", "they", "we", "yes"]
 TEXTS = sorted({" ".join(random.Random(number).choices(WORDS, k=1 + number % 7)) for number in range(300)})
@@ -44,7 +45,7 @@ def rater(tmp_path_factory: pytest.TempPathFactory) -> Rater:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2.5)  # until it has opinions
-    return Rater(model, tokenizer, temperature=2.5, spec=SPEC)
+    return NNRater(model, tokenizer, temperature=2.5, spec=SPEC)
 
 
 def item(number: int, *, with_replies: bool = True, with_references: bool = True, **more: Any) -> Item:

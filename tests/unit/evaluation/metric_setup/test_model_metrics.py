@@ -43,7 +43,7 @@ from refaug.metrics.models.model_scores import RatedReplies
 from refaug.metrics.models.ruber import Ruber
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Candidate, Rater, RatingRequest
 from refaug.rater.ruber.network import Relevance
 
 QUICK = ScoreSettings(draws=0)

@@ -21,7 +21,7 @@ from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.catalogue import METRICS
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import Specification, build, settings_of
-from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.rating_settings import RatingSettings
 
 _SILENT: Final = {"set", "parent", "preset"}
 

@@ -16,7 +16,7 @@ from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
-from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.rating_settings import RatingSettings
 
 MADE = {
     "k": "7", "mode": "embedding-dialog", "gold": "rated", "parrot": "0.25", "weights": "rated", "combine": "mean",

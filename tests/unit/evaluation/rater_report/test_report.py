@@ -37,7 +37,7 @@ from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import Augmented, augment
 from refaug.evaluation.scoring.items import BadItem
 from refaug.indexer.search.search_settings import SearchSettings
-from refaug.rater.nn.rate import Rater
+from refaug.rater.nn.rate import NNRater
 
 K = 4
 ASKED = AugmentSettings(search=SearchSettings(k=K), parrot="rated")
@@ -167,7 +167,7 @@ def test_a_rater_that_rates_all_references_about_the_same_is_told_of(tools: Tool
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(0.01)
-    indifferent = Rater(model, tools.rater.tokenizer, spec="flat@1#000000000000")
+    indifferent = NNRater(model, tools.rater.tokenizer, spec="flat@1#000000000000")
     flat = report_on_rater(ABOUT, indifferent, tools.index, items(9), ASKED, pairs_from="some.jsonl")
     assert flat.retrieved is not None
     assert flat.retrieved.figures.alike == 1.0

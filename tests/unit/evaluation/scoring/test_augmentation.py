@@ -25,8 +25,9 @@ from refaug.evaluation.scoring.cases import references_of
 from refaug.evaluation.scoring.items import BadItem, item_json, parse_item, read_items
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.metric_info import Uses
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
-from refaug.rater.nn.rating_settings import COMBINES, RatingSettings
+from refaug.rater.nn.rate import NNRater
+from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating_settings import COMBINES, RatingSettings
 
 CLOSE = 1e-5
 K = 4
@@ -445,7 +446,7 @@ def test_provenance_names_index_and_rater_and_what_weighs(tools: Tools) -> None:
 
 
 def test_another_rater_or_another_index_is_another_provenance(tools: Tools) -> None:
-    other_rater = Rater(tools.rater.model, tools.rater.tokenizer, spec="tiny@2#ba9876543210")
+    other_rater = NNRater(tools.rater.model, tools.rater.tokenizer, spec="tiny@2#ba9876543210")
     said = [provenance(tools.index, rater, asked()) for rater in (tools.rater, other_rater)]
     assert said[0] != said[1]
     other_index = replace(tools.index, version="2020-01-01.9")

@@ -28,6 +28,7 @@ class Words:
     """Rates a reply by the share of its words that are in the utterance or in a gold, the mean over golds."""
 
     spec = "words@1#0123456789ab"
+    turn_separator = " "
 
     def __init__(self) -> None:
         self.asked = list[tuple[ReplyToRate, str, str]]()

@@ -42,6 +42,7 @@ class Overlap:
     """Says how many of a reply's letters the utterance has; as a rating, utterance and golds, from -1 to 1."""
 
     spec = "overlap@1#0123456789ab"
+    turn_separator = " "
 
     def __init__(self) -> None:
         self.asked = list[Any]()

@@ -21,8 +21,9 @@ from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, ope
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.rater.nn.checkpoint import REPORT, TOKENIZER, WEIGHTS, open_rater, read_manifest, save_rater
 from refaug.rater.nn.model import BiGRURater, Features
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
-from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.nn.rate import NNRater
+from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating_settings import RatingSettings
 
 WORDS = ["bread", "butter", "cheese", "dinner", "for", "have", "is", "lunch", "nothing", "some", "there", "we", "what"]
 TEXTS = [" ".join(random.Random(number).choices(WORDS, k=2 + number % 7)) for number in range(300)]
@@ -78,7 +79,7 @@ def folder(tmp_path: Path, model: BiGRURater, tokenizer: SentencePieceTokenizer)
 def test_a_saved_rater_gives_the_same_ratings_bit_for_bit(
     folder: Path, model: BiGRURater, tokenizer: SentencePieceTokenizer
 ) -> None:
-    before, after = Rater(model, tokenizer, temperature=1.75), open_rater(folder, spec="tiny@1", threads=1)
+    before, after = NNRater(model, tokenizer, temperature=1.75), open_rater(folder, spec="tiny@1", threads=1)
     for settings in EVERY_WAY:
         ratings = before.rate(ASKED, settings)
         assert after.rate(ASKED, settings) == ratings
@@ -159,7 +160,7 @@ def test_what_a_rater_judges_is_saved_with_it(
     assert written["config"]["features"] == features
     found = open_rater(tmp_path / "other")
     assert found.model.config == other.config
-    assert found.rate(ASKED, EVERY_WAY[0]) == Rater(other, tokenizer, temperature=1.75).rate(ASKED, EVERY_WAY[0])
+    assert found.rate(ASKED, EVERY_WAY[0]) == NNRater(other, tokenizer, temperature=1.75).rate(ASKED, EVERY_WAY[0])
 
 
 def test_manifest_without_features_gives_a_rater_of_texts_alone(
@@ -171,7 +172,7 @@ def test_manifest_without_features_gives_a_rater_of_texts_alone(
     files = {name: manifest["files"][name] for name in (WEIGHTS, TOKENIZER)}
     write_json(folder / MANIFEST, {**manifest, "id": content_id({"files": files}, settings)})
     assert read_manifest(folder).config == model.config
-    before, after = Rater(model, tokenizer, temperature=1.75), open_rater(folder)
+    before, after = NNRater(model, tokenizer, temperature=1.75), open_rater(folder)
     assert after.model.config.features == "texts"
     assert [after.rate(ASKED, settings) for settings in EVERY_WAY] == [
         before.rate(ASKED, settings) for settings in EVERY_WAY

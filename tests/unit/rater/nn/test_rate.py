@@ -22,8 +22,9 @@ from refaug.core.errors import Usage
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.rater.nn.model import BiGRURater
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest, combine_probabilities
-from refaug.rater.nn.rating_settings import COMBINES, Calibration, Combine, RatingSettings
+from refaug.rater.nn.rate import NNRater
+from refaug.rater.rating import Candidate, Rater, RatingRequest, combine_probabilities
+from refaug.rater.rating_settings import COMBINES, Calibration, Combine, RatingSettings
 from refaug.rater.text_encoding import bytes_of
 
 MOST = 16  # pieces of a text that are read
@@ -59,7 +60,7 @@ def rater_of(tokenizer: SentencePieceTokenizer, **more: Any) -> Rater:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2.5)
-    return Rater(model, tokenizer, temperature=TEMPERATURE, **more)
+    return NNRater(model, tokenizer, temperature=TEMPERATURE, **more)
 
 
 @pytest.fixture

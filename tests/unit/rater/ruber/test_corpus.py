@@ -20,8 +20,8 @@ from refaug.logs.ingest.ingest import IngestOrder, ingest
 from refaug.logs.text_keys import text_key
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.ruber.build import RuberOrder
-from refaug.rater.ruber.corpus import LEAST_PAIRS, _without_empty, code_pairs, open_pairs, require_pairs
 from refaug.rater.training.order import TrainingLogs, open_training_logs
+from refaug.rater.training.pair_corpus import LEAST_PAIRS, _without_empty, code_pairs, open_pairs, require_pairs
 
 WORDS = ["bread", "butter", "cheese", "dinner", "for", "have", "is", "lunch", "nothing", "some", "there", "we", "what"]
 

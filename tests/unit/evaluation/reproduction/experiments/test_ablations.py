@@ -31,8 +31,8 @@ from refaug.evaluation.scoring.cases import references_of
 from refaug.metrics.base import Floats, Level, Metric, Problem, References
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.specification import build
-from refaug.rater.nn.rate import Candidate, RatingRequest
-from refaug.rater.nn.rating_settings import COMBINES, RatingSettings
+from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating_settings import COMBINES, RatingSettings
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import MATCHED, RATED
 from refaug.evaluation.reproduction.report.report import Report
 from refaug.metrics.base import Floats
-from refaug.rater.nn.rate import Candidate, RatingRequest
+from refaug.rater.rating import Candidate, RatingRequest
 
 pytestmark = pytest.mark.slow
 

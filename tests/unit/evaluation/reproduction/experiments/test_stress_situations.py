@@ -20,7 +20,7 @@ from refaug.evaluation.reproduction.material.proof_logs import ELSEWHERE
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import MATCHED, ONE
 from refaug.evaluation.reproduction.report.report import Report
-from refaug.rater.nn.rate import Candidate, RatingRequest
+from refaug.rater.rating import Candidate, RatingRequest
 
 BLEU = CANDIDATES[0]
 BY_WORDS = MetricCandidate(

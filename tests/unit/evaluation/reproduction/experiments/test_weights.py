@@ -38,7 +38,7 @@ from refaug.evaluation.reproduction.material.rated_systems import systems_of_the
 from refaug.evaluation.reproduction.material.reference_kinds import GOLD, ONE, RATED
 from refaug.evaluation.scoring.items import item_of
 from refaug.metrics.specification import build
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Candidate, Rater, RatingRequest
 
 WORDS = ["apples", "are", "blue", "boats", "can", "do", "fly", "green", "how", "i", "like", "no", "not", "red", "the"]
 WORDS += ["they", "to", "trees", "we", "what", "why", "yes", "you"]

@@ -26,8 +26,8 @@ from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
-from refaug.rater.nn.rate import Candidate, RatingRequest
-from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating_settings import RatingSettings
 
 
 @pytest.fixture(scope="module")

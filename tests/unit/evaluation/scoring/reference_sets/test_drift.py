@@ -28,8 +28,8 @@ from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.specification import build as metric
-from refaug.rater.nn.rate import Candidate, Rater, RatingRequest
-from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating_settings import RatingSettings
 
 K = 3
 BLEU = PlainBleu()

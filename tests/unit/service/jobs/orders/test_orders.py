@@ -17,7 +17,7 @@ from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.vectors.glove import GloveSettings
 from refaug.indexer.vectors.training import VectorsOrder
-from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.rating_settings import RatingSettings
 from refaug.rater.training.loop import TrainConfig
 from refaug.service.jobs import kinds
 from refaug.service.jobs.kinds.freezing import augment_settings

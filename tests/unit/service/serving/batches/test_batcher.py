@@ -26,8 +26,8 @@ from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import Augmented, augment
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.nn.rate import Candidate, RatingRequest
-from refaug.rater.nn.rating_settings import RatingSettings
+from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating_settings import RatingSettings
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches import batch_runner
 from refaug.service.serving.batches.batcher import Batcher

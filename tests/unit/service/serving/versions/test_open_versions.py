@@ -26,7 +26,7 @@ from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.home.raters import open_rater
 from refaug.indexer.manifest import IndexManifest
 from refaug.rater.nn.checkpoint import read_manifest
-from refaug.rater.nn.rate import Candidate, RatingRequest
+from refaug.rater.rating import Candidate, RatingRequest
 from refaug.service.process.live_processes import LiveProcesses
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.versions import version_opener as module

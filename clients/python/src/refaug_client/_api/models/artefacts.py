@@ -46,6 +46,7 @@ class RaterVersion(Model):
     temperature: Optional[float] = None  # of its calibrated ratings
     embedding: Optional[int] = None
     hidden: Optional[int] = None
+    network: Optional[str] = None
 
 
 @record

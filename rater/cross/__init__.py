@@ -1,0 +1,10 @@
+"""The cross rater: a small Transformer that reads the turns, a response that is known to fit, and the reply at once.
+
+The main names:
+
+- `model.CrossNetwork`: the network
+- `build.train_cross`: logs to a published rater
+- `rate.CrossRater`: ratings of responses.
+"""
+
+__all__ = ["build", "checkpoint", "examples", "model", "rate", "report", "sequences", "train"]

@@ -1,0 +1,248 @@
+"""Making a cross rater: from logs to a published version, stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar, Final
+
+from refaug.core.artefacts.build_stages import Stages
+from refaug.core.errors import BadInput, Usage
+from refaug.core.files import write_aside
+from refaug.core.progress import Progress
+from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from refaug.logs.pairs import SharedSettings
+from refaug.rater.cross.checkpoint import KIND, NETWORK, save_cross_rater
+from refaug.rater.cross.examples import CrossExamples, CrossExampleSettings
+from refaug.rater.cross.hard_replies import hard_replies
+from refaug.rater.cross.model import CrossConfig, CrossNetwork
+from refaug.rater.cross.report import report_of, statistics_of
+from refaug.rater.cross.sequences import SequenceShape
+from refaug.rater.cross.train import train_network
+from refaug.rater.language_coverage import Coverage
+from refaug.rater.training.initial_embeddings import LearnVectors, new_network, read_embeddings
+from refaug.rater.training.loop import OnEpoch, OnNow
+from refaug.rater.training.order import (
+    EMBEDDINGS,
+    NetworkPreset,
+    PreparedVersion,
+    TrainedVersion,
+    TrainingLogs,
+    TrainingOrder,
+    TrainingPlaces,
+    details_of,
+    inputs_of,
+    interrupted_order,
+    learn_embeddings,
+    learn_tokenizer,
+    open_training_logs,
+    train_version,
+    version_folder,
+)
+from refaug.rater.training.pair_corpus import PairCorpus, Side, code_pairs, open_pairs, require_pairs
+
+Illustrate = Callable[[Mapping[str, Any]], Mapping[str, bytes]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossOrder(TrainingOrder):
+    """The order of a cross rater by name: its logs, sizes and training."""
+
+    kind: ClassVar[str] = KIND
+
+    network: str = NETWORK  # so that a stopped training tells which kind of rater it makes
+    model: CrossConfig = field(default_factory=CrossConfig)
+    examples: CrossExampleSettings = field(default_factory=CrossExampleSettings)
+
+    @classmethod
+    def read_settings(cls, written: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the sizes of the network and the choice of examples."""
+        return {
+            "model": CrossConfig(**written["model"]),
+            "examples": CrossExampleSettings(**written["examples"]),
+        }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.network != NETWORK:
+            raise Usage(f"a network {self.network!r}", remedy=f"the order of a rater of kind {NETWORK}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossPreset(NetworkPreset):
+    """Sizes of a cross rater that were tested together; `width` says nothing here."""
+
+    layers: int
+    heads: int
+    wrong: int = 2
+
+
+PRESETS: Final[Mapping[str, CrossPreset]] = {
+    "small": CrossPreset(
+        embedding=128,
+        hidden=256,
+        width=128,
+        layers=2,
+        heads=4,
+        batch=32,
+        pieces=4_000,
+        learning_rate=1e-3,
+        dropout=0.1,
+        epochs=5,
+    ),
+    "base": CrossPreset(
+        embedding=256,
+        hidden=768,
+        width=256,
+        layers=6,
+        heads=4,
+        batch=64,
+        pieces=8_000,
+        learning_rate=5e-4,
+        dropout=0.1,
+        epochs=8,
+    ),
+    "large": CrossPreset(
+        embedding=512,
+        hidden=1536,
+        width=512,
+        layers=8,
+        heads=8,
+        batch=512,
+        pieces=16_000,
+        learning_rate=3e-4,
+        dropout=0.1,
+        epochs=10,
+    ),
+}
+
+
+def train_cross(
+    places: TrainingPlaces,
+    order: CrossOrder,
+    progress: Progress,
+    on_now: OnNow = lambda _now: None,
+    on_epoch: OnEpoch = lambda _figures: None,
+    *,
+    learn_vectors: LearnVectors | None = None,
+    illustrate: Illustrate = lambda _report: {},
+    again: bool = False,
+) -> TrainedVersion:
+    """Train a tokenizer, read the pairs, train the network, measure and publish; resume an interrupted run.
+
+    `learn_vectors` trains initial embeddings if the order requests them; `illustrate` returns files that are stored
+    beside the report. If the published rater was trained on exactly these inputs, it is returned as it is, unless
+    `again` is set.
+    """
+    sources = open_training_logs(places.logs, order)
+    require_pairs(sources)
+
+    def train_stages(stages: Stages, input_hash: str) -> PreparedVersion:
+        tokenizer = learn_tokenizer(sources, order, order.examples.seed, stages, progress)
+        most = order.model.max_tokens
+        stages.run("pairs", lambda: code_pairs(tokenizer, sources, stages.folder, most, progress))
+        embeddings = learn_embeddings(sources, tokenizer, order, order.model.embedding, learn_vectors, stages, progress)
+        config = replace(order.model, vocabulary=tokenizer.vocab_size)
+        sides = _sides(order, config, stages, progress)
+        model = new_network(lambda: CrossNetwork(config), order.training.seed, embeddings)
+        course = train_network(
+            model,
+            sides["train"],
+            sides["validation"],
+            order.training,
+            stages.folder / "training",
+            progress,
+            on_now,
+            on_epoch,
+        )
+        progress.stage("measuring")
+        corpus = open_pairs(stages.folder)
+        report = {
+            "network": NETWORK,
+            "examples": {side: statistics_of(corpus, examples) for side, examples in sides.items()},
+            "tokenizer": stages.facts("tokenizer"),
+            "texts": stages.facts("pairs"),
+            "embeddings": stages.facts("embeddings"),
+            **report_of(model, course, sides["validation"]),
+        }
+        return _write_version(model, tokenizer, report, sources, order, stages, input_hash, pictures=illustrate(report))
+
+    return train_version(places, order, _inputs(order, sources), train_stages, again=again)
+
+
+def resume_cross(
+    places: TrainingPlaces,
+    name: str,
+    progress: Progress,
+    on_now: OnNow = lambda _now: None,
+    on_epoch: OnEpoch = lambda _figures: None,
+    *,
+    learn_vectors: LearnVectors | None = None,
+    illustrate: Illustrate = lambda _report: {},
+) -> TrainedVersion:
+    """Continue an interrupted training as it was ordered; the newest, if there are several."""
+    order = interrupted_order(
+        places.cache, CrossOrder, name, lambda order: _inputs(order, open_training_logs(places.logs, order))
+    )
+    return train_cross(
+        places, order, progress, on_now, on_epoch, learn_vectors=learn_vectors, illustrate=illustrate, again=True
+    )
+
+
+def _inputs(order: CrossOrder, sources: TrainingLogs) -> dict[str, Any]:
+    """Return the inputs that determine the rater."""
+    return inputs_of(order, sources, network=order.network, model=asdict(order.model), examples=asdict(order.examples))
+
+
+def _sides(order: CrossOrder, config: CrossConfig, stages: Stages, progress: Progress) -> Mapping[Side, CrossExamples]:
+    """Return the examples to train on and to validate on; hard negatives are found in each side alone."""
+    corpus, shape = open_pairs(stages.folder), SequenceShape(config.vocabulary, config.max_tokens)
+    sides = dict[Side, CrossExamples]()
+    for side in ("train", "validation"):
+        rows = corpus.of_side(side, order.examples.sides)
+        _require_some(side, len(rows), corpus)
+        partners = None
+        if order.examples.negatives == "mixed" and order.start == "vectors":
+            embeddings = read_embeddings(stages.folder / EMBEDDINGS)
+            partners = hard_replies(corpus, rows, embeddings, order.examples.seed, progress)
+        sides[side] = CrossExamples(corpus, side, order.examples, shape, partners)
+    return sides
+
+
+def _require_some(side: Side, count: int, corpus: PairCorpus) -> None:
+    if count < 2 or len(corpus) == count:
+        raise BadInput(
+            f"{count:,} of {len(corpus):,} pairs are left for {side}",
+            remedy="give more logs, or another --validation-share",
+        )
+
+
+def _write_version(
+    model: CrossNetwork,
+    tokenizer: SentencePieceTokenizer,
+    report: Mapping[str, Any],
+    sources: TrainingLogs,
+    order: CrossOrder,
+    stages: Stages,
+    input_hash: str,
+    *,
+    pictures: Mapping[str, bytes],
+) -> PreparedVersion:
+    """Write the folder of the new version, with pictures for the report."""
+    version = version_folder(stages)
+    for file, content in pictures.items():
+        with write_aside(version / file) as output:
+            output.write(content)
+    shared = SharedSettings.for_language(sources.languages[0], seed=order.examples.seed)  # for test pairs of a report
+    name = save_cross_rater(
+        version,
+        model,
+        tokenizer,
+        temperature=report["temperature"],
+        languages=sources.languages,
+        coverage=Coverage.read(report["texts"]["coverage"]),
+        report=report,
+        details=details_of(order, sources, stages, input_hash, shared=asdict(shared), examples=asdict(order.examples)),
+        beside=list(pictures),
+    )
+    return PreparedVersion(version, name, report)

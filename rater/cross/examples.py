@@ -1,0 +1,260 @@
+"""Training data of the cross rater: every pair of the logs with its dialogue, and replies that are wrong there.
+
+The reply of a pair is right. Beside it stand wrong replies to the same turns, of three kinds:
+
+- random: the reply of another pair of the same log
+- dialogue: another turn of the same dialogue, or the utterance itself: it has the right topic at the wrong place
+- hard: a reply that shares rare words with the right one, and answers another kind of utterance
+
+In half of the examples whose utterance got several replies in the logs, one of the other replies is given as known to
+fit: so the network learns to judge with a gold and without one.
+
+All places of a batch are hidden with the same probability, whether the reply is right or wrong: otherwise the hidden
+pieces would give the answer away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refaug.core.errors import Usage
+from refaug.rater.cross.sequences import MASK, TURNS, Ids, Pieces, SequenceBatch, SequenceShape
+from refaug.rater.training.pair_corpus import LEAST_LIMIT, PairCorpus, PairSettings, Rows, Side
+
+Kinds = Literal["random", "mixed"]
+RANDOM, DIALOGUE, HARD = range(3)
+KIND_NAMES: Final = ("random", "dialogue", "hard")
+_MIX: Final = (0.5, 0.25, 0.25)  # of the kinds of wrong replies, where there are some of each
+_DRAWS: Final = 20  # for a reply from elsewhere
+_CHUNK: Final = 64  # batches made from one run of examples sorted by length
+_MOST_VALIDATED: Final = 2_000  # right replies
+_FIRST_PIECE: Final = 2  # after pad and unk: marks and padding are never hidden
+
+Texts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossExampleSettings:
+    """Which examples are used, and in what order."""
+
+    batch: int = 64  # right replies; each brings its wrong ones
+    wrong: int = 2  # wrong replies beside a right one
+    negatives: Kinds = "mixed"
+    known: float = 0.5  # share of the examples with a response that is known to fit, where there is one
+    hidden: float = 0.15  # share of the pieces that are hidden and predicted
+    validation_share: float = 0.05  # of the utterances
+    limit: int | None = None  # right replies an epoch, drawn again each time; None: all
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.batch < 1 or self.wrong < 1:
+            raise Usage(f"batches of {self.batch} replies with {self.wrong} wrong ones each", remedy="at least 1")
+        if self.negatives not in get_args(Kinds):
+            raise Usage(f"negatives {self.negatives!r}", remedy=f"one of: {', '.join(get_args(Kinds))}")
+        if not (0 <= self.known <= 1 and 0 <= self.hidden < 1):
+            raise Usage(f"shares of {self.known} and {self.hidden}", remedy="from 0 to 1")
+        if self.limit is not None and self.limit < LEAST_LIMIT:
+            raise Usage(f"{self.limit} replies an epoch", remedy=f"at least {LEAST_LIMIT}, or all")
+        if not 0 < self.validation_share < 1:
+            raise Usage(f"a validation share of {self.validation_share}", remedy="give one between 0 and 1")
+
+    @property
+    def sides(self) -> PairSettings:
+        """The same choice of utterances to validate on as for pairs."""
+        return PairSettings(batch=self.batch, validation_share=self.validation_share, limit=self.limit, seed=self.seed)
+
+
+class CrossBatch(NamedTuple):
+    """Some sequences: the right replies first, then the wrong ones of each in turn."""
+
+    sequences: SequenceBatch
+    labels: NDArray[np.float32]
+    kinds: Ids  # of wrong replies; -1 for right ones
+    hidden_rows: Ids  # of the pieces to predict, in sequences with a right reply
+    hidden_places: Ids
+    hidden_pieces: Ids
+    examples: int  # right replies
+
+
+class _Drawn(NamedTuple):
+    """The examples of a batch: pairs, a known response as a text or -1, wrong replies as texts, and their kinds."""
+
+    rows: Rows
+    known: Texts
+    wrong: Texts  # (pairs, wrong)
+    kinds: Ids
+
+
+class CrossExamples:
+    """The pairs of one side in batches; an epoch's number and the settings determine its batches.
+
+    `partners` has hard negatives, as texts, of the reply of each pair; -1 fills the rest.
+    """
+
+    def __init__(
+        self,
+        corpus: PairCorpus,
+        side: Side,
+        settings: CrossExampleSettings,
+        shape: SequenceShape,
+        partners: Texts | None = None,
+    ) -> None:
+        self._corpus, self._settings, self._shape, self._partners = corpus, settings, shape, partners
+        self._is_training = side == "train"
+        self.rows = corpus.of_side(side, settings.sides)
+        self._bounds = np.searchsorted(self.rows, corpus.first)  # of the logs in it
+        self._order = np.lexsort((np.arange(len(corpus)), corpus.asked))  # pairs of one utterance together
+        self._sorted_asked = corpus.asked[self._order]
+        self._begin, self._end = dialogue_runs(corpus.dialogue)
+        self._lengths = np.diff(corpus.start)
+
+    @property
+    def epoch_size(self) -> int:
+        """The number of right replies in one epoch."""
+        limit = self._settings.limit if self._is_training else _MOST_VALIDATED
+        return len(self.rows) if limit is None else min(limit, len(self.rows))
+
+    def batch_count(self) -> int:
+        """Return the number of batches in an epoch."""
+        return max(1, self.epoch_size // self._settings.batch)
+
+    def batches(self, number: int, *, skip: int = 0) -> Iterator[CrossBatch]:
+        """Yield the batches of an epoch after the first `skip`; examples of similar length come together."""
+        for place, rows in enumerate(self._split_into_batches(number)):
+            if place >= skip:
+                rng = np.random.default_rng([self._settings.seed, number, 1 + place])
+                yield self._batch(self._draw(rows, rng), rng)
+
+    def _split_into_batches(self, number: int) -> list[Rows]:
+        rng = np.random.default_rng([self._settings.seed, number])
+        chosen = self.rows[rng.permutation(len(self.rows))[: self.epoch_size]]
+        lengths = self._lengths[self._corpus.utterance[chosen]] + self._lengths[self._corpus.reply[chosen]]
+        order = np.lexsort((np.arange(len(chosen)), lengths, np.arange(len(chosen)) // (self._settings.batch * _CHUNK)))
+        cuts = np.array_split(chosen[order], self.batch_count())
+        return [cuts[place] for place in rng.permutation(len(cuts)).tolist()]
+
+    # ── wrong replies ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _draw(self, rows: Rows, rng: np.random.Generator) -> _Drawn:
+        known = self._draw_known(rows, rng)
+        count = self._settings.wrong
+        repeated = np.repeat(rows, count)
+        wrong, kinds = self._draw_wrong(repeated, rng)
+        return _Drawn(rows, known, wrong.reshape(-1, count), kinds.reshape(-1, count))
+
+    def _draw_wrong(self, rows: Rows, rng: np.random.Generator) -> tuple[Texts, Ids]:
+        """Return a wrong reply for each pair, as a text, and its kind."""
+        texts = self._draw_random(rows, rng)
+        kinds = np.full(len(rows), RANDOM, np.int64)
+        if self._settings.negatives == "random":
+            return texts, kinds
+        wanted = rng.choice(len(_MIX), len(rows), p=_MIX)
+        for kind, draw in ((DIALOGUE, self._draw_from_dialogue), (HARD, self._draw_hard)):
+            of_kind = np.flatnonzero(wanted == kind)
+            drawn = draw(rows[of_kind], rng)
+            fits = drawn >= 0
+            texts[of_kind[fits]], kinds[of_kind[fits]] = drawn[fits], kind
+        return texts, kinds
+
+    def _draw_random(self, rows: Rows, rng: np.random.Generator) -> Texts:
+        """Draw replies of the same log and side that never answered the utterance; the last draw stays if none fits."""
+        log = np.searchsorted(self._corpus.first, rows, side="right") - 1
+        drawn = np.zeros(len(rows), np.int64)
+        waiting = np.arange(len(rows))
+        for _ in range(_DRAWS):
+            drawn[waiting] = self.rows[rng.integers(self._bounds[log[waiting]], self._bounds[log[waiting] + 1])]
+            waiting = waiting[~self._corpus.fits_elsewhere(rows[waiting], drawn[waiting])]
+            if not len(waiting):
+                break
+        return self._corpus.reply[drawn].astype(np.int64)
+
+    def _draw_from_dialogue(self, rows: Rows, rng: np.random.Generator) -> Texts:
+        """Draw another turn of the dialogue, or the utterance itself; -1 where it says what the right reply says."""
+        corpus = self._corpus
+        drawn = rng.integers(self._begin[rows], self._end[rows])
+        is_utterance = (drawn == rows) | (rng.random(len(rows)) < 0.2)
+        texts = np.where(is_utterance, corpus.utterance[rows], corpus.reply[drawn]).astype(np.int64)
+        says = np.where(is_utterance, corpus.asked[rows], corpus.said[drawn])
+        return np.where(says == corpus.said[rows], -1, texts)
+
+    def _draw_hard(self, rows: Rows, rng: np.random.Generator) -> Texts:
+        """Draw a hard negative of each pair; -1 where there is none."""
+        if self._partners is None:
+            return np.full(len(rows), -1, np.int64)
+        candidates = self._partners[rows]
+        choices = (candidates >= 0).sum(axis=1)
+        drawn: Texts = candidates[np.arange(len(rows)), rng.integers(0, np.maximum(choices, 1))]
+        return drawn
+
+    def _draw_known(self, rows: Rows, rng: np.random.Generator) -> Texts:
+        """Draw another reply to the same utterance for a share of the pairs; -1 for the rest."""
+        corpus = self._corpus
+        begins = np.searchsorted(self._sorted_asked, corpus.asked[rows], side="left")
+        ends = np.searchsorted(self._sorted_asked, corpus.asked[rows], side="right")
+        drawn = self._order[rng.integers(begins, ends)]
+        fits = (corpus.said[drawn] != corpus.said[rows]) & (rng.random(len(rows)) < self._settings.known)
+        return np.where(fits, corpus.reply[drawn], -1)
+
+    # ── sequences ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _batch(self, drawn: _Drawn, rng: np.random.Generator) -> CrossBatch:
+        count = len(drawn.rows)
+        turns = [self._turns(row) for row in drawn.rows.tolist()]
+        known = [None if text < 0 else self._text(text) for text in drawn.known.tolist()]
+        right = [
+            Pieces(of_turns, fits, self._text(reply))
+            for of_turns, fits, reply in zip(turns, known, self._corpus.reply[drawn.rows].tolist(), strict=True)
+        ]
+        wrong = [
+            right[place]._replace(reply=self._text(text))
+            for place, texts in enumerate(drawn.wrong.tolist())
+            for text in texts
+        ]
+        sequences = self._shape.batch([*right, *wrong])
+        rows, places = self._hide(sequences, rng)
+        of_right = rows < count
+        pieces = sequences.tokens[rows, places]
+        sequences.tokens[rows, places] = self._shape.vocabulary + MASK
+        return CrossBatch(
+            sequences=sequences,
+            labels=(np.arange(len(sequences.lengths)) < count).astype(np.float32),
+            kinds=np.concatenate([np.full(count, -1), drawn.kinds.ravel()]),
+            hidden_rows=rows[of_right],
+            hidden_places=places[of_right],
+            hidden_pieces=pieces[of_right],
+            examples=count,
+        )
+
+    def _hide(self, sequences: SequenceBatch, rng: np.random.Generator) -> tuple[Ids, Ids]:
+        """Return rows and places of the pieces to hide: none in validation."""
+        if not self._is_training:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        is_piece = (sequences.tokens >= _FIRST_PIECE) & (sequences.tokens < self._shape.vocabulary)
+        rows, places = np.nonzero(is_piece & (rng.random(is_piece.shape) < self._settings.hidden))
+        return rows, places
+
+    def _turns(self, row: int) -> Sequence[Sequence[int]]:
+        """Return the last turns before a reply: pairs of one dialogue follow each other, each from the reply before."""
+        corpus, texts = self._corpus, list[int]()
+        while True:
+            texts.append(int(corpus.utterance[row]))
+            is_first = row == self._begin[row] or corpus.reply[row - 1] != corpus.utterance[row]
+            if is_first or len(texts) == TURNS:
+                return [self._text(text) for text in reversed(texts)]
+            row -= 1
+
+    def _text(self, text: int) -> Sequence[int]:
+        pieces: Any = self._corpus.pieces[self._corpus.start[text] : self._corpus.start[text + 1]].tolist()
+        return list(pieces)
+
+
+def dialogue_runs(dialogues: NDArray[np.uint64]) -> tuple[Rows, Rows]:
+    """Return where the run of pairs of the same dialogue around each pair begins and ends."""
+    starts = np.flatnonzero(np.concatenate([[True], dialogues[1:] != dialogues[:-1]]))
+    lengths = np.diff(np.concatenate([starts, [len(dialogues)]]))
+    return np.repeat(starts, lengths), np.repeat(starts + lengths, lengths)

@@ -1,0 +1,155 @@
+"""Ratings of responses, whatever the network: requests, the ways to combine two probabilities, and raters' base."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refaug.core.errors import Usage
+from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from refaug.rater.language_coverage import Coverage, unfamiliar
+from refaug.rater.rating_settings import Calibration, Combine, RatingSettings
+
+_HELD_AT_ONCE: Final = 32_768  # triplets whose texts are in memory besides a rater's cache
+Probabilities = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A text to be rated, and the utterance that it answered; None if it has no other utterance."""
+
+    text: str
+    utterance: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatingRequest:
+    """A test pair with its golds, and the candidates to rate against it.
+
+    Several turns in `utterance` are joined by the rater's `turn_separator`.
+    """
+
+    utterance: str
+    golds: tuple[str, ...]
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Triplet:
+    """An utterance, a response that is known to fit, or None, and the response that is judged."""
+
+    utterance: str
+    known_response: str | None
+    response: str
+
+
+def combine_probabilities(first: Probabilities, second: Probabilities | None, combine: Combine) -> Probabilities:
+    """Return ratings in [−1, 1] from P(positive) of [U1, R1, R2] and of [U2, R2, R1]."""
+    if combine == "first":
+        return 2 * first - 1
+    if combine == "first-literal":
+        return np.where(first >= 0.5, first, -(1 - first))
+    assert second is not None
+    if combine == "max":
+        return 2 * np.maximum(first, second) - 1
+    if combine == "mean":
+        return first + second - 1
+    return 2 * np.where(np.abs(first - 0.5) >= np.abs(second - 0.5), first, second) - 1
+
+
+class Rater(ABC):
+    """A network with its tokenizer and temperature; several threads may use it.
+
+    The same candidate gets the same rating within 1e-5, whatever else is rated with it.
+    """
+
+    turn_separator: ClassVar[str] = " "  # between the turns of a request's utterance
+    needs_gold: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        tokenizer: SentencePieceTokenizer,
+        *,
+        temperature: float = 1.0,
+        languages: Sequence[str] = (),
+        usual: Coverage | None = None,
+        spec: str = "",
+        threads: int = 1,
+    ) -> None:
+        self.tokenizer, self.temperature, self.spec = tokenizer, temperature, spec
+        self.languages, self._usual = tuple(languages), usual or Coverage()
+        self._threads = threads
+        self._lock = Lock()
+
+    def rate(self, requests: Sequence[RatingRequest], settings: RatingSettings | None = None) -> list[list[float]]:
+        """Return the ratings of each test pair's candidates, in the order given; with several golds, their mean."""
+        settings = settings or RatingSettings()
+        if not requests:
+            return []
+        counts = [len(request.candidates) * self._gold_count(request) for request in requests]
+        first, second = self.probabilities(requests, second=settings.needs_second, calibration=settings.calibration)
+        ratings = combine_probabilities(first, second, settings.combine)
+        by_request = list[list[float]]()
+        for request, own in zip(requests, np.split(ratings, np.cumsum(counts)[:-1]), strict=True):
+            golds = self._gold_count(request)
+            by_gold = own.reshape(golds, len(request.candidates))
+            by_request.append(by_gold.mean(axis=0).tolist() if golds else [])
+        return by_request
+
+    def coverage(self, texts: Sequence[str]) -> Coverage:
+        """Return how the tokenizer cuts texts into pieces; coverages can be added up for `unfamiliar`."""
+        return Coverage.of(self.tokenizer, texts)
+
+    def unfamiliar(self, texts_coverage: Coverage) -> str | None:
+        """Return why ratings of texts like these mean little; None if nothing speaks against them."""
+        return unfamiliar(texts_coverage, self._usual, self.languages)
+
+    def probabilities(
+        self, requests: Sequence[RatingRequest], *, second: bool = True, calibration: Calibration = "raw"
+    ) -> tuple[Probabilities, Probabilities | None]:
+        """Return P(positive) of both triplets, for each test pair, gold and candidate in turn."""
+        triplets, from_candidate = list[Triplet](), list[Triplet]()
+        for request in requests:
+            if request.candidates and not self._gold_count(request):
+                raise Usage("a test pair without a gold cannot be rated against", remedy="give it a reference")
+            for gold in request.golds or (None,):
+                for candidate in request.candidates:
+                    triplet = Triplet(utterance=request.utterance, known_response=gold, response=candidate.text)
+                    triplets.append(triplet)
+                    if second:
+                        from_candidate.append(_seen_from(candidate, triplet))
+        probabilities = self._positive_probabilities([*triplets, *from_candidate], calibration)
+        return probabilities[: len(triplets)], probabilities[len(triplets) :] if second else None
+
+    def _gold_count(self, request: RatingRequest) -> int:
+        """Return by how many golds the candidates are rated; without a gold, once, if the network can do so."""
+        return len(request.golds) or int(not self.needs_gold)
+
+    def _positive_probabilities(self, triplets: Sequence[Triplet], calibration: Calibration) -> Probabilities:
+        temperature = self.temperature if calibration == "cal" else 1.0
+        if not triplets:
+            return np.empty(0)
+        return np.concatenate(
+            [
+                self._batch_probabilities(triplets[at : at + _HELD_AT_ONCE], temperature)
+                for at in range(0, len(triplets), _HELD_AT_ONCE)
+            ]
+        )
+
+    @abstractmethod
+    def _batch_probabilities(self, triplets: Sequence[Triplet], temperature: float) -> Probabilities:
+        """Return P(positive) of some triplets; one thread at a time may use the network."""
+
+
+def _seen_from(candidate: Candidate, triplet: Triplet) -> Triplet:
+    """Return the triplet from the candidate's side; without a gold there is no other side."""
+    if triplet.known_response is None:
+        return triplet
+    own = triplet.utterance if candidate.utterance is None else candidate.utterance
+    return Triplet(utterance=own, known_response=candidate.text, response=triplet.known_response)
