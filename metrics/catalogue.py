@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from refaug.core.errors import Usage
-from refaug.metrics.metric_info import A_JUDGE, A_RATER, A_RUBER, CorpusScore, ForcedParameters, MetricInfo, Uses
+from refaug.metrics.metric_info import (
+    A_JUDGE,
+    A_RATER,
+    A_RUBER,
+    A_VHRED,
+    CorpusScore,
+    ForcedParameters,
+    MetricInfo,
+    Uses,
+)
 from refaug.metrics.parameters import Choice, Number, Parameter, Text
 from refaug.metrics.ranges import RangeParameter
 from refaug.metrics.shared_parameters import (
@@ -351,6 +360,33 @@ _PLAIN = (
         module="refaug.metrics.models.ruber",
         needs=(A_RUBER, "the utterance", "word vectors", "an index"),
         beside=Uses.UTTERANCE,
+    ),
+    MetricInfo(
+        name="likelihood",
+        summary="how likely the reply is after the context, or how much the context tells of it, in nats",
+        uses=Uses.UTTERANCE,
+        low=-100,
+        high=100,
+        parameters=(
+            Text(
+                name="model",
+                default="none",
+                what="a VHRED: name or name@version (refaug adem list)",
+                help="the model of dialogue that gives the probabilities; it must be named",
+            ),
+            Choice(
+                name="kind",
+                default="pmi-token",
+                choices=("conditional", "unconditional", "pmi", "pmi-token", "worst"),
+                help="conditional, unconditional: mean log p of a piece with and without the context; pmi: the "
+                "difference of both log p of the whole reply; pmi-token: the same a piece; worst: the least log p of a "
+                "piece",
+            ),
+        ),
+        corpus=CorpusScore.MEAN,
+        paper="pmi: Li et al. 2016, A Diversity-Promoting Objective Function; a model of dialogue as a metric is ours",
+        module="refaug.metrics.models.likelihood",
+        needs=(A_VHRED, "the utterance"),
     ),
     MetricInfo(
         name="judge",

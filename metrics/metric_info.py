@@ -31,6 +31,7 @@ class CorpusScore(StrEnum):
 A_RATER: Final = "a rater"  # the need of metrics that must be bound to a rater before they can score
 A_RUBER: Final = "a ruber"  # the same for a ruber, which judges how well a reply goes with an utterance
 
+A_VHRED: Final = "a VHRED"  # the same for a model of dialogue, which a parameter names
 A_JUDGE: Final = "a judge"  # the same for a language model behind an endpoint
 
 
@@ -83,9 +84,19 @@ class MetricInfo:
         return A_JUDGE in self.needs
 
     @property
+    def needs_vhred(self) -> bool:
+        """Whether the metric needs a VHRED."""
+        return A_VHRED in self.needs
+
+    @property
+    def needs_part(self) -> bool:
+        """Whether the metric needs a network of the home."""
+        return self.needs_rater or self.needs_ruber or self.needs_vhred
+
+    @property
     def asks_model(self) -> bool:
-        """Whether the metric needs a rater, a ruber or a judge."""
-        return self.needs_rater or self.needs_ruber or self.needs_judge
+        """Whether the metric needs a rater, a ruber, a VHRED or a judge."""
+        return self.needs_part or self.needs_judge
 
     @property
     def looks_at_utterance(self) -> bool:

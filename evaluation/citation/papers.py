@@ -102,6 +102,7 @@ _OF_METRIC: Final = {
     "sentence-cosine": ("reimers-2019-sentence-bert",),
     "rater": (_TSUTA,),
     "ruber": ("tao-2018-ruber",),
+    "likelihood": ("serban-2017-vhred", "li-2016-diversity"),
     "judge": ("zheng-2023-mt-bench",),
 }
 _SMOOTHED: Final = "chen-2014-smoothing"

@@ -186,6 +186,7 @@ class MetricNeeds:
     name: str
     rater: bool = False
     ruber: bool = False
+    vhred: bool = False
     judge: bool = False
     sample: bool = False
     weigher: bool = False  # a rater that weights the references of the sample
@@ -204,7 +205,12 @@ class MetricNeeds:
             judge = info is not None and info.needs_judge
             weighted |= judge and _parameters_of(rest).get("refs") == "weighted"
             return cls(
-                name=name, rater=info is not None and info.needs_rater, judge=judge, weighted=weighted, base=base
+                name=name,
+                rater=info is not None and info.needs_rater,
+                vhred=info is not None and info.needs_vhred,
+                judge=judge,
+                weighted=weighted,
+                base=base,
             )
         parameters = _parameters_of(rest)
         asks_rater = _part_name(parameters.get("unreferenced", "ruber")) == "rater"

@@ -18,11 +18,13 @@ from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.home.raters import ReplyJudge, open_rater
 from refaug.evaluation.home.rubers import open_ruber
 from refaug.evaluation.metric_setup.baseline import with_index_baseline
+from refaug.evaluation.metric_setup.likelihood_models import with_likelihoods
 from refaug.evaluation.metric_setup.model_names import ModelNames
 from refaug.evaluation.metric_setup.ruber_ranges import LogSample
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.metrics.base import Floats, Metric
+from refaug.metrics.models.likelihood import LikelyReplies
 from refaug.metrics.models.model_scores import RatedReplies
 from refaug.metrics.models.ruber import Ruber
 from refaug.rater.language_coverage import Coverage
@@ -103,6 +105,8 @@ def with_parts(
             bound.append(metric.with_judge(models.judge))
         elif isinstance(metric, Ruber):
             bound.append(_with_parts(metric, models, sample, progress))
+        elif isinstance(metric, LikelyReplies):
+            bound.append(with_likelihoods(metric, settings, named.threads))
         else:
             bound.append(metric)
     return bound

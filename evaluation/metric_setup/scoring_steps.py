@@ -161,7 +161,7 @@ class ScoringSteps:
             from refaug.evaluation.metric_setup.judge_metrics import with_judge  # noqa: PLC0415  httpx
 
             metrics = with_judge(metrics, self.home, self.models, progress)
-        if not any(metric.info.needs_rater or metric.info.needs_ruber for metric in metrics):
+        if not any(metric.info.needs_part for metric in metrics):
             return list(metrics)
         from refaug.evaluation.metric_setup.model_metrics import with_parts  # noqa: PLC0415  torch
 

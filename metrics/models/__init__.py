@@ -3,9 +3,10 @@
 The main names:
 
 - `judged_replies.JudgedReplies`: the metric `judge`
+- `likelihood.LikelyReplies`: the metric `likelihood`
 - `model_scores.RatedReplies`: the metric `rater`
 - `model_scores.RelevantReplies`: the unreferenced part of RUBER
 - `ruber.Ruber`: the metric `ruber`.
 """
 
-__all__ = ["judged_replies", "model_scores", "ruber"]
+__all__ = ["judged_replies", "likelihood", "model_scores", "ruber"]

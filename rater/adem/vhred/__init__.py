@@ -7,4 +7,4 @@ The main names:
 - `sizes.PRESETS`: sizes that go together.
 """
 
-__all__ = ["artefact", "cells", "decoder", "encoder", "latent", "network", "packing", "sizes", "turns"]
+__all__ = ["artefact", "cells", "decoder", "encoder", "latent", "likelihood", "network", "packing", "sizes", "turns"]

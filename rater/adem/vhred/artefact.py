@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from refaug.core.errors import BadInput, Usage
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.rater.adem.vhred.encoder import DialogueBatch, DialogueStates, Turns, batch_dialogues
+from refaug.rater.adem.vhred.likelihood import LogLikelihoods, piece_log_likelihoods
 from refaug.rater.adem.vhred.network import VhredNetwork
 from refaug.rater.adem.vhred.sizes import STATES, State, VhredConfig
 from refaug.rater.language_coverage import Coverage, unfamiliar
@@ -93,6 +94,14 @@ class Vhred:
             of_distinct[at_once] = by_end[torch.arange(len(at_once)), last].numpy()
         return of_distinct[rows] if len(rows) else vectors
 
+    def log_likelihoods(self, contexts: Sequence[Dialogue], replies: Sequence[str]) -> list[LogLikelihoods]:
+        """Return log p of each piece of each reply, and of its end, in nats; a context without turns is none."""
+        coded = self.tokenizer.encode_ids_batch(list(replies))
+        with self.lock, torch.inference_mode():
+            torch.set_num_threads(self._threads)
+            turns = [self._turns(context) for context in contexts]
+            return piece_log_likelihoods(self.network, turns, [self._cut(ids) for ids in coded])
+
     def read(self, batch: DialogueBatch) -> DialogueStates:
         """Return the states of dialogues at the ends of their turns."""
         with self.lock, torch.inference_mode():
@@ -101,12 +110,14 @@ class Vhred:
 
     def pieces_of(self, dialogues: Sequence[Dialogue]) -> list[Turns]:
         """Return the pieces of the last turns of dialogues; a turn without any is the unknown piece."""
-        last_turns = [list(turns)[-self.config.turns :] for turns in dialogues]
-        if not all(last_turns):
-            number = next(at for at, turns in enumerate(last_turns, 1) if not turns)
-            raise BadInput(f"dialogue {number} of {len(dialogues)} has no turn", remedy="give at least one turn")
-        coded = iter(self.tokenizer.encode_ids_batch([turn for turns in last_turns for turn in turns]))
-        return [[self._cut(next(coded)) for _ in turns] for turns in last_turns]
+        for number, turns in enumerate(dialogues, 1):
+            if not turns:
+                raise BadInput(f"dialogue {number} of {len(dialogues)} has no turn", remedy="give at least one turn")
+        return [self._turns(turns) for turns in dialogues]
+
+    def _turns(self, turns: Dialogue) -> Turns:
+        last_turns = list(turns)[-self.config.turns :]
+        return [self._cut(ids) for ids in self.tokenizer.encode_ids_batch(last_turns)]
 
     def _cut(self, ids: Sequence[int]) -> NDArray[np.int64]:
         return np.array(ids[: self.config.max_tokens] or [self.tokenizer.unk_id], np.int64)

@@ -56,6 +56,11 @@ class VhredConfig:
         return self.cell != "gru"
 
     @property
+    def is_trained(self) -> bool:
+        """Whether the weights are more than drawn numbers."""
+        return self.cell != "random"
+
+    @property
     def condition(self) -> int:
         """The size of what a turn is decoded from: the context, the last turn, and the latent variable."""
         return self.context + 2 * self.utterance + self.latent
