@@ -1,4 +1,4 @@
-"""Bots: what can reply to a dialogue; today a bot that retrieves replies from an index.
+"""Bots: what can reply to a dialogue: a bot that retrieves replies from an index, and a network that writes them.
 
 The main names:
 
@@ -8,4 +8,4 @@ The main names:
 - `kinds.open_bot`: a specification to a bot that replies.
 """
 
-__all__ = ["endpoint", "kinds", "replier", "retrieval", "specification"]
+__all__ = ["endpoint", "generation", "kinds", "replier", "retrieval", "specification"]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from refaug.bots import retrieval
+from refaug.bots import generation, retrieval
 from refaug.bots.replier import Replier
 from refaug.bots.specification import SEED, BotSpecification
 from refaug.core.errors import Usage
 from refaug.indexer.search.index import ReferenceIndex
+
+if TYPE_CHECKING:
+    from refaug.rater.adem.vhred.artefact import Vhred
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +21,7 @@ class BotSources:
     """How bots open what they reply from; the caller closes it."""
 
     open_index: Callable[[str], ReferenceIndex]  # by name or name@version
+    open_vhred: Callable[[str], Vhred]  # the same
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,10 +33,15 @@ class BotKind:
     repeated_keys: tuple[str, ...]
     check: Callable[[BotSpecification], object]  # raises Usage where a setting is wrong; opens nothing
     open: Callable[[BotSpecification, BotSources], Replier]
+    artefact: str  # the kind of artefact that the source names, and its key in the provenance
 
 
 def _open_retrieval(specification: BotSpecification, sources: BotSources) -> Replier:
     return retrieval.RetrievalBot.of(specification, sources.open_index(specification.source))
+
+
+def _open_generation(specification: BotSpecification, sources: BotSources) -> Replier:
+    return generation.GeneratingBot.of(specification, sources.open_vhred(specification.source))
 
 
 KINDS: Final[Mapping[str, BotKind]] = {
@@ -42,6 +51,15 @@ KINDS: Final[Mapping[str, BotKind]] = {
         repeated_keys=retrieval.REPEATED_KEYS,
         check=retrieval.search_settings,
         open=_open_retrieval,
+        artefact="index",
+    ),
+    generation.KIND: BotKind(
+        source="VHRED",
+        keys=generation.KEYS,
+        repeated_keys=(),
+        check=generation.generation_settings,
+        open=_open_generation,
+        artefact="vhred",
     ),
 }
 

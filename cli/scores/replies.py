@@ -22,13 +22,14 @@ from refaug.evaluation.scoring.items import BadItem, item_json, system_name
 if TYPE_CHECKING:
     from refaug.evaluation.replies.system_replies import AnsweredItem, BotSystem
     from refaug.indexer.search.index import ReferenceIndex
+    from refaug.rater.adem.vhred.artefact import Vhred
 
 FromOption = Annotated[
     list[str] | None,
     typer.Option(
         "--from",
-        help="What replies: KIND:SOURCE,key=value,…, such as retrieval:INDEX,mode=bm25-utterance,k=10,seed=1; "
-        "repeat it with --as for several.",
+        help="What replies: KIND:SOURCE,key=value,…, such as retrieval:INDEX,mode=bm25-utterance,k=10,seed=1 or "
+        "vhred:NAME,method=beam; repeat it with --as for several.",
         metavar="SPEC",
     ),
 ]
@@ -109,7 +110,12 @@ def _open_systems(
             opened[spec] = stack.enter_context(open_index(home, spec, threads=threads))
         return opened[spec]
 
-    sources = BotSources(open_index=open_once)
+    def open_vhred(spec: str) -> Vhred:
+        from refaug.evaluation.home.vhreds import held_vhred  # noqa: PLC0415  torch
+
+        return held_vhred(home, spec, threads)
+
+    sources = BotSources(open_index=open_once, open_vhred=open_vhred)
     return [
         BotSystem(name=name, replier=open_bot(specification, sources), seed=specification.seed)
         for name, specification in zip(names, specifications, strict=True)

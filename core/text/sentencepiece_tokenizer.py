@@ -33,6 +33,7 @@ class _PieceProcessor(Protocol):
     def unk_id(self) -> int: ...
     def encode_as_pieces(self, text: str) -> list[str]: ...
     def encode_as_ids(self, text: str) -> list[int]: ...
+    def decode_ids(self, ids: list[int]) -> str: ...
 
 
 class SentencePieceTokenizer:
@@ -108,6 +109,10 @@ class SentencePieceTokenizer:
         ids = self._pieces.encode([_collapse_spaces(text) for text in texts], out_type=int, num_threads=1)
         assert isinstance(ids, list)
         return ids
+
+    def decode_ids(self, ids: Sequence[int]) -> str:
+        """Return the text of pieces; every id is below `vocab_size`."""
+        return self._pieces.decode_ids(list(ids))
 
 
 def open_sentencepiece(path: Path) -> SentencePieceTokenizer:

@@ -63,7 +63,9 @@ def replies_of(home: Home, text: str, items: Path) -> list[str | None]:
     """What the bot replies where it is opened by hand."""
     specification = parse_bot(text)
     with open_index(Settings(home=home.path), "chat", threads=1) as index:
-        bot = open_bot(specification, BotSources(open_index=lambda _: index))
+        bot = open_bot(
+            specification, BotSources(open_index=lambda _: index, open_vhred=lambda _: pytest.fail("no network"))
+        )
         requests = [ReplyRequest(pair=one.pair, seed=specification.seed) for one in read_items(items)]
         return [reply.text for reply in bot.replies(requests)]
 

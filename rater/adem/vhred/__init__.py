@@ -7,4 +7,16 @@ The main names:
 - `sizes.PRESETS`: sizes that go together.
 """
 
-__all__ = ["artefact", "cells", "decoder", "encoder", "latent", "likelihood", "network", "packing", "sizes", "turns"]
+__all__ = [
+    "artefact",
+    "cells",
+    "decoder",
+    "encoder",
+    "generation_settings",
+    "latent",
+    "likelihood",
+    "network",
+    "packing",
+    "sizes",
+    "turns",
+]

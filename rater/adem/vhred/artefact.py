@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from refaug.core.errors import BadInput, Usage
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.rater.adem.vhred.encoder import DialogueBatch, DialogueStates, Turns, batch_dialogues
+from refaug.rater.adem.vhred.generation import generate_replies
+from refaug.rater.adem.vhred.generation_settings import GenerationSettings
 from refaug.rater.adem.vhred.likelihood import LogLikelihoods, piece_log_likelihoods
 from refaug.rater.adem.vhred.network import VhredNetwork
 from refaug.rater.adem.vhred.sizes import STATES, State, VhredConfig
@@ -23,6 +25,7 @@ from refaug.rater.network_folder import StoredNetwork, open_network, read_networ
 
 KIND: Final = "vhred"
 _READ_AT_ONCE: Final = 512  # dialogues of like length
+_WRITTEN_AT_ONCE: Final = 64  # replies
 
 Dialogue = Sequence[str]
 Vectors = NDArray[np.float32]
@@ -101,6 +104,17 @@ class Vhred:
             torch.set_num_threads(self._threads)
             turns = [self._turns(context) for context in contexts]
             return piece_log_likelihoods(self.network, turns, [self._cut(ids) for ids in coded])
+
+    def generate(self, contexts: Sequence[Dialogue], settings: GenerationSettings, seeds: Sequence[int]) -> list[str]:
+        """Return a reply to each context; a seed decides everything that is drawn for its reply."""
+        texts = list[str]()
+        for begin in range(0, len(contexts), _WRITTEN_AT_ONCE):
+            at_once = slice(begin, begin + _WRITTEN_AT_ONCE)
+            with self.lock:
+                torch.set_num_threads(self._threads)
+                replies = generate_replies(self.network, self.pieces_of(contexts[at_once]), settings, seeds[at_once])
+            texts += [self.tokenizer.decode_ids(reply) for reply in replies]
+        return texts
 
     def read(self, batch: DialogueBatch) -> DialogueStates:
         """Return the states of dialogues at the ends of their turns."""

@@ -69,7 +69,7 @@ def test_a_bot_opens_its_source_and_refuses_what_it_lacks(index) -> None:
         opened.append(spec)
         return index
 
-    sources = BotSources(open_index=open_index)
+    sources = BotSources(open_index=open_index, open_vhred=lambda _: pytest.fail("no network"))
     bot = open_bot(parse_bot("retrieval:chat@1,k=3,seed=4"), sources)
     assert opened == ["chat@1"]
     assert (bot.is_random, bot.provenance["k"]) == (True, "3")
