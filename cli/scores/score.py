@@ -111,13 +111,9 @@ def score_command(
         try:
             evaluation = steps.score_by(chosen, test_items, provenance, progress=progress)
         except UnsuitableReferences as error:
-            raise UnsuitableReferences(
-                error.message, remedy=unsearched_remedy(scoring.metric or ()) or error.remedy
-            ) from None
-        if (
-            remedy := unsearched_remedy(scoring.metric or (), [one.signature for one in evaluation.scores])
-        ) is not None:
-            progress.warn(f"these scores have no references of an index, which a signature has: {remedy}")
+            search = unsearched_remedy(scoring.metric or ())
+            raise UnsuitableReferences(error.message, remedy=search or error.remedy) from None
+        _warn_of_unsearched(scoring.metric or (), evaluation, progress)
         report_problems(evaluation.bad_items, evaluation.warnings, progress)
         if signature is not None:
             _warn_of_differences(request, evaluation, progress)
