@@ -47,6 +47,7 @@ class Reference:
     weight: float | None = None
     similarity: float | None = None
     rating: float | None = None
+    is_unused: bool = False  # a gold that weighted scores leave out
     more: Mapping[str, Any] = field(default_factory=dict)  # further fields: rank, log, index, pair, dialogue, …
 
     @property

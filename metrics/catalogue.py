@@ -297,8 +297,9 @@ _PLAIN = (
             Choice(
                 name="refs",
                 default="golds",
-                choices=("golds", "gold"),
-                help="golds: the mean of the ratings against each gold; gold: against the first gold alone",
+                choices=("golds", "gold", "none"),
+                help="golds: the mean of the ratings against each gold; gold: against the first gold alone; none: by "
+                "the utterance alone",
             ),
         ),
         corpus=CorpusScore.MEAN,

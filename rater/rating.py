@@ -17,6 +17,8 @@ from refaug.rater.language_coverage import Coverage, unfamiliar
 from refaug.rater.rating_settings import Calibration, Combine, RatingSettings
 
 _HELD_AT_ONCE: Final = 32_768  # triplets whose texts are in memory besides a rater's cache
+# Golds of a request to rate by the utterance alone: a network that needs a gold reads an empty text in its place.
+WITHOUT_GOLD: Final = ("",)
 Probabilities = NDArray[np.float64]
 
 
@@ -118,7 +120,8 @@ class Rater(ABC):
         for request in requests:
             if request.candidates and not self._gold_count(request):
                 raise Usage("a test pair without a gold cannot be rated against", remedy="give it a reference")
-            for gold in request.golds or (None,):
+            for text in request.golds or (None,):
+                gold = None if request.golds == WITHOUT_GOLD and not self.needs_gold else text
                 for candidate in request.candidates:
                     triplet = Triplet(utterance=request.utterance, known_response=gold, response=candidate.text)
                     triplets.append(triplet)

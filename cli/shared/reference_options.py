@@ -34,7 +34,7 @@ RaterOption = Annotated[
     str | None, typer.Option("--rater", help="Rater that weighs them: name or name@version.", metavar="NAME")
 ]
 CountOption = Annotated[int, typer.Option("-k", help="How many references to find.", min=1, max=MAX_REFERENCES)]
-GoldOption = Annotated[str, typer.Option("--gold", help="What a gold weighs: one, or rated.")]
+GoldOption = Annotated[str, typer.Option("--gold", help="What a gold weighs: one, or rated; none: golds play no part.")]
 ParrotOption = Annotated[
     str, typer.Option("--parrot", help="The utterance itself as a reference: rated, off, or its weight.")
 ]

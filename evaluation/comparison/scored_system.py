@@ -88,7 +88,8 @@ class SystemRun:
 
     def evidence(self, name: str) -> Mapping[str, Any] | None:
         """Return the evidence behind a weighted score, where the file has it."""
-        evidence = (self.file.document.get("evidence") or {}).get(name)
+        by_item = self.file.document.get("evidence")
+        evidence = by_item.get(name) if isinstance(by_item, dict) else None
         return evidence if isinstance(evidence, dict) else None
 
     def references(self, name: str, metric: Metric | None) -> tuple[CreditedReference, ...]:
@@ -117,11 +118,12 @@ class SystemRun:
 
 
 def _explained(row: Mapping[str, Any]) -> list[CreditedReference]:
+    """Return the references of an explanation; what is no explanation of ours is left out."""
     credits_by_place = _sums_by_place(row["credited"]) if isinstance(row.get("credited"), list) else None
     return [
         CreditedReference(
             text=str(without.get("text", "")),
-            weight=float(without.get("weight", 1.0)),
+            weight=_number_or(without.get("weight"), 1.0),
             credit=None if credits_by_place is None else credits_by_place.get(place, 0.0),
         )
         for place, without in enumerate(row["without_reference"])
@@ -129,11 +131,14 @@ def _explained(row: Mapping[str, Any]) -> list[CreditedReference]:
     ]
 
 
-def _sums_by_place(credit_records: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+def _sums_by_place(credit_records: Sequence[object]) -> dict[int, float]:
     """Return the credit of each reference over all n-grams, by its place."""
     sums = dict[int, float]()
     for record in credit_records:
-        place = record.get("reference")
-        if isinstance(place, int):
-            sums[place] = sums.get(place, 0.0) + float(record.get("credit", 0.0))
+        if isinstance(record, Mapping) and isinstance(place := record.get("reference"), int):
+            sums[place] = sums.get(place, 0.0) + _number_or(record.get("credit"), 0.0)
     return sums
+
+
+def _number_or(content: object, default: float) -> float:
+    return float(content) if isinstance(content, int | float) else default

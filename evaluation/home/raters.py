@@ -63,7 +63,7 @@ class ReplyJudge:
             if (settings, reply) not in self._ratings:
                 by_pair.setdefault((reply.utterance, reply.golds), []).append(reply)
         for (utterance, golds), new in by_pair.items():
-            self._coverage += self._rater.coverage([utterance, *golds, *(reply.reply for reply in new)])
+            self._coverage += self._rater.coverage([utterance, *filter(None, golds), *(reply.reply for reply in new)])
         pairs = [
             RatingRequest(
                 utterance=utterance, golds=golds, candidates=tuple(Candidate(text=reply.reply) for reply in new)

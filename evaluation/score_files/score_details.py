@@ -93,7 +93,8 @@ class ScoreDetails:
         if metric_place >= len(self.document["sums"]):
             raise BadInput(f"{where}: it is missing", remedy=_REMEDY)
         sheet = self.document["sums"][metric_place]
-        columns, rows = sheet.get("columns"), (sheet.get("systems") or {}).get(system)
+        columns, systems = sheet.get("columns"), sheet.get("systems")
+        rows = systems.get(system) if isinstance(systems, dict) else None
         if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
             raise BadInput(f"{where}.columns: a list of names was expected", remedy=_REMEDY)
         if not isinstance(rows, list) or len(rows) != count:

@@ -12,6 +12,7 @@ from refaug.indexer.search.search_settings import SearchSettings
 from refaug.rater.rating_settings import Combine, RatingSettings
 
 WeightSource = Literal["one", "rated"]
+GoldUse = Literal["one", "rated", "none"]  # none: neither references, nor what others are rated or found by
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,14 +21,19 @@ class AugmentSettings:
 
     search: SearchSettings = field(default_factory=SearchSettings)
     rating: RatingSettings = field(default_factory=RatingSettings)
-    gold: WeightSource = "one"  # weight 1, or the rater's rating
+    gold: GoldUse = "one"  # weight 1, the rater's rating, or none: golds play no part
     parrot: float | Literal["rated", "off"] = "off"  # the utterance itself as a reference (docs/gaming.md)
     weights: WeightSource = "rated"  # of retrieved references; "one" needs no rater
     preset: PresetName | None = None  # refuses other settings than its own, and an index built with others
 
     def __post_init__(self) -> None:
-        if self.gold not in ("one", "rated"):
-            raise Usage(f"gold={self.gold!r} is not known", remedy="one or rated")
+        if self.gold not in ("one", "rated", "none"):
+            raise Usage(f"gold={self.gold!r} is not known", remedy="one, rated or none")
+        if self.gold == "none" and self.search.is_dialog:
+            raise Usage(
+                f"gold=none with mode={self.search.mode}, which compares responses with the gold",
+                remedy=f"mode={self.search.mode.removesuffix('dialog')}utterance, or another gold",
+            )
         if self.weights not in ("one", "rated"):
             raise Usage(f"weights={self.weights!r} is not known", remedy="one or rated")
         if isinstance(self.parrot, str) and self.parrot not in ("rated", "off"):
@@ -53,7 +59,7 @@ class AugmentSettings:
     def from_options(
         cls,
         *,
-        gold: WeightSource = "one",
+        gold: GoldUse = "one",
         parrot: float | Literal["rated", "off"] = "off",
         weights: WeightSource = "rated",
         combine: Combine = "first",

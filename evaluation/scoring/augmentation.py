@@ -21,7 +21,7 @@ from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search import RetrievalResult
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating import WITHOUT_GOLD, Candidate, Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 
 _BATCH_SIZE: Final = 200  # test pairs that are held in memory at a time
@@ -47,10 +47,14 @@ class Augmented:
 def _with_gold_weights(test_item: Item) -> Item:
     """Return the item with a weight of one for golds that have no other, since that is what they count."""
     references = tuple(
-        replace(reference, weight=1.0) if reference.source is Origin.GOLD and reference.weight is None else reference
+        replace(reference, weight=1.0) if _weighs_one(reference) else reference
         for reference in test_item.pair.references
     )
     return replace(test_item, pair=replace(test_item.pair, references=references))
+
+
+def _weighs_one(reference: Reference) -> bool:
+    return reference.source is Origin.GOLD and reference.weight is None and not reference.is_unused
 
 
 def augment(
@@ -133,14 +137,21 @@ class UnratedItem:
 
 def retrieve(items: Sequence[Item], index: ReferenceIndex, settings: AugmentSettings) -> list[UnratedItem]:
     """Search the index for references of all items at once."""
-    retrieved = index.search([item.pair for item in items], settings.search)
+    pairs = [_without_golds(item.pair) if settings.gold == "none" else item.pair for item in items]
+    retrieved = index.search(pairs, settings.search)
     return [_unrated_item(item, references, settings) for item, references in zip(items, retrieved, strict=True)]
+
+
+def _without_golds(pair: TestPair) -> TestPair:
+    """Return the test pair as it is searched for where golds play no part."""
+    return replace(pair, references=tuple(one for one in pair.references if one.source is not Origin.GOLD))
 
 
 def _unrated_item(test_item: Item, retrieved: RetrievalResult, settings: AugmentSettings) -> UnratedItem:
     pair = _with_references(test_item.pair, retrieved, settings)
     references = pair.references
     golds = tuple(gold.text for gold in references if gold.source is Origin.GOLD and gold.text.strip())
+    golds = WITHOUT_GOLD if settings.gold == "none" else golds
     rated_places = tuple(place for place, reference in enumerate(references) if _is_rated(reference, settings))
     if not rated_places or not golds or not (pair.utterance or "").strip():
         return UnratedItem(item=test_item, pair=pair, retrieved=retrieved)
@@ -161,7 +172,7 @@ def _with_references(pair: TestPair, retrieved: RetrievalResult, settings: Augme
 
     The retrieved references already have their weights where no rater is needed for them.
     """
-    own = tuple(_without_rating(reference) for reference in pair.references if reference.is_own)
+    own = tuple(_without_rating(reference, settings) for reference in pair.references if reference.is_own)
     parrot = list[Reference]()
     if settings.parrot != "off" and pair.utterance is not None and pair.utterance.strip():
         weight = None if settings.parrot == "rated" else float(settings.parrot)
@@ -185,9 +196,11 @@ def _weighted(reference: Reference, weight: float | None, rating: float | None) 
     )
 
 
-def _without_rating(reference: Reference) -> Reference:
+def _without_rating(reference: Reference, settings: AugmentSettings) -> Reference:
     """Return a gold without the rating of an earlier run; a supplied reference stays as it is."""
-    return replace(reference, weight=None, rating=None) if reference.source is Origin.GOLD else reference
+    if reference.source is not Origin.GOLD:
+        return reference
+    return replace(reference, weight=None, rating=None, is_unused=settings.gold == "none")
 
 
 def _is_rated(reference: Reference, settings: AugmentSettings) -> bool:

@@ -64,6 +64,8 @@ def references_of(references: Sequence[Reference], uses: Uses, utterance: str | 
     references = [reference for reference in references if reference.text.strip()]
     if uses is Uses.GOLDS:
         return _golds_of(references, utterance)
+    if uses is Uses.WEIGHTED:
+        references = [reference for reference in references if not reference.is_unused]
     gold = _first_gold(references)
     if uses is Uses.GOLD:
         return References((references[gold].text,), (1.0,)) if gold >= 0 else NO_GOLD
@@ -167,7 +169,7 @@ def unsuitable_error(metric: Metric, codes: Collection[str], ids: Sequence[str])
 
 def evidence_of(test_item: Item) -> dict[str, Any]:
     """Return the references that a weighted score of this item rests on."""
-    references = test_item.pair.references
+    references = [reference for reference in test_item.pair.references if not reference.is_unused]
     further = [reference for reference in references if reference.source is not Origin.GOLD]
     return {
         "references": len(references),

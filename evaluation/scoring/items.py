@@ -330,9 +330,16 @@ def _reference(values: Mapping[str, Any], at: str) -> Reference:
     return Reference(
         text=_text(values["text"], f"{at}.text"),
         source=_origin(values, at, rated=bool(numbers.keys() & {"weight", "rating"})),
+        is_unused=_is_unused(values.get("unused"), f"{at}.unused"),
         more={name: extra for name, extra in values.items() if name not in REFERENCE_FIELDS},
         **{"weight": numbers.get("rating"), **numbers},
     )
+
+
+def _is_unused(content: object, at: str) -> bool:
+    if content is not None and not isinstance(content, bool):
+        raise _InvalidField(at, f"true or false was expected, {_describe(content)} was found")
+    return content is True
 
 
 def _origin(values: Mapping[str, Any], at: str, *, rated: bool) -> Origin:
@@ -401,6 +408,7 @@ def reference_json(reference: Reference) -> dict[str, Any]:
         "text": reference.text,
         "source": reference.source.value,
         **{name: number for name, number in numbers.items() if number is not None},
+        **({"unused": True} if reference.is_unused else {}),
         **reference.more,
     }
 

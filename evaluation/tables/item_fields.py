@@ -28,7 +28,7 @@ ITEM_FIELDS: Final = (
     "provenance",
     "reply_provenance",  # added by `refaug replies`
 )
-REFERENCE_FIELDS: Final = ("text", "source", "weight", "similarity", "rating", "ratings", "scale")
+REFERENCE_FIELDS: Final = ("text", "source", "weight", "similarity", "rating", "ratings", "scale", "unused")
 # What a search says of a retrieved reference; it stays with the reference.
 RETRIEVED_FIELDS: Final = ("rank", "log", "index", "pair", "dialogue", "utterance", "speaker", "time", "count")
 _OF_REFERENCES: Final = frozenset({*REFERENCE_FIELDS, *RETRIEVED_FIELDS})

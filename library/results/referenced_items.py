@@ -25,6 +25,7 @@ class WeightedReference:
     utterance: str | None = None  # that it answered, where it was retrieved
     speaker: str | None = None
     time: str | None = None  # ISO 8601
+    unused: bool = False  # a gold that weighted scores leave out
 
     def __repr__(self) -> str:
         weight = "none" if self.weight is None else f"{self.weight:.4g}"

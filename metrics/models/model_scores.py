@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import numpy as np
@@ -24,6 +24,7 @@ from refaug.metrics.metric_info import A_RUBER, CorpusScore, MetricInfo, Uses
 
 LEAST: Final = -1.0
 LEAST_RELEVANCE: Final = 0.0
+_WITHOUT_GOLD: Final = ("",)  # a rater reads an empty text in place of the gold
 _NAMING_REMEDY: Final = "refaug score and refaug meta take --{} NAME: refaug {} list"
 
 
@@ -65,7 +66,7 @@ class RatedReplies(MeanMetric):
     """The ratings that a judge gives to replies; without a judge there are none."""
 
     def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
-        self.info = info
+        self.info = replace(info, uses=Uses.UTTERANCE) if settings["refs"] == "none" else info
         self.settings = dict(settings)
         self.turns = int(settings["turns"])
         self._judge: Judge | None = None
@@ -89,13 +90,15 @@ class RatedReplies(MeanMetric):
         )
 
     def _pair(self, references: References) -> tuple[str, tuple[str, ...]] | Problem:
+        utterance = references.utterance or ""
+        if self.settings["refs"] == "none":
+            return (utterance, _WITHOUT_GOLD) if utterance.strip() else NO_UTTERANCE
         texts = references.texts
         if self.settings["refs"] == "gold":
             texts = texts[references.gold : references.gold + 1] if references.gold >= 0 else ()
         golds = tuple(text for text in texts if text.strip())
         if not golds:
             return NO_GOLD
-        utterance = references.utterance or ""
         return (utterance, golds) if utterance.strip() else NO_UTTERANCE
 
     def statistics(

@@ -54,6 +54,8 @@ class Derivation:
         if self.k is not None and parent_k.isdecimal() and self.k >= int(parent_k):
             message = f"k={self.k} is not fewer than the {parent_k} of {parent.id}"
             raise Usage(message, remedy="freeze a new set for more")
+        if self.gold is not None and parent.provenance.get("gold") == "none":
+            raise Usage(f"{parent.id} was made without golds", remedy="freeze a new set with them")
         if self.parrot == "rated" and parent.provenance.get("parrot") == "off":
             raise Usage(f"{parent.id} has no parrots that were rated", remedy="freeze a new set, or give them a weight")
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from refaug.evaluation.scoring.augment_settings import AugmentSettings, WeightSource
+from refaug.evaluation.scoring.augment_settings import AugmentSettings, GoldUse, WeightSource
 from refaug.evaluation.scoring.presets import PresetName, find_preset, with_preset_defaults
 from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MIN_CONFIDENCE
 from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
@@ -35,7 +35,7 @@ class ReferenceSettings(StrictModel):
     )
     k: int = Field(default=SearchSettings.k, description="how many references to find", ge=1, le=MAX_REFERENCES)
     mode: Mode = Field(default=SearchSettings.mode, description="how utterances are compared")
-    gold: WeightSource = Field(default=AugmentSettings.gold, description="what a gold weighs")
+    gold: GoldUse = Field(default=AugmentSettings.gold, description="what a gold weighs; none: golds play no part")
     parrot: Literal["rated", "off"] | Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)] = Field(
         default=AugmentSettings.parrot, description="the utterance itself as a reference: rated, off, or its weight"
     )

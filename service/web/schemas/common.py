@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
 from refaug.core.errors import Usage
-from refaug.evaluation.scoring.augment_settings import AugmentSettings, WeightSource
+from refaug.evaluation.scoring.augment_settings import AugmentSettings, GoldUse
 from refaug.evaluation.scoring.presets import PresetName, find_preset
 from refaug.indexer.search.search_settings import MAX_DEPTH, MAX_REFERENCES, Mode, SearchSettings
 from refaug.rater.rating_settings import Combine, RatingSettings
@@ -46,6 +46,10 @@ _REFERENCE: Final = {
                     "minimum": -1,
                     "maximum": 1,
                     "description": "what a match with it is worth",
+                },
+                "unused": {
+                    "type": "boolean",
+                    "description": "true: a gold that weighted scores leave out, as `gold: none` writes it",
                 },
                 "ratings": {
                     "type": "array",
@@ -116,8 +120,9 @@ class RetrievalIn(BaseModel):
     )
     k: int = Field(default=SearchSettings.k, ge=1, le=MAX_REFERENCES, description="references to find for each item")
     mode: Mode = Field(default=SearchSettings.mode, description="what is compared, and by what")
-    gold: WeightSource = Field(
-        default=AugmentSettings.gold, description="what a gold weighs: 1, or what the rater says"
+    gold: GoldUse = Field(
+        default=AugmentSettings.gold,
+        description="what a gold weighs: 1, or what the rater says; `none`: golds play no part",
     )
     parrot: Literal["rated", "off"] | Annotated[float, Field(ge=-1, le=1)] = Field(
         default=AugmentSettings.parrot, description="the utterance itself as a reference: `rated`, `off`, or its weight"

@@ -40,6 +40,7 @@ class ReferenceOut(BaseModel):
     weight: float | None = Field(default=None, description="what a match with it is worth, from -1 to 1")
     similarity: float | None = Field(default=None, description="of what it answered to the item's utterance")
     rating: float | None = Field(default=None, description="what the rater gave it, from -1 to 1")
+    unused: bool | None = Field(default=None, description="true: a gold that weighted scores leave out")
     rank: int | None = Field(default=None, description="its place among those that were found, from 1")
     utterance: str | None = Field(default=None, description="what it answered, where it was found")
     speaker: str | None = Field(default=None, description="who said it, where the log names speakers")

@@ -29,6 +29,7 @@ class ReferenceText(TypedDict, total=False):
     weight: float  # what a match with it is worth, from -1 to 1
     ratings: Sequence[float]  # of people; `scale` says between which numbers
     scale: Sequence[float]
+    unused: bool  # True: a gold that weighted scores leave out, as the server wrote it
 
 
 class Item(TypedDict, total=False):
@@ -84,7 +85,7 @@ class Retrieval(TypedDict, total=False):
     preset: Literal["tsuta20"]
     k: int
     mode: Literal["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog"]
-    gold: Literal["one", "rated"]
+    gold: Literal["one", "rated", "none"]
     parrot: Union[Literal["rated", "off"], float]
     weights: Literal["rated", "one"]
     combine: Literal["first", "first-literal", "max", "confident", "mean"]

@@ -27,6 +27,7 @@ class Reference(Model):
     utterance: Optional[str] = None  # what it answered, where it was found
     speaker: Optional[str] = None  # who said it, where the log names speakers
     time: Optional[str] = None  # when it was said, where the log has times, ISO 8601
+    unused: Optional[bool] = None  # True: a gold that weighted scores leave out
 
 
 @record
