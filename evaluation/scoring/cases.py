@@ -26,6 +26,10 @@ NO_GOLD_OR_OTHER: Final = Problem("no_gold", NO_GOLD_IN_ITEM)
 NO_WEIGHT: Final = Problem("no_weight", "one of its references has neither a weight nor a rating")
 
 
+_RATED_ALONE: Final = ", or ask for rater:refs=none, which rates by the utterance alone"
+_FOUND_ALONE: Final = ", or set gold to none (--gold none), where an index finds references and a rater weighs them"
+
+
 # ── items ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -132,9 +136,14 @@ def no_gold_error(items: Sequence[str], metric: str) -> NoGold:
     more = f", and neither have {len(items) - 1:,} more" if len(items) > 1 else ""
     return NoGold(
         f"no reply has a score by {metric}: item {items[0]} has no gold{more}",
-        remedy='give every item "references": ["its gold"]',
+        remedy=f'give every item "references": ["its gold"]{_without_gold(metric)}',
         items=items,
     )
+
+
+def _without_gold(metric: str) -> str:
+    """Return how the metric does without golds, as the end of a remedy; empty where it does not."""
+    return _RATED_ALONE if metric == "rater" else _FOUND_ALONE if metric.startswith("upsilon-") else ""
 
 
 def require_sources(counts: Mapping[Origin, int], metric: Metric) -> None:

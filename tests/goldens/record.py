@@ -468,6 +468,8 @@ CHANGED: tuple[tuple[str, str], ...] = (
         r"openapi/paths//v1/scores/combine/post/description: .*",
         "a metric counts as suitable if the references of any batch suit it",
     ),
+    (r"openapi/.*/gold/(enum|description): .*none.*", "golds may play no part"),
+    (r"openapi/.*/references/items/.*properties/unused: new", "a gold that plays no part says so"),
     (r"openapi/.*/copies: new", "answers name the replies that copy the utterance"),
     (r"openapi/.*/examples?(/.*)?: .*", "examples are recorded by tests/api_answers.py, and held to answers there"),
     (r"openapi/.*/parrot/default: 'rated' was .*, 'off' was found", "the utterance is no reference by default"),

@@ -571,6 +571,29 @@ def test_golds_come_with_their_weight(client: TestClient, gold: str) -> None:
         assert ("rating" in shown) == (gold == "rated")
 
 
+def test_items_without_golds_have_scores_that_golds_do_not_change(client: TestClient) -> None:
+    bare = [{**item, "references": []} for item in ITEMS]
+    settings = {"gold": "none", "weights": "one", "k": 3}
+    body = {"metrics": ["upsilon-bleu", "rater:refs=none"], "settings": settings, "draws": 0}
+    without, with_golds = (client.post("/v1/scores", json={**body, "items": items}).json() for items in (bare, ITEMS))
+    assert without["scores"] == with_golds["scores"]
+    assert "|gold:none|" in without["scores"][0]["signature"]
+    found = client.post("/v1/references", json={"items": ITEMS, "settings": settings}).json()["items"]
+    unused = {(one["source"], one.get("unused")) for row in found for one in row["references"]}
+    assert unused == {("gold", True), ("retrieved", None)}
+    replied = [{**row, "replies": item["replies"]} for row, item in zip(found, ITEMS, strict=True)]
+    again = client.post(
+        "/v1/scores", json={"items": replied, "metrics": ["upsilon-bleu"], "references": "given", "draws": 0}
+    )
+    assert again.json()["scores"] == without["scores"][:1], again.text
+    told = problem(
+        client.post("/v1/references", json={"items": ITEMS, "settings": {"gold": "none", "mode": "bm25-dialog"}}),
+        400,
+        "usage",
+    )
+    assert "gold=none with mode=bm25-dialog" in told["detail"]
+
+
 @pytest.mark.parametrize(
     "spec",
     [

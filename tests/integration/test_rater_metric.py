@@ -186,6 +186,29 @@ def test_item_without_utterance_is_unscored_and_empty_reply_scores_least(ready: 
     assert "warning: empty replies, which score 0, by a rater -1, or nothing at all: a (1)" in result.err
 
 
+def test_without_golds_a_reply_is_rated_by_the_utterance_alone(ready: Home, tmp_path: Path) -> None:
+    bare = [{**line, "references": []} for line in lines_of()]
+    items = written(tmp_path / "bare.jsonl", [*bare, {"id": "silent", "replies": {"a": "yes", "b": "no"}}])
+    flags = ("--rater", "chat", *ONE, "--draws", "0", "--json")
+    found = ready("score", items, "-m", "rater:refs=none", *flags).json["scores"][0]
+    rater = open_rater(Settings(home=ready.path), "chat", threads=1)
+    for system in ("a", "b"):
+        *rows, silent = found["systems"][system]["replies"]
+        requests = [
+            RatingRequest(
+                utterance=line["utterance"], golds=("",), candidates=(Candidate(text=line["replies"][system]),)
+            )
+            for line in bare
+        ]
+        assert [row["score"] for row in rows] == pytest.approx([one for [one] in rater.rate(requests)], abs=1e-5)
+        assert (silent["score"], silent["problem"]) == (None, "no_utterance")
+    with_golds = written(tmp_path / "golds.jsonl", lines_of())
+    again = ready("score", with_golds, "-m", "rater:refs=none", *flags).json["scores"][0]
+    assert again["systems"]["a"]["replies"] == found["systems"]["a"]["replies"][:-1]
+    refused = ready("score", items, "-m", "rater", *flags)
+    assert (refused.code, "rater:refs=none" in refused.err) == (3, True), refused.err
+
+
 def test_a_frozen_set_refuses_it_without_touching_a_rater(ready: Home, items: Path) -> None:
     frozen = done(ready("sets", "freeze", items, "--purpose", "test", "--json"))
     shutil.rmtree(ready.path / "raters")

@@ -270,6 +270,8 @@ def test_retrieval_options_without_an_index_are_refused(ready: Home, items: Path
         ((*UNRATED, "--gold", "rated"), 2, "no rater is named"),
         (("--rater", "chat"), 2, "index"),
         ((*BOTH, "--gold", "two"), 2, "gold='two'"),
+        ((*BOTH, "--gold", "none", "--mode", "embedding-dialog"), 2, "gold=none with mode=embedding-dialog"),
+        ((*BOTH, "--gold", "none", "--preset", "tsuta20"), 2, "gold"),
         ((*BOTH, "--parrot", "on"), 2, "parrot='on'"),
         ((*BOTH, "--parrot", "nan"), 2, "nan"),
         ((*BOTH, "--parrot", "2"), 2, "2"),
@@ -399,6 +401,46 @@ def test_a_signature_as_a_metric_says_that_nothing_is_searched(ready: Home, item
     rows = [{**row, "references": ["at the market", {"text": "no", "weight": 0.5}]} for row in rows]
     scored_alone = ready("score", written(tmp_path / "supplied.jsonl", rows), "--metric", line)
     assert (scored_alone.code, remedy in scored_alone.err) == (0, True), scored_alone.err
+
+
+def test_items_without_golds_are_scored_retrieved_frozen_and_verified(ready: Home, items: Path, tmp_path: Path) -> None:
+    bare_rows = [{**row, "references": []} for row in items_of()]
+    plain_rows = [{**row, "references": row["references"][:1]} for row in items_of()]
+    bare, plain = written(tmp_path / "bare.jsonl", bare_rows), written(tmp_path / "plain.jsonl", plain_rows)
+    flags = (*BOTH, "-k", "4", "--gold", "none", "-m", "upsilon-bleu", "-m", "rater:refs=none")
+    of_bare, of_plain = scored(ready, bare, *flags), scored(ready, plain, *flags)
+    assert of_bare == of_plain
+    assert [
+        row["signature"].count(text) for row, text in zip(of_bare, ("|gold:none|", "|refs:none|"), strict=True)
+    ] == [1, 1]
+    default = ready("score", bare, *BOTH, "-m", "upsilon-bleu", *NO_INTERVALS)
+    assert (default.code, "--gold none" in default.err) == (3, True), default.err
+    again = ready("score", bare, "--signature", of_bare[0]["signature_full"], "--threads", "1", *NO_INTERVALS).json
+    assert again["scores"] == of_bare[:1]
+    beside = scored(ready, plain, *BOTH, "--gold", "none", "-m", "bleu")
+    assert beside == scored(ready, plain, "-m", "bleu")
+
+    refs = ready("refs", plain, *BOTH, "-k", "4", "--gold", "none").out
+    assert {
+        (one["source"], one.get("unused"), "weight" in one) for row in rows_of(refs) for one in row["references"]
+    } == {
+        ("gold", True, False),
+        ("retrieved", None, True),
+    }
+    found = written(tmp_path / "found.jsonl", [line.encode() for line in refs.splitlines()])
+    assert scored(ready, found, "-m", "upsilon-bleu") == of_bare[:1]
+    frozen = ready("sets", "freeze", bare, *BOTH, "-k", "4", "--gold", "none", "--purpose", "test", "--json").json["id"]
+    against = ready("sets", "score", frozen, bare, "-m", "upsilon-bleu", *NO_INTERVALS).json["scores"]
+    assert (against[0]["signature_full"], against[0]["systems"]) == (
+        of_bare[0]["signature_full"],
+        of_bare[0]["systems"],
+    )
+    derived = ready("sets", "derive", frozen, "--gold", "one")
+    assert (derived.code, "was made without golds" in derived.err) == (2, True), derived.err
+
+    for path in (bare, plain):
+        (tmp_path / "scores.json").write_text(ready("score", path, *flags, *NO_INTERVALS).out)
+        assert ready("verify", tmp_path / "scores.json", path, "--threads", "1").code == 0
 
 
 def test_line_aligned_utterances_and_csv_find_the_references_of_items(ready: Home, tmp_path: Path) -> None:

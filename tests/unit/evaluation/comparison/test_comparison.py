@@ -222,6 +222,20 @@ def test_a_file_with_explanations_has_credits_without_details() -> None:
     ]
 
 
+def test_evidence_and_explanations_of_another_form_are_left_out() -> None:
+    file = file_of(scored(items(), METRICS[:1], explain=True))
+    document = json.loads(json.dumps(file.document)) | {"evidence": "none"}
+    row = document["scores"][0]["systems"]["new"]["replies"][0]
+    row["credited"], row["without_reference"][0]["weight"] = [0.5, {"reference": 0, "credit": "much"}], "high"
+    document["scores"][0]["systems"]["old"]["replies"][0]["without_reference"] = [None]
+    changed_file = ScoreFile.of(sealed(document), "a.json")
+    request = replace(REQUEST, changes=ChangeFilter(limit=None))
+    [pair] = compare(changed_file, changed_file, request).pairs
+    shown = next(change for change in pair.changes if change.id == row["id"])
+    assert {(each.second_credit, each.first_weight) for each in shown.references} == {(0.0, None)}
+    assert shown.references[0].second_weight == 1.0
+
+
 def changes(chosen: ChangeFilter) -> list[Any]:
     _, file = both()
     request = replace(REQUEST, metrics=("rouge-l",), changes=chosen)
@@ -348,6 +362,7 @@ def test_names_that_no_file_has_are_refused() -> None:
     [
         (lambda details: details.pop("sums"), "details.sums: a list of objects was expected"),
         (lambda details: details["sums"].clear(), r"details.sums\[0\]: it is missing"),
+        (lambda details: details["sums"][0].update(systems=-1), "a row for each of 24 replies"),
         (lambda details: details["sums"][0]["systems"]["model"].pop(), "a row for each of 24 replies"),
         (lambda details: details["sums"][0]["systems"]["model"][0].append(1), "a row is not"),
         (lambda details: details["items"][0].update(references="tea"), r"details.items\[.*references: a list"),

@@ -129,6 +129,57 @@ def test_references_and_weights_are_those_put_together_one_by_one(
             assert one.item == replace(item, pair=replace(item.pair, references=one.item.pair.references))
 
 
+def without_golds(item: Item) -> Item:
+    further = tuple(one for one in item.pair.references if one.source is not Origin.GOLD)
+    return replace(item, pair=replace(item.pair, references=further))
+
+
+@pytest.mark.parametrize(("parrot", "weights"), list(product(("rated", "off"), ("rated", "one"))))
+def test_without_golds_scores_stand_on_what_items_without_them_have(tools: Tools, parrot: Any, weights: Any) -> None:
+    wanted = asked(gold="none", parrot=parrot, weights=weights)
+    items = [item_of(number, golds=1 + number % 3) for number in range(6)]
+    bare = [without_golds(item) for item in items]
+    for one, other, item in zip(augmented(tools, items, wanted), augmented(tools, bare, wanted), items, strict=True):
+        golds = [each for each in one.item.pair.references if each.source is Origin.GOLD]
+        assert [each.text for each in golds] == [r.text for r in item.pair.references if r.source is Origin.GOLD]
+        assert [(each.is_unused, each.weight, each.rating) for each in golds] == [(True, None, None)] * len(golds)
+        assert references_of(one.item.pair.references, Uses.WEIGHTED) == references_of(
+            other.item.pair.references, Uses.WEIGHTED
+        )
+        assert references_of(one.item.pair.references, Uses.OWN) == references_of(item.pair.references, Uses.OWN)
+        assert (one.note, other.note) == ("", "")
+        [parsed] = [parse_item(item_json(one.item), where="line", line=1, fallback_id="1")]
+        assert isinstance(parsed, Item)
+        assert parsed.pair.references == one.item.pair.references
+        require_equal(rows_of(without_golds(one.item)), by_the_utterance_alone(tools, other.item, wanted))
+        again = augmented(tools, [one.item], asked())[0].item
+        require_equal(rows_of(again), expected(tools, item, asked()))
+        assert not any(each.is_unused for each in again.pair.references)
+
+
+def by_the_utterance_alone(tools: Tools, item: Item, wanted: AugmentSettings) -> list[Row]:
+    """One search without golds, and one rating at a time in which the gold's place is empty."""
+    utterance, empty = item.pair.utterance or "", ""
+
+    def rating(text: str) -> float:
+        request = RatingRequest(utterance=utterance, golds=(empty,), candidates=(Candidate(text=text),))
+        return tools.rater.rate([request], wanted.rating)[0][0]
+
+    rows = [(one.text, one.source, one.weight, None, None) for one in item.pair.references if one.is_own]
+    if wanted.parrot == "rated":
+        rows.append((utterance, Origin.PARROT, rating(utterance), rating(utterance), None))
+    for one in tools.index.search([without_golds(item).pair], wanted.search)[0].references:
+        rated = rating(one.text) if wanted.weights == "rated" else None
+        rows.append((one.text, Origin.RETRIEVED, 1.0 if rated is None else rated, rated, one.similarity))
+    return rows
+
+
+def test_a_search_that_compares_golds_is_refused_without_them() -> None:
+    with pytest.raises(Usage, match="gold=none with mode=bm25-dialog, which compares responses with the gold") as told:
+        asked(gold="none", search=SearchSettings(mode="bm25-dialog"))
+    assert told.value.remedy == "mode=bm25-utterance, or another gold"
+
+
 @pytest.mark.parametrize("combine", COMBINES)
 def test_every_way_to_combine_weighs_what_is_found(tools: Tools, combine: Any) -> None:
     wanted = asked(gold="rated", rating=RatingSettings(combine=combine))
