@@ -24,7 +24,7 @@ from refaug.bots.endpoint.chat import ChatAnswer, ChatRequest
 from refaug.bots.endpoint.faults import Fault, FaultKind
 from refaug.bots.endpoint.rate_limit import SharedPause, retry_after_s
 from refaug.bots.endpoint.specification import Endpoint
-from refaug.bots.endpoint.spending import Spending
+from refaug.bots.endpoint.spending import Reservation, Spending
 
 Outcome = ChatAnswer | Fault
 _FIRST_WAIT_S: Final = 0.5
@@ -202,20 +202,26 @@ class ChatClient:
                 )
                 return Fault(kind=FaultKind.GIVEN_UP, message=message)
             try:
-                outcome = await self._try_often(orjson.dumps(request_body(self._endpoint, request)), name)
+                outcome = await self._try_often(orjson.dumps(request_body(self._endpoint, request)), name, reservation)
             finally:
                 self._breaker.note(permit, None if isinstance(outcome, ChatAnswer) else _message(outcome))
             return outcome
         finally:
             self._spending.settle(reservation, outcome if isinstance(outcome, ChatAnswer) else None)
 
-    async def _try_often(self, body: bytes, name: str) -> Outcome:
-        """Try until there is an answer, a lasting fault, or no try left; a wait after 429 uses up patience instead."""
+    async def _try_often(self, body: bytes, name: str, reservation: Reservation) -> Outcome:
+        """Try until there is an answer, a lasting fault, or no try left; a wait after 429 uses up patience instead.
+
+        A try that may have been charged without an answer is repeated only where the budget allows it.
+        """
         failed, limited, patience_s = 0, 0, self._endpoint.patience_s
         while True:
             await self._gate.wait()
             outcome = await self._try(body, name)
-            if isinstance(outcome, ChatAnswer) or not outcome.is_transient:
+            if isinstance(outcome, ChatAnswer):
+                return outcome
+            is_affordable = not outcome.may_have_cost or self._spending.lose(reservation)
+            if not outcome.is_transient or not is_affordable:
                 return outcome
             if outcome.kind is FaultKind.RATE_LIMITED:
                 wait_s = outcome.retry_after_s

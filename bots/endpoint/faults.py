@@ -39,6 +39,10 @@ TRANSIENT: Final = frozenset({
 })  # fmt: skip
 
 
+# The endpoint had the whole request, and may have answered it and charged for the answer.
+CHARGED: Final = frozenset({FaultKind.TIMEOUT, FaultKind.CUT_OFF, FaultKind.WRONG_SHAPE, FaultKind.TOO_LARGE})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """The reason why a request has no answer."""
@@ -46,6 +50,11 @@ class Fault:
     kind: FaultKind
     message: str
     retry_after_s: float | None = None  # as the endpoint wishes it
+
+    @property
+    def may_have_cost(self) -> bool:
+        """Whether the request may have been charged without a usable answer."""
+        return self.kind in CHARGED
 
     @property
     def is_transient(self) -> bool:

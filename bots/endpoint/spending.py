@@ -3,6 +3,9 @@
 A request reserves what it may cost before it is sent: so many tokens as its texts may have, and as many as the answer
 may get. When the answer is there, the reservation gives way to what the endpoint counted. So a budget is not exceeded
 by the requests that are under way.
+
+A try that breaks off after it was sent may have been answered and charged all the same: it counts as much as it may
+have cost, and is not repeated where the budget does not allow that.
 """
 
 from __future__ import annotations
@@ -53,6 +56,7 @@ class Spending:
         self.price, self.budget = price, budget or Budget()
         self.requests = self.stored = self.retries = 0
         self.prompt_tokens = self.answer_tokens = self.estimated = 0
+        self.lost_tries = self.lost_prompt = self.lost_answer = 0  # sent, and possibly charged, without an answer
         self._reserved_prompt = self._reserved_answer = 0
 
     @property
@@ -68,15 +72,26 @@ class Spending:
     def reserve(self, request: ChatRequest) -> Reservation | None:
         """Reserve what the request may cost; None where the budget does not allow it."""
         reservation = _estimate(request)
-        prompt = self.prompt_tokens + self._reserved_prompt + reservation.prompt_tokens
-        answer = self.answer_tokens + self._reserved_answer + reservation.answer_tokens
-        if self.budget.tokens is not None and prompt + answer > self.budget.tokens:
-            return None
-        if self.budget.money is not None and (self.price or Price()).of(prompt, answer) > self.budget.money:
+        if not self._allows(reservation):
             return None
         self._reserved_prompt += reservation.prompt_tokens
         self._reserved_answer += reservation.answer_tokens
         return reservation
+
+    def _allows(self, further: Reservation) -> bool:
+        """Whether the budget has room for this beside all that is spent, lost and reserved."""
+        prompt = self.prompt_tokens + self.lost_prompt + self._reserved_prompt + further.prompt_tokens
+        answer = self.answer_tokens + self.lost_answer + self._reserved_answer + further.answer_tokens
+        if self.budget.tokens is not None and prompt + answer > self.budget.tokens:
+            return False
+        return self.budget.money is None or (self.price or Price()).of(prompt, answer) <= self.budget.money
+
+    def lose(self, reservation: Reservation) -> bool:
+        """Count a try that was sent and not answered; return whether the budget allows another one."""
+        self.lost_tries += 1
+        self.lost_prompt += reservation.prompt_tokens
+        self.lost_answer += reservation.answer_tokens
+        return self._allows(Reservation(0, 0))
 
     def settle(self, reservation: Reservation, answer: ChatAnswer | None) -> None:
         """Count what the answer cost, or nothing where there is none; tokens that are not told are estimated."""
@@ -102,6 +117,8 @@ class Spending:
             "prompt_tokens": self.prompt_tokens,
             "answer_tokens": self.answer_tokens,
             "estimated": self.estimated,
+            "lost_tries": self.lost_tries,
+            "lost_tokens": self.lost_prompt + self.lost_answer,
             **money,
         }
 
@@ -114,6 +131,9 @@ class Spending:
         if self.requests:
             about = "about " if self.estimated else ""
             parts.append(f"{about}{self.prompt_tokens:,} tokens in and {self.answer_tokens:,} out")
+        if self.lost_tries:
+            tokens = self.lost_prompt + self.lost_answer
+            parts.append(f"{self.lost_tries:,} tries broke off and may have cost {tokens:,} tokens more")
         if self.price is not None and self.requests:
             parts.append(f"{self.money:.4f} {self.price.currency}")
         return ", ".join(parts)

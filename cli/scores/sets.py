@@ -266,6 +266,7 @@ def score_command(
         joined = [*bad, *(joined_item for joined_item in joined if isinstance(joined_item, Item))]
         evaluation = score(reference_set, joined, scoring.steps(context.obj).chosen(joined), settings, progress)
         report_problems(evaluation.bad_items, evaluation.warnings, progress)
+    require_all(evaluation.bad_items, strict=scoring.strict and record is not None)
     if record is not None:
         SetHistory(reference_set).record(record, evaluation)
     scoring.show(evaluation, joined, ItemInputs(items=replies, table=table).names, set=reference_set.id)

@@ -9,7 +9,8 @@ from typing import Final
 
 from refaug.core.text.characters import make_printable
 
-_FORMULA_SIGNS: Final = ("=", "+", "-", "@", "\t", "\r")  # begin what a spreadsheet would compute
+# What begins a text that a spreadsheet would compute; the last four are the same signs in full width.
+_FORMULA_SIGNS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -44,6 +44,7 @@ PARTS: Final[Mapping[str, PartFunction]] = {
     "multi-reference": PartFunction("refaug.evaluation.reproduction.experiments.multi_reference", "multi_reference"),
     "weights": PartFunction("refaug.evaluation.reproduction.experiments.weights", "weights"),
     "growth": PartFunction("refaug.evaluation.reproduction.experiments.growth", "growth"),
+    "without-gold": PartFunction("refaug.evaluation.reproduction.experiments.without_gold", "without_gold"),
     "stress": PartFunction("refaug.evaluation.reproduction.experiments.stress", "stress"),
 }
 

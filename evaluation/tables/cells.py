@@ -111,7 +111,7 @@ def number(cell: object, *, has_decimal_commas: bool) -> float | None:
             raise BadCell(f"{shown(cell)} may be a decimal or a thousand: write it with a point")
         text = text.replace(",", ".")
     try:
-        return float(text)
+        return float("" if "_" in text else text)  # Python reads 1_000 as a number
     except (ValueError, OverflowError):
         raise BadCell(f"{shown(cell)} is not a number") from None
 

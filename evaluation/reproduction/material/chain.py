@@ -34,7 +34,7 @@ from refaug.evaluation.reproduction.material.proof_logs import EVERYDAY, LogSele
 from refaug.evaluation.reproduction.material.rated_sets import NEAR, Mask, ProofSet, token_jaccard, word_sets
 from refaug.evaluation.reproduction.material.reference_kinds import Pool, ReplySample
 from refaug.evaluation.reproduction.material.step_times import StepTimes
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.augment_settings import AugmentSettings, GoldUse
 from refaug.evaluation.scoring.augmentation import Augmented, augment
 from refaug.evaluation.scoring.items import item_json, read_items
 from refaug.indexer.building.build import build_index
@@ -299,11 +299,13 @@ class Chain:
         deep: int = DEEP,
         sample: ReplySample | None = None,
         combine: str = "first",
+        gold: GoldUse = "one",
     ) -> Pool:
         """Return the rated references that an index has for a set."""
         settings = AugmentSettings(
             search=SearchSettings(k=deep, mode=mode),
             rating=RatingSettings(combine=combine),  # type: ignore[arg-type]
+            gold=gold,
             parrot="rated",  # conditions leave it out where they are without
         )
         return Pool.of(self.augmented_items(rated_set, index, rater, settings), sample or self.reply_sample())

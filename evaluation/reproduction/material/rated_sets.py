@@ -52,10 +52,10 @@ class ProofSet:
     tokenizer: str = TOKENIZER  # splits the texts into words
 
     @classmethod
-    def of(cls, name: str, items: Iterable[Item | BadItem]) -> Self:
+    def of(cls, name: str, items: Iterable[Item | BadItem], *, needs_references: bool = True) -> Self:
         """Read the rated replies; raise BadInput where a set has no references or nothing to correlate."""
         rated_replies = RatedRows.of(RatedItems(name=name, items=list(items)), MetaSettings())
-        if not any(test_item.pair.gold for test_item in rated_replies.items):
+        if needs_references and not any(test_item.pair.gold for test_item in rated_replies.items):
             raise BadInput(f"{name}: no item has a reference", remedy="agreement is measured against references")
         ratings = np.array([np.nanmean(row) for row in rated_replies.ratings])
         replies = tuple(row.reply for row in rated_replies.rows)
@@ -137,15 +137,15 @@ def _notes(rated_replies: RatedRows) -> Iterator[str]:
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_sets(folder: Path, names: Sequence[str]) -> list[ProofSet]:
+def read_sets(folder: Path, names: Sequence[str], *, needs_references: bool = True) -> list[ProofSet]:
     """Read the sets of these names from `human/` in a data folder."""
-    return [_read_set(folder / "human" / f"{name}.jsonl.gz", name) for name in names]
+    return [_read_set(folder / "human" / f"{name}.jsonl.gz", name, needs_references) for name in names]
 
 
-def _read_set(path: Path, name: str) -> ProofSet:
+def _read_set(path: Path, name: str, needs_references: bool) -> ProofSet:
     """Read a set; an error names the set, for there are several."""
     try:
-        return ProofSet.of(name, read_rated(path))
+        return ProofSet.of(name, read_rated(path), needs_references=needs_references)
     except BadInput as error:
         names_set = error.message.startswith(f"{name}:") or path.name in error.message
         raise BadInput(error.message if names_set else f"{name}: {error.message}", remedy=error.remedy) from error

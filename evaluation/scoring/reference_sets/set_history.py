@@ -21,17 +21,19 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
-from refaug.core.errors import BadInput, Corrupt, NoAccess, Usage
-from refaug.core.files import lock_file, require_checksum, sync_folder, with_checksum
+from refaug.core.errors import BadInput, Corrupt, NoAccess, RefaugError, Usage
+from refaug.core.files import CHECKSUM, lock_file, require_checksum, sync_folder, with_checksum
 from refaug.core.full_disk import storage_errors
 from refaug.core.version import VERSION
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.scores import Evaluation, MetricScores, ReplyForm
 from refaug.metrics.base import Floats
+from refaug.metrics.signature import Signature
 
 HISTORY_SUFFIX: Final = ".history"
 FORMAT_VERSION: Final = 1
 _LONGEST_NAME: Final = 100
+_MOST_COLUMNS: Final = 1_000
 _LONGEST_LINE: Final = 256 * 1024 * 1024
 _LOCK: Final = ".history-lock"
 
@@ -76,22 +78,27 @@ class SetHistory:
 
     def read(self) -> HistoryEntries:
         """Read all entries; a line that is cut off or changed is counted and skipped."""
-        return _entries_of(self._content().split(b"\n"), self.reference_set.id)
+        filled = [line for line in self._content().split(b"\n") if line]
+        entries = [entry for line in filled if (entry := self._entry(line)) is not None]
+        return HistoryEntries(entries=tuple(entries), damaged=len(filled) - len(entries))
 
     def lines(self) -> list[bytes]:
         """Return the whole lines, for a transfer to another home."""
-        return [line for line in self._content().split(b"\n") if _entry_of(line, self.reference_set.id) is not None]
+        return [line for line in self._content().split(b"\n") if self._entry(line) is not None]
 
     def merge(self, lines: Sequence[bytes]) -> int:
         """Append the lines of a transferred history that are not here, and return their number; all are checked."""
         for number, line in enumerate(lines, start=1):
-            if _entry_of(line, self.reference_set.id) is None:
+            if self._entry(line) is None:
                 raise BadInput(f"line {number} of the history is no entry of the set {self.reference_set.id}")
         here = set(self.lines())
         new = [line for line in dict.fromkeys(lines) if line not in here]
         if new:
             self._append(new)
         return len(new)
+
+    def _entry(self, line: bytes) -> Mapping[str, Any] | None:
+        return _entry_of(line, self.reference_set.id, self.reference_set.manifest.items)
 
     def _content(self) -> bytes:
         try:
@@ -122,24 +129,69 @@ def require_run_name(name: str) -> str:
     return name
 
 
-def _entries_of(lines: Iterable[bytes], set_id: str) -> HistoryEntries:
-    filled = [line for line in lines if line]
-    entries = [entry for line in filled if (entry := _entry_of(line, set_id)) is not None]
-    return HistoryEntries(entries=tuple(entries), damaged=len(filled) - len(entries))
+def _entry_of(line: bytes, set_id: str, items: int) -> Mapping[str, Any] | None:
+    """Return the entry of a line, or None where it is none of this set, is cut off, or was changed.
 
-
-def _entry_of(line: bytes, set_id: str) -> Mapping[str, Any] | None:
-    """Return the entry of a line, or None where it is none of this set, is cut off, or was changed."""
+    A history from elsewhere may hold anything under a checksum that fits, so the form of all that is read is checked.
+    """
     if not line or len(line) > _LONGEST_LINE:
         return None
     try:
         entry = orjson.loads(line)
         if not isinstance(entry, dict) or entry.get("set") != set_id or entry.get("format_version") != FORMAT_VERSION:
             return None
+        if CHECKSUM not in entry or not _is_entry(entry, items):
+            return None
         require_checksum(Path(HISTORY_SUFFIX), entry)
     except (orjson.JSONDecodeError, Corrupt):
         return None
     return entry
+
+
+def _is_entry(entry: Mapping[str, Any], items: int) -> bool:
+    """Whether an entry has every field that tables and tests read, in its form."""
+    texts = [entry.get(field) for field in ("name", "at", "refaug", "data", "replies")]
+    if not all(isinstance(text, str) and text.isprintable() and len(text) <= _LONGEST_NAME for text in texts):
+        return False
+    count, scores = entry.get("items"), entry.get("scores")
+    if type(count) is not int or not 0 < count <= items or not isinstance(entry.get("resampling"), dict):
+        return False
+    return isinstance(scores, list) and bool(scores) and all(map(_is_scores, scores))
+
+
+def _is_scores(scores: object) -> bool:
+    if not isinstance(scores, dict) or not isinstance(scores.get("metric"), str):
+        return False
+    columns, systems = scores.get("columns"), scores.get("systems")
+    if not isinstance(columns, list) or not 0 < len(columns) <= _MOST_COLUMNS:
+        return False
+    if not all(isinstance(column, str) for column in columns) or not isinstance(systems, dict) or not systems:
+        return False
+    return _is_signature(scores.get("signature_full")) and all(map(_is_system, systems.values()))
+
+
+def _is_signature(line: object) -> bool:
+    try:
+        return isinstance(line, str) and bool(Signature.parse(line))
+    except RefaugError:
+        return False
+
+
+def _is_system(figures: object) -> bool:
+    if not isinstance(figures, dict) or not {"corpus", "interval"} <= figures.keys():
+        return False
+    interval = figures["interval"]
+    bounds = [] if interval is None else interval
+    if not isinstance(bounds, list) or len(bounds) not in (0, 2) or (interval is not None and not bounds):
+        return False
+    numbers = [*bounds, *([] if figures["corpus"] is None else [figures["corpus"]])]
+    counts = [figures.get("scored"), figures.get("unscored")]
+    packed = [figures.get("packed_scores"), figures.get("packed_sums")]
+    return (
+        all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers)
+        and all(type(number) is int for number in counts)
+        and all(isinstance(text, str) for text in packed)
+    )
 
 
 # ── packed scores ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -260,6 +260,26 @@ def test_a_budget_is_never_exceeded() -> None:
     assert 5 <= len(fake.received) <= 10
 
 
+def test_tries_without_a_usable_answer_count_in_the_budget() -> None:
+    free = Spending()
+    with endpoint(lambda _: {"unusable": True}) as fake:
+        ask_all(of(fake, tries=4), [request("a")], settings=QUICK, spending=free)
+    assert (len(fake.received), free.lost_tries, free.requests, free.tokens) == (4, 4, 0, 0)
+    most = (free.lost_prompt + free.lost_answer) // 4  # that one try may cost
+    spending = Spending(budget=Budget(tokens=2 * most))
+    with endpoint(lambda _: {"unusable": True}) as fake:
+        outcomes = ask_all(
+            of(fake, tries=4, concurrency=1), [request("a"), request("b")], settings=QUICK, spending=spending
+        )
+    assert (len(fake.received), kinds(outcomes)) == (2, ["wrong_shape", "over_budget"])
+    assert f"2 tries broke off and may have cost {2 * most:,} tokens more" in spending.line
+    assert (spending.as_json()["lost_tries"], spending.as_json()["lost_tokens"]) == (2, 2 * most)
+    refused = Spending(budget=Budget(tokens=2 * most))
+    with endpoint(lambda _: Sent(status=503, body={})) as fake:
+        ask_all(of(fake, tries=3), [request("a")], settings=QUICK, spending=refused)
+    assert (len(fake.received), refused.lost_tries) == (3, 0)
+
+
 # ── keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -290,6 +290,7 @@ def test_a_decimal_comma_is_read_where_it_can_be_nothing_else(
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        ("id,reply:a,rating:a\n1,x,1_000\n", "column 'rating:a': '1_000' is not a number"),
         ('id,reply:a,rating:a\n1,x,"1,500"\n', "column 'rating:a': '1,500' may be a decimal or a thousand"),
         ("id;reply:a;ratings:a\n1;x;4,5\n", "column 'ratings:a': '4,5' may be one rating or two"),
         ("id,reply:a,rating:a\n1,x,good\n", "column 'rating:a': 'good' is not a number"),

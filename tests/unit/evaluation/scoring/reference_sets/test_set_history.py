@@ -16,7 +16,8 @@ import pytest
 from set_items import MAKING, item_of, words
 
 from refaug.core.artefacts.transfer import open_export
-from refaug.core.errors import Corrupt, Usage
+from refaug.core.errors import BadInput, Corrupt, Usage
+from refaug.core.files import with_checksum
 from refaug.core.progress import Silent
 from refaug.evaluation.comparison.leaderboard import leaderboards
 from refaug.evaluation.scoring.evaluate import evaluate
@@ -88,6 +89,68 @@ def test_a_changed_entry_is_skipped(history: SetHistory) -> None:
     history.path.write_bytes(b"\n".join([json.dumps(changed).encode(), *lines[1:]]))
     entries = history.read()
     assert ([entry["name"] for entry in entries.entries], entries.damaged) == (["second"], 1)
+
+
+def forged(history: SetHistory, **changes: object) -> bytes:
+    """An entry with other fields and a checksum that fits them, as anybody can write it."""
+    entry = {**json.loads(history.path.read_bytes().splitlines()[0]), **changes}
+    return json.dumps(with_checksum({name: field for name, field in entry.items() if name != "checksum"})).encode()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"items": 10**12},
+        {"items": "20"},
+        {"name": "a\x1b[31m"},
+        {"name": 7},
+        {"at": None},
+        {"resampling": []},
+        {"scores": []},
+        {"scores": [{"metric": "bleu"}]},
+        {"scores": [None]},
+    ],
+)
+def test_an_entry_of_another_form_is_damaged_whatever_its_checksum(
+    history: SetHistory, changes: dict[str, object]
+) -> None:
+    history.record("run 1", scored("a"))
+    line = forged(history, **changes)
+    with pytest.raises(BadInput, match="line 2 of the history is no entry"):
+        history.merge([forged(history, name="run 2"), line])
+    with history.path.open("ab") as file:
+        file.write(line + b"\n")
+    found = history.read()
+    assert ([entry["name"] for entry in found.entries], found.damaged) == (["run 1"], 1)
+    assert [row.run for row in leaderboards(found.entries, SETTINGS)[0].rows] == ["run 1"]
+
+
+@pytest.mark.parametrize(
+    ("field", "content"),
+    [
+        ("corpus", "1"),
+        ("interval", [0.1]),
+        ("scored", None),
+        ("packed_scores", 3),
+    ],
+)
+def test_figures_of_another_form_are_damaged_whatever_the_checksum(
+    history: SetHistory, field: str, content: object
+) -> None:
+    history.record("run 1", scored("a", ("multi-bleu",)))
+    scores = json.loads(history.path.read_bytes())["scores"]
+    scores[0]["systems"]["model"][field] = content
+    history.path.write_bytes(forged(history, scores=scores) + b"\n")
+    assert (history.read().entries, history.read().damaged) == ((), 1)
+
+
+def test_an_entry_that_lost_its_checksum_is_damaged(history: SetHistory) -> None:
+    history.record("run 1", scored("a"))
+    entry = json.loads(history.path.read_bytes())
+    del entry["checksum"]
+    entry["scores"][0]["systems"]["model"]["corpus"] = 0.99
+    history.path.write_text(json.dumps(entry) + "\n")
+    assert (history.read().entries, history.read().damaged) == ((), 1)
 
 
 def test_concurrent_writers_lose_nothing(history: SetHistory) -> None:
