@@ -495,6 +495,28 @@ def test_the_table_of_parrots_has_the_figures_of_the_benchmark() -> None:
         assert name != "exp, off" or lost[0] > -0.01  # what a default may cost in agreement with people
 
 
+def test_the_rules_against_constants_are_as_measured() -> None:
+    measured = json.loads((ROOT / "bench" / "results" / "gaming_rules.json").read_text("utf-8"))
+    rows = tables("gaming", "Rules that were tried against constants")[0]
+
+    def changed(rule: str, kind: str) -> str:
+        less = measured["agreement"][rule][kind]["mean"]["less_none"]
+        value, low, high = (f"{less[name]:+.3f}".replace("0.", ".") for name in ("value", "low", "high"))
+        return "" if rule == "none" else f"{value} [{low}, {high}]"
+
+    assert rows == [
+        [
+            text,
+            *(f"{measured['constants'][rule][name]:.2f}" for name in ("searched", "best_of_constants", "salad")),
+            *(changed(rule, kind) for kind in ("spearman", "partial-spearman")),
+        ]
+        for rule, text in measured["rules"].items()
+    ]
+    held = measured["constants"]["content, half"]
+    assert max(held["searched"], held["best_of_constants"], held["salad"], held["fixed"]) < 0.5
+    assert all(float(row[1]) > 0.5 for row in rows if "content" not in row[0] and "such a word" not in row[0])
+
+
 @cache
 def measured_exploits() -> dict[str, Any]:
     document: dict[str, Any] = json.loads((ROOT / "bench" / "results" / "gaming.json").read_text("utf-8"))["metrics"]

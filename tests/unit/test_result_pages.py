@@ -77,7 +77,7 @@ def test_every_figure_of_a_sentence_stands_in_its_result(name: str, line: str) -
 
 
 def test_sentences_with_figures_are_found_at_all() -> None:
-    assert {name for name, _ in sentences()} == {"docs/proof.md", "docs/bleu.md"}
+    assert {name for name, _ in sentences()} == {"docs/proof.md", "docs/bleu.md", "docs/metrics.md"}
     assert len(sentences()) > 8
 
 
@@ -178,6 +178,20 @@ def test_weights_of_other_replies_help_where_the_page_says_so() -> None:
     assert people == ["shown"] * 5
 
 
+def test_where_weights_surely_lose_the_page_says_so() -> None:
+    text = page("docs/proof.md")
+    for part, root, places in (
+        ("metrics", "claims", ("mean", "DailyDialog", "predictive_engagement_dd")),
+        ("weights", "differences", ("mean",)),
+    ):
+        for metric, claims in result_of(part)[root].items():
+            for claim in (name for name in claims if "weights" in name and "beat" in name):
+                for place in places:
+                    high = claims[claim]["spearman"].get(place, {}).get("high", 1.0)
+                    path = f"{part}: {root} / {metric} / {claim} / spearman / {place}"
+                    assert high >= 0 or path in text or metric == "υ-greedy, weighted", path  # said in words
+
+
 def test_rated_weights_are_near_those_of_people_only_with_smoothing() -> None:
     assert "υ comes near Δ only where smoothing blurs both" in page("docs/proof.md")
     for kind in KINDS:
@@ -202,6 +216,21 @@ def test_no_smoothing_is_surely_better_than_the_default_for_ratings() -> None:
         for smoothing, by_kind in smoothed[f"rated, bp={penalty}"].items():
             lows = [by_kind[kind][scope]["less_default"]["low"] for kind in KINDS for scope in GROUPS]
             assert max(lows) <= 0, smoothing
+
+
+def test_without_golds_what_the_page_recommends_is_what_was_found() -> None:
+    def of(section: str, line: str) -> IntervalEstimate:
+        return estimate_at("without-gold", f"{section} / figures / {line} / spearman / mean")
+
+    for metric in ("υBLEU", "υ-greedy, best"):
+        assert (of("main", f"{metric}, words, one").low or 0) > (of("main", f"{metric}, words, matched").high or 1)
+    assert (of("weights", "υBLEU, rated").value or 1) < (of("weights", "υBLEU, one").low or 0)
+    summary = page("docs/results/without-gold.md")
+    assert "Rated weights beat weights of one, υBLEU: DailyDialog refuted" in summary
+    figures = result_of("without-gold")["main"]["figures"]
+    on_fed = {line: kinds["spearman"]["fed_turn"] for line, kinds in figures.items() if line != "length"}
+    assert all(estimate["low"] < 0 for estimate in on_fed.values())
+    assert max(on_fed, key=lambda line: on_fed[line]["value"]) == "rater on the reply, three turns"
 
 
 def test_published_settings_are_below_the_default_where_it_is_said() -> None:

@@ -75,7 +75,11 @@ def without_gold(chain: Chain, sets: Sequence[ProofSet]) -> Report:
             ),
         ],
         notes=[*gaps, *(f"{each.name}: {note}" for each in goldless for note in each.notes)],
-        data={"main": main.as_json(_KINDS), "weights": weights.as_json(_KINDS)},
+        data={
+            "goldless": {each.name: {"data": each.data, "replies": len(each.replies)} for each in goldless},
+            "main": main.as_json(_KINDS),
+            "weights": weights.as_json(_KINDS),
+        },
     )
 
 
