@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from refaug.core.progress import Silent
 from refaug.evaluation.home.raters import open_rater
 from refaug.logs.ingest import ingest as ingesting
 from refaug.logs.ingest.ingest import IngestOrder
-from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating import WITHOUT_GOLD, Candidate, RatingRequest
 from refaug.rater.stored_raters import network_of
 
 TRAIN = (
@@ -102,6 +103,8 @@ def test_a_gold_is_not_needed(trained: Home) -> None:
     request = RatingRequest(utterance=TURNS[-1], golds=(), candidates=(Candidate(text="at the market"),))
     ((rating,),) = rater.rate([request])
     assert -1 < rating < 1
+    assert rater.rate([replace(request, golds=WITHOUT_GOLD)]) == [[rating]]
+    assert rater.rate([replace(request, golds=("",) * 2)]) != [[rating]]
 
 
 def test_a_stopped_training_goes_on_as_it_was_ordered(home: Home, with_rater: Path, monkeypatch: Any) -> None:

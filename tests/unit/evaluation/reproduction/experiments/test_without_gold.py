@@ -20,7 +20,7 @@ from refaug.evaluation.reproduction.report.report import Report
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.base import Level, References
 from refaug.metrics.specification import build
-from refaug.rater.nn.rate import Candidate, RatingRequest
+from refaug.rater.rating import Candidate, RatingRequest
 
 pytestmark = pytest.mark.slow
 
