@@ -191,6 +191,23 @@ def test_references_are_a_line_for_each_item_in_order(run: Run, url: str, items:
     assert again["items"] == len(ITEMS)
 
 
+def test_items_without_golds_keep_that_when_they_are_sent_again(url: str) -> None:
+    settings = {"gold": "none", "weights": "one", "k": 2}
+    bare = [{**item, "references": []} for item in ITEMS]
+    with Client(url) as refaug:
+        found = refaug.references(ITEMS, settings=settings)
+        unused = {(one.source, one.unused) for item in found for one in item.references}
+        replied = [{**item.to_dict(), "replies": row["replies"]} for item, row in zip(found, ITEMS)]
+        again = refaug.score(replied, metric="upsilon-bleu", references="given", draws=0)
+        direct = refaug.score(bare, metric="upsilon-bleu", settings=settings, draws=0)
+    assert unused == {("gold", True), ("retrieved", None)}
+    [resent], [sent] = list(again), list(direct)
+    assert resent.signature == sent.signature
+    assert "|gold:none|" in resent.signature
+    corpus = {name: system.corpus for name, system in resent.systems.items()}
+    assert corpus == {name: system.corpus for name, system in sent.systems.items()}
+
+
 def test_bad_items_are_told_on_stderr_and_the_others_done(run: Run, url: str) -> None:
     rows = [ITEMS[0], {"id": "bad", "utterance": 7}, ITEMS[1]]
     ran = run("references", "-", "--on-error", "report", "--url", url, given=lines(rows).encode())
