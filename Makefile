@@ -7,6 +7,7 @@
 # make check    format, lint, types, imports, names, spelling, docs
 # make test-integrations   the client in TRL, Transformers, Lightning, torch.distributed and trackers, refaug in evaluate, datasets and
 #               the lm-evaluation-harness, in an environment of their own
+# make screenshots   the pictures of the pages in docs/images, with Chromium, over a demo log made for them
 # make bench DATA=FOLDER   benchmarks on the logs of a folder (docs/benchmarks.md)       make faults  the long fault tests, mixed load for MIXED_LOAD_S=60 seconds      make clean   remove what make made
 #
 # PYTHON=…      the interpreter to make .venv with      TORCH_INDEX=URL   a further package index, for a torch build of your own
@@ -23,7 +24,7 @@ ROOMS := core logs indexer rater metrics bots evaluation service library cli
 INTEGRATIONS := clients/python/tests/integrations
 PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test test-all test-integrations check format docs bench faults lock lock-integrations clean
+.PHONY: demo test test-all test-integrations check format docs screenshots bench faults lock lock-integrations clean
 
 $(VENV)/.installed: requirements.lock pyproject.toml clients/python/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -90,6 +91,10 @@ check: $(VENV)/.installed
 format: $(VENV)/.installed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# needs Chromium; the pictures of the pages in docs/images, over a demo log that is made for them
+screenshots: $(VENV)/.installed
+	$(BIN)/python tests/screenshots.py
 
 docs: $(VENV)/.installed
 	$(BIN)/python -m refaug.cli.reference.cli_reference docs/reference/cli.md

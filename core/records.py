@@ -89,7 +89,7 @@ class Item:
     ratings: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)  # one number an annotator
     provenance: str = ""  # how its references were retrieved and weighted, as signatures write it; empty: unknown
     reply_provenance: Mapping[str, str] = field(default_factory=dict)  # by system: which bot made its reply
-    search_notes: Mapping[str, Any] = field(default_factory=dict)  # what `refaug refs` noted: `excluded`, `note`
+    search_notes: Mapping[str, Any] = field(default_factory=dict)  # what `refaug refs` noted: `excluded`, `note`, …
 
     @property
     def id(self) -> str:

@@ -122,6 +122,16 @@ class Metric(ABC):
         del reply, references
         return None
 
+    def matches(self, reply: str, references: References) -> list[dict[str, Any]] | None:
+        """Return which word of a reply resembles which word of each reference; None where no words are compared."""
+        del reply, references
+        return None
+
+    def words_of(self, reply: str) -> list[str] | None:
+        """Return the words that credits and matches are about, in order; None for metrics without either."""
+        del reply
+        return None
+
     def undefined(self) -> Problem:
         """Return the meaning of a row of NaN."""
         return Problem("undefined", f"{self.info.name} is not defined for this reply and these references")

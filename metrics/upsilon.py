@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,6 +117,14 @@ class Upsilon(MeanMetric):
         copied = copy(self)
         copied.base = self.base.for_set(references)
         return copied
+
+    def matches(self, reply: str, references: References) -> list[dict[str, Any]] | None:
+        """Return those of the base metric, with the weights of the references."""
+        return self.base.matches(reply, references)
+
+    def words_of(self, reply: str) -> list[str] | None:
+        """Return those of the base metric."""
+        return self.base.words_of(reply)
 
     def undefined(self) -> Problem:
         """The base metric is undefined for this reply and each of the references."""

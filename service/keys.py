@@ -250,8 +250,13 @@ class KeyStore:
         quota_per_day: int | None = None,
         expires: datetime | None = None,
         now: datetime | None = None,
+        actor: str | None = None,
+        request: str | None = None,
     ) -> tuple[str, Key]:
-        """Store a new key and return its token, which cannot be read again, with the key."""
+        """Store a new key and return its token, which cannot be read again, with the key.
+
+        Without an actor, the audit log names the user of the command.
+        """
         moment = (now or datetime.now(UTC)).replace(microsecond=0)
         token = Token.new()
         key = Key(
@@ -267,8 +272,9 @@ class KeyStore:
         try:
             with self._database.writing() as connection:
                 connection.execute(KEYS.insert().values(_row(key, token)))
-                scopes_held = sorted(key.scopes)
-                add_row(connection, user_of_machine(), "create", f"key {key.name}", id=key.id, scopes=scopes_held)
+                facts = {"id": key.id, "scopes": sorted(key.scopes)}
+                by = actor or user_of_machine()
+                add_row(connection, by, "create", f"key {key.name}", request=request, **facts)
         except IntegrityError:
             raise Conflict(
                 f"there is a key {name} already", remedy="not even a revoked key's name is used again"
@@ -284,8 +290,10 @@ class KeyStore:
         with self._database.reading() as connection:
             return {row.id: (_key(row), row.hash) for row in connection.execute(select(KEYS))}
 
-    def revoke(self, id_or_name: str, *, now: datetime | None = None) -> Key:
-        """Revoke a key; a second call changes nothing."""
+    def revoke(
+        self, id_or_name: str, *, now: datetime | None = None, actor: str | None = None, request: str | None = None
+    ) -> Key:
+        """Revoke a key; a second call changes nothing. Without an actor it is the user of the command."""
         moment = (now or datetime.now(UTC)).replace(microsecond=0)
         named = or_(KEYS.c.id == id_or_name, KEYS.c.name == id_or_name)
         with self._database.writing() as connection:
@@ -296,7 +304,8 @@ class KeyStore:
                 raise NotFound(f"there is no key {id_or_name[:64]!r}", remedy="refaug keys list")
             if row.revoked is None:
                 connection.execute(KEYS.update().where(KEYS.c.id == row.id).values(revoked=time_text(moment)))
-                add_row(connection, user_of_machine(), "revoke", f"key {row.name}", id=row.id)
+                by = actor or user_of_machine()
+                add_row(connection, by, "revoke", f"key {row.name}", request=request, id=row.id)
             return replace(_key(row), revoked=_key(row).revoked or moment)
 
 

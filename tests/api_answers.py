@@ -24,6 +24,7 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.logs.store import StoredLog
+from refaug.service.keys import KeyStore, Scope
 from refaug.service.web import openapi
 
 SAID = (
@@ -148,6 +149,7 @@ def answers(client: TestClient) -> Mapping[str, Asked]:
     ask("list_all_logs", "GET", "/v1/logs")
     ask("post_dialogues", "POST", "/v1/logs/chat/dialogues", of("post_dialogues"))
     ask("get_log", "GET", "/v1/logs/chat")
+    ask("list_ingests", "GET", "/v1/logs/chat/ingests")
     ask("erase_dialogue", "DELETE", "/v1/logs/chat/dialogues/d1")
     for kind, plural, name in (("index", "indexes", "chat"), ("rater", "raters", "base")):
         ask(f"list_{plural}", "GET", f"/v1/{plural}")
@@ -160,13 +162,29 @@ def answers(client: TestClient) -> Mapping[str, Asked]:
     ask("get_job", "GET", f"/v1/jobs/{job}")
     ask("cancel_job", "DELETE", f"/v1/jobs/{job}")
     ask("follow_job", "GET", f"/v1/jobs/{job}/events")  # it has ended, and so does the stream
+    ask("retry_job", "POST", f"/v1/jobs/{job}/retry")
 
     ask("put_schedule", "PUT", "/v1/schedules/nightly", of("put_schedule"))
     ask("list_schedules", "GET", "/v1/schedules")
     ask("get_schedule", "GET", "/v1/schedules/nightly")
     ask("delete_schedule", "DELETE", "/v1/schedules/nightly")
     ask("list_audit_log", "GET", "/v1/audit")
+    _ask_of_keys(recorder, of)
     return recorder.kept
+
+
+def _ask_of_keys(recorder: Recorder, of: Any) -> None:
+    """Ask a server that asks for keys, over the same home; its tokens are written down as dots."""
+    state = recorder.client.app.state.refaug
+    token, _ = KeyStore(state.database).create("operator", [Scope.ADMIN])
+    headers = {"Authorization": f"Bearer {token}", "X-Request-Id": _REQUEST_ID}
+    with client_of(state.home, ready=False, keys=True, headers=headers) as client:
+        keyed = Recorder(client, recorder.kept)
+        keyed.ask("get_own_key", "GET", "/v1/key")
+        made = keyed.ask("create_key", "POST", "/v1/keys", of("create_key"))
+        keyed.kept["create_key"]["answer"]["token"] = f"refaug_{made['id']}_…"
+        keyed.ask("list_keys", "GET", "/v1/keys")
+        keyed.ask("revoke_key", "DELETE", f"/v1/keys/{made['id']}")
 
 
 def _ask_of_sets(recorder: Recorder, of: Any) -> None:

@@ -1,7 +1,9 @@
-"""A real browser for tests of pages: told what to do, and asked what it did, over a pipe in the DevTools protocol."""
+"""A real browser for tests of pages: commands of the DevTools protocol over a pipe, one object for each tab."""
 
 from __future__ import annotations
 
+import base64
+import fcntl
 import json
 import os
 import select
@@ -16,11 +18,13 @@ from typing import Any
 
 CHROMIUM = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
 _DEADLINE_S = 60.0
+_FIRST_DESCRIPTOR = 64  # far above 3 and 4, where the browser looks for its pipe
 _OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"),
     *(
         "--no-first-run",
         "--disable-sync",
+        "--hide-scrollbars",
         "--remote-debugging-pipe",
         "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
     ),
@@ -28,29 +32,27 @@ _OPTIONS = (
 
 
 @dataclass
-class Page:
-    """A page that is open."""
+class Pipe:
+    """The pipe to a browser, which all of its tabs share."""
 
     to: int
     answers: int
-    session: str = ""
-    asked: list[str] = field(default_factory=list)  # addresses that the page has asked for
-    said: list[str] = field(default_factory=list)  # errors and warnings of its console, refusals of its policy too
+    tabs: dict[str, Page] = field(default_factory=dict)
     _last: int = 0
     _rest: bytes = b""
 
-    def tell(self, method: str, **parameters: Any) -> Any:
-        """What the browser answers to a command."""
+    def send(self, session: str, method: str, parameters: dict[str, Any]) -> Any:
+        """Return the browser's answer to a command."""
         self._last += 1
         message = {"id": self._last, "method": method, "params": parameters}
-        if self.session:
-            message["sessionId"] = self.session
+        if session:
+            message["sessionId"] = session
         os.write(self.to, json.dumps(message).encode() + b"\0")
         while True:
-            told = self._next()
-            if told.get("id") == self._last:
-                assert "error" not in told, told
-                return told["result"]
+            received = self._next()
+            if received.get("id") == self._last:
+                assert "error" not in received, (method, received["error"])
+                return received["result"]
 
     def _next(self) -> dict[str, Any]:
         until = time.monotonic() + _DEADLINE_S
@@ -60,60 +62,152 @@ class Page:
             assert piece, "the browser says nothing any more"
             self._rest += piece
         whole, _, self._rest = self._rest.partition(b"\0")
-        told: dict[str, Any] = json.loads(whole)
-        self._note(told.get("method", ""), told.get("params", {}))
-        return told
+        received: dict[str, Any] = json.loads(whole)
+        tab = self.tabs.get(received.get("sessionId", ""))
+        if tab is not None:
+            tab.note(received.get("method", ""), received.get("params", {}))
+        return received
 
-    def _note(self, event: str, about: dict[str, Any]) -> None:
+
+@dataclass
+class Page:
+    """A tab with a page."""
+
+    pipe: Pipe
+    session: str = ""
+    asked: list[str] = field(default_factory=list)  # addresses that the page has asked for
+    said: list[str] = field(default_factory=list)  # errors and warnings of its console, refusals of its policy too
+    sizes: dict[str, int] = field(default_factory=dict)  # bytes received, by address
+    _addresses: dict[str, str] = field(default_factory=dict)
+
+    def tell(self, method: str, **parameters: Any) -> Any:
+        """Return the browser's answer to a command."""
+        return self.pipe.send(self.session, method, parameters)
+
+    def note(self, event: str, about: dict[str, Any]) -> None:
+        """Keep what a test may ask for of an event."""
         if event == "Network.requestWillBeSent":
             self.asked.append(about["request"]["url"])
+            self._addresses[about["requestId"]] = about["request"]["url"]
+        elif event == "Network.loadingFinished" and about["requestId"] in self._addresses:
+            self.sizes[self._addresses[about["requestId"]]] = int(about["encodedDataLength"])
         elif event == "Log.entryAdded" and about["entry"]["level"] in ("error", "warning"):
             self.said.append(about["entry"]["text"])
         elif event == "Runtime.exceptionThrown":
-            self.said.append(about["exceptionDetails"]["text"])
+            details = about["exceptionDetails"]
+            self.said.append(details.get("exception", {}).get("description", details["text"]))
         elif event == "Runtime.consoleAPICalled" and about["type"] in ("error", "warning", "assert"):
             self.said.append(json.dumps(about["args"]))
 
+    def go(self, address: str) -> None:
+        """Load another page."""
+        self.tell("Page.navigate", url=address)
+        self.until("document.readyState === 'complete'")
+
     def run(self, script: str) -> Any:
-        """What a script in the page gives."""
-        found = self.tell("Runtime.evaluate", expression=script, returnByValue=True)
-        assert "exceptionDetails" not in found, found
-        return found["result"].get("value")
+        """Return the value of a script in the page; a promise is waited for."""
+        answer = self.tell("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
 
     def until(self, script: str) -> Any:
-        """What a script gives as soon as it gives something."""
+        """Return the value of a script as soon as it is true."""
         until = time.monotonic() + _DEADLINE_S
-        while not (found := self.run(script)):
+        while (value := self.run(script)) in (None, False, 0, ""):  # a node of the page comes as {}, and is there
             assert time.monotonic() < until, f"it never came: {script}; {self.said}"
             time.sleep(0.05)
-        return found
+        return value
+
+    def text(self, selector: str) -> str:
+        """Return the text that an element shows."""
+        return str(self.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''"))
+
+    def click(self, selector: str) -> None:
+        """Click an element as a mouse does, in its middle."""
+        box = self.run(
+            f"(() => {{ const node = document.querySelector({json.dumps(selector)});"
+            " node.scrollIntoView({block: 'center'}); const box = node.getBoundingClientRect();"
+            " return [box.x + box.width / 2, box.y + box.height / 2]; })()"
+        )
+        self.move(*box)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.tell("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
+
+    def move(self, x: float, y: float) -> None:
+        """Move the mouse."""
+        self.tell("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def type(self, selector: str, text: str) -> None:
+        """Put the cursor into a field and type a text."""
+        self.run(f"document.querySelector({json.dumps(selector)}).focus()")
+        self.run("document.activeElement.select()")
+        self.tell("Input.insertText", text=text)
+
+    def press(self, key: str, code: int = 0) -> None:
+        """Press a key, such as Tab."""
+        for kind in ("rawKeyDown", "keyUp"):
+            self.tell("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+
+    def look(self, width: int, height: int = 900, *, scheme: str = "light") -> None:
+        """Set the size of the window and the scheme of the system."""
+        self.tell("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        features = [
+            {"name": "prefers-color-scheme", "value": scheme},
+            {"name": "prefers-reduced-motion", "value": "reduce"},
+        ]
+        self.tell("Emulation.setEmulatedMedia", features=features)
+
+    def picture(self, *, whole: bool = True) -> bytes:
+        """Return a picture of the page as PNG."""
+        if not whole:
+            return base64.b64decode(self.tell("Page.captureScreenshot", format="png")["data"])
+        size = self.run("[document.documentElement.clientWidth, document.documentElement.scrollHeight]")
+        clip = {"x": 0, "y": 0, "width": size[0], "height": min(size[1], 4_000), "scale": 1}
+        answer = self.tell("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
+        return base64.b64decode(answer["data"])
+
+    def other_tab(self, address: str) -> Page:
+        """Open a second tab of the same browser, with an empty session storage."""
+        return _new_tab(self.pipe, address)
+
+
+def _new_tab(pipe: Pipe, address: str) -> Page:
+    page = Page(pipe=pipe)
+    target = page.tell("Target.createTarget", url="about:blank")["targetId"]
+    page.session = page.tell("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+    pipe.tabs[page.session] = page
+    for domain in ("Network", "Log", "Runtime", "Page"):
+        page.tell(f"{domain}.enable")
+    page.tell("Page.navigate", url=address)
+    return page
 
 
 @contextmanager
 def opened(address: str, folder: Path) -> Iterator[Page]:
     """A page in a browser that reaches nothing but addresses in numbers."""
     (in_read, in_write), (out_read, out_write) = os.pipe(), os.pipe()
+    browser_reads, browser_writes = _moved(in_read), _moved(out_write)
     assert CHROMIUM is not None
-    # the pipe is where the browser looks for it: 3 to read from, 4 to write to
-    script = f'exec "$@" 3<&{in_read} 4>&{out_write} {in_read}<&- {out_write}>&-'
+    script = f'exec "$@" 3<&{browser_reads} 4>&{browser_writes} {browser_reads}<&- {browser_writes}>&-'
     command = ["bash", "-c", script, "browser", CHROMIUM, *_OPTIONS, f"--user-data-dir={folder / 'profile'}"]
     with (folder / "browser.log").open("wb") as log:
-        process = subprocess.Popen(command, pass_fds=(in_read, out_write), stdout=log, stderr=log)
-    os.close(in_read)
-    os.close(out_write)
+        process = subprocess.Popen(command, pass_fds=(browser_reads, browser_writes), stdout=log, stderr=log)
+    os.close(browser_reads)
+    os.close(browser_writes)
     try:
-        page = Page(to=in_write, answers=out_read)
-        target = page.tell("Target.createTarget", url="about:blank")["targetId"]
-        page.session = page.tell("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Network", "Log", "Runtime", "Page"):
-            page.tell(f"{domain}.enable")
-        page.tell("Page.navigate", url=address)
-        yield page
+        yield _new_tab(Pipe(to=in_write, answers=out_read), address)
     finally:
-        os.close(in_write)  # it ends when nobody tells it anything any more
+        os.close(in_write)  # the browser ends when its pipe does
         os.close(out_read)
         try:
             process.wait(20)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _moved(descriptor: int) -> int:
+    """Return the descriptor under a number far above 4: closing 3 or 4 for the browser must not close the pipe."""
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD, _FIRST_DESCRIPTOR)
+    os.close(descriptor)
+    return moved

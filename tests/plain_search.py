@@ -78,6 +78,7 @@ class Answer:
     references: tuple[Found, ...]
     excluded: Mapping[str, int]
     note: str = ""
+    left_out: tuple[tuple[str, str, str], ...] = ()  # of each: the reason, the response and the utterance
 
 
 def sha(text: str) -> int:
@@ -214,7 +215,7 @@ class PlainSearch:
 
     def _walk(self, test: TestPair, settings: SearchSettings, ranked: Sequence[tuple[int, MergedPair]]) -> Answer:
         """From the top, until there are k different texts."""
-        found, texts, excluded = list[Found](), set[str](), Counter[str]()
+        found, texts, left_out = list[Found](), set[str](), list[tuple[str, str, str]]()
         for level, pair in ranked:
             if len(found) == settings.k:
                 break
@@ -222,12 +223,12 @@ class PlainSearch:
             if not reason and normalise(pair.response) in texts:
                 reason = "duplicate"
             if reason:
-                excluded[reason] += 1
+                left_out.append((reason, pair.response, pair.utterance))
                 continue
             texts.add(normalise(pair.response))
             first = next(one for one in pair.occurrences if not _closed(test, one, settings))
             found.append(Found(level, pair.response, pair.utterance, len(pair.occurrences), first.id))
-        return Answer(tuple(found), dict(excluded))
+        return Answer(tuple(found), Counter(reason for reason, _, _ in left_out), "", tuple(left_out))
 
     def _why_not(self, test: TestPair, settings: SearchSettings) -> str:
         if not (test.utterance or "").strip():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Annotated
+
 import typer
 
 from refaug.cli.shared.field_options import with_options
@@ -24,6 +27,15 @@ def refs_command(
     index: IndexOption = None,
     rater: RaterOption = None,
     options: ReferenceOptions,
+    show_excluded: Annotated[
+        int,
+        typer.Option(
+            help="So many of the pairs that were left out come along, each with the reason.",
+            metavar="N",
+            min=0,
+            max=200,
+        ),
+    ] = 0,
     threads: ThreadsOption = None,
     strict: StrictFlag = False,
 ) -> None:
@@ -33,7 +45,7 @@ def refs_command(
     if index is None:
         raise Usage("no index is named", remedy="--index NAME: refaug index list")
     options.require_used(context, index, rater, rates=False)
-    settings = options.settings(context)
+    settings = replace(options.settings(context), shown_excluded=show_excluded)
     bad = list[BadItem]()
     with (
         display_progress(quiet=context.obj.quiet) as progress,

@@ -235,6 +235,17 @@ def cancel_command(context: typer.Context, name: IdArgument, as_json: JsonFlag =
         print_line(f"job {job.id} is cancelled" if job.state.is_ended else f"job {job.id} has been told to stop")
 
 
+@app.command("retry")
+def retry_command(context: typer.Context, name: IdArgument, as_json: JsonFlag = False) -> None:
+    """Queue a job again that failed or was cancelled; what it had finished is not done again."""
+    with open_database(context.obj) as database:
+        job = job_store(database, context.obj).retry(name)
+    if as_json:
+        print_json(_job_json(job))
+    else:
+        print_line(f"job {job.id} waits")
+
+
 def _print_job(job: Job, *, as_json: bool) -> None:
     if as_json:
         print_json(_job_json(job))

@@ -29,7 +29,9 @@ _DOCSTRINGS = {
     "client.py": "The client for threads",
     "bots.py": "Calls of bots, for threads",
     "server.py": "Calls about the server, for threads",
+    "resource.py": "The base of resources, for threads",
     "resources.py": "The resources of the API, for threads",
+    "access.py": "Keys and the audit log, for threads",
     "jobs.py": "Following jobs, in threads",
     "large.py": "Large inputs, in threads",
 }

@@ -35,9 +35,9 @@ class Table:
     apart: frozenset[int] = frozenset()  # rows with a line above
 
 
-def render_page(template: str, **content: Any) -> str:
-    """Fill a template; its path counts from the folder of this room."""
-    return _environment().get_template(template).render(content)
+def render_page(template: str, *, folder: Path = _TEMPLATES, **content: Any) -> str:
+    """Fill a template of a folder; without one, its path counts from the folder of this room."""
+    return _environment(folder).get_template(template).render(content)
 
 
 def write_file(path: Path, content: bytes) -> Path:
@@ -48,9 +48,9 @@ def write_file(path: Path, content: bytes) -> Path:
 
 
 @cache
-def _environment() -> Environment:
+def _environment(folder: Path) -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+        loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

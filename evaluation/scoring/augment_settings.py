@@ -17,13 +17,14 @@ GoldUse = Literal["one", "rated", "none"]  # none: neither references, nor what 
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentSettings:
-    """How references are retrieved, rated and weighted; all of it goes into signatures."""
+    """How references are retrieved, rated and weighted; all that can change them goes into signatures."""
 
     search: SearchSettings = field(default_factory=SearchSettings)
     rating: RatingSettings = field(default_factory=RatingSettings)
     gold: GoldUse = "one"  # weight 1, the rater's rating, or none: golds play no part
     parrot: float | Literal["rated", "off"] = "off"  # the utterance itself as a reference (docs/gaming.md)
     weights: WeightSource = "rated"  # of retrieved references; "one" needs no rater
+    shown_excluded: int = 0  # how many of the excluded pairs come along with an item; changes no reference
     preset: PresetName | None = None  # refuses other settings than its own, and an index built with others
 
     def __post_init__(self) -> None:
@@ -66,6 +67,7 @@ class AugmentSettings:
         calibrated: bool = False,
         exclude_logs: Sequence[str] = (),
         preset: PresetName | None = None,
+        shown_excluded: int = 0,
         **search: Any,
     ) -> Self:
         """Return the settings for options of commands, jobs and requests; `search` has the other fields of a search."""
@@ -76,6 +78,7 @@ class AugmentSettings:
             parrot=parrot,
             weights=weights,
             preset=preset,
+            shown_excluded=shown_excluded,
         )
 
     @property

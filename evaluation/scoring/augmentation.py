@@ -29,11 +29,12 @@ _BATCH_SIZE: Final = 200  # test pairs that are held in memory at a time
 
 @dataclass(frozen=True, kw_only=True)
 class Augmented:
-    """A test item with its weighted references, the numbers of excluded pairs, and why nothing was found."""
+    """A test item with its weighted references, the excluded pairs, and why nothing was found."""
 
     item: Item
-    excluded: Mapping[str, int]
+    excluded: Mapping[str, int]  # numbers by reason
     note: str = ""
+    excluded_references: tuple[Reference, ...] = ()  # the first of them, where they were asked for
 
     def as_json(self, provenance: str) -> dict[str, Any]:
         """Return the item as a line of a test file, with the provenance of its references; golds show their weight."""
@@ -41,7 +42,16 @@ class Augmented:
             **item_json(with_provenance(_with_gold_weights(self.item), provenance)),
             **({"excluded": dict(self.excluded)} if self.excluded else {}),
             **({"note": self.note} if self.note else {}),
+            **(
+                {"excluded_references": [*map(_excluded_json, self.excluded_references)]}
+                if self.excluded_references
+                else {}
+            ),
         }
+
+
+def _excluded_json(reference: Reference) -> dict[str, Any]:
+    return {"text": reference.text, "similarity": reference.similarity, **reference.more}
 
 
 def _with_gold_weights(test_item: Item) -> Item:
@@ -132,13 +142,18 @@ class UnratedItem:
         usable = tuple(reference for reference in references if reference.is_own or reference.weight is not None)
         note = self.retrieved.note or ("no_gold" if len(usable) < len(references) else "")
         pair = replace(self.pair, references=usable)
-        return Augmented(item=replace(self.item, pair=pair), excluded=self.retrieved.excluded, note=note)
+        return Augmented(
+            item=replace(self.item, pair=pair),
+            excluded=self.retrieved.excluded,
+            note=note,
+            excluded_references=self.retrieved.excluded_references,
+        )
 
 
 def retrieve(items: Sequence[Item], index: ReferenceIndex, settings: AugmentSettings) -> list[UnratedItem]:
     """Search the index for references of all items at once."""
     pairs = [_without_golds(item.pair) if settings.gold == "none" else item.pair for item in items]
-    retrieved = index.search(pairs, settings.search)
+    retrieved = index.search(pairs, settings.search, excluded=settings.shown_excluded)
     return [_unrated_item(item, references, settings) for item, references in zip(items, retrieved, strict=True)]
 
 

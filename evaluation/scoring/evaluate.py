@@ -442,14 +442,18 @@ def _mean_of_sums(sums: Floats) -> Floats:
 
 
 def explanations(metric: Metric, cases: Sequence[Case | Problem], table: ScoredTable) -> dict[int, dict[str, Any]]:
-    """Explain each row: the worth of each reference to the reply, and the n-grams credited to each reference."""
+    """Explain each row: the worth of each reference to the reply, and the n-grams or words that match in it."""
     fewer, values = leave_one_out(metric, cases), table.values.reshape(-1)
     explained = {}
     for row, case in enumerate(cases):
         if isinstance(case, Case):
-            credit = metric.credits(case.reply, case.references)
+            parts = {
+                "words": metric.words_of(case.reply),
+                "credited": metric.credits(case.reply, case.references),
+                "matched": metric.matches(case.reply, case.references),
+            }
             explained[row] = {
-                **({} if credit is None else {"credited": credit}),
+                **{name: part for name, part in parts.items() if part is not None},
                 "without_reference": _without(case, fewer[row], values[row]),
             }
     return explained

@@ -23,7 +23,8 @@ ITEM_FIELDS: Final = (
     "dialogue",
     "time",
     "exclude",
-    "excluded",  # this, the note and the provenance are added by `refaug refs`
+    "excluded",  # these, the note and the provenance are added by `refaug refs`
+    "excluded_references",
     "note",
     "provenance",
     "reply_provenance",  # added by `refaug replies`

@@ -25,7 +25,7 @@ from refaug.indexer.index_folders import Places, hold_vectors
 from refaug.indexer.manifest import MANIFEST, IndexManifest
 from refaug.indexer.search.bm25_similarity import Bm25Likeness
 from refaug.indexer.search.queries import Queries, prepare
-from refaug.indexer.search.search import RetrievalResult, exclusion_counts, find, references_of
+from refaug.indexer.search.search import RetrievalResult, excluded_of, exclusion_counts, find, references_of
 from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
 from refaug.indexer.search.segment_checks import require_sound
 from refaug.indexer.search.segments import EXTRA_WORDS, VECTORS, Segment, open_segment
@@ -165,29 +165,41 @@ class ReferenceIndex:
         """The names of its logs."""
         return [log.name for log in self.manifest.logs]
 
-    def search(self, pairs: Sequence[TestPair], settings: SearchSettings | None = None) -> list[RetrievalResult]:
-        """Return the references of each test pair, in the order given; equal test pairs get equal ones in any batch."""
+    def search(
+        self, pairs: Sequence[TestPair], settings: SearchSettings | None = None, *, excluded: int = 0
+    ) -> list[RetrievalResult]:
+        """Return the references of each test pair, in the order given; equal test pairs get equal ones in any batch.
+
+        `excluded` is how many of the excluded pairs come along as records.
+        """
         settings = settings or SearchSettings()
         if self.threads == 1 or len(pairs) < _LEAST_TO_SPLIT or self.sources.encoder is not None:
-            return self._search_part(pairs, settings, self.threads)  # an encoder starts threads itself
+            return self._search_part(pairs, settings, self.threads, excluded)  # an encoder starts threads itself
         borders = _split_points(len(pairs), self.threads)
         with ThreadPoolExecutor(self.threads) as pool:
-            parts = pool.map(lambda part: self._search_part(pairs[slice(*part)], settings, 1), pairwise(borders))
+            parts = pool.map(
+                lambda part: self._search_part(pairs[slice(*part)], settings, 1, excluded), pairwise(borders)
+            )
             return list(chain.from_iterable(parts))
 
-    def _search_part(self, pairs: Sequence[TestPair], settings: SearchSettings, threads: int) -> list[RetrievalResult]:
+    def _search_part(
+        self, pairs: Sequence[TestPair], settings: SearchSettings, threads: int, most_excluded: int
+    ) -> list[RetrievalResult]:
         """Search for some test pairs; only FAISS and BM25 use several threads here."""
         if not pairs:
             return []
         queries = prepare(pairs, self.vocabulary)
         likeness = self.likeness(pairs, queries, settings, threads)
         ranked = find(self.segments, likeness, queries, settings, self.logs)
-        references = references_of(self.segments, ranked, self.logs, f"{self.name}@{self.version}")
+        sources = (self.segments, ranked, self.logs, f"{self.name}@{self.version}")
+        references = references_of(*sources)
+        excluded = excluded_of(*sources, most_excluded) if most_excluded else [()] * len(pairs)
         return [
             RetrievalResult(
                 references=references[query],
                 excluded=exclusion_counts(ranked, query) if able else {},
                 note="" if able else _reason_for_none(queries, query, settings),
+                excluded_references=excluded[query] if able else (),
             )
             for query, able in enumerate(likeness.able.tolist())
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -43,6 +43,7 @@ class RetrievalResult:
     references: tuple[Reference, ...]
     excluded: Mapping[str, int]
     note: str = ""
+    excluded_references: tuple[Reference, ...] = ()  # the first of the excluded, as many as were asked for
 
 
 class RankedPairs(NamedTuple):
@@ -52,6 +53,8 @@ class RankedPairs(NamedTuple):
     excluded: Rows  # (queries, reasons)
     segment: NDArray[np.int64]
     events: Events
+    start: Rows  # (queries + 1,): where each query's events begin in `order`
+    order: Rows  # places in the events
 
 
 def first_depth(settings: SearchSettings) -> int:
@@ -203,7 +206,7 @@ def merge(segments: Sequence[Sequence[tuple[Rows, Events]]], queries: int, k: in
     if len(parts) == 1 and len(parts[0][1]) == queries:
         places = np.arange(events.start[-1])
         chosen, excluded = first_k(events.start, events.response_key, events.reason, places, k, len(ExclusionReason))
-        return RankedPairs(chosen, excluded, np.full(len(places), parts[0][0]), events)
+        return RankedPairs(chosen, excluded, np.full(len(places), parts[0][0]), events, events.start, places)
     query = np.repeat(np.concatenate([which for _, which, _ in parts]), np.diff(events.start))
     segment = np.repeat([number for number, _, _ in parts], [part.start[-1] for _, _, part in parts]).astype(np.int64)
     if len(parts) == 1:
@@ -212,7 +215,7 @@ def merge(segments: Sequence[Sequence[tuple[Rows, Events]]], queries: int, k: in
         order = np.lexsort((events.utterance_sha, events.response_sha, -events.level, query))
     start = np.searchsorted(query[order], np.arange(queries + 1)).astype(np.int64)
     chosen, excluded = first_k(start, events.response_key, events.reason, order, k, len(ExclusionReason))
-    return RankedPairs(chosen, excluded, segment, events)
+    return RankedPairs(chosen, excluded, segment, events, start, order)
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -224,7 +227,7 @@ _EMPTY: Final = Events(
 )
 
 
-# Records
+# ── records ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def references_of(
@@ -233,20 +236,67 @@ def references_of(
     """Return the references of each query as records, with their origin."""
     queries, k = ranked.chosen.shape
     flat = ranked.chosen.ravel()
-    places = np.flatnonzero(flat >= 0)
-    records: list[Reference | None] = [None] * len(flat)
-    for number, segment in enumerate(segments):
-        of_segment = places[ranked.segment[flat[places]] == number]
-        for place, reference in zip(
-            of_segment.tolist(),
-            _records(segment, ranked.events, flat[of_segment], of_segment % k, logs, index),
-            strict=True,
-        ):
-            records[place] = reference
+    records = _records_of(segments, ranked, flat, np.arange(len(flat)) % k, logs, index)
     return [
         tuple(reference for reference in records[query * k : (query + 1) * k] if reference is not None)
         for query in range(queries)
     ]
+
+
+def excluded_of(
+    segments: Sequence[Segment], ranked: RankedPairs, logs: Sequence[str], index: str, most: int
+) -> list[tuple[Reference, ...]]:
+    """Return at most so many excluded pairs of each query as records, with the reason in place of the rank."""
+    listed = [_excluded_events(ranked, query, most) for query in range(len(ranked.chosen))]
+    events = np.array([event for of_query in listed for event, _ in of_query], np.int64)
+    records = iter(_records_of(segments, ranked, events, np.zeros(len(events), np.int64), logs, index))
+    return [tuple(_with_reason(next(records), reason) for _, reason in of_query) for of_query in listed]
+
+
+def exclusion_counts(ranked: RankedPairs, query: int) -> Mapping[str, int]:
+    """Count the pairs excluded before the last reference, by reason."""
+    counts = ranked.excluded[query].tolist()
+    return {_NAMES[reason]: count for reason, count in enumerate(counts) if count}
+
+
+def _excluded_events(ranked: RankedPairs, query: int, most: int) -> list[tuple[int, int]]:
+    """Return the first excluded events of a query with their reasons, in order, up to the last reference."""
+    events, keys, listed = ranked.events, set[int](), list[tuple[int, int]]()
+    last = int(ranked.chosen[query, -1])
+    for event in ranked.order[ranked.start[query] : ranked.start[query + 1]].tolist():
+        key, reason = int(events.response_key[event]), int(events.reason[event])
+        if reason == 0 and key in keys:
+            reason = int(ExclusionReason.DUPLICATE)
+        if reason == 0:
+            keys.add(key)
+        else:
+            listed.append((event, reason))
+        if event == last or len(listed) == most:
+            break
+    return listed
+
+
+def _with_reason(record: Reference | None, reason: int) -> Reference:
+    assert record is not None, "excluded events are in a segment"
+    more = {name: value for name, value in record.more.items() if name != "rank"}
+    return replace(record, more={"reason": _NAMES[reason], **more})
+
+
+def _records_of(
+    segments: Sequence[Segment], ranked: RankedPairs, chosen: Rows, ranks: Rows, logs: Sequence[str], index: str
+) -> list[Reference | None]:
+    """Return the records of events in their order; None in the place of a negative number."""
+    places = np.flatnonzero(chosen >= 0)
+    records: list[Reference | None] = [None] * len(chosen)
+    for number, segment in enumerate(segments):
+        of_segment = places[ranked.segment[chosen[places]] == number]
+        for place, reference in zip(
+            of_segment.tolist(),
+            _records(segment, ranked.events, chosen[of_segment], ranks[of_segment], logs, index),
+            strict=True,
+        ):
+            records[place] = reference
+    return records
 
 
 def _records(
@@ -296,9 +346,3 @@ def _time_of(microseconds: int) -> str | None:
         return None if microseconds == NO_TIME else (_EPOCH + timedelta(microseconds=microseconds)).isoformat()
     except OverflowError:
         return None
-
-
-def exclusion_counts(ranked: RankedPairs, query: int) -> Mapping[str, int]:
-    """Count the pairs excluded before the last reference, by reason."""
-    counts = ranked.excluded[query].tolist()
-    return {_NAMES[reason]: count for reason, count in enumerate(counts) if count}

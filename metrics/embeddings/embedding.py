@@ -130,6 +130,14 @@ class EmbeddingSpace:
         starts = known_before[ends]
         return PackedWords(words=words[words >= 0], starts=starts, unknown=lengths - np.diff(starts), space=self)
 
+    def vectors_of(self, words: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of words, one a row; zeros for a word without one."""
+        rows = [self._vectors.index.get(word, -1) for word in words]
+        vectors = np.zeros((len(rows), self._matrix.shape[1]), np.float32)
+        known = [place for place, row in enumerate(rows) if row >= 0]
+        vectors[known] = self._matrix[[rows[place] for place in known]]
+        return vectors
+
     def _make_ready(self) -> None:
         """Fill in rows for new words; arrays that a running kernel uses never change below `_ready`."""
         rows = np.array(self._numbers.rows[self._ready :], np.int64)

@@ -19,6 +19,7 @@ from refaug.core.errors import Usage
 from refaug.core.vectors.encoders import OnnxEncoder, TokenVectors, open_encoder
 from refaug.metrics.base import NO_REFERENCE, Floats, Indexes, Problem, References
 from refaug.metrics.embeddings.contextual import IdfWeights, Measure, bertscore, idf_weights, sentence_cosine
+from refaug.metrics.embeddings.soft_matches import WordVectorsOfText, soft_matches
 from refaug.metrics.metric_info import MetricInfo
 from refaug.metrics.single_reference import SingleReferenceMetric
 
@@ -85,6 +86,15 @@ class BertScore(EncoderMetric):
         copied._idf = encoded.idf  # noqa: SLF001
         return copied
 
+    def matches(self, reply: str, references: References) -> list[dict[str, Any]]:
+        """Return the best match of each token."""
+        first, *others = (_own_words(text) for text in self._encoder.token_vectors([reply, *references.texts]))
+        return soft_matches(first, others, references)
+
+    def words_of(self, reply: str) -> list[str]:
+        """Return the encoder's tokens."""
+        return list(_own_words(self._encoder.token_vectors([reply])[0]).words)
+
     def versions(self) -> Mapping[str, str]:
         """Return the encoder's, and the idf once there is one."""
         return {**super().versions(), **({"idf": self._idf.sha256[:12]} if self._idf else {})}
@@ -131,6 +141,11 @@ class SentenceCosine(EncoderMetric):
 
 def _idf_of(texts: Sequence[TokenVectors]) -> IdfWeights:
     return idf_weights(ids for text in texts if len(ids := _own_ids(text)))
+
+
+def _own_words(text: TokenVectors) -> WordVectorsOfText:
+    own = np.flatnonzero(~text.special)
+    return WordVectorsOfText([text.tokens[place] for place in own.tolist()], text.vectors[own])
 
 
 def _own_ids(text: TokenVectors) -> NDArray[np.int64]:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
 from refaug.core.vectors.word_vectors import open_word_vectors
-from refaug.metrics.base import Floats, Indexes, Problem
+from refaug.metrics.base import Floats, Indexes, Problem, References
 from refaug.metrics.embeddings.embedding import EmbeddingSpace, Measure, PackedWords, Similarity, Weighting
+from refaug.metrics.embeddings.soft_matches import WordVectorsOfText, soft_matches
 from refaug.metrics.metric_info import MetricInfo
 from refaug.metrics.single_reference import MetricTokenizer, SingleReferenceMetric
 
@@ -60,6 +61,20 @@ class EmbeddingMetric(SingleReferenceMetric):
     def unusable(self) -> Problem:
         """No reference has a known word."""
         return NO_KNOWN_REFERENCE
+
+    def matches(self, reply: str, references: References) -> list[dict[str, Any]] | None:
+        """Return the best match of each word; only greedy matching compares words with words."""
+        if self._similarity is not Similarity.GREEDY:
+            return None
+        first, *others = (
+            WordVectorsOfText(words, self._space.vectors_of(words))
+            for words in self._words.of([reply, *references.texts])
+        )
+        return soft_matches(first, others, references)
+
+    def words_of(self, reply: str) -> list[str] | None:
+        """Return the words that are compared with words."""
+        return self._words.of([reply])[0] if self._similarity is Similarity.GREEDY else None
 
     def read(self, texts: list[str]) -> PackedWords:
         """Return the known words."""

@@ -240,6 +240,10 @@ class Bleu(Metric):
                 credit_records.append(self._credit(ngram, count, matches))
         return sorted(credit_records, key=lambda credit: (credit["order"], -credit["credit"], credit["ngram"]))
 
+    def words_of(self, reply: str) -> list[str]:
+        """Return the tokens of the reply."""
+        return self.tokenize([reply])[0]
+
     def _credit(self, ngram: tuple[str, ...], count: int, matches: list[tuple[float, int, int]]) -> dict[str, Any]:
         """Return the credit by the reference of the largest product, or largest weight; the first one on a tie."""
         if _MATCHING[self.variant] == ngrams.BEST_APART:

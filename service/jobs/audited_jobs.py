@@ -68,6 +68,10 @@ class JobActs:
                 acts[key] = change
         return [*acts.values()]
 
+    def forget(self, job: str) -> None:
+        """Remove the notes of a job whose acts the audit log has."""
+        self._path(job).unlink(missing_ok=True)
+
     def _path(self, job: str) -> Path:
         return self.home.home / FOLDER / f"{job}.acts.jsonl"
 

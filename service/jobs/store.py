@@ -181,6 +181,26 @@ class JobStore:
                 _add_events(connection, id, [NewEvent(type="note", data={"message": "asked to stop"})])
             return _load_job(connection, id)
 
+    def retry(self, id: str, *, actor: str | None = None, request: str | None = None) -> Job:  # noqa: A002
+        """Queue a failed or cancelled job again, under its id: what it had finished is not done again.
+
+        Conflict if it is done, has not ended, or if another one like it waits.
+        """
+        by = actor or user_of_machine()
+        with self._database.writing() as connection:
+            self._database.advisory_lock(connection, "enqueue")
+            job = _load_job(connection, id, locked=True)
+            if job.state not in (JobState.FAILED, JobState.CANCELLED):
+                raise Conflict(f"job {id} is {job.state}", remedy=_NO_RETRY[job.state])
+            self._require_room(connection, job.kind, job.resources)
+            values = {**_AS_NEW, "state": JobState.QUEUED, "actor": by}
+            connection.execute(update(JOBS).where(JOBS.c.id == id).values(values))
+            _add_events(connection, id, [_state_event(JobState.QUEUED, why="it is tried again")])
+            add_row(connection, by, "retry", f"job {id}", request=request, kind=job.kind)
+            if self._acts is not None:
+                self._acts.forget(id)  # they are in the audit log since the job ended
+            return _load_job(connection, id)
+
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, id: str) -> Job:  # noqa: A002
@@ -385,6 +405,16 @@ class JobStore:
 
 
 _WORKER_DIED: Final = "the process that ran the job died"
+_NO_RETRY: Final[Mapping[JobState, str]] = {
+    JobState.DONE: "start a new job with the same order",
+    JobState.QUEUED: "wait until it has ended",
+    JobState.RUNNING: "wait until it has ended, or cancel it first",
+}
+_AS_NEW: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("started", "finished", "progress", "result", "error", "worker", "beat")),
+    "tries": 0,
+    "cancel_requested": False,
+}
 
 
 # ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -54,8 +54,8 @@ from refaug.service.web.routes import (
     catalogue,
     health,
     jobs,
+    keys,
     logs,
-    pages,
     ratings,
     reference_sets,
     references,
@@ -63,6 +63,7 @@ from refaug.service.web.routes import (
     scores,
 )
 from refaug.service.web.routes.bots import replies
+from refaug.service.web.routes.pages import documentation, shells
 from refaug.service.web.state import ServiceState
 from refaug.service.wrong_keys import WrongKeys
 
@@ -84,6 +85,7 @@ _TAGS: Final = (
     {"name": "raters", "description": "Versions of raters, and which one serves."},
     {"name": "jobs", "description": "Work that takes longer than a request."},
     {"name": "schedules", "description": "Jobs that begin by the clock."},
+    {"name": "keys", "description": "Who may ask for what."},
     {"name": "audit", "description": "Who did what."},
     {"name": "health", "description": "How the service is."},
     {"name": "about", "description": "What answers mean."},
@@ -104,9 +106,11 @@ _ROUTERS: Final = (
     artefacts,
     jobs,
     schedules,
+    keys,
     audit,
     health,
-    pages,
+    documentation,
+    shells,
 )
 
 

@@ -27,9 +27,12 @@ _EVENT_STREAM: Final = re.compile(r"/v1/jobs/[^/]+/events")
 
 
 class Requires:
-    """A dependency that lets a request pass if its key has the scope; the OpenAPI document reads `scope`."""
+    """A dependency that lets a request pass if its key has the scope; the OpenAPI document reads `scope`.
 
-    def __init__(self, scope: Scope) -> None:
+    Without a scope any valid key passes.
+    """
+
+    def __init__(self, scope: Scope | None) -> None:
         self.scope = scope
 
     async def __call__(self, request: Request) -> Key:
@@ -37,7 +40,8 @@ class Requires:
         state = state_of(request)
         key = _checked_key(state, request)
         request.scope[_KEY] = key
-        key.require(self.scope)
+        if self.scope is not None:
+            key.require(self.scope)
         state.rate_limits.take(key)
         if key is not ANONYMOUS and not is_event_stream(request.scope):
             request.scope[_UPLOADING] = key
@@ -87,8 +91,8 @@ def is_event_stream(scope: Any) -> bool:
     return _EVENT_STREAM.fullmatch(path) is not None
 
 
-def requires(scope: Scope) -> Requires:
-    """Return the dependency of a route that needs a key with this scope."""
+def requires(scope: Scope | None) -> Requires:
+    """Return the dependency of a route that needs a key with this scope; None: any key."""
     return Requires(scope)
 
 

@@ -133,11 +133,13 @@ def _complete(operation: dict[str, Any], path: str, route: APIRoute) -> None:
     if "requestBody" in operation:
         statuses += _STATUSES_OF_BODIES
     operation["summary"] = operation["description"].partition("\n\n")[0].rstrip(".")
-    scope = next((one.call.scope for one in route.dependant.dependencies if isinstance(one.call, Requires)), None)
-    if scope is not None:
+    required = next((one.call for one in route.dependant.dependencies if isinstance(one.call, Requires)), None)
+    if required is not None:
+        scope = required.scope
         statuses += [*_STATUSES_OF_KEYS, *((507,) if scope in _WRITING_SCOPES else ())]
         operation["security"] = [{"bearer": []}, {"key": []}, {}]
-        requirement = f"Where keys are asked for, one with the scope `{scope.value}` is needed."
+        which = "any one" if scope is None else f"one with the scope `{scope.value}`"
+        requirement = f"Where keys are asked for, {which} is needed."
         operation["description"] = f"{operation.get('description', '')}\n\n{requirement}".strip()
     answers = operation["responses"]
     for status, answer in errors(*statuses).items():

@@ -56,7 +56,7 @@ def looked(
     request: pytest.FixtureRequest, home: Settings, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Page]]:
     require("chromium", found=CHROMIUM is not None, why="no chromium on the PATH")
-    with serving(home, request.param) as address, opened(f"{address}/", tmp_path_factory.mktemp("browser")) as page:
+    with serving(home, request.param) as address, opened(f"{address}/docs", tmp_path_factory.mktemp("browser")) as page:
         page.until("document.querySelectorAll('.opblock').length")
         yield address, page
 
@@ -86,7 +86,7 @@ def test_docs_page_asks_only_the_service_and_satisfies_its_policy(looked: tuple[
     address, page = looked
     asked = [one for one in page.asked if not one.startswith("data:")]
     assert {one.removeprefix(address) for one in asked} == {
-        *("/", "/docs", "/openapi.json", "/docs/files/favicon.png", "/docs/files/swagger-ui.css", "/v1/ratings"),
+        *("/docs", "/openapi.json", "/docs/files/favicon.png", "/docs/files/swagger-ui.css", "/v1/ratings"),
         *("/docs/files/swagger-ui-bundle.js", "/docs/files/start.js"),
     }
     assert [one for one in page.said if "409" not in one] == []  # that the request was refused is said too

@@ -17,9 +17,11 @@ from serving import client_of, small_home
 from sse_starlette.sse import AppStatus
 from starlette.testclient import TestClient
 
+from refaug.core.artefacts.changes import Change
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.service.jobs.store import JobStore, NewEvent
+from refaug.service.jobs.audited_jobs import JobActs
+from refaug.service.jobs.store import JobState, JobStore, NewEvent
 from refaug.service.jobs.worker import run_worker
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web.routes import jobs as routes
@@ -224,6 +226,64 @@ def test_a_job_that_runs_is_asked_to_stop(client: TestClient) -> None:
     answer = client.delete(f"/v1/jobs/{job}")
     assert (answer.status_code, answer.json()["state"], answer.json()["cancel_requested"]) == (202, "running", True)
     assert store.heartbeat(job, "somebody") is True
+
+
+def test_a_failed_job_is_tried_again_under_its_id(home: Settings, client: TestClient) -> None:
+    (home.home / "inbox").mkdir()
+    talk = home.home / "inbox" / "talk.jsonl"
+    talk.write_text("no dialogue\n")
+    job = started(client, kind="ingest", log="talk", sources=["talk.jsonl"])
+    run_worker(home, ServeSettings(), once=True)
+    assert client.get(f"/v1/jobs/{job}").json()["state"] == "failed"
+    talk.write_text('{"id": "t1", "turns": ["hello you", "hello me"]}\n')
+
+    answer = client.post(f"/v1/jobs/{job}/retry")
+
+    assert (answer.status_code, answer.json()["id"], answer.json()["state"]) == (202, job, "queued")
+    assert [answer.json()[name] for name in ("error", "finished", "tries")] == [None, None, 0]
+    again = client.post(f"/v1/jobs/{job}/retry")
+    assert (again.status_code, again.json()["code"]) == (409, "conflict")
+    run_worker(home, ServeSettings(), once=True)
+    ended = client.get(f"/v1/jobs/{job}").json()
+    assert (ended["state"], ended["result"]["pairs_added"]) == ("done", 1)
+    assert client.post(f"/v1/jobs/{job}/retry").status_code == 409
+    acts = [one["action"] for one in client.get("/v1/audit").json()["entries"] if job in one["subject"]]
+    assert acts == ["queue", "retry"]
+
+
+def test_retry_is_refused_where_another_job_like_it_waits(client: TestClient) -> None:
+    first = started(client, **UPDATE)
+    client.delete(f"/v1/jobs/{first}")
+    second = started(client, **UPDATE)
+    refused = client.post(f"/v1/jobs/{first}/retry")
+    assert refused.status_code == 409
+    assert second in refused.json()["detail"]
+    client.delete(f"/v1/jobs/{second}")
+    assert client.post(f"/v1/jobs/{first}/retry").json()["cancel_requested"] is False
+
+
+def test_retry_is_refused_where_its_file_is_gone(home: Settings, client: TestClient) -> None:
+    (home.home / "inbox").mkdir()
+    (home.home / "inbox" / "talk.jsonl").write_text("{}\n")
+    job = started(client, kind="ingest", log="talk", sources=["talk.jsonl"])
+    client.delete(f"/v1/jobs/{job}")
+    (home.home / "inbox" / "talk.jsonl").unlink()
+    assert client.post(f"/v1/jobs/{job}/retry").json()["code"] == "no_source"
+    assert client.post(f"/v1/jobs/{'0' * 26}/retry").status_code == 404
+
+
+def test_what_a_job_did_before_its_retry_is_in_the_audit_log_once(home: Settings, client: TestClient) -> None:
+    job = started(client, **UPDATE)
+    store: JobStore = client.app.state.refaug.jobs
+    for worker in ("first", "second"):
+        assert store.claim(worker) is not None
+        if worker == "first":
+            JobActs(home).observer(job)(Change("publish", "index chat@1", {}))
+        store.finish(job, worker, JobState.FAILED, error={"code": "x", "message": "m"})
+        if worker == "first":
+            assert client.post(f"/v1/jobs/{job}/retry").status_code == 202
+    acts = [one["action"] for one in client.get("/v1/audit").json()["entries"]]
+    assert acts == ["queue", "publish", "retry"]
 
 
 # ── following ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -254,3 +254,74 @@ def test_a_home_without_a_database_gets_none_for_the_audit_log(tmp_path: Path, c
         patch.delenv("REFAUG_DATABASE", raising=False)
         assert main(["--home", str(tmp_path), "index", "publish", "chat@2026-11-20.1"]) == 3
     assert not (tmp_path / "refaug.db").exists()
+
+
+# ── making and revoking ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_key_made_over_http_opens_at_once_and_no_more_when_revoked(
+    client: TestClient, tokens: dict[str, str]
+) -> None:
+    admin = {"Authorization": f"Bearer {tokens['bob']}"}
+    body = {"name": "trainer-7", "scopes": ["score", "read"], "rate_per_s": 5.0, "quota_per_day": 100}
+    answer = client.post("/v1/keys", json=body, headers=admin)
+    assert answer.status_code == 201, answer.text
+    made = answer.json()
+    assert (made["scopes"], made["rate_per_s"], made["quota_per_day"]) == (["read", "score"], 5.0, 100)
+    assert made["token"].startswith(f"refaug_{made['id']}_")
+    own = {"Authorization": f"Bearer {made['token']}"}
+    assert client.get("/v1/key", headers=own).json()["name"] == "trainer-7"
+    assert client.get("/v1/keys", headers=own).json()["code"] == "not_allowed"
+
+    again = client.post("/v1/keys", json=body, headers=admin)
+    assert (again.status_code, again.json()["code"]) == (409, "conflict")
+
+    revoked = client.delete(f"/v1/keys/{made['id']}", headers=admin)
+    assert (revoked.status_code, revoked.json()["revoked"] is None) == (200, False)
+    assert "token" not in revoked.json()
+    assert client.get("/v1/key", headers=own).json()["code"] == "no_key"
+    assert client.delete(f"/v1/keys/{made['id']}", headers=admin).json()["revoked"] == revoked.json()["revoked"]
+    acts = [(one["actor"], one["action"]) for one in client.get("/v1/audit", headers=admin).json()["entries"]]
+    assert acts[-2:] == [("key bob", "create"), ("key bob", "revoke")]
+
+
+def test_lists_of_keys_have_every_key_by_name_and_no_secret(client: TestClient, tokens: dict[str, str]) -> None:
+    admin, walked, after = {"Authorization": f"Bearer {tokens['bob']}"}, list[str](), ""
+    while after is not None:
+        page = client.get("/v1/keys", params={"limit": 1, "after": after}, headers=admin)
+        walked += [key["name"] for key in page.json()["keys"]]
+        after = page.json()["next"]
+        assert not any(token[-43:] in page.text for token in tokens.values())
+    assert {"ann", "bob"} <= set(walked)
+    assert walked == sorted(set(walked))
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"name": "Ann B", "scopes": ["read"]}, "name"),
+        ({"name": "c", "scopes": []}, "scopes"),
+        ({"name": "c", "scopes": ["all"]}, "scopes"),
+        ({"name": "c", "scopes": ["read"], "rate_per_s": 0}, "rate_per_s"),
+        ({"name": "c", "scopes": ["read"], "expires": "tomorrow"}, "expires"),
+        ({"name": "c", "scopes": ["read"], "colour": 1}, "colour"),
+        ({"name": "c", "scopes": ["read"], "expires": "2001-01-01T00:00:00Z"}, "expired"),
+        ({"name": "anonymous", "scopes": ["read"]}, "anonymous"),
+    ],
+)
+def test_a_key_that_makes_no_sense_is_refused_by_its_field(
+    client: TestClient, tokens: dict[str, str], body: dict[str, Any], field: str
+) -> None:
+    answer = client.post("/v1/keys", json=body, headers={"Authorization": f"Bearer {tokens['bob']}"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "bad_input"), answer.text
+    assert field in answer.json()["detail"]
+
+
+def test_a_server_that_asks_for_no_keys_makes_and_revokes_none(home: Settings) -> None:
+    with client_of(home, ready=False) as client:
+        assert client.get("/v1/key").json()["required"] is False
+        made = client.post("/v1/keys", json={"name": "stranger", "scopes": ["admin"]})
+        assert (made.status_code, made.json()["code"]) == (409, "conflict")
+        key = client.get("/v1/keys").json()["keys"][0]
+        assert client.delete(f"/v1/keys/{key['id']}").status_code == 409
+        assert client.get("/v1/keys").json()["keys"][0]["revoked"] is None

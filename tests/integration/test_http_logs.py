@@ -116,6 +116,22 @@ def test_posted_dialogues_wait_and_are_in_the_log_after_its_ingest(home: Setting
     ]
 
 
+def test_every_ingest_of_a_log_is_listed_with_what_it_added(home: Settings, client: TestClient) -> None:
+    for number in range(3):
+        client.post(
+            "/v1/logs/talk/dialogues", json={"dialogues": [dialogue(f"d{number}", "how are you", f"{number} apples")]}
+        )
+        job_done(client, home, client.post("/v1/jobs", json={"kind": "ingest", "log": "talk", "posted": True}))
+    first = client.get("/v1/logs/talk/ingests", params={"limit": 2}).json()
+    rest = client.get("/v1/logs/talk/ingests", params={"after": first["next"]}).json()
+    listed = [*first["ingests"], *rest["ingests"]]
+    assert ([one["number"] for one in listed], rest["next"]) == ([1, 2, 3], None)
+    manifest = StoredLog.open(home.logs, "talk").manifest
+    for one, ingest in zip(listed, manifest.ingests, strict=True):
+        assert (one["at"], one["sources"], one["counts"]) == (ingest.at, 1, dict(ingest.counts))
+    assert client.get("/v1/logs/none/ingests").status_code == 404
+
+
 def test_bad_dialogue_refuses_all_with_its_place_or_is_skipped_on_request(client: TestClient) -> None:
     dialogues = [TALKS[0], {"id": "x", "turns": 5}, 7, dialogue("t1", "again", "the same id")]
     refused = client.post("/v1/logs/talk/dialogues", json={"dialogues": dialogues})

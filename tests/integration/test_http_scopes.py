@@ -29,6 +29,7 @@ ROUTES: list[tuple[Scope, str, str, Any]] = [
     (Scope.ADMIN, "DELETE", f"/v1/reference-sets/{SET}?reason=x", None),
     (Scope.READ, "GET", "/v1/logs", None),
     (Scope.READ, "GET", "/v1/logs/chat", None),
+    (Scope.READ, "GET", "/v1/logs/chat/ingests", None),
     (Scope.WRITE, "POST", "/v1/logs/chat/dialogues", {"dialogues": [{"turns": ["hello you", "hello me"]}]}),
     (Scope.ADMIN, "DELETE", "/v1/logs/chat/dialogues/d1", None),
     (Scope.READ, "GET", "/v1/jobs", None),
@@ -36,6 +37,7 @@ ROUTES: list[tuple[Scope, str, str, Any]] = [
     (Scope.READ, "GET", f"/v1/jobs/{JOB}/events", None),
     (Scope.ADMIN, "POST", "/v1/jobs", {"kind": "gc", "artefact": "index", "name": "chat"}),
     (Scope.ADMIN, "DELETE", f"/v1/jobs/{JOB}", None),
+    (Scope.ADMIN, "POST", f"/v1/jobs/{JOB}/retry", None),
     (Scope.READ, "GET", "/v1/schedules", None),
     (Scope.READ, "GET", "/v1/schedules/night", None),
     (Scope.ADMIN, "PUT", "/v1/schedules/night", {"cron": "0 0 * * *", "order": {"kind": "index-update", "index": "a"}}),
@@ -54,11 +56,16 @@ ROUTES: list[tuple[Scope, str, str, Any]] = [
     (Scope.SCORE, "POST", "/v1/scores/combine", {"batches": [{}]}),
     (Scope.SCORE, "POST", "/v1/verifications", {"scores": {}, "items": [{}]}),
     (Scope.SCORE, "POST", "/v1/ratings", {"pairs": [{}]}),
+    (Scope.ADMIN, "GET", "/v1/keys", None),
+    (Scope.ADMIN, "POST", "/v1/keys", {"name": "admin", "scopes": ["read"]}),
+    (Scope.ADMIN, "DELETE", "/v1/keys/aaaaaaaaaaaa", None),
     (Scope.ADMIN, "GET", "/v1/audit", None),
     (Scope.READ, "GET", "/v1/metrics", None),
     (Scope.READ, "GET", "/metrics", None),
 ]
-OPEN = {"/", "/docs", "/docs/files/{name}", "/openapi.json", "/problems/{code}", "/healthz", "/readyz"}
+ANY_KEY = {"/v1/key"}
+PAGES = {"/", "/service", "/keys", "/pages/{digest}/{name}"}
+OPEN = {"/docs", "/docs/files/{name}", "/openapi.json", "/problems/{code}", "/healthz", "/readyz"}
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +111,15 @@ def test_every_route_is_in_the_table_or_open_to_all_on_purpose() -> None:
         for method, pattern, path in routes
         if not any(method == one and pattern.match(address) for one, address in asked)
     }
-    assert lacking == OPEN
+    assert lacking == OPEN | PAGES | ANY_KEY
+
+
+def test_any_key_learns_what_it_allows(tokens_and_client: tuple[dict[Scope, str], TestClient]) -> None:
+    tokens, client = tokens_and_client
+    assert client.get("/v1/key").json()["code"] == "no_key"
+    for scope, token in tokens.items():
+        own = client.get("/v1/key", headers={"X-API-Key": token}).json()
+        assert (own["required"], own["name"], own["scopes"]) == (True, scope.value, [scope.value])
 
 
 def test_jobs_say_who_asked_for_them_and_keys_of_callers_do_not_meet(

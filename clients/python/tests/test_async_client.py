@@ -16,8 +16,9 @@ from known_items import ITEMS
 from scripted import Said, ok, scripted
 
 from refaug_client import AsyncClient, Client, Usage
+from refaug_client._async import access as async_access
 from refaug_client._async import resources as async_resources
-from refaug_client._sync import resources
+from refaug_client._sync import access, resources
 
 FOLDER = Path(__file__).resolve().parents[1]
 
@@ -43,12 +44,17 @@ def test_the_client_of_threads_is_what_the_other_one_gives() -> None:
 
 
 def test_both_have_the_same_methods_with_the_same_arguments() -> None:
-    kinds = [AsyncClient, *(kind for kind in vars(async_resources).values() if inspect.isclass(kind))]
+    modules = (async_resources, async_access)
+    kinds = [AsyncClient, *(kind for module in modules for kind in vars(module).values() if inspect.isclass(kind))]
     ours = [kind for kind in kinds if kind.__module__.startswith("refaug_client._async")]
     assert len(ours) >= 8
     for kind in ours:
         name = kind.__name__
-        twin = Client if kind is AsyncClient else getattr(resources, name.replace("Async", "", 1))
+        twin = (
+            Client
+            if kind is AsyncClient
+            else getattr(resources if kind.__module__.endswith("resources") else access, name.replace("Async", "", 1))
+        )
         public = [one for one in vars(kind) if not one.startswith("_")]
         assert public == [one for one in vars(twin) if not one.startswith("_")], name
         for method in (one for one in public if inspect.isfunction(getattr(kind, one))):

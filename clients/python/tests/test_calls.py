@@ -25,7 +25,7 @@ DRAWN = {"draws": 10, "confidence": 0.9, "seed": 2, "baseline": "a"}
 # Every route with everything that can be said to it, and what its answer is read as.
 ROUTES: dict[str, tuple[Call[Any], Any]] = {
     "POST /v1/references": (
-        calls.references([ITEM], index="chat", rater="base", settings={"k": 2}, on_error="report"),
+        calls.references([ITEM], index="chat", rater="base", settings={"k": 2}, show_excluded=9, on_error="report"),
         models.References,
     ),
     "POST /v1/replies": (
@@ -95,6 +95,7 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
     ),
     "GET /v1/logs": (calls.list_logs(**PAGED), {"logs": models.Log}),
     "GET /v1/logs/{name}": (calls.get_log("chat"), models.Log),
+    "GET /v1/logs/{name}/ingests": (calls.list_ingests("chat", **PAGED), {"ingests": models.Ingest}),
     "POST /v1/logs/{name}/dialogues": (
         calls.post_dialogues("chat", [{"turns": ["a", "b"]}], on_error="report"),
         models.Posted,
@@ -118,6 +119,7 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
     "GET /v1/jobs": (calls.list_jobs(state="done", kind="gc", **PAGED), {"jobs": models.Job}),
     "GET /v1/jobs/{id}": (calls.get_job("0"), models.Job),
     "DELETE /v1/jobs/{id}": (calls.cancel_job("0"), models.Job),
+    "POST /v1/jobs/{id}/retry": (calls.retry_job("0"), models.Job),
     "GET /v1/jobs/{id}/events": (calls.follow_job("0", after=3), None),
     "GET /v1/schedules": (calls.list_schedules(**PAGED), {"schedules": models.Schedule}),
     "GET /v1/schedules/{name}": (calls.get_schedule("night"), models.Schedule),
@@ -126,6 +128,13 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
         models.Schedule,
     ),
     "DELETE /v1/schedules/{name}": (calls.delete_schedule("night"), {}),
+    "GET /v1/key": (calls.get_own_key(), models.OwnKey),
+    "GET /v1/keys": (calls.list_keys(**PAGED), {"keys": models.Key}),
+    "POST /v1/keys": (
+        calls.create_key("ann", scopes=["read"], rate_per_s=1.5, quota_per_day=9, expires="2027-01-01T00:00:00Z"),
+        models.NewKey,
+    ),
+    "DELETE /v1/keys/{id}": (calls.revoke_key("a"), models.Key),
     "GET /v1/audit": (calls.list_audit(since="2026-11-20", **PAGED), {"entries": models.AuditEntry}),
     "GET /healthz": (calls.health(), models.Health),
     "GET /readyz": (calls.ready(), models.Ready),
@@ -157,6 +166,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "sets.withdraw": calls.withdraw_set,
     "logs.list": calls.list_logs,
     "logs.get": calls.get_log,
+    "logs.ingests": calls.list_ingests,
     "logs.post": calls.post_dialogues,
     "logs.erase": calls.erase_dialogue,
     "indexes.list": calls.list_indexes,
@@ -169,11 +179,16 @@ METHODS: dict[str, Callable[..., Any]] = {
     "jobs.list": calls.list_jobs,
     "jobs.get": calls.get_job,
     "jobs.cancel": calls.cancel_job,
+    "jobs.retry": calls.retry_job,
     "jobs.events": calls.follow_job,
     "schedules.list": calls.list_schedules,
     "schedules.get": calls.get_schedule,
     "schedules.put": calls.put_schedule,
     "schedules.delete": calls.delete_schedule,
+    "keys.own": calls.get_own_key,
+    "keys.list": calls.list_keys,
+    "keys.create": calls.create_key,
+    "keys.revoke": calls.revoke_key,
     "audit.list": calls.list_audit,
 }
 IN_TWO = {calls.publish_index, calls.publish_rater}  # publish() and rollback()
@@ -405,7 +420,7 @@ def test_a_method_takes_everything_that_its_call_does(kind: type[Any], name: str
             assert any(one.kind is inspect.Parameter.VAR_KEYWORD for one in taken.values())
             continue
         assert parameter.name in taken, parameter.name
-        if not (name.endswith((".list", ".versions")) and parameter.name == "limit"):
+        if not (name.endswith((".list", ".versions", ".ingests")) and parameter.name == "limit"):
             assert taken[parameter.name].default == parameter.default, parameter.name
     assert "timeout_s" in taken or name == "jobs.events"
 

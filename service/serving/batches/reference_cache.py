@@ -29,6 +29,7 @@ class CachedReferences:
     references: tuple[Reference, ...]
     excluded: Mapping[str, int]
     note: str
+    excluded_references: tuple[Reference, ...]
     coverage: Coverage  # how the rater's pieces cover the item's own texts
     size: int  # bytes, approximately
 
@@ -40,14 +41,20 @@ class CachedReferences:
             references=references,
             excluded=augmented.excluded,
             note=augmented.note,
+            excluded_references=augmented.excluded_references,
             coverage=coverage,
-            size=_ITEM_BYTES + sum(map(_size_of, references)),
+            size=_ITEM_BYTES + sum(map(_size_of, (*references, *augmented.excluded_references))),
         )
 
     def apply_to(self, scored_item: Item) -> Augmented:
         """Return an item with these references; its key must be the one they were stored under."""
         pair = replace(scored_item.pair, references=self.references)
-        return Augmented(item=replace(scored_item, pair=pair), excluded=self.excluded, note=self.note)
+        return Augmented(
+            item=replace(scored_item, pair=pair),
+            excluded=self.excluded,
+            note=self.note,
+            excluded_references=self.excluded_references,
+        )
 
 
 def _size_of(reference: Reference) -> int:

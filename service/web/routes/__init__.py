@@ -14,6 +14,7 @@ __all__ = [
     "catalogue",
     "health",
     "jobs",
+    "keys",
     "logs",
     "pages",
     "ratings",

@@ -16,7 +16,8 @@ from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from refaug.core.errors import NotFound, Overloaded, StorageFull, Unavailable
-from refaug.service.jobs.store import Event, JobState, JobStore
+from refaug.service.jobs.orders.job_order import parse_order
+from refaug.service.jobs.store import Event, Job, JobState, JobStore
 from refaug.service.keys import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import parse_body, read_body, request_body
@@ -111,6 +112,26 @@ async def cancel_job(request: Request, id: JobId) -> Response:  # noqa: A002
     cancel = partial(state_of(request).jobs.cancel, id, actor=actor_of_request(request), request=id_of_request(request))
     job = await database_threads.run_query(cancel)
     return json_response(describe_job(job), status=200 if job.state.is_ended else 202)
+
+
+@router.post(
+    "/jobs/{id}/retry",
+    status_code=202,
+    dependencies=_ADMIN,
+    responses={202: {"model": OneJobOut}, **errors(403, 404, 409)},
+)
+async def retry_job(request: Request, id: JobId) -> Response:  # noqa: A002
+    """Queue a job again that failed or was cancelled: under its id, and without doing again what it had finished.
+
+    A job that is done, or has not ended, is 409, and so is one like which another one waits.
+    """
+    state = state_of(request)
+
+    def retry() -> Job:
+        require_sources(state, parse_order(state.jobs.get(id).order), must_exist=True)
+        return state.jobs.retry(id, actor=actor_of_request(request), request=id_of_request(request))
+
+    return json_response(describe_job(await database_threads.run_query(retry)), status=202)
 
 
 # ── following ─────────────────────────────────────────────────────────────────────────────────────────────────────────

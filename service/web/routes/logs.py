@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from refaug.core.errors import NotFound, RefaugError
-from refaug.logs.manifest import LogManifest
+from refaug.logs.manifest import LogIngest, LogManifest
 from refaug.logs.store import StoredLog, list_logs
 from refaug.service.jobs.inbox import BadDialogues
 from refaug.service.jobs.orders.job_order import parse_order
@@ -23,7 +23,7 @@ from refaug.service.web.handling.pagination import After, Limit, page_of
 from refaug.service.web.openapi import CREATED_HEADERS, errors
 from refaug.service.web.problems import BadRequest
 from refaug.service.web.schemas.jobs import OneJobOut
-from refaug.service.web.schemas.logs import DialoguesIn, LogsOut, OneLogOut, PostedOut
+from refaug.service.web.schemas.logs import DialoguesIn, IngestsOut, LogsOut, OneLogOut, PostedOut
 from refaug.service.web.state import ServiceState, state_of
 
 router = APIRouter(prefix="/v1", tags=["logs"])
@@ -96,6 +96,26 @@ def get_log(request: Request, name: LogName) -> Response:
         "waiting": waiting,
     }
     return json_response(body)
+
+
+@router.get("/logs/{name}/ingests", dependencies=_READ, responses={200: {"model": IngestsOut}, **errors(400, 404)})
+def list_ingests(request: Request, name: LogName, after: After = "", limit: Limit = 50) -> Response:
+    """How a log grew: the runs that have added to it, oldest first, each with what it read and added."""
+    ingests = StoredLog.open(state_of(request).home.logs, name).manifest.ingests
+    numbers = [f"{number:08}" for number in range(1, len(ingests) + 1)]
+    page, following = page_of(numbers, after, limit)
+    rows = [_describe_ingest(int(number), ingests[int(number) - 1]) for number in page]
+    return json_response({"name": name, "ingests": rows, "next": following})
+
+
+def _describe_ingest(number: int, ingest: LogIngest) -> dict[str, Any]:
+    return {
+        "number": number,
+        "at": ingest.at,
+        "sources": len(ingest.sources),
+        "bytes": sum(source.size for source in ingest.sources),
+        "counts": dict(ingest.counts),
+    }
 
 
 # ── posting ───────────────────────────────────────────────────────────────────────────────────────────────────────────

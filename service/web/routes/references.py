@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
@@ -27,6 +28,10 @@ _EXAMPLES: Final = {
     "one item": {
         "items": [{"id": "d1", "utterance": "Where do you buy tea?", "references": ["At the market."]}],
         "settings": {"k": 5},
+    },
+    "with what was left out": {
+        "items": [{"id": "d1", "utterance": "Where do you buy tea?", "references": ["At the market."]}],
+        "show_excluded": 20,
     },
     "without a rater": {
         "items": [{"id": "d1", "utterance": "Where do you buy tea?", "references": ["At the market."]}],
@@ -54,7 +59,7 @@ async def find_references(
 
 async def _find(request: Request, body: ReferencesIn, deadline: float) -> Response:
     state = state_of(request)
-    settings = body.settings.settings()
+    settings = replace(body.settings.settings(), shown_excluded=body.show_excluded)
     if body.rater is not None and not settings.needs_rater:
         raise Usage('"rater", and nothing is to be rated', remedy="leave it out, or ask for rated weights")
     parsed_items = await parse_items(body.items, state.serve, on_error=body.on_error)

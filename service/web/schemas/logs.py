@@ -112,6 +112,24 @@ class OneLogOut(LogOut, ResponseModel):
     waiting: WaitingOut = Field(description="what was posted and is not in it yet")
 
 
+class IngestOut(BaseModel):
+    """One run that has added to a log."""
+
+    number: int = Field(description="its place among the runs, from 1")
+    at: str = Field(description="when it ended")
+    sources: int = Field(description="files that it read")
+    bytes: int = Field(description="the size of these files")
+    counts: dict[str, int] = Field(description="rows, dialogues, turns and pairs, and what was left out, by reason")
+
+
+class IngestsOut(ResponseModel):
+    """A page of the runs that have added to a log."""
+
+    name: str = Field(description="name of the log")
+    ingests: list[IngestOut] = Field(description="oldest first")
+    next: str | None = Field(description="the `after` of the next page; null on the last one")
+
+
 class BadDialogueOut(BaseModel):
     """A dialogue that was left out."""
 

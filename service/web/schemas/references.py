@@ -27,6 +27,9 @@ class ReferencesIn(BaseModel):
     index: NameField | None = Field(default=None, description="name or name@version; null: the server's default")
     rater: NameField | None = Field(default=None, description="name or name@version; null: the server's default")
     settings: RetrievalIn = Field(default_factory=RetrievalIn, description="how references are found and weighed")
+    show_excluded: int = Field(
+        default=0, ge=0, le=200, description="so many of the pairs that were left out come along, each with the reason"
+    )
     on_error: OnErrorField = "fail"
 
 
@@ -47,6 +50,22 @@ class ReferenceOut(BaseModel):
     time: str | None = Field(default=None, description="when it was said, where the log has times, ISO 8601")
 
 
+class ExcludedReferenceOut(BaseModel):
+    """A pair of the log that came up, and was left out."""
+
+    model_config = ConfigDict(extra="allow")
+
+    text: str = Field(description="what it says")
+    reason: str = Field(
+        description="`test_pair`, `gold`, `near_gold`, `parrot`, `near_parrot`, `own_dialogue`, `dialogue`, `time`, "
+        "`log` or `duplicate`"
+    )
+    similarity: float = Field(description="of what it answered to the item's utterance")
+    utterance: str = Field(description="what it answered")
+    log: str = Field(description="the log that it is from")
+    dialogue: str = Field(description="the dialogue that it is from")
+
+
 class ReferencedItemOut(BaseModel):
     """An item with its references; again a valid item."""
 
@@ -55,6 +74,9 @@ class ReferencedItemOut(BaseModel):
     id: str = Field(description="the item's")
     references: list[ReferenceOut] = Field(description="golds and supplied ones, the parrot, then what was found")
     excluded: dict[str, int] = Field(default={}, description="what was left out on the way, counted by the reason")
+    excluded_references: list[ExcludedReferenceOut] = Field(
+        default=[], description="the first of these, at most `show_excluded`, in the order in which they came up"
+    )
     note: str | None = Field(default=None, description="why nothing was found, or nothing could be rated")
     provenance: str = Field(description="how its references were made, as signatures say it; keep it in the item")
     evidence: dict[str, Any] = Field(description="on what a weighted score of it stands")

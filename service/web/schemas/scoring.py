@@ -76,7 +76,9 @@ class ScoresIn(ResamplingIn):
     )
     settings: RetrievalIn | None = Field(default=None, description="how references are found and weighed")
     explain: bool = Field(
-        default=False, description="n-grams credited to which reference, and scores without each reference"
+        default=False,
+        description="n-grams credited to which reference, words that resemble which word of each, and scores without "
+        "each reference",
     )
     percent: bool = Field(default=False, description="times 100; only for metrics from 0 to 1")
     language: Annotated[str, Field(min_length=1, max_length=40)] | None = Field(

@@ -14,13 +14,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._api.items import Candidate, Dialogue, Item, Pair, Purpose, ReferenceText, Retrieval, Turn
+from ._api.models.access import AuditEntry, Key, NewKey, OwnKey
 from ._api.models.artefacts import Index, IndexVersion, Published, Rater, RaterVersion
-from ._api.models.audit import AuditEntry
 from ._api.models.base import Model, Rows
 from ._api.models.common import FieldProblem, Versions
 from ._api.models.jobs import Firing, Job, Schedule
-from ._api.models.logs import BadDialogue, Log, Posted, Waiting
-from ._api.models.references import Ratings, Reference, ReferencedItem, References
+from ._api.models.logs import BadDialogue, Ingest, Log, Posted, Waiting
+from ._api.models.references import ExcludedReference, Ratings, Reference, ReferencedItem, References
 from ._api.models.replies import BotReplies, RepliedItem
 from ._api.models.scored_item import ScoredItem
 from ._api.models.scores import (
@@ -113,16 +113,19 @@ __all__ = [
     "Dialogue",
     "Event",
     "Evidence",
+    "ExcludedReference",
     "FieldProblem",
     "Firing",
     "FrozenSet",
     "Health",
     "Index",
     "IndexVersion",
+    "Ingest",
     "Item",
     "Job",
     "JobCancelled",
     "JobFailed",
+    "Key",
     "Later",
     "ListedSet",
     "Log",
@@ -130,6 +133,7 @@ __all__ = [
     "MetricScores",
     "MetricSums",
     "Model",
+    "NewKey",
     "NoAnswer",
     "NoKey",
     "NoScore",
@@ -138,6 +142,7 @@ __all__ = [
     "NotStarted",
     "OldServer",
     "Outcome",
+    "OwnKey",
     "Pair",
     "Parameter",
     "Pending",

@@ -121,11 +121,12 @@ def answer_of(retrieved):
         Found(round(one.similarity * MILLION), one.text, one.more["utterance"], one.more["count"], one.more["pair"])
         for one in retrieved.references
     ]
-    return Answer(tuple(references), dict(retrieved.excluded), retrieved.note)
+    left_out = tuple((one.more["reason"], one.text, one.more["utterance"]) for one in retrieved.excluded_references)
+    return Answer(tuple(references), dict(retrieved.excluded), retrieved.note, left_out)
 
 
 def assert_as_defined(index, plain, tests, how):
-    answers = [answer_of(one) for one in index.search(tests, how)]
+    answers = [answer_of(one) for one in index.search(tests, how, excluded=1_000_000)]
     for test, answer in zip(tests, answers, strict=True):
         seen = {(one.utterance, one.text): one.level for one in answer.references}
         assert answer == plain.search(test, how, seen), (test, how)
@@ -197,6 +198,19 @@ def test_any_log_is_searched_as_defined(world_of, random, count):
     for _ in range(10):
         tests = [talk.test_pair(pairs) for _ in range(5)]
         assert_as_defined(world.index, world.plain, tests, talk.settings(tuple({pair.log for pair in pairs})))
+
+
+def test_so_many_excluded_pairs_come_along_and_no_more(world):
+    talk = Talk(Random(3))
+    talk._texts = [text for pair in world.pairs for text in (pair.utterance, pair.response)]
+    tests = [talk.test_pair(world.pairs) for _ in range(40)]
+    whole = world.index.search(tests, excluded=1_000)
+    assert max(len(one.excluded_references) for one in whole) > 2
+    assert all(len(one.excluded_references) == sum(one.excluded.values()) for one in whole)
+    for most in (0, 1, 2):
+        for some, all_of_them in zip(world.index.search(tests, excluded=most), whole, strict=True):
+            assert some.excluded_references == all_of_them.excluded_references[:most]
+            assert (some.references, some.excluded) == (all_of_them.references, all_of_them.excluded)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -22,9 +22,10 @@ from refaug_client._large.documents import LargeRatings, LargeReferences
 from refaug_client._large.scores import LargeScores
 from refaug_client._large.streams import StreamedRatings, StreamedReferences, StreamedScores
 
+from .access import AsyncAudit, AsyncKeys
 from .bots import AsyncBotCalls
 from .large import AsyncStream, async_send_whole, keep_row
-from .resources import AsyncAudit, AsyncIndexes, AsyncJobs, AsyncLogs, AsyncRaters, AsyncSchedules, AsyncSets
+from .resources import AsyncIndexes, AsyncJobs, AsyncLogs, AsyncRaters, AsyncSchedules, AsyncSets
 from .server import AsyncServerCalls
 
 C = TypeVar("C", bound="AsyncClient")
@@ -38,8 +39,7 @@ class AsyncClient(AsyncBotCalls, AsyncServerCalls, AsyncExtras):
         scores.corpus, scores.replies, scores.signature
 
     Address and key are read from REFAUG_URL and REFAUG_KEY where they are not given. `timeout_s` limits one try of a
-    request; transient errors are retried as `retry` says (a number: so many further tries). Connections are made when
-    they are needed, used again, and ended by `close()` or at the end of the block.
+    request; transient errors are retried as `retry` says (or so many times). `close()` ends the connections.
     """
 
     def __init__(
@@ -73,9 +73,8 @@ class AsyncClient(AsyncBotCalls, AsyncServerCalls, AsyncExtras):
         self.logs: AsyncLogs = AsyncLogs(connection)
         self.indexes: AsyncIndexes = AsyncIndexes(connection)
         self.raters: AsyncRaters = AsyncRaters(connection)
-        self.jobs: AsyncJobs = AsyncJobs(connection)
-        self.schedules: AsyncSchedules = AsyncSchedules(connection)
-        self.audit: AsyncAudit = AsyncAudit(connection)
+        self.jobs, self.schedules = AsyncJobs(connection), AsyncSchedules(connection)
+        self.keys, self.audit = AsyncKeys(connection), AsyncAudit(connection)
 
     @property
     def url(self) -> str:
@@ -89,6 +88,7 @@ class AsyncClient(AsyncBotCalls, AsyncServerCalls, AsyncExtras):
         index: Optional[str] = None,
         rater: Optional[str] = None,
         settings: Optional[Mapping[str, Any]] = None,
+        show_excluded: int = 0,
         on_error: Optional[OnError] = None,
         batch: int = BATCH,
         at_once: int = AT_ONCE,
@@ -100,10 +100,12 @@ class AsyncClient(AsyncBotCalls, AsyncServerCalls, AsyncExtras):
             found = await client.references([{"utterance": "Where do you buy tea?", "references": ["At the market."]}])
             found[0].references[0].text
 
-        More than `batch` items go in several requests, `at_once` at a time; the result is the same as of one request.
-        `progress=True` shows the progress, a function is called with how many are done and of how many.
+        More than `batch` items go in several requests, `at_once` at a time, with the same result. `progress=True` shows
+        the progress; a function is called with how many are done and of how many. With `show_excluded` so many of the
+        pairs that were left out come along, each with its reason.
         """
-        call = calls.references(items, index=index, rater=rater, settings=settings, on_error=on_error)
+        more = {"show_excluded": show_excluded, "on_error": on_error}
+        call = calls.references(items, index=index, rater=rater, settings=settings, **more)  # type: ignore[arg-type]
         return await async_send_whole(
             self._connection,
             call,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from datetime import datetime
 from pathlib import Path
-from typing import Any, Callable, Literal, Optional, TypeVar, Union
+from typing import Any, Literal, Optional, TypeVar, Union
 
 from refaug_client._api import calls, models
 from refaug_client._api.calls.bodies import SYSTEM
@@ -15,8 +14,6 @@ from refaug_client._api.items import Dialogues, From, Items, Metrics, OnError, P
 from refaug_client._core.errors import NoAnswer
 from refaug_client._core.files import download_path, write_atomically
 from refaug_client._core.progress import Progress
-from refaug_client._http.async_connection import AsyncConnection
-from refaug_client._http.call import Call
 from refaug_client._http.pausing import async_pause
 from refaug_client._jobs.events import Event
 from refaug_client._large.batches import AT_ONCE, ROWS
@@ -24,42 +21,12 @@ from refaug_client._large.scores import LargeSetScores
 
 from .jobs import async_events, async_wait
 from .large import async_send_whole
+from .resource import AsyncResource
 
 T = TypeVar("T")
 
 
-class _AsyncResource:
-    """A part of the API, such as the reference sets."""
-
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
-
-    async def _send(self, call: Call[T], timeout_s: Optional[float]) -> T:
-        return await self._connection.send(call, timeout_s=timeout_s)
-
-    async def _list_all(
-        self,
-        page: Callable[[Optional[str], int], Call[models.Rows[T]]],
-        after: Optional[str],
-        limit: Optional[int],
-        timeout_s: Optional[float],
-    ) -> models.Rows[T]:
-        """Return the rows of as many pages as there are, at most `limit` rows."""
-        rows: models.Rows[T] = models.Rows([], after)
-        while limit is None or len(rows) < limit:
-            size = calls.PAGE if limit is None else min(calls.PAGE, limit - len(rows))
-            next_page = await self._connection.send(page(rows.next, size), timeout_s=timeout_s)
-            rows.extend(next_page)
-            rows.next = next_page.next
-            if next_page.next is None:
-                break
-        return rows
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._connection.settings.url!r})"
-
-
-class AsyncSets(_AsyncResource):
+class AsyncSets(AsyncResource):
     """Frozen reference sets: scores against one keep their meaning for ever."""
 
     async def freeze(
@@ -238,7 +205,7 @@ class AsyncSets(_AsyncResource):
         return await self._send(calls.withdraw_set(id, reason=reason, instead=instead), timeout_s)
 
 
-class AsyncLogs(_AsyncResource):
+class AsyncLogs(AsyncResource):
     """Logs of dialogues."""
 
     async def list(
@@ -252,6 +219,14 @@ class AsyncLogs(_AsyncResource):
     async def get(self, name: str, *, timeout_s: Optional[float] = None) -> models.Log:
         """Return the size of a log, and what was posted to it and waits for its next ingest."""
         return await self._send(calls.get_log(name), timeout_s)
+
+    async def ingests(
+        self, name: str, *, after: Optional[str] = None, limit: Optional[int] = None, timeout_s: Optional[float] = None
+    ) -> models.Rows[models.Ingest]:
+        """Return how a log grew: the runs that have added to it, oldest first."""
+        return await self._list_all(
+            lambda after, size: calls.list_ingests(name, after=after, limit=size), after, limit, timeout_s
+        )
 
     async def post(
         self, name: str, dialogues: Dialogues, *, on_error: Optional[OnError] = None, timeout_s: Optional[float] = None
@@ -267,7 +242,7 @@ class AsyncLogs(_AsyncResource):
         return await self._send(calls.erase_dialogue(name, dialogue), timeout_s)
 
 
-class AsyncIndexes(_AsyncResource):
+class AsyncIndexes(AsyncResource):
     """Indexes of logs, in which references are found."""
 
     async def list(
@@ -301,7 +276,7 @@ class AsyncIndexes(_AsyncResource):
         return await self._send(calls.publish_index(name, rollback=True), timeout_s)
 
 
-class AsyncRaters(_AsyncResource):
+class AsyncRaters(AsyncResource):
     """Raters, which rate how well a text fits."""
 
     async def list(
@@ -335,7 +310,7 @@ class AsyncRaters(_AsyncResource):
         return await self._send(calls.publish_rater(name, rollback=True), timeout_s)
 
 
-class AsyncJobs(_AsyncResource):
+class AsyncJobs(AsyncResource):
     """Work that takes longer than a request."""
 
     async def start(self, kind: str, *, timeout_s: Optional[float] = None, **order: Any) -> models.Job:
@@ -366,6 +341,10 @@ class AsyncJobs(_AsyncResource):
     async def cancel(self, id: str, *, timeout_s: Optional[float] = None) -> models.Job:  # noqa: A002
         """Cancel a job; what it had finished is kept for the next one."""
         return await self._send(calls.cancel_job(id), timeout_s)
+
+    async def retry(self, id: str, *, timeout_s: Optional[float] = None) -> models.Job:  # noqa: A002
+        """Queue a job again that failed or was cancelled; what it had finished is not done again."""
+        return await self._send(calls.retry_job(id), timeout_s)
 
     async def wait(
         self,
@@ -401,7 +380,7 @@ class AsyncJobs(_AsyncResource):
         return async_events(self._connection, id, after, timeout_s=timeout_s)
 
 
-class AsyncSchedules(_AsyncResource):
+class AsyncSchedules(AsyncResource):
     """Jobs that begin by the clock."""
 
     async def list(
@@ -437,23 +416,3 @@ class AsyncSchedules(_AsyncResource):
     async def delete(self, name: str, *, timeout_s: Optional[float] = None) -> None:
         """Delete a schedule; jobs that it has begun stay."""
         await self._send(calls.delete_schedule(name), timeout_s)
-
-
-class AsyncAudit(_AsyncResource):
-    """The audit log."""
-
-    async def list(
-        self,
-        *,
-        since: Union[str, datetime, None] = None,
-        after: Optional[str] = None,
-        limit: Optional[int] = None,
-        timeout_s: Optional[float] = None,
-    ) -> models.Rows[models.AuditEntry]:
-        """Return who published, removed, erased, queued, and made or revoked keys, the oldest first.
-
-        rows = await client.audit.list(since="2026-11-20")
-        """
-        return await self._list_all(
-            lambda after, size: calls.list_audit(since=since, after=after, limit=size), after, limit, timeout_s
-        )

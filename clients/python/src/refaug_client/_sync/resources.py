@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Generator, Iterable, Mapping
-from datetime import datetime
 from pathlib import Path
-from typing import Any, Callable, Literal, Optional, TypeVar, Union
+from typing import Any, Literal, Optional, TypeVar, Union
 
 from refaug_client._api import calls, models
 from refaug_client._api.calls.bodies import SYSTEM
@@ -15,8 +14,6 @@ from refaug_client._api.items import Dialogues, From, Items, Metrics, OnError, P
 from refaug_client._core.errors import NoAnswer
 from refaug_client._core.files import download_path, write_atomically
 from refaug_client._core.progress import Progress
-from refaug_client._http.call import Call
-from refaug_client._http.connection import Connection
 from refaug_client._http.pausing import pause
 from refaug_client._jobs.events import Event
 from refaug_client._large.batches import AT_ONCE, ROWS
@@ -24,42 +21,12 @@ from refaug_client._large.scores import LargeSetScores
 
 from .jobs import events, wait
 from .large import send_whole
+from .resource import Resource
 
 T = TypeVar("T")
 
 
-class _Resource:
-    """A part of the API, such as the reference sets."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def _send(self, call: Call[T], timeout_s: Optional[float]) -> T:
-        return self._connection.send(call, timeout_s=timeout_s)
-
-    def _list_all(
-        self,
-        page: Callable[[Optional[str], int], Call[models.Rows[T]]],
-        after: Optional[str],
-        limit: Optional[int],
-        timeout_s: Optional[float],
-    ) -> models.Rows[T]:
-        """Return the rows of as many pages as there are, at most `limit` rows."""
-        rows: models.Rows[T] = models.Rows([], after)
-        while limit is None or len(rows) < limit:
-            size = calls.PAGE if limit is None else min(calls.PAGE, limit - len(rows))
-            next_page = self._connection.send(page(rows.next, size), timeout_s=timeout_s)
-            rows.extend(next_page)
-            rows.next = next_page.next
-            if next_page.next is None:
-                break
-        return rows
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._connection.settings.url!r})"
-
-
-class Sets(_Resource):
+class Sets(Resource):
     """Frozen reference sets: scores against one keep their meaning for ever."""
 
     def freeze(
@@ -238,7 +205,7 @@ class Sets(_Resource):
         return self._send(calls.withdraw_set(id, reason=reason, instead=instead), timeout_s)
 
 
-class Logs(_Resource):
+class Logs(Resource):
     """Logs of dialogues."""
 
     def list(
@@ -250,6 +217,14 @@ class Logs(_Resource):
     def get(self, name: str, *, timeout_s: Optional[float] = None) -> models.Log:
         """Return the size of a log, and what was posted to it and waits for its next ingest."""
         return self._send(calls.get_log(name), timeout_s)
+
+    def ingests(
+        self, name: str, *, after: Optional[str] = None, limit: Optional[int] = None, timeout_s: Optional[float] = None
+    ) -> models.Rows[models.Ingest]:
+        """Return how a log grew: the runs that have added to it, oldest first."""
+        return self._list_all(
+            lambda after, size: calls.list_ingests(name, after=after, limit=size), after, limit, timeout_s
+        )
 
     def post(
         self, name: str, dialogues: Dialogues, *, on_error: Optional[OnError] = None, timeout_s: Optional[float] = None
@@ -265,7 +240,7 @@ class Logs(_Resource):
         return self._send(calls.erase_dialogue(name, dialogue), timeout_s)
 
 
-class Indexes(_Resource):
+class Indexes(Resource):
     """Indexes of logs, in which references are found."""
 
     def list(
@@ -297,7 +272,7 @@ class Indexes(_Resource):
         return self._send(calls.publish_index(name, rollback=True), timeout_s)
 
 
-class Raters(_Resource):
+class Raters(Resource):
     """Raters, which rate how well a text fits."""
 
     def list(
@@ -329,7 +304,7 @@ class Raters(_Resource):
         return self._send(calls.publish_rater(name, rollback=True), timeout_s)
 
 
-class Jobs(_Resource):
+class Jobs(Resource):
     """Work that takes longer than a request."""
 
     def start(self, kind: str, *, timeout_s: Optional[float] = None, **order: Any) -> models.Job:
@@ -360,6 +335,10 @@ class Jobs(_Resource):
     def cancel(self, id: str, *, timeout_s: Optional[float] = None) -> models.Job:  # noqa: A002
         """Cancel a job; what it had finished is kept for the next one."""
         return self._send(calls.cancel_job(id), timeout_s)
+
+    def retry(self, id: str, *, timeout_s: Optional[float] = None) -> models.Job:  # noqa: A002
+        """Queue a job again that failed or was cancelled; what it had finished is not done again."""
+        return self._send(calls.retry_job(id), timeout_s)
 
     def wait(
         self,
@@ -395,7 +374,7 @@ class Jobs(_Resource):
         return events(self._connection, id, after, timeout_s=timeout_s)
 
 
-class Schedules(_Resource):
+class Schedules(Resource):
     """Jobs that begin by the clock."""
 
     def list(
@@ -431,23 +410,3 @@ class Schedules(_Resource):
     def delete(self, name: str, *, timeout_s: Optional[float] = None) -> None:
         """Delete a schedule; jobs that it has begun stay."""
         self._send(calls.delete_schedule(name), timeout_s)
-
-
-class Audit(_Resource):
-    """The audit log."""
-
-    def list(
-        self,
-        *,
-        since: Union[str, datetime, None] = None,
-        after: Optional[str] = None,
-        limit: Optional[int] = None,
-        timeout_s: Optional[float] = None,
-    ) -> models.Rows[models.AuditEntry]:
-        """Return who published, removed, erased, queued, and made or revoked keys, the oldest first.
-
-        rows = client.audit.list(since="2026-11-20")
-        """
-        return self._list_all(
-            lambda after, size: calls.list_audit(since=since, after=after, limit=size), after, limit, timeout_s
-        )

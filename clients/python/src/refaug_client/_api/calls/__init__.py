@@ -30,9 +30,11 @@ from .jobs import (
     list_jobs,
     list_schedules,
     put_schedule,
+    retry_job,
     start_job,
 )
-from .logs import erase_dialogue, get_log, list_logs, post_dialogues
+from .keys import create_key, get_own_key, list_keys, revoke_key
+from .logs import erase_dialogue, get_log, list_ingests, list_logs, post_dialogues
 from .readers import read_model, read_page
 from .scoring import combine, metrics, pair_with_candidates, rate, references, replies, score, verify
 from .server import explain, health, ready, server_metrics
@@ -55,6 +57,7 @@ __all__ = [
     "by_system",
     "cancel_job",
     "combine",
+    "create_key",
     "delete_schedule",
     "derive_set",
     "download_set",
@@ -68,6 +71,7 @@ __all__ = [
     "get_index",
     "get_job",
     "get_log",
+    "get_own_key",
     "get_rater",
     "get_schedule",
     "get_set",
@@ -75,7 +79,9 @@ __all__ = [
     "list_audit",
     "list_index_versions",
     "list_indexes",
+    "list_ingests",
     "list_jobs",
+    "list_keys",
     "list_logs",
     "list_rater_versions",
     "list_raters",
@@ -95,6 +101,8 @@ __all__ = [
     "references",
     "replies",
     "request_body",
+    "retry_job",
+    "revoke_key",
     "score",
     "score_set",
     "server_metrics",

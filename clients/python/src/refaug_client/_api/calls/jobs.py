@@ -36,6 +36,11 @@ def cancel_job(id: str) -> Call[models.Job]:  # noqa: A002
     return Call("DELETE", path("v1", "jobs", id), read_model(models.Job))
 
 
+def retry_job(id: str) -> Call[models.Job]:  # noqa: A002
+    """POST /v1/jobs/{id}/retry: never repeated by itself, since a second one is refused."""
+    return Call("POST", path("v1", "jobs", id, "retry"), read_model(models.Job))
+
+
 def follow_job(id: str, *, after: int = 0) -> Call[bytes]:  # noqa: A002
     """GET /v1/jobs/{id}/events: to be streamed."""
     headers = {"Accept": "text/event-stream"}

@@ -22,6 +22,12 @@ def get_log(name: str) -> Call[models.Log]:
     return Call("GET", path("v1", "logs", name), read_model(models.Log))
 
 
+def list_ingests(name: str, *, after: Optional[str] = None, limit: int = PAGE) -> Call[models.Rows[models.Ingest]]:
+    """GET /v1/logs/{name}/ingests: one page."""
+    read = read_page(models.Ingest, "ingests")
+    return Call("GET", path("v1", "logs", name, "ingests"), read, query={"after": after, "limit": limit})
+
+
 def post_dialogues(name: str, dialogues: Dialogues, *, on_error: Optional[OnError] = None) -> Call[models.Posted]:
     """POST /v1/logs/{name}/dialogues: dialogues that are sent twice are stored once."""
     dialogue_list = [_with_turns(dialogue) for dialogue in to_list(dialogues, "dialogues")]

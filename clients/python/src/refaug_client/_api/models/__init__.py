@@ -9,13 +9,13 @@ The main names:
 
 from __future__ import annotations
 
+from .access import AuditEntry, Key, NewKey, OwnKey
 from .artefacts import Index, IndexVersion, Published, Rater, RaterVersion
-from .audit import AuditEntry
 from .base import Model, Rows, WrongType, describe_kind, record, shorten, to_plain
 from .common import FieldProblem, Versions
 from .jobs import ENDED_STATES, Firing, Job, Schedule
-from .logs import BadDialogue, Log, Posted, Waiting
-from .references import Ratings, Reference, ReferencedItem, References
+from .logs import BadDialogue, Ingest, Log, Posted, Waiting
+from .references import ExcludedReference, Ratings, Reference, ReferencedItem, References
 from .replies import BotReplies, RepliedItem
 from .scored_item import ScoredItem
 from .scores import (
@@ -46,19 +46,24 @@ __all__ = [
     "Comparison",
     "Copies",
     "Evidence",
+    "ExcludedReference",
     "FieldProblem",
     "Firing",
     "FrozenSet",
     "Health",
     "Index",
     "IndexVersion",
+    "Ingest",
     "Job",
+    "Key",
     "ListedSet",
     "Log",
     "MetricInfo",
     "MetricScores",
     "MetricSums",
     "Model",
+    "NewKey",
+    "OwnKey",
     "Parameter",
     "Posted",
     "ProblemCode",

@@ -35,6 +35,17 @@ class Log(Model):
 
 
 @record
+class Ingest(Model):
+    """One run that has added to a log."""
+
+    number: int  # its place among the runs, from 1
+    at: str  # when it ended
+    sources: int  # files that it read
+    bytes: int  # the size of these files
+    counts: dict[str, int] = field(default_factory=dict)  # rows, dialogues, turns, pairs, and what was left out
+
+
+@record
 class BadDialogue(Model):
     """A dialogue that was left out."""
 

@@ -31,12 +31,25 @@ class Reference(Model):
 
 
 @record
+class ExcludedReference(Model):
+    """A pair of the log that came up, and was left out."""
+
+    text: str
+    reason: str  # test_pair, gold, near_gold, parrot, near_parrot, own_dialogue, dialogue, time, log or duplicate
+    similarity: float  # of what it answered to the item's utterance
+    utterance: str  # what it answered
+    log: str
+    dialogue: str
+
+
+@record
 class ReferencedItem(Model):
     """An item with its references; it can be sent again, as an item of `score` or `sets.freeze`."""
 
     id: str
     references: list[Reference]  # golds and supplied ones, the parrot, then what was found
     excluded: dict[str, int] = field(default_factory=dict)  # what was left out on the way, counted by the reason
+    excluded_references: list[ExcludedReference] = field(default_factory=list)  # the first, with `show_excluded`
     note: Optional[str] = None  # why nothing was found, or nothing could be rated
     evidence: dict[str, Any] = field(default_factory=dict)  # how many references support a weighted score of it
 

@@ -1,4 +1,4 @@
-"""Pages for people: the API documentation, which loads nothing from other sites, and the meanings of problem codes."""
+"""The documentation of the API as a page, which loads nothing from other sites, and the meanings of problem codes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import orjson
 from fastapi import APIRouter, Path, Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from refaug.core.errors import NotFound
 from refaug.service.web.answers import json_response
@@ -56,12 +56,6 @@ _START: Final = """SwaggerUIBundle({
   validatorUrl: null,
 });
 """
-
-
-@router.get("/", include_in_schema=False)
-async def go_to_docs(request: Request) -> Response:
-    """Redirect a browser without a path to the documentation."""
-    return RedirectResponse(f"{_root(request)}/docs", status_code=307)
 
 
 @router.get("/docs", include_in_schema=False)

@@ -1,0 +1,9 @@
+"""Pages for people with a browser: shells that the server fills, and scripts that ask the public API.
+
+The main names:
+
+- `shells.SHELLS`: the pages by their paths
+- `static_files.StaticFiles`: style, scripts and examples, under an address that changes with their content
+"""
+
+__all__ = ["shells", "static_files"]

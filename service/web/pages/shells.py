@@ -1,0 +1,49 @@
+"""The shells of the pages: what a browser shows before the first answer of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from refaug.core.version import VERSION
+from refaug.evaluation.reports.html_page import render_page
+from refaug.service.web.pages.static_files import static_files
+
+_FOLDER: Final = Path(__file__).with_name("templates")
+# No script and no style inside of pages, nothing from elsewhere, and no markup made of texts (trusted types).
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shell:
+    """A page: its template and script have its name."""
+
+    name: str
+    title: str
+    summary: str  # of the navigation
+
+
+SHELLS: Final[Mapping[str, Shell]] = {
+    "/": Shell(name="playground", title="Playground", summary="see why a reply gets its score"),
+    "/service": Shell(name="service", title="Service", summary="versions, jobs, schedules"),
+    "/keys": Shell(name="keys", title="Keys", summary="who may ask for what"),
+}
+
+
+def render_shell(path: str, root: str) -> str:
+    """Return the HTML of a page; `root` is the path under which a proxy shows the service."""
+    return render_page(
+        f"{SHELLS[path].name}.html.j2",
+        folder=_FOLDER,
+        shell=SHELLS[path],
+        path=path,
+        shells=SHELLS,
+        root=root,
+        files=f"{root}/pages/{static_files().digest}",
+        version=VERSION,
+    )

@@ -1,0 +1,137 @@
+/** Jobs: a list, one of them with live progress and log, cancelling, and trying again. */
+
+import { ENDED, events, get, post, remove } from "./api.js";
+import { byId, element, fill, userText } from "./dom.js";
+import { count, duration, time } from "./format.js";
+import { empty, moment, showProblem } from "./frame.js";
+
+const SHOWN = 25, LOG_LINES = 200;
+let isAdmin = false, refreshAll = () => undefined, watching = new AbortController(), shown = SHOWN;
+
+const SIGNS = { queued: "", running: "warn", done: "good", failed: "bad", cancelled: "" };
+export const stateBadge = (state) => element("span", { class: `badge ${SIGNS[state] ?? ""}` }, state);
+export const jobLink = (id, what) => element("a", { href: `#job=${id}` }, `${what}job ${id.slice(-6)} `);
+
+export function setUpJobs(mayAct, refresh) {
+  isAdmin = mayAct;
+  refreshAll = refresh;
+}
+
+// ── the list ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+export async function loadJobs() {
+  const place = byId("jobs"), state = byId("job-state").value;
+  try {
+    const page = await get(`/v1/jobs?limit=${shown}${state ? `&state=${state}` : ""}`);
+    fill(place, page.jobs.length ? table(page.jobs) : empty(element("p", {}, state ? `No job is ${state}.` : "No job has run yet. “New job” starts one; a schedule starts one every night.")),
+      page.next !== null && shown < 200 && element("button", { type: "button", class: "small", onclick: () => { shown = 200; loadJobs(); } }, "Show more"));
+  } catch (error) {
+    showProblem(place, error);
+  }
+  place.removeAttribute("aria-busy");
+}
+
+function table(jobs) {
+  return element("div", { class: "scroll" }, element("table", { class: "stacked" },
+    element("thead", {}, element("tr", {}, ["Job", "State", "What", "Asked for", "Took"].map((name) => element("th", { scope: "col" }, name)))),
+    element("tbody", {}, jobs.map((job) => element("tr", {},
+      element("th", { scope: "row" }, element("a", { href: `#job=${job.id}` }, job.kind)),
+      element("td", { dataset: { name: "State" } }, stateBadge(job.state), job.error ? element("div", { class: "bad" }, userText(shortened(job.error.message))) : ""),
+      element("td", { dataset: { name: "What" } }, userText(job.resources.join(", ") || "–")),
+      element("td", { dataset: { name: "Asked for" } }, moment(job.created), job.schedule ? ` by schedule ${job.schedule}` : job.requested_by ? ` by ${job.requested_by}` : ""),
+      element("td", { dataset: { name: "Took" } }, job.started ? duration(job.started, job.finished) : "–"))))));
+}
+
+const shortened = (text) => (text.length > 160 ? `${text.slice(0, 160)}…` : text);
+
+// ── one job ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+export async function openJob(id) {
+  watching.abort();
+  watching = new AbortController();
+
+  const { signal } = watching, box = byId("job-box");
+  box.hidden = false;
+  try {
+    const job = await get(`/v1/jobs/${id}`, { signal });
+    const parts = draw(job);
+    box.focus({ preventScroll: true });
+    box.scrollIntoView({ block: "nearest" });
+    await follow(job, parts, signal);
+  } catch (error) {
+    if (error.name !== "AbortError") showProblem(byId("job"), error);
+  }
+}
+
+function draw(job) {
+  byId("job-title").textContent = `Job ${job.kind}`;
+  const parts = { state: element("span", { role: "status" }), bar: element("progress", { "aria-label": "progress of this stage", max: 1 }), stage: element("p", { class: "faint" }), log: element("ol", { class: "log", tabindex: 0, "aria-label": "Log of the job" }), actions: element("div", { class: "row" }), outcome: element("div"), lines: 0 };
+  fill(byId("job"),
+    element("dl", { class: "facts" }, element("dt", {}, "State"), element("dd", {}, parts.state), element("dt", {}, "Id"), element("dd", { class: "mono" }, job.id),
+      element("dt", {}, "Asked for"), element("dd", {}, moment(job.created), job.requested_by ? ` by ${job.requested_by}` : "", job.schedule ? ` by schedule ${job.schedule}` : "")),
+    parts.bar, parts.stage, parts.actions, parts.outcome,
+    element("details", {}, element("summary", {}, "Order"), element("pre", { tabindex: 0 }, JSON.stringify(job.order, null, 2))),
+    element("h3", {}, "Log"), parts.log);
+  update(job, parts);
+  return parts;
+}
+
+function update(job, parts) {
+  fill(parts.state, stateBadge(job.state), job.cancel_requested && !job.finished ? " asked to stop" : "", job.started ? `, ${duration(job.started, job.finished)}` : "");
+  parts.bar.hidden = job.state !== "running";
+  if (job.finished) parts.stage.textContent = "";
+  const act = (label, path, method) => element("button", { type: "button", onclick: async (event) => {
+    event.target.disabled = true;
+    try {
+      await (method === "POST" ? post(path) : remove(path));
+      await loadJobs();
+      await openJob(job.id);
+    } catch (error) {
+      showProblem(parts.outcome, error);
+      event.target.disabled = false;
+    }
+  } }, label);
+  fill(parts.actions, isAdmin && !job.finished && !job.cancel_requested && act("Cancel", `/v1/jobs/${job.id}`, "DELETE"),
+    isAdmin && ["failed", "cancelled"].includes(job.state) && act("Try again", `/v1/jobs/${job.id}/retry`, "POST"));
+  fill(parts.outcome, job.error && element("div", { class: "notice bad" }, element("p", {}, element("strong", {}, job.error.code ?? "error"), ": ", userText(job.error.message ?? "")), job.error.remedy && element("p", {}, "What helps: ", userText(job.error.remedy))),
+    job.result && element("details", { open: true }, element("summary", {}, "Result"), element("pre", { tabindex: 0 }, JSON.stringify(job.result, null, 2).slice(0, 20_000))));
+}
+
+async function follow(job, parts, signal) {
+  for await (const event of events(job.id, { signal })) {
+    if (signal.aborted) return;
+    if (event.type === "progress") showProgress(event.data, parts);
+    else addLine(event, parts);
+    if (event.type === "state") update(await get(`/v1/jobs/${job.id}`, { signal }), parts);
+  }
+  if (signal.aborted) return;
+  const ended = await get(`/v1/jobs/${job.id}`, { signal });
+  update(ended, parts);
+  if (!ENDED.has(job.state)) refreshAll();
+}
+
+function showProgress({ stage, done, total, unit }, parts) {
+  if (typeof total === "number" && total > 0) parts.bar.value = Math.min(1, (done ?? 0) / total);
+  else parts.bar.removeAttribute("value");
+  parts.stage.textContent = `${stage ?? ""}${typeof done === "number" ? `: ${count(done)}${typeof total === "number" ? ` of ${count(total)}` : ""} ${unit ?? ""}` : ""}`;
+}
+
+/** Add a line to the log; only the last lines stay in the document, so that many events do not slow the page. */
+function addLine(event, parts) {
+  const { at, message, stage, state, why, error, ...more } = event.data;
+  const said = [state ?? message ?? stage ?? "", why && `because ${why}`, error?.message].filter(Boolean).join(": ");
+  const rest = Object.entries(more).map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", ");
+  const text = said + (rest ? ` (${rest})` : "");
+  parts.log.append(element("li", {}, element("time", { datetime: at, title: time(at), class: "faint" }, new Date(at).toLocaleTimeString()), element("span", { class: event.type === "warning" ? "warn" : "" }, event.type === "warning" ? "warning: " : "", userText(text || event.type))));
+  parts.lines += 1;
+  while (parts.log.childElementCount > LOG_LINES) parts.log.firstElementChild.remove();
+  parts.log.scrollTop = parts.log.scrollHeight;
+}
+
+byId("job-state").addEventListener("change", loadJobs);
+byId("job-close").addEventListener("click", () => {
+  watching.abort();
+  byId("job-box").hidden = true;
+  history.replaceState(null, "", location.pathname);
+
+});

@@ -1,0 +1,102 @@
+/** Keys: what the key of this tab allows, and for an admin all keys, new ones, and revoking. */
+
+import { listAll, post, remove } from "./api.js";
+import { byId, element, fill, userText } from "./dom.js";
+import { count } from "./format.js";
+import { allows, copyText, empty, moment, ownKey, showProblem, start } from "./frame.js";
+
+const SCOPES = { read: "look at everything but texts of dialogues", score: "find references and score", write: "post dialogues, freeze sets", admin: "all of these, jobs, versions and keys" };
+let isRequired = false;
+
+function showOwn(own) {
+  const place = byId("own");
+  place.removeAttribute("aria-busy");
+  if (own === null) {
+    fill(place, empty(element("p", {}, "This service asks for a key, and this tab has none. Press “Key” above and enter yours; an operator makes one by ", element("code", {}, "refaug keys create"), ".")));
+    return;
+  }
+  const limits = [own.rate_per_s !== null && `${own.rate_per_s} requests a second`, own.quota_per_day !== null && `${count(own.quota_per_day)} requests a day`].filter(Boolean);
+  fill(place,
+    element("dl", { class: "facts" },
+      element("dt", {}, "Name"), element("dd", {}, userText(own.name)),
+      element("dt", {}, "It allows"), element("dd", {}, Object.keys(SCOPES).filter((scope) => own.scopes.includes(scope)).map((scope) => element("div", {}, element("b", {}, scope), `: ${SCOPES[scope] ?? ""}`))),
+      element("dt", {}, "Limits"), element("dd", {}, limits.join(", ") || "none"),
+      element("dt", {}, "It ends"), element("dd", {}, own.expires ? moment(own.expires) : "never")),
+    !own.required && element("p", { class: "faint" }, "This service asks for no keys: everybody who reaches it may do everything. With ", element("code", {}, "refaug serve --keys"), " it asks for them, and this page makes them."));
+}
+
+async function showKeys() {
+  const keys = await listAll("/v1/keys", "keys");
+  fill(byId("keys"), keys.length ? element("div", { class: "scroll" }, element("table", { class: "stacked" },
+    element("thead", {}, element("tr", {}, ["Name", "Allows", "Limits", "Made", "Ends", ""].map((name) => element("th", { scope: "col" }, name || element("span", { class: "visually-hidden" }, "Acts"))))),
+    element("tbody", {}, keys.map(keyRow)))) : empty(element("p", {}, "There is no key yet. The form below makes one.")));
+}
+
+function keyRow(row) {
+  const limits = [row.rate_per_s !== null && `${row.rate_per_s}/s`, row.quota_per_day !== null && `${count(row.quota_per_day)}/day`].filter(Boolean).join(", ") || "none";
+  const isOver = row.revoked !== null || (row.expires !== null && new Date(row.expires) < new Date());
+  const cell = (name, ...content) => element("td", { dataset: { name } }, ...content);
+  return element("tr", {},
+    element("th", { scope: "row" }, userText(row.name), " ", element("span", { class: "faint mono" }, row.id)),
+    cell("Allows", row.scopes.join(", ")), cell("Limits", limits), cell("Made", moment(row.created)),
+    cell("Ends", row.revoked ? element("span", { class: "bad" }, "revoked ", moment(row.revoked)) : row.expires ? moment(row.expires) : "never"),
+    element("td", { class: "actions" }, !isOver && isRequired && revokeButton(row)));
+}
+
+function revokeButton(row) {
+  const button = element("button", { type: "button", class: "small danger", onclick: async () => {
+    if (button.dataset.asked !== "yes") {
+      button.dataset.asked = "yes";
+      button.textContent = `Really revoke ${row.name}?`;
+      return;
+    }
+    try {
+      await remove(`/v1/keys/${row.id}`);
+      await showKeys();
+    } catch (error) {
+      showProblem(byId("page-problem"), error);
+    }
+  }, onblur: () => { button.dataset.asked = ""; button.textContent = "Revoke"; } }, "Revoke");
+  return button;
+}
+
+async function make(event) {
+  event.preventDefault();
+  const number = (id) => (byId(id).value === "" ? undefined : Number(byId(id).value));
+  const days = number("key-days");
+  const order = {
+    name: byId("key-name").value,
+    scopes: [...document.querySelectorAll("#new-key [name=scope]:checked")].map((box) => box.value),
+    rate_per_s: number("key-rate"),
+    quota_per_day: number("key-quota"),
+    expires: days === undefined ? undefined : new Date(Date.now() + days * 86_400_000).toISOString(),
+  };
+  const place = byId("new-state");
+  try {
+    const made = await post("/v1/keys", order);
+    const token = element("code", {}, made.token);
+    fill(place, element("div", { class: "notice" }, element("p", {}, "Key ", element("b", {}, made.name), ", shown this once: keep it where only its user can read it."), element("p", {}, token),
+      element("button", { type: "button", class: "small", onclick: (copied) => copyText(made.token).then((isCopied) => { copied.target.textContent = isCopied ? "Copied" : "Select it above"; }) }, "Copy")));
+    byId("new-key").reset();
+    await showKeys();
+  } catch (error) {
+    showProblem(place, error);
+  }
+}
+
+async function load() {
+  showProblem(byId("page-problem"), null);
+  try {
+    const own = await ownKey(), isAdmin = allows(own, "admin");
+    isRequired = own?.required ?? true;
+    showOwn(own);
+    byId("keys-box").hidden = !isAdmin;
+    byId("new-box").hidden = !isAdmin || !isRequired;
+    if (isAdmin) await showKeys();
+  } catch (error) {
+    showProblem(byId("page-problem"), error);
+  }
+}
+
+byId("new-key").addEventListener("submit", make);
+start(load);

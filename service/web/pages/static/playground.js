@@ -1,0 +1,444 @@
+/** The playground: an utterance, its references, and replies whose scores follow the typing. */
+
+import { Problem, download, get, key, post, untilAnswered } from "./api.js";
+import { asCommand, asCurl, asPython, bodyOf } from "./copying.js";
+import { byId, debounced, element, fill, printable } from "./dom.js";
+
+import { score as scoreText } from "./format.js";
+import { allows, copyText, empty, ownKey, showProblem, start } from "./frame.js";
+import { excludedRow, keyOf, referenceRow } from "./references.js";
+import { scoreTile } from "./scores.js";
+import { buildSettings } from "./settings.js";
+import { SYSTEMS, blank, checked, draft, fromLink, keepDraft, linkOf, metricsOf, pairOf, repliesOf, retrievalOf } from "./state.js";
+import { aligned, explained, pieces } from "./words.js";
+
+const REFERENCE_PAUSE = 250; // milliseconds without typing before references are looked for
+const SCORE_PAUSE = 30;
+const EXCLUDED = 60;
+
+let state = fromLink() ?? draft() ?? blank();
+let examples = [], served = { index: null, rater: null }, own = null, versions = {};
+let item = null; // as the service answered it, with references
+let answer = null; // the last scores
+let searching = new AbortController(), scoring = new AbortController();
+let searched = ""; // what the references on the page were found for
+const explanations = new Map(); // by system, what the metric says that the words are explained by
+
+// ── the dialogue ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+function drawTurns() {
+  const last = state.turns.length - 1;
+  fill(byId("turns"), state.turns.map((turn, place) => {
+    const id = `turn-${place}`;
+    const field = element("textarea", {
+      id, rows: 1, dir: "auto", placeholder: place === last ? "what the reply answers" : "what was said before",
+      oninput: (event) => { state.turns[place] = event.target.value; dialogueChanged(); },
+    });
+    field.value = turn;
+    const removal = place < last && element("button", {
+      type: "button", class: "small", "aria-label": `Remove turn ${place + 1}`,
+      onclick: () => { state.turns.splice(place, 1); drawTurns(); dialogueChanged(); },
+    }, "Remove");
+    return element("div", { class: "turn" }, element("div", {}, element("label", { for: id }, place === last ? "Utterance" : `Turn ${place + 1}`), field), removal);
+  }));
+}
+
+function drawReplies() {
+  fill(byId("replies"), state.replies.map((reply, place) => {
+    const id = `reply-${place}`, system = SYSTEMS[place];
+    const field = element("textarea", {
+      id, rows: 1, dir: "auto", placeholder: "a reply to score",
+      oninput: (event) => { state.replies[place] = event.target.value; changed(); scoreLater(); },
+    });
+    field.value = reply;
+    const removal = state.replies.length > 1 && element("button", {
+      type: "button", class: "small", "aria-label": `Remove reply ${system}`,
+      onclick: () => { state.replies.splice(place, 1); drawReplies(); changed(); scoreNow(); },
+    }, "Remove");
+    return element("div", { class: "reply", role: "listitem" },
+      element("div", { class: "head" }, element("label", { for: id }, `Reply ${system}`), removal), field,
+      element("div", { class: "scores", id: `scores-${system}` }),
+      element("p", { class: "words", id: `words-${system}` }));
+  }));
+}
+
+function draw() {
+  drawTurns();
+  byId("gold").value = state.gold;
+  drawReplies();
+  buildSettings(byId("settings"), state, (isRetrieval) => { changed(); if (isRetrieval) findNow(); else scoreNow(); });
+}
+
+const changed = () => keepDraft(state);
+
+function dialogueChanged() {
+  state.weights = {};
+  state.dropped = [];
+  state.set = null;
+  changed();
+  findLater();
+}
+
+// ── references ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+async function find() {
+  searching.abort();
+  const pair = pairOf(state), hasUtterance = state.turns.some((turn) => turn.trim());
+  if (state.set !== null) return;
+  if (!hasUtterance || served.index === null) {
+    item = hasUtterance ? ownItem(pair) : null;
+    searched = "";
+    showReferences();
+    return scoreNow();
+  }
+  const settings = retrievalOf(state), mark = JSON.stringify([pair, settings]);
+  if (mark === searched) return scoreNow();
+  searching = new AbortController();
+  byId("references-state").textContent = "looking …";
+  const body = { items: [pair], settings, show_excluded: EXCLUDED };
+  try {
+    const { signal } = searching;
+    const found = await untilAnswered(() => post("/v1/references", body, { signal }), { signal });
+    [item] = found.items;
+    versions = { ...versions, ...found.versions };
+    searched = mark;
+    showProblem(byId("references-problem"), null);
+    showReferences(found.warnings);
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    item = ownItem(pair);
+    searched = "";
+    showReferences();
+    showProblem(byId("references-problem"), error);
+  }
+  return scoreNow();
+}
+
+/** Return an item with the references that the reader has given, where none can be found. */
+const ownItem = (pair) => ({
+  ...pair,
+  references: (pair.references ?? []).map((text) => ({ text, source: "gold", weight: 1 })),
+});
+
+const findLater = debounced(find, REFERENCE_PAUSE);
+function findNow() { findLater.cancel(); return find(); }
+
+const NOTES = {
+  no_known_word: "No word of the utterance is known to the index.",
+  no_gold: "There is no gold reply, and the rater compares with one: write a gold, or set the weights to one.",
+  no_utterance: "There is no utterance.",
+};
+
+function showReferences(warnings = []) {
+  const list = byId("references"), about = byId("references-state");
+  const box = byId("excluded-box");
+  if (item === null) {
+    about.textContent = "";
+    box.hidden = true;
+    byId("reset-weights").hidden = true;
+    fill(list, element("li", {}, empty(element("p", {}, "Type an utterance, or take an example: what people answered in such a place appears here."))));
+    return;
+  }
+  const found = item.references.filter((reference) => reference.source === "retrieved").length;
+  const notes = [
+    served.index === null ? "No index is published, so nothing can be found: replies are compared with the gold alone. “refaug index build” makes one, or a job on the page Service." : `${found} found in ${versions.index?.split("#")[0] ?? served.index}.`,
+    NOTES[item.note] ?? "",
+    ...warnings,
+  ];
+  about.textContent = printable(notes.filter(Boolean).join(" "));
+  const rows = item.references.map((reference, place) => referenceRow(reference, place, {
+    weight: weightOf(reference),
+    isDropped: state.dropped.includes(keyOf(reference)),
+    onUse: (isUsed) => {
+      state.dropped = isUsed ? state.dropped.filter((one) => one !== keyOf(reference)) : [...state.dropped, keyOf(reference)];
+      weightsChanged();
+    },
+    onWeight: (weight) => { state.weights[keyOf(reference)] = weight; weightsChanged(); },
+  }));
+  fill(list, rows.length ? rows : element("li", {}, empty(element("p", {}, "Nothing was found. Write a gold reply, or another utterance."))));
+  const excluded = item.excluded_references ?? [];
+  const total = Object.values(item.excluded ?? {}).reduce((sum, number) => sum + number, 0);
+  box.hidden = total === 0;
+  byId("excluded-title").textContent = `${total} left out, such as what would give the gold away`;
+  fill(byId("excluded"), excluded.map(excludedRow), total > excluded.length && element("li", { class: "faint" }, `and ${total - excluded.length} more`));
+  byId("reset-weights").hidden = !isChanged();
+}
+
+const isChanged = () => Object.keys(state.weights).length > 0 || state.dropped.length > 0;
+const weightOf = (reference) => state.weights[keyOf(reference)] ?? reference.weight ?? (reference.source === "gold" ? 1 : 0);
+
+function weightsChanged() {
+  changed();
+  byId("reset-weights").hidden = !isChanged();
+  item.references.forEach((reference, place) => {
+    byId(`reference-${place}`).classList.toggle("dropped", state.dropped.includes(keyOf(reference)));
+  });
+  scoreLater();
+}
+
+// ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Return the item to score: the references in use with their weights; its provenance holds only where none was changed. */
+function itemToScore() {
+  const { excluded, excluded_references, note, evidence, provenance, ...rest } = item;
+  const references = item.references
+    .filter((reference) => !state.dropped.includes(keyOf(reference)))
+    .map((reference) => ({ ...reference, weight: weightOf(reference) }));
+  return { ...rest, references, replies: repliesOf(state), ...(provenance && !isChanged() ? { provenance } : {}) };
+}
+
+/** Return what there is to score with: it decides which metrics have a meaning. */
+function what() {
+  const used = (item?.references ?? []).filter((reference) => !state.dropped.includes(keyOf(reference)));
+  return {
+    hasReferences: used.some((reference) => reference.source !== "gold"),
+    hasGold: used.some((reference) => reference.source === "gold"),
+    hasRater: served.rater !== null,
+  };
+}
+
+async function computeScores() {
+  scoring.abort();
+  if (item === null || !Object.keys(repliesOf(state)).length) {
+    answer = null;
+    showScores();
+    return;
+  }
+  scoring = new AbortController();
+  const { signal } = scoring;
+  const metrics = metricsOf(state, what());
+  if (!metrics.length) {
+    answer = null;
+    showScores();
+    byId("score-state").textContent = "There is nothing to compare a reply with: write a gold reply.";
+    return;
+  }
+  const body = { items: [itemToScore()], metrics, references: "given", explain: true, on_error: "report" };
+  performance.mark("scores-asked");
+  try {
+    answer = await untilAnswered(() => post("/v1/scores", body, { signal }), { signal });
+    showProblem(byId("score-problem"), null);
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    answer = null;
+    showProblem(byId("score-problem"), error);
+  }
+  showScores();
+  performance.mark("scores-shown");
+}
+
+const scoreLater = debounced(() => computeScores(), SCORE_PAUSE);
+function scoreNow() { scoreLater.cancel(); return computeScores(); }
+
+function showScores() {
+  explanations.clear();
+  state.replies.forEach((reply, place) => {
+    const system = SYSTEMS[place], row = byId(`scores-${system}`);
+    if (row === null) return;
+    const metrics = reply.trim() ? (answer?.scores ?? []) : [];
+    fill(row, metrics.map((metric) => scoreTile(metric, system, { item, versions, isChanged: isChanged() })));
+    const about = metrics.map((metric) => metric.systems[system]?.replies[0]).filter((one) => one?.credited || one?.matched);
+    const main = metrics.find((metric) => metric.metric === "upsilon-bleu")?.systems[system]?.replies[0];
+    const chosen = about.find((one) => one.matched) ?? (main?.credited ? main : about.at(-1));
+    if (chosen) explanations.set(system, chosen);
+    showWords(system, reply, chosen);
+  });
+  const problems = answer?.problems ?? [];
+  byId("score-state").textContent = printable([...problems.map((one) => one.message), ...(answer?.warnings ?? [])].join(" "));
+  showMoves();
+}
+
+/** Show beside each reference how the first reply's υ-score moves without it. */
+function showMoves() {
+  const about = explanations.values().next().value;
+  item?.references.forEach((reference, place) => {
+    const moved = byId(`moved-${place}`);
+    if (moved === null) return;
+    const without = about?.without_reference?.find((row) => row.text === reference.text);
+    moved.textContent = typeof without?.change === "number" && Math.abs(without.change) >= 0.0005
+      ? `without it ${without.change > 0 ? "+" : "−"}${scoreText(Math.abs(without.change))}` : "";
+  });
+}
+
+// ── words ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+function showWords(system, reply, explanation) {
+  const place = byId(`words-${system}`);
+  if (!explanation) { fill(place); return; }
+  const { tokens, byPlace } = explained(explanation);
+  fill(place, element("span", { class: "faint" }, "Point at a word: "), element("bdi", { dir: "auto" }, pieces(aligned(reply, tokens), (piece) => {
+    const about = byPlace[piece.place];
+    const best = about.credits.find((credit) => credit.order === 1) ?? about.credits[0];
+    const strongest = best?.credit ?? about.matches[0]?.weight;
+    const point = () => pointAtWord(piece.text, about, explanation);
+    return {
+      sign: strongest === undefined ? "" : strongest < 0 ? "negative" : "positive",
+      attributes: { onpointerenter: point, onfocus: point, onclick: point, onpointerleave: unpoint, onblur: unpoint, "aria-describedby": "pointed" },
+    };
+  })));
+}
+
+/** Return the place in the page's list of a reference that an explanation names by its own number. */
+function placeOf(explanation, reference) {
+  const text = explanation.without_reference[reference]?.text;
+  return item.references.findIndex((one) => one.text === text);
+}
+
+function pointAtWord(word, { credits, matches }, explanation) {
+  unpoint();
+  const parts = [];
+  for (const credit of credits) {
+    const place = placeOf(explanation, credit.reference);
+    light(place, credit.ngram.split(" "));
+    parts.push(element("div", {}, "“", printable(credit.ngram), "” is credited by reference ", element("b", {}, place + 1), ` with weight ${credit.weight.toFixed(2)}: ${credit.credit.toFixed(2)}`));
+  }
+  for (const match of matches.slice(0, 5)) {
+    const place = placeOf(explanation, match.reference);
+    light(place, [match.match]);
+    parts.push(element("div", {}, "resembles “", printable(match.match), "” of reference ", element("b", {}, place + 1), `: similarity ${match.similarity.toFixed(2)}, weight ${match.weight.toFixed(2)}`));
+  }
+  const pointed = byId("pointed");
+  fill(pointed, parts.length ? parts : element("div", {}, "“", printable(word), "” is in no reference, so it is credited by none."));
+  pointed.hidden = false;
+}
+
+function light(place, words) {
+  const row = byId(`reference-${place}`);
+  if (row === null) return;
+  row.classList.add("lit");
+  for (const node of row.querySelectorAll(".said .word")) if (words.includes(node.textContent.toLowerCase())) node.classList.add("lit");
+}
+
+function unpoint() {
+  for (const node of document.querySelectorAll(".lit")) node.classList.remove("lit");
+  byId("pointed").hidden = true;
+}
+
+/** Show which words of the replies a word of a reference has credited: the other way round. */
+document.addEventListener("refaug:point", (event) => {
+  const { place, word } = event.detail;
+  unpoint();
+  const parts = [];
+  for (const [system, explanation] of explanations) {
+    const { tokens, byPlace } = explained(explanation);
+    const isOf = (reference) => placeOf(explanation, reference) === place;
+    tokens.forEach((token, at) => {
+      const credit = byPlace[at].credits.find((one) => isOf(one.reference) && one.ngram.split(" ").includes(word));
+      const match = byPlace[at].matches.find((one) => isOf(one.reference) && one.match === word);
+      if (!credit && !match) return;
+      const nodes = [...byId(`words-${system}`).querySelectorAll(".word")].filter((node) => node.textContent.toLowerCase() === token.toLowerCase());
+      for (const node of nodes) node.classList.add("lit");
+      const line = credit ? `“${printable(credit.ngram)}” in reply ${system}: credit ${credit.credit.toFixed(2)}` : `“${printable(token)}” in reply ${system}: similarity ${match.similarity.toFixed(2)}`;
+      if (!parts.includes(line)) parts.push(line);
+    });
+  }
+  byId(`reference-${place}`)?.classList.add("lit");
+  fill(byId("pointed"), parts.length ? parts.map((line) => element("div", {}, line)) : element("div", {}, "“", printable(word), "” of this reference credits no word: another reference gives more for it, or no reply has it."));
+  byId("pointed").hidden = false;
+});
+document.addEventListener("refaug:unpoint", unpoint);
+
+// ── taking it along ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+async function copy(text, what) {
+  const isCopied = await copyText(text);
+  byId("share-state").textContent = isCopied ? `${what} is in the clipboard.` : `The browser does not let this page use the clipboard; ${what.toLowerCase()} is below.`;
+  const shown = byId("share-text");
+  shown.textContent = text;
+  shown.hidden = false;
+}
+
+const body = () => bodyOf(state, { item: item && itemToScore(), isChanged: isChanged(), ...what() });
+
+async function freeze() {
+  const { provenance, ...rest } = itemToScore();
+  try {
+    const frozen = await post("/v1/reference-sets", { items: [{ ...rest, ...(provenance ? { provenance } : {}) }], purpose: "test", references: "given" });
+    state.set = frozen.id;
+    changed();
+    await copy(linkOf(state), `The link to set ${frozen.id}`);
+  } catch (error) {
+    byId("share-state").textContent = "";
+    showProblem(byId("page-problem"), error);
+    byId("page-problem").scrollIntoView({ block: "nearest" });
+  }
+}
+
+/** Show the item of a frozen set: its references are those that were frozen, whatever the index is now. */
+async function openSet() {
+  try {
+    const lines = (await download(`/v1/reference-sets/${state.set}/download?format=jsonl`)).split("\n").filter(Boolean).map((line) => JSON.parse(line));
+    const frozen = lines.find((line) => Array.isArray(line.references));
+    item = { ...pairOf(state), ...frozen };
+    showReferences();
+    byId("references-state").textContent = `Frozen in set ${state.set}; a change of the dialogue looks for references again.`;
+    await scoreNow();
+  } catch (error) {
+    showProblem(byId("references-problem"), error);
+  }
+}
+
+// ── start ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+async function loadExamples() {
+  examples = await (await fetch(`${document.body.dataset.files}/examples.json`)).json();
+  const select = byId("example-select");
+  examples.forEach((example, place) => select.append(element("option", { value: place }, example.name)));
+  select.addEventListener("change", () => {
+    const example = examples[Number(select.value)];
+    if (select.value === "" || !example) return;
+    state = { ...checked(example), metrics: state.metrics, retrieval: state.retrieval, more: state.more };
+    select.value = "";
+    changed();
+    draw();
+    findNow();
+  });
+}
+
+async function load() {
+  showProblem(byId("page-problem"), null);
+  try {
+    own = await ownKey();
+    if (own === null) {
+      showProblem(byId("page-problem"), new Problem({ code: "no_key", title: "This service asks for a key", detail: "enter the key that you were given; its scope “score” is enough for this page", remedy: "ask the operator for one: refaug keys create" }, 401));
+      fill(byId("references"), element("li", {}, empty(element("p", {}, "References appear here when a key is entered."))));
+      return;
+    }
+    if (!allows(own, "score")) {
+      showProblem(byId("page-problem"), new Problem({ code: "not_allowed", title: "This key scores nothing", detail: `key ${own.name} allows ${own.scopes.join(", ")}, and this page needs score`, remedy: "ask the operator for a key with the scope score" }, 403));
+      return;
+    }
+    const ready = await untilAnswered(() => get("/readyz"));
+    served = { index: Object.keys(ready.versions.index ?? {})[0] ?? null, rater: Object.keys(ready.versions.rater ?? {})[0] ?? null };
+    versions = Object.fromEntries(Object.entries(ready.versions).flatMap(([kind, named]) => Object.entries(named).slice(0, 1).map(([name, version]) => [kind, `${name}@${version}`])));
+    if (served.rater === null && state.retrieval.weights === "rated") state.retrieval.weights = "one";
+    byId("freeze").disabled = !allows(own, "write");
+    byId("freeze").title = allows(own, "write") ? "" : "freezing needs a key with the scope write";
+    draw();
+    searched = "";
+    await (state.set === null ? findNow() : openSet());
+  } catch (error) {
+    showProblem(byId("page-problem"), error);
+  }
+}
+
+byId("gold").addEventListener("input", (event) => { state.gold = event.target.value; dialogueChanged(); });
+byId("add-turn").addEventListener("click", () => { state.turns.unshift(""); drawTurns(); changed(); byId("turn-0").focus(); });
+byId("add-reply").addEventListener("click", () => {
+  if (state.replies.length >= SYSTEMS.length) return;
+  state.replies.push("");
+  drawReplies();
+  showScores();
+  changed();
+  byId(`reply-${state.replies.length - 1}`).focus();
+});
+byId("reset-weights").addEventListener("click", () => { state.weights = {}; state.dropped = []; changed(); showReferences(); scoreNow(); });
+byId("copy-link").addEventListener("click", () => copy(linkOf(state), "The link"));
+byId("copy-curl").addEventListener("click", () => copy(asCurl(body(), key.get() !== ""), "The request"));
+byId("copy-python").addEventListener("click", () => copy(asPython(body()), "The program"));
+byId("copy-command").addEventListener("click", () => copy(asCommand(body(), versions), "The command"));
+byId("freeze").addEventListener("click", freeze);
+window.addEventListener("hashchange", () => { state = fromLink() ?? state; draw(); if (state.set === null) findNow(); else openSet(); });
+draw();
+loadExamples().catch(() => undefined);
+start(load);

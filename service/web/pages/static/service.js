@@ -1,0 +1,154 @@
+/** What serves, since when, and what last night's job did; versions, logs, jobs, schedules and sets. */
+
+import { get, listAll, untilAnswered } from "./api.js";
+import { showVersions } from "./artefacts.js";
+import { byId, element, fill, userText } from "./dom.js";
+import { bytes, count } from "./format.js";
+import { allows, empty, moment, ownKey, showProblem, start } from "./frame.js";
+import { jobLink, loadJobs, openJob, setUpJobs, stateBadge } from "./jobs.js";
+import { setUpOrders } from "./orders.js";
+import { setUpSchedules, showSchedules } from "./schedules.js";
+
+let own = null;
+
+/** Put rows or a word about their absence into a section. */
+async function section(id, make) {
+  const place = byId(id);
+  try {
+    fill(place, await make());
+  } catch (error) {
+    showProblem(place, error);
+  }
+  place.removeAttribute("aria-busy");
+}
+
+// ── now ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+async function now() {
+  const [ready, indexes, raters, schedules, failed] = await Promise.all([
+    get("/readyz").catch((error) => (error.code === "not_ready" ? { versions: {}, troubles: {}, missing: error.document.missing } : Promise.reject(error))),
+    listAll("/v1/indexes", "indexes"), listAll("/v1/raters", "raters"), listAll("/v1/schedules", "schedules"), get("/v1/jobs?state=failed&limit=1"),
+  ]);
+  const facts = [];
+  const fact = (name, ...content) => facts.push(element("dt", {}, name), element("dd", {}, ...content));
+  fact("Answers", ready.missing ? element("b", { class: "warn" }, `not yet: ${ready.missing.join(", ")}`) : element("b", { class: "good" }, "yes"));
+  for (const [kind, rows] of [["index", indexes], ["rater", raters]]) {
+    const serving = ready.versions[kind] ?? {};
+    for (const [name, version] of Object.entries(serving)) {
+      const published = rows.find((row) => row.name === name)?.published;
+      fact(`Serves ${kind}`, element("b", {}, `${name}@${version}`), published?.created ? [", made ", moment(published.created)] : "",
+        published && published.version !== version ? element("div", { class: "warn" }, `published is ${published.version}; it is being opened, or cannot be`) : "");
+    }
+    if (!Object.keys(serving).length) fact(`Serves ${kind}`, element("span", { class: "warn" }, "none is published"));
+  }
+  for (const [what, why] of Object.entries(ready.troubles ?? {})) fact("Trouble", element("span", { class: "bad" }, userText(`${what}: ${why}`)));
+  const nights = await Promise.all(schedules.slice(0, 20).map((schedule) => get(`/v1/schedules/${schedule.name}`)));
+  for (const night of nights) fact(`Schedule ${night.name}`, await lastFiring(night));
+  if (!nights.length) fact("Schedules", "none: nothing runs by itself");
+  if (failed.jobs.length) {
+    const [job] = failed.jobs;
+    fact("Last failure", jobLink(job.id, `${job.kind}, `), moment(job.finished), element("div", {}, userText(job.error?.message ?? "")));
+  }
+  return element("dl", { class: "facts" }, facts);
+}
+
+async function lastFiring(schedule) {
+  const [last] = schedule.firings;
+  const next = schedule.enabled ? (schedule.next[0] ? ["next ", moment(schedule.next[0])] : "never due again") : "paused";
+  if (!last) return ["has not run yet; ", next];
+  if (!last.job) return [element("span", { class: "warn" }, "did not run "), moment(last.due), `: ${last.note ?? ""}; `, next];
+  if (last.state === null) return ["ran ", moment(last.due), "; its job was removed since; ", next];
+  const job = await get(`/v1/jobs/${last.job}`);
+  const outcome = job.result?.published ?? job.result?.version;
+  return [stateBadge(job.state), " ", jobLink(job.id, `${job.kind}, `), moment(last.due),
+    job.state === "done" && outcome !== undefined && outcome !== null ? `, version ${typeof outcome === "string" ? outcome : job.result.version ?? ""}` : "",
+    job.error ? element("div", { class: "bad" }, "Why: ", userText(job.error.message), job.error.remedy ? [" What helps: ", userText(job.error.remedy)] : "") : "",
+    element("div", { class: "faint" }, next)];
+}
+
+// ── logs and sets ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+async function logs() {
+  const rows = await listAll("/v1/logs", "logs");
+  if (!rows.length) return empty(element("p", {}, "No log yet. Put a file of dialogues into inbox/ and start a job of kind “ingest”, or post dialogues: ", element("code", {}, "refaug ingest FILE --log NAME"), "."));
+  return element("div", { class: "scroll" }, element("table", { class: "stacked" },
+    element("thead", {}, element("tr", {}, ["Log", "Pairs", "Dialogues", "Size", "Changed", "Growth"].map((name) => element("th", { scope: "col", class: name === "Growth" ? "number" : null }, name)))),
+    element("tbody", {}, rows.map((row) => element("tr", {},
+      element("th", { scope: "row" }, userText(row.name), row.problem ? element("div", { class: "bad" }, userText(row.problem)) : ""),
+      ...[["Pairs", row.pairs], ["Dialogues", row.dialogues]].map(([name, number]) => element("td", { dataset: { name } }, number === null ? "–" : count(number))),
+      element("td", { dataset: { name: "Size" } }, bytes(row.bytes)), element("td", { dataset: { name: "Changed" } }, moment(row.updated)),
+      element("td", { class: "actions" }, growthButton(row.name)))))));
+}
+
+function growthButton(name) {
+  const button = element("button", { type: "button", class: "small", "aria-expanded": "false", "aria-label": `Growth of ${name}`, onclick: async () => {
+    const next = button.closest("tr").nextElementSibling;
+    if (next?.classList.contains("growth")) { next.remove(); button.setAttribute("aria-expanded", "false"); return; }
+    const place = element("td", { colspan: 6 });
+    button.closest("tr").after(element("tr", { class: "growth" }, place));
+    button.setAttribute("aria-expanded", "true");
+    try {
+      const ingests = await listAll(`/v1/logs/${encodeURIComponent(name)}/ingests`, "ingests");
+      fill(place, ingests.length ? growth(ingests) : empty(element("p", {}, "Nothing was ingested yet.")));
+    } catch (error) {
+      showProblem(place, error);
+    }
+  } }, "Show");
+  return button;
+}
+
+const added = (ingest) => ingest.counts.pairs ?? ingest.counts["pairs added"] ?? 0;
+
+function growth(ingests) {
+  const rows = ingests.slice(-30);
+  return [element("p", { class: "faint" }, `${count(ingests.length)} runs; the last ${count(rows.length)}, newest first`),
+    element("table", {}, element("thead", {}, element("tr", {}, ["When", "Files", "Size", "Rows", "Pairs"].map((name) => element("th", { scope: "col" }, name)))),
+      element("tbody", {}, rows.reverse().map((ingest) => element("tr", {}, element("td", {}, moment(ingest.at)), element("td", {}, count(ingest.sources)), element("td", {}, bytes(ingest.bytes)),
+        element("td", {}, count(ingest.counts.rows ?? 0)), element("td", {}, count(added(ingest)))))))];
+}
+
+async function sets() {
+  const rows = await listAll("/v1/reference-sets", "sets");
+  if (!rows.length) return empty(element("p", {}, "No set is frozen yet. A set keeps references and weights, so that scores keep their meaning: the playground freezes one item, ", element("code", {}, "refaug sets freeze"), " a file."));
+  return element("div", { class: "scroll" }, element("table", { class: "stacked" },
+    element("thead", {}, element("tr", {}, ["Set", "Purpose", "Items", "Frozen"].map((name) => element("th", { scope: "col" }, name)))),
+    element("tbody", {}, rows.map((row) => element("tr", {},
+      element("th", { scope: "row", class: "mono" }, row.id, row.withdrawn ? element("span", { class: "bad" }, " withdrawn") : ""),
+      element("td", { dataset: { name: "Purpose" } }, row.purpose ?? "–"), element("td", { dataset: { name: "Items" } }, typeof row.items === "number" ? count(row.items) : "–"),
+      element("td", { dataset: { name: "Frozen" } }, moment(row.created)))))));
+}
+
+// ── start ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+function refresh() {
+  return Promise.all([
+    section("now", now), section("versions", () => showVersions(allows(own, "admin"), refresh)), section("logs", logs),
+    section("schedules", () => showSchedules(allows(own, "admin"), refresh)), section("sets", sets), loadJobs(),
+  ]);
+}
+
+async function load() {
+  showProblem(byId("page-problem"), null);
+  try {
+    own = await untilAnswered(ownKey);
+    const isAdmin = allows(own, "admin");
+    for (const id of ["new-job", "new-schedule"]) {
+      byId(id).disabled = !isAdmin;
+      byId(id).title = isAdmin ? "" : "this needs a key with the scope admin";
+    }
+    setUpJobs(isAdmin, refresh);
+    await refresh();
+    const match = /^#job=([0-9a-z]{26})$/.exec(location.hash);
+    if (match) await openJob(match[1]);
+  } catch (error) {
+    showProblem(byId("page-problem"), error);
+  }
+}
+
+window.addEventListener("hashchange", () => {
+  const match = /^#job=([0-9a-z]{26})$/.exec(location.hash);
+  if (match) openJob(match[1]);
+});
+setUpOrders(refresh);
+setUpSchedules(refresh);
+start(load);

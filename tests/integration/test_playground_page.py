@@ -1,0 +1,271 @@
+"""The playground in a real browser, against the whole service over a small index."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engines import TEXTS
+from page_tests import SIZES, Browsed, accessibility_faults, browsing, hostile_texts, overflow, wait_until_quiet
+from serving import small_home
+
+pytestmark = [pytest.mark.machine, pytest.mark.slow]
+UTTERANCE, GOLD, REPLY = TEXTS[3], TEXTS[40], TEXTS[60]
+TILES = (
+    "[...document.querySelectorAll('#scores-A .score')]"
+    ".map((one) => [one.dataset.metric, one.querySelector('.value').textContent])"
+)
+
+
+@pytest.fixture(scope="module")
+def browsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browsed]:
+    home = small_home(tmp_path_factory.mktemp("home"))
+    with browsing(home.home, tmp_path_factory.mktemp("browser")) as found:
+        yield found
+
+
+@pytest.fixture
+def page(browsed: Browsed) -> Iterator[Any]:
+    """A page of the playground with nothing in it, whose console stays empty."""
+    page = browsed.page
+    page.go(f"{browsed.address}/healthz")
+    page.run("sessionStorage.clear()")
+    page.said.clear()
+    page.asked.clear()
+    page.go(f"{browsed.address}/")
+    page.until("document.querySelector('#setting-mode') && document.querySelector('#references').textContent")
+    yield page
+    assert page.said == []
+    assert [one for one in page.asked if not one.startswith((browsed.address, "data:"))] == []
+
+
+def filled(page: Any, utterance: str = UTTERANCE, gold: str = GOLD, reply: str = REPLY) -> None:
+    """Type a whole item, and wait for its scores."""
+    for selector, text in (("#turn-0", utterance), ("#gold", gold), ("#reply-0", reply)):
+        page.type(selector, text)
+    page.until(f"{TILES}.length === 4 && document.querySelectorAll('.reference').length > 5")
+
+
+def choose(page: Any, field: str, choice: str) -> None:
+    """Set a field as a hand does."""
+    node = f"document.querySelector({json.dumps(field)})"
+    page.run(f"{node}.value = {json.dumps(choice)}; {node}.dispatchEvent(new Event('change'))")
+
+
+def until_tiles(page: Any, wanted: dict[str, str]) -> None:
+    """Wait until the scores of the first reply are these."""
+    text = json.dumps(wanted, separators=(",", ":"), ensure_ascii=False)
+    page.until(f"JSON.stringify(Object.fromEntries({TILES})) === {json.dumps(text)}")
+
+
+def rounded(score: float | None) -> str:
+    return "–" if score is None else f"{score:.3f}"
+
+
+def scores_of(browsed: Browsed, reply: str, utterance: str = UTTERANCE) -> dict[str, str]:
+    """The same scores, asked for by a program."""
+    item = {"id": "playground", "utterance": utterance, "references": [GOLD], "replies": {"A": reply}}
+    body = {"items": [item], "metrics": ["bleu", "multi-bleu", "upsilon-bleu", "rater"], "on_error": "report"}
+    answer = browsed.server.ask("POST", "/v1/scores", json=body).json()
+    return {one["metric"]: rounded(one["systems"]["A"]["replies"][0]["score"]) for one in answer["scores"]}
+
+
+def test_typing_an_item_shows_its_references_and_scores(browsed: Browsed, page: Any) -> None:
+    filled(page)
+    until_tiles(page, scores_of(browsed, REPLY))
+    body = {"items": [{"id": "i", "utterance": UTTERANCE, "references": [GOLD]}], "show_excluded": 60}
+    item = browsed.server.ask("POST", "/v1/references", json=body).json()["items"][0]
+    shown = page.run("[...document.querySelectorAll('.reference .said .user-text')].map((one) => one.textContent)")
+    assert shown == [one["text"] for one in item["references"]]
+    excluded = page.run("[...document.querySelectorAll('#excluded .user-text')].map((one) => one.textContent)")
+    assert excluded[::2] == [one["text"] for one in item.get("excluded_references", [])]
+    assert (
+        str(sum(item.get("excluded", {}).values())) in page.run("document.querySelector('#excluded-title').textContent")
+        or not excluded
+    )
+
+
+def test_scores_follow_the_last_letter_typed(browsed: Browsed, page: Any) -> None:
+    filled(page)
+    page.run("document.querySelector('#reply-0').value = ''")
+    page.run("document.querySelector('#reply-0').focus()")
+    for letter in "we like red apples":
+        page.tell("Input.insertText", text=letter)
+    until_tiles(page, scores_of(browsed, "we like red apples"))
+
+
+def test_pointing_at_a_word_lights_what_credited_it_and_back(page: Any) -> None:
+    filled(page, reply=GOLD)
+    page.until("document.querySelectorAll('#words-A .word.positive').length")
+    page.run("document.querySelector('#words-A .word.positive').focus()")
+    assert "is credited by reference" in page.text("#pointed")
+    lit = page.run("document.querySelector('.reference.lit').id")
+    assert page.run(f"document.querySelectorAll('#{lit} .word.lit').length") > 0
+    page.run("document.activeElement.blur()")
+    assert page.run("document.querySelectorAll('.lit').length") == 0
+    page.run(f"document.querySelector('#{lit} .said .word').dispatchEvent(new PointerEvent('pointerenter'))")
+    page.until("!document.querySelector('#pointed').hidden")
+
+
+def test_dropping_and_reweighing_a_reference_moves_the_score(page: Any) -> None:
+    filled(page, reply=GOLD)
+    before = dict(page.run(TILES))
+    page.click("#reference-0 .use")  # the gold, which the reply equals
+    page.until(f"Object.fromEntries({TILES})['upsilon-bleu'] !== {json.dumps(before['upsilon-bleu'])}")
+    assert page.run("document.querySelector('#reference-0').classList.contains('dropped')")
+    page.click("#reset-weights")
+    page.until(f"Object.fromEntries({TILES})['upsilon-bleu'] === {json.dumps(before['upsilon-bleu'])}")
+    slider = "document.querySelector('#reference-0 input[type=range]')"
+    page.run(f"{slider}.value = '-1'; {slider}.dispatchEvent(new Event('input', {{bubbles: true}}))")
+    page.until(f"Object.fromEntries({TILES})['upsilon-bleu'] !== {json.dumps(before['upsilon-bleu'])}")
+    assert page.text("#reference-0 .weight b") == "−1.00"
+    page.said[:] = [one for one in page.said if "422" not in one]  # all that is left may weigh less than 0
+
+
+def test_settings_change_references_and_signatures(page: Any) -> None:
+    filled(page)
+    choose(page, "#setting-k", "3")
+    page.until("document.querySelectorAll('.reference').length === 4")
+    choose(page, "#setting-smooth", "none")
+    page.until("document.querySelector('#scores-A [data-metric=upsilon-bleu]')?.title.includes('smooth:none')")
+    assert "|k:3|" in page.run("document.querySelector('#scores-A [data-metric=upsilon-bleu]').title")
+
+
+def test_a_link_shows_the_same_in_another_tab(browsed: Browsed, page: Any) -> None:
+    filled(page)
+    page.click("#add-reply")
+    page.type("#reply-1", "the boats are blue")
+    page.until("document.querySelectorAll('#scores-B .score').length === 4")
+    page.click("#copy-link")
+    link = page.until("document.querySelector('#share-text').textContent")
+    assert "#p=" in link
+    second = page.other_tab(link)
+    second.look(1_280)
+    second.until("document.querySelectorAll('#scores-B .score').length === 4")
+    assert second.run(TILES) == page.run(TILES)
+    assert second.run("document.querySelector('#reply-1').value") == "the boats are blue"
+    second.type("#reply-1", "another")  # a tab keeps its draft to itself
+    assert page.run("document.querySelector('#reply-1').value") == "the boats are blue"
+    assert second.said == []
+    second.tell("Page.close")
+
+
+@pytest.mark.parametrize("what", ["curl", "python", "command"])
+def test_what_is_copied_names_item_and_metrics(page: Any, what: str) -> None:
+    filled(page)
+    page.click(f"#copy-{what}")
+    text = page.until("document.querySelector('#share-text').textContent")
+    for part in (UTTERANCE, GOLD, REPLY, "upsilon-bleu"):
+        assert part in text
+    if what == "python":
+        compile(text, "copied", "exec")
+
+
+def test_a_frozen_item_is_shown_from_its_set(browsed: Browsed, page: Any) -> None:
+    filled(page)
+    before = page.run(TILES)
+    page.click("#freeze")
+    link = page.until("document.querySelector('#share-text').textContent")
+    sets = browsed.server.ask("GET", "/v1/reference-sets").json()["sets"]
+    assert len(sets) == 1
+    second = page.other_tab(link)
+    second.until(f"{TILES}.length === 4")
+    assert sets[0]["id"] in second.text("#references-state")
+    assert second.run(TILES) == before
+    assert second.said == []
+    second.tell("Page.close")
+
+
+def test_a_wrong_metric_is_named_and_the_page_goes_on(page: Any) -> None:
+    filled(page)
+    choose(page, "#setting-more", "no-such-metric")
+    page.until("document.querySelector('#score-problem').innerText.includes('no-such-metric')")
+    assert "What helps" in page.text("#score-problem")
+    choose(page, "#setting-more", "chrf")
+    page.until(f"{TILES}.length === 5 && document.querySelector('#score-problem').innerText === ''")
+    page.said[:] = [one for one in page.said if "422" not in one and "400" not in one]
+
+
+def test_hostile_texts_are_shown_as_texts(page: Any) -> None:
+    texts = [*hostile_texts(), "x" * 19_000, "<b>" * 5_000]
+    script = "import(document.body.dataset.files + '/dom.js').then(({element, fill, printable, userText}) => {"
+    script += (
+        f"const texts = {json.dumps(texts)}; const list = document.createElement('ol'); document.body.append(list);"
+    )
+    script += "fill(list, texts.map((text) => element('li', {title: printable(text)}, userText(text))));"
+    script += "return [...list.children].map((row) => [row.textContent, row.querySelectorAll('*').length]); })"
+    for text, (shown, elements) in zip(texts, page.run(script), strict=True):
+        assert elements == (1 if len(text) <= 2_000 else 2)
+        hidden = any(ord(character) < 32 or character in "\u202e\u2066\u2069\u200f" for character in text)
+        assert shown.startswith(text[:1_900]) or hidden, text[:60]
+    assert page.run(
+        "window.hacked === undefined && document.querySelectorAll('main script, main img, main svg').length === 0"
+    )
+    for text in texts[:11]:
+        filled(page, reply=text.replace("\n", " ").replace("\0", ""))
+        assert page.run("window.hacked === undefined")
+
+
+def test_a_link_of_a_stranger_is_read_as_data_alone(browsed: Browsed, page: Any) -> None:
+    for state in (
+        "null",
+        "[]",
+        '{"turns": 5, "replies": {"a": 1}, "weights": {"x": 9}}',
+        '{"turns": ["<img src=x onerror=window.hacked=1>"]}',
+        "{",
+    ):
+        packed = page.run(f"btoa({json.dumps(state)}).replace(/=+$/, '')")
+        page.go(f"{browsed.address}/healthz")
+        page.go(f"{browsed.address}/#p={packed}")
+        page.until("document.querySelector('#turn-0')")
+        assert page.run("window.hacked === undefined")
+
+
+def test_keyboard_alone_reaches_content_and_fields(page: Any) -> None:
+    page.press("Tab", 9)
+    assert page.run("document.activeElement.className") == "skip"
+    order = []
+    for _ in range(14):
+        page.press("Tab", 9)
+        order.append(page.run("document.activeElement.id || document.activeElement.textContent"))
+    for name in ("Playground", "key-button", "example-select", "turn-0", "gold", "reply-0"):
+        assert name in order, order
+    assert order.index("turn-0") < order.index("gold") < order.index("reply-0")
+    page.run("document.querySelector('#key-button').focus()")
+    page.press("Enter", 13)
+    page.run("document.querySelector('#key-button').click()") if not page.run(
+        "document.querySelector('#key-dialog').open"
+    ) else None
+    assert page.run("document.querySelector('#key-dialog').open")
+    page.press("Escape", 27)
+    page.until("!document.querySelector('#key-dialog').open")
+
+
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_nothing_is_inaccessible_or_too_wide(page: Any, width: int, scheme: str) -> None:
+    page.look(width, scheme=scheme)
+    try:
+        wait_until_quiet(page)
+        assert accessibility_faults(page) == []
+        filled(page, reply="x" * 300 + " " + REPLY)
+        page.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert accessibility_faults(page) == []
+        assert overflow(page) == []
+    finally:
+        page.look(1_280)
+
+
+def test_the_first_page_is_below_100_kb_with_its_answers(browsed: Browsed, page: Any) -> None:
+    page.tell("Network.clearBrowserCache")
+    page.sizes.clear()
+    page.run("sessionStorage.clear()")
+    page.go(f"{browsed.address}/?again")
+    page.until("document.querySelector('#references').textContent")
+    assert 0 < sum(page.sizes.values()) < 100_000
+
+
+def test_the_picture_of_a_page_is_a_picture(page: Any, tmp_path: Path) -> None:
+    assert page.picture(whole=False).startswith(b"\x89PNG")

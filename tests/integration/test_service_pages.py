@@ -1,0 +1,238 @@
+"""The pages of versions, jobs, schedules and keys in a real browser, against the whole service."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_tests import SIZES, Browsed, accessibility_faults, browsing, overflow, wait_until_quiet
+from serving import small_home
+
+from refaug.core.home import Settings
+from refaug.service.database.database import Database
+from refaug.service.jobs.store import JobState, JobStore
+from refaug.service.keys import KeyStore, Scope
+
+pytestmark = [pytest.mark.machine, pytest.mark.slow]
+BAD = "<img src=x onerror='window.hacked = true'> \u202egnp.exe \u0645\u0631\u062d\u0628\u0627 " + "x" * 5_000
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return small_home(tmp_path_factory.mktemp("home"), indexes=2)
+
+
+@pytest.fixture(scope="module")
+def browsed(home: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browsed]:
+    with browsing(home.home, tmp_path_factory.mktemp("browser"), path="/service") as found:
+        yield found
+
+
+@pytest.fixture
+def page(browsed: Browsed) -> Iterator[Any]:
+    browsed.page.said.clear()
+    browsed.page.asked.clear()
+    browsed.page.go(f"{browsed.address}/keys")
+    browsed.page.go(f"{browsed.address}/service")
+    wait_until_quiet(browsed.page)
+    yield browsed.page
+    assert browsed.page.said == []
+    assert [one for one in browsed.page.asked if not one.startswith((browsed.address, "data:"))] == []
+
+
+def press(page: Any, text: str, within: str = "main") -> None:
+    """Click the first button with a text."""
+    find = f"[...document.querySelectorAll('{within} button')].find((one) => one.textContent === {json.dumps(text)})"
+    page.until(f"Boolean({find}) && !{find}.disabled")
+    page.run(f"{find}.click()")
+
+
+def test_the_first_screen_says_what_serves_and_since_when(browsed: Browsed, page: Any) -> None:
+    serving = browsed.server.ask("GET", "/readyz").json()["versions"]
+    assert f"chat@{serving['index']['chat']}" in page.text("#now")
+    assert f"base@{serving['rater']['base']}" in page.text("#now")
+    assert "Answers\nyes" in page.text("#now")
+    assert "nothing runs by itself" in page.text("#now")
+
+
+def test_another_version_is_published_after_a_second_question(browsed: Browsed, page: Any) -> None:
+    before = browsed.server.ask("GET", "/v1/indexes/chat").json()["current"]
+    press(page, "Publish", "#versions")
+    page.until("document.querySelector('#question').open")
+    assert accessibility_faults(page) == []
+    press(page, "Leave it as it is", "#question")
+    assert browsed.server.ask("GET", "/v1/indexes/chat").json()["current"] == before
+    press(page, "Publish", "#versions")
+    press(page, "Publish it", "#question")
+    page.until("!document.querySelector('#question').open")
+    after = browsed.server.ask("GET", "/v1/indexes/chat").json()["current"]
+    assert after != before
+    page.until(f"document.querySelector('#now').innerText.includes({json.dumps(after)})")
+    press(page, "Roll back", "#versions")
+    press(page, "Roll back", "#question")
+    page.until(f"document.querySelector('#now').innerText.includes({json.dumps(before)})")
+
+
+def test_a_job_is_started_by_its_form_and_followed_to_its_result(browsed: Browsed, page: Any) -> None:
+    press(page, "New job")
+    page.until("document.querySelector('#order').open")
+    assert accessibility_faults(page) == []
+    page.run("document.querySelector('#order-field-index').value = 'none'")
+    press(page, "Start it", "#order")
+    page.until("document.querySelector('#job').innerText.includes('failed')")
+    assert "What helps" in page.text("#job")
+    press(page, "New job")
+    page.until("document.querySelector('#order').open")
+    page.run("document.querySelector('#order-field-index').value = 'chat'")
+    press(page, "Start it", "#order")
+    page.until("document.querySelector('#job').innerText.includes('done') && document.querySelector('#job pre')")
+    job = browsed.server.ask("GET", "/v1/jobs", params={"limit": 1}).json()["jobs"][0]
+    assert job["id"] in page.text("#job")
+    assert page.run("document.querySelectorAll('#job .log li').length") >= 3
+
+
+def test_a_failed_job_shows_hostile_words_as_words_and_is_tried_again(
+    home: Settings, browsed: Browsed, page: Any
+) -> None:
+    database = Database.open(home)
+    store = JobStore(database)
+    job = store.enqueue("gc", {"kind": "gc", "artefact": "vectors", "name": "none"}, ["vectors/none"]).id
+    browsed.server.ended(job)
+    with database.writing() as connection:
+        words = json.dumps({"code": "x", "message": BAD, "remedy": BAD, "exit_code": 1})
+        connection.exec_driver_sql("UPDATE jobs SET state = 'failed', error = ? WHERE id = ?", (words, job))
+    assert store.get(job).state is JobState.FAILED
+    page.run(f"location.hash = 'job={job}'")
+    page.until("document.querySelector('#job').innerText.includes('onerror')")
+    assert page.run("window.hacked === undefined && document.querySelectorAll('main img').length === 0")
+    assert overflow(page) == []
+    press(page, "Try again", "#job")
+    page.until("[...document.querySelectorAll('#job .log li')].some((one) => one.innerText.includes('tried again'))")
+    assert browsed.server.ended(job)["state"] in ("done", "failed")
+    database.close()
+
+
+def test_a_schedule_is_made_paused_run_and_removed(browsed: Browsed, page: Any) -> None:
+    press(page, "New schedule")
+    page.until("document.querySelector('#schedule-name')")
+    for field, text in (
+        ("schedule-name", "night"),
+        ("schedule-cron", "30 2 * * *"),
+        ("schedule-zone", "Europe/Berlin"),
+    ):
+        page.run(f"document.querySelector('#{field}').value = {json.dumps(text)}")
+    kind = "document.querySelector('#order-kind')"
+    page.run(f"{kind}.value = 'index-update'; {kind}.dispatchEvent(new Event('change'))")
+    page.run("document.querySelector('#order-field-index').value = 'chat'")
+    press(page, "Make it", "#order")
+    page.until("document.querySelector('#schedules').innerText.includes('night')")
+    made = browsed.server.ask("GET", "/v1/schedules/night").json()
+    assert (made["cron"], made["timezone"], made["order"]["index"]) == ("30 2 * * *", "Europe/Berlin", "chat")
+    press(page, "Pause", "#schedules")
+    page.until("document.querySelector('#schedules').innerText.includes('paused')")
+    assert browsed.server.ask("GET", "/v1/schedules/night").json()["enabled"] is False
+    press(page, "Run now", "#schedules")
+    page.until("document.querySelector('#job').innerText.includes('done')")
+    press(page, "Remove", "#schedules")
+    press(page, "Remove it", "#question")
+    page.until("!document.querySelector('#schedules').innerText.includes('Berlin')")
+
+
+def test_growth_of_a_log_is_shown_run_by_run(page: Any) -> None:
+    press(page, "Show", "#logs")
+    page.until("document.querySelector('#logs .growth td').textContent")
+
+
+def test_a_thousand_events_leave_two_hundred_lines_in_the_page(home: Settings, browsed: Browsed, page: Any) -> None:
+    database = Database.open(home)
+    store = JobStore(database)
+    job = browsed.server.ask("GET", "/v1/jobs", params={"limit": 1}).json()["jobs"][0]["id"]
+    with database.writing() as connection:
+        last = connection.exec_driver_sql("SELECT max(number) FROM job_events WHERE job = ?", (job,)).scalar_one()
+        rows = [
+            (job, last + 1 + number, "2026-11-20T07:00:00+00:00", "note", json.dumps({"message": f"line {number}"}))
+            for number in range(1_000)
+        ]
+        connection.exec_driver_sql("INSERT INTO job_events (job, number, at, type, data) VALUES (?, ?, ?, ?, ?)", rows)
+    assert len(store.events(job, last, 2_000)) == 1_000
+    database.close()
+    page.run(f"location.hash = 'job={job}'")
+    page.until("document.querySelector('#job .log')?.innerText.includes('line 999')")
+    assert page.run("document.querySelectorAll('#job .log li').length") == 200
+
+
+def test_the_page_goes_on_after_a_restart_while_a_job_is_watched(browsed: Browsed, page: Any) -> None:
+    job = browsed.server.ask("POST", "/v1/jobs", json={"kind": "index-compact", "index": "chat"}).json()["id"]
+    page.run(f"location.hash = 'job={job}'")
+    page.until("document.querySelector('#job .log li')")
+    browsed.server.kill("web", "jobs")
+    assert browsed.server.ended(job)["state"] == "done"
+    page.until(
+        "document.querySelector('#job').innerText.includes('done') && document.querySelector('#connection').hidden"
+    )
+    page.said[:] = [one for one in page.said if "Failed to load resource" not in one]
+
+
+@pytest.mark.parametrize("path", ["/service", "/keys"])
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_nothing_is_inaccessible_or_too_wide(browsed: Browsed, page: Any, path: str, width: int, scheme: str) -> None:
+    page.look(width, scheme=scheme)
+    try:
+        page.go(f"{browsed.address}{path}")
+        wait_until_quiet(page)
+        page.until("document.querySelector('table')")
+        assert accessibility_faults(page) == []
+        assert overflow(page) == []
+    finally:
+        page.look(1_280)
+
+
+# ── keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def enter(page: Any, token: str) -> None:
+    """Enter a key into the dialog."""
+    page.run("document.querySelector('#key-button').click()")
+    page.type("#key-input", token)
+    page.run("document.querySelector('#key-form button[value=use]').click()")
+
+
+def test_keys_say_what_they_may_and_an_admin_makes_and_revokes(tmp_path: Path) -> None:
+    home = small_home(tmp_path)
+    database = Database.open(home)
+    tokens = {name: KeyStore(database).create(name, [Scope(name)])[0] for name in ("score", "read", "admin")}
+    database.close()
+    with browsing(home.home, tmp_path, "--keys") as browsed:
+        page = browsed.page
+        page.until("document.querySelector('#page-problem').innerText.includes('asks for a key')")
+        enter(page, tokens["score"][:-4] + "AAAA")
+        page.until("document.querySelector('#key-problem').innerText.includes('not known')")
+        page.run("document.querySelector('#key-close').click()")
+        enter(page, tokens["read"])
+        page.until("document.querySelector('#page-problem').innerText.includes('this page needs score')")
+        enter(page, tokens["score"])
+        page.until(
+            "document.querySelector('#setting-mode') && document.querySelector('#page-problem').innerText === ''"
+        )
+        assert page.run("document.querySelector('#freeze').disabled")
+        assert tokens["score"] not in page.run("location.href + document.cookie + JSON.stringify({...localStorage})")
+
+        second = page.other_tab(f"{browsed.address}/keys")  # another tab has no key
+        second.until("document.querySelector('#own').innerText.includes('this tab has none')")
+        enter(second, tokens["admin"])
+        second.until("document.querySelector('#keys table')")
+        second.type("#key-name", "trainer-7")
+        second.run("document.querySelector('#new-key').requestSubmit()")
+        token = second.until("document.querySelector('#new-state code')?.textContent")
+        made = browsed.server.client.get("/v1/key", headers={"X-API-Key": token}).json()
+        assert (made["name"], made["scopes"]) == ("trainer-7", ["read", "score"])
+        assert accessibility_faults(second) == []
+        row = "[...document.querySelectorAll('#keys tr')].find((one) => one.innerText.includes('trainer-7'))"
+        second.run(f"(() => {{ const button = {row}.querySelector('button'); button.focus(); button.click(); }})()")
+        assert browsed.server.client.get("/v1/key", headers={"X-API-Key": token}).status_code == 200
+        second.run(f"{row}.querySelector('button').click()")
+        second.until(f"{row}.innerText.includes('revoked')")
+        assert browsed.server.client.get("/v1/key", headers={"X-API-Key": token}).status_code == 401

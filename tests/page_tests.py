@@ -1,0 +1,88 @@
+"""What tests of the pages share: the service in processes, a browser before it, and axe-core."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from browser import CHROMIUM, Page, opened
+from safeguards import require
+from servers import Served, served
+
+AXE: Final = Path(__file__).parent / "axe" / "axe.min.js"
+SERIOUS: Final = ("serious", "critical")
+SIZES: Final = ((380, "light"), (380, "dark"), (1_600, "light"), (1_600, "dark"))
+
+
+@dataclass
+class Browsed:
+    """A running service and a page of it."""
+
+    server: Served
+    page: Page
+    address: str
+
+
+@contextmanager
+def browsing(home: Path, folder: Path, *options: str, path: str = "/") -> Iterator[Browsed]:
+    """Start the service over a home and open a page of it."""
+    require("chromium", found=CHROMIUM is not None, why="no chromium on the PATH")
+    with served(home, *options) as server:
+        address = str(server.client.base_url).rstrip("/")
+        with opened(f"{address}{path}", folder) as page:
+            page.look(1_280)
+            yield Browsed(server=server, page=page, address=address)
+
+
+def wait_until_quiet(page: Page) -> None:
+    """Wait until a page is there and nothing is being asked for."""
+    page.until("document.readyState === 'complete' && !document.querySelector('[aria-busy]')")
+
+
+def accessibility_faults(page: Page) -> list[str]:
+    """Return the serious findings of axe-core on the page as it is shown; the script comes through the driver."""
+    if not page.run("typeof axe === 'object'"):
+        page.run(AXE.read_text("utf-8") + "; 1")
+    findings: Sequence[dict[str, Any]] = json.loads(
+        page.run("axe.run(document, {resultTypes: ['violations']}).then((found) => JSON.stringify(found.violations))")
+    )
+    return [
+        f"{finding['id']}: {node['html'][:120]} {node['failureSummary'][:200]}"
+        for finding in findings
+        if finding["impact"] in SERIOUS
+        for node in finding["nodes"][:3]
+    ]
+
+
+def overflow(page: Page) -> list[str]:
+    """Return the elements that reach beyond the window, where it scrolls sideways."""
+    found: list[str] = page.run(
+        "document.documentElement.scrollWidth <= document.documentElement.clientWidth ? [] :"
+        " [...document.querySelectorAll('main *')].filter((node) => node.getBoundingClientRect().right >"
+        " document.documentElement.clientWidth + 1 && !node.closest('.scroll, pre, .log'))"
+        ".slice(0, 5).map((node) => node.outerHTML.slice(0, 120))"
+    )
+    wide = page.run("document.documentElement.scrollWidth > document.documentElement.clientWidth + 1")
+    return found or (["the page scrolls sideways"] if wide else [])
+
+
+def hostile_texts(count: int = 1_000) -> list[str]:
+    """Return texts that pages must show as they are."""
+    kinds = (
+        "<script>window.hacked = true</script> {n}",
+        "<img src=x onerror='window.hacked = true'> {n}",
+        "\"'><svg onload=window.hacked=true> {n}",
+        "javascript:window.hacked=true {n}",
+        "\u202egnp.{n}.exe \u2066left\u2069",
+        "\u200f\u05e9\u05dc\u05d5\u05dd {n} \u0645\u0631\u062d\u0628\u0627",
+        "\U0001f468\u200d\U0001f469\u200d\U0001f467 \U0001f1ea\U0001f1fa {n}",
+        "nul\0 bell\x07 escape\x1b[31m {n}",
+        "週末は何をしますか {n} 友達と映画",
+        "{{{{ {n} }}}} ${{window.hacked = true}} {{% raw %}}",
+        "&lt;b&gt;{n}&amp;nbsp;",
+    )
+    return [kinds[number % len(kinds)].format(n=number) for number in range(count)]

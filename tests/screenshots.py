@@ -1,0 +1,165 @@
+"""Pictures of the pages for docs/images: `python tests/screenshots.py [--home HOME]`, by `make screenshots`.
+
+Every page by day and by night, wide and narrow, over the demo log; without a home one is made, which takes minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from browser import Page, opened
+from PIL import Image
+from servers import Served, served
+
+from refaug.cli.main import main as refaug
+from refaug.evaluation.reports.plotting import with_palette
+
+IMAGES: Final = Path(__file__).resolve().parents[1] / "docs" / "images"
+WIDTHS: Final = {"wide": 1_280, "narrow": 380}
+LONGEST: Final = {"wide": 1_100, "narrow": 1_600}  # pixels of a picture: a page may be longer
+SCHEMES: Final = ("light", "dark")
+STEPS: Final = (
+    ("ingest", "{0}/demo.jsonl", "--log", "demo", "--language", "en"),
+    ("vectors", "train", "demo", "--dimensions", "50", "--epochs", "10"),
+    ("index", "build", "demo"),
+    ("rater", "train", "demo", "--preset", "small", "--epochs", "2", "--max-tokens", "64"),
+)
+
+
+def make_home(home: Path) -> None:
+    """Make a home with the demo log, an index and a rater."""
+    home.mkdir(parents=True, exist_ok=True)
+    commands = [("demo-log", "--noise", "0.03", "--dialogues", "1500", "--output", "{0}/demo.jsonl"), *STEPS]
+    for command in commands:
+        code = refaug(["--quiet", "--home", str(home), *(part.format(home) for part in command)])
+        assert code == 0, command
+
+
+def add_work(server: Served) -> None:
+    """Let the service have a schedule, a job that is done, and one that failed."""
+    inbox = server.home / "inbox"
+    inbox.mkdir(exist_ok=True)
+    (inbox / "monday.jsonl").write_text("this is no dialogue\n")
+    night = {"kind": "nightly", "log": "demo", "index": "demo"}
+    server.ask("PUT", "/v1/schedules/night", json={"cron": "30 2 * * *", "timezone": "Europe/Berlin", "order": night})
+    for order in (
+        {"kind": "index-update", "index": "demo"},
+        {"kind": "ingest", "log": "demo", "sources": ["monday.jsonl"]},
+    ):
+        server.ended(server.ask("POST", "/v1/jobs", json=order).json()["id"])
+
+
+@contextmanager
+def looked(page: Page, width: str, scheme: str) -> Iterator[Page]:
+    """Show a page in a size and a scheme."""
+    page.look(WIDTHS[width], 900, scheme=scheme)
+    yield page
+
+
+def show_playground(page: Page) -> None:
+    """Take the first example, and point at a word."""
+    page.until("document.querySelector('#example-select').options.length > 2 && document.querySelector('#setting-k')")
+    select = "document.querySelector('#example-select')"
+    page.run(f"{select}.value = '0'; {select}.dispatchEvent(new Event('change'))")
+    page.until(
+        "document.querySelectorAll('.reference').length > 5 && document.querySelectorAll('#words-C .word').length"
+    )
+    page.run("document.querySelector('#words-A .word.positive').focus({preventScroll: true})")
+
+
+def show_service(page: Page) -> None:
+    """Wait until every part is there."""
+    page.until("!document.querySelector('[aria-busy]') && document.querySelector('#jobs table')")
+
+
+def show_job(page: Page) -> None:
+    """Open the job that failed."""
+    show_service(page)
+    row = "[...document.querySelectorAll('#jobs tr')].find((one) => one.innerText.includes('failed'))"
+    page.run(f"{row}.querySelector('a').click()")
+    page.until("document.querySelectorAll('#job .log li').length > 1")
+    page.run("document.querySelector('#job-box').scrollIntoView({block: 'start'}); window.scrollBy(0, -90)")
+
+
+def show_error(page: Page) -> None:
+    """Ask for a metric that does not exist."""
+    show_playground(page)
+    page.run("document.querySelector('#settings-box').open = true")
+    field = "document.querySelector('#setting-more')"
+    page.run(f"{field}.value = 'upsilon-blue'; {field}.dispatchEvent(new Event('change'))")
+    page.until("document.querySelector('#score-problem').innerText.includes('upsilon-blue')")
+
+
+def show_long(page: Page) -> None:
+    """Type long words, Japanese, and a text from right to left."""
+    show_playground(page)
+    page.type("#reply-0", "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft" * 2)
+    page.type("#reply-1", "週末は友達と映画を見に行くつもりです。切符はどこで買えますか。")
+    page.type("#reply-2", "أين يمكنني شراء تذكرة الحافلة؟ At the machine.")
+    page.until("document.querySelector('#words-C').innerText.includes('At the machine')")
+
+
+PAGES: Final = {
+    "playground": ("/", show_playground),
+    "service": ("/service", show_service),
+    "job": ("/service", show_job),
+    "keys": ("/keys", lambda page: page.until("!document.querySelector('[aria-busy]')")),
+    "error": ("/", show_error),
+    "long": ("/", show_long),
+}
+KEPT: Final = ("playground", "service", "keys")  # in the repository; the others are for looking
+
+
+def small(picture: bytes, longest: int) -> bytes:
+    """Return a picture with at most 64 colours, cut at the bottom."""
+    image = Image.open(io.BytesIO(picture)).convert("RGB")
+    image = image.crop((0, 0, image.width, min(image.height, longest)))
+    return with_palette(np.asarray(image))
+
+
+def take_pictures(home: Path, to: Path, names: tuple[str, ...]) -> None:
+    """Write the pictures of these pages."""
+    to.mkdir(parents=True, exist_ok=True)
+    with served(home) as server, tempfile.TemporaryDirectory() as folder:
+        add_work(server)
+        address = str(server.client.base_url).rstrip("/")
+        with opened(f"{address}/healthz", Path(folder)) as page:
+            for name in names:
+                path, show = PAGES[name]
+                for width in WIDTHS:
+                    for scheme in SCHEMES:
+                        with looked(page, width, scheme):
+                            page.go(f"{address}/healthz")
+                            page.run("sessionStorage.clear()")
+                            page.go(f"{address}{path}")
+                            show(page)
+                            picture = page.picture(whole=name != "job")
+                            (to / f"{name}-{scheme}-{width}.png").write_bytes(small(picture, LONGEST[width]))
+            assert page.said == [] or "error" in names, page.said
+
+
+def main(arguments: list[str]) -> int:
+    """Take the pictures."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--home", type=Path, help="a home with the demo log, an index and a rater")
+    parser.add_argument("--to", type=Path, default=IMAGES)
+    parser.add_argument("--all", action="store_true", help="also pages with errors and long texts")
+    chosen: Any = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        home = chosen.home or Path(folder) / "home"
+        if chosen.home is None:
+            make_home(home)
+        take_pictures(home, chosen.to, tuple(PAGES) if chosen.all else KEPT)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,200 @@
+"""Shells and files of the pages: no script or style inside, nothing from elsewhere, small, and with enough contrast."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from serving import client_of, migrated
+from starlette.testclient import TestClient
+
+from refaug.core.home import Settings
+from refaug.service.web.pages import static_files as module
+from refaug.service.web.pages.shells import SHELLS, render_shell
+from refaug.service.web.pages.static_files import StaticFiles, static_files
+
+FILES = {name: file.content.decode() for name, file in static_files().files.items()}
+SCRIPTS = {name: text for name, text in FILES.items() if name.endswith(".js")}
+FIRST_PAGE = 100_000  # bytes, with nothing packed
+
+
+class Tags(HTMLParser):
+    """The tags of a page, and the text of its scripts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.ids += [value for name, value in attrs if name == "id" and value]
+
+
+def tags_of(path: str, root: str = "") -> Tags:
+    tags = Tags()
+    tags.feed(render_shell(path, root))
+    return tags
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    home = tmp_path_factory.mktemp("pages") / "home"
+    home.mkdir()
+    with client_of(migrated(Settings(home=home)), ready=False, keys=True) as found:
+        yield found
+
+
+@pytest.mark.parametrize("path", SHELLS)
+def test_a_shell_has_no_script_or_style_inside(path: str) -> None:
+    page = tags_of(path)
+    for tag, attributes in page.tags:
+        assert tag != "style"
+        assert not [name for name in attributes if name.startswith("on") or name == "style"], (tag, attributes)
+        assert tag != "script" or attributes.get("src", "").endswith(f"/{SHELLS[path].name}.js")
+    assert len(page.ids) == len(set(page.ids))
+
+
+@pytest.mark.parametrize("path", SHELLS)
+def test_a_shell_names_only_files_that_exist_below_its_root(path: str) -> None:
+    root = f"/refaug/pages/{static_files().digest}/"
+    for tag, attributes in tags_of(path, "/refaug").tags:
+        target = attributes.get("src") or attributes.get("href")
+        if tag in ("script", "link") and target:
+            assert target.startswith(root), target
+            assert target.removeprefix(root) in FILES
+        elif target and not target.startswith("#"):
+            assert target.removeprefix("/refaug") in {*SHELLS, "/docs"}
+
+
+def test_every_label_is_of_a_field_and_every_field_has_a_label() -> None:
+    for path in SHELLS:
+        page = tags_of(path)
+        labels = {attributes["for"] for tag, attributes in page.tags if tag == "label" and "for" in attributes}
+        fields = {
+            attributes["id"]
+            for tag, attributes in page.tags
+            if tag in ("input", "select", "textarea") and "id" in attributes
+        }
+        assert labels == fields, path
+
+
+def test_pages_are_served_without_a_key_and_with_their_policy(client: TestClient) -> None:
+    for path, shell in SHELLS.items():
+        answer = client.get(path)
+        assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
+        policy = answer.headers["content-security-policy"]
+        assert "unsafe" not in policy
+        assert "default-src 'none'" in policy
+        assert f"<title>{shell.title} · refaug</title>" in answer.text
+
+
+def test_files_are_kept_for_ever_under_the_digest_of_their_content(client: TestClient) -> None:
+    digest = static_files().digest
+    for name, text in FILES.items():
+        answer = client.get(f"/pages/{digest}/{name}")
+        assert answer.content.decode() == text
+        assert "immutable" in answer.headers["cache-control"]
+    for wrong in (f"/pages/{digest}/none.js", f"/pages/{'0' * 16}/style.css", f"/pages/{digest}/..%2fshells.py"):
+        refused = client.get(wrong)
+        assert (refused.status_code, refused.json()["code"]) in ((404, "not_found"), (404, "unknown_path")), wrong
+
+
+def test_digest_changes_with_a_name_and_with_a_byte(tmp_path: Path) -> None:
+    (tmp_path / "a.js").write_text("one")
+    (tmp_path / "notes.txt").write_text("left out")
+    first = StaticFiles.read(tmp_path)
+    assert list(first.files) == ["a.js"]
+    (tmp_path / "a.js").write_text("two")
+    second = StaticFiles.read(tmp_path)
+    (tmp_path / "a.js").rename(tmp_path / "b.js")
+    assert len({first.digest, second.digest, StaticFiles.read(tmp_path).digest}) == 3
+    assert module.StaticFiles.read(tmp_path) == StaticFiles.read(tmp_path)
+
+
+def imported_by(name: str) -> set[str]:
+    """A script and all that it imports, directly or not."""
+    seen, pending = set[str](), [name]
+    while pending:
+        current = pending.pop()
+        if current not in seen:
+            seen.add(current)
+            pending += re.findall(r'from "\./([\w-]+\.js)"', SCRIPTS[current])
+    return seen
+
+
+def test_every_script_is_imported_by_a_page_and_every_import_is_exported() -> None:
+    used = set().union(*(imported_by(f"{shell.name}.js") for shell in SHELLS.values()))
+    assert used == set(SCRIPTS)
+    for name, text in SCRIPTS.items():
+        for names, source in re.findall(r'import \{([^}]*)\} from "\./([\w-]+\.js)"', text):
+            for imported in filter(None, (one.strip() for one in names.split(","))):
+                name_there, _, name_here = imported.partition(" as ")
+                exported = rf"export (async )?(const|function\*?|class|let) {name_there}\b"
+                assert re.search(exported, SCRIPTS[source]), (name, imported, source)
+                uses = re.findall(rf"\b{name_here or name_there}\b", text)
+                assert len(uses) > 1, f"{name} does not use {imported}"
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_makes_no_markup_of_texts_and_asks_no_other_host(name: str) -> None:
+    text = SCRIPTS[name]
+    for forbidden in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "new Function",
+        "DOMParser",
+    ):
+        assert forbidden not in text
+    assert set(re.findall(r"https?://[^\"'` ]+", text)) <= {"http://www.w3.org/2000/svg"}
+    assert "localStorage.setItem" not in text or name == "frame.js"  # the scheme alone; never a key
+
+
+def test_the_first_page_is_below_100_kb() -> None:
+    names = {*imported_by("playground.js"), "style.css", "icon.svg", "examples.json"}
+    assert len(render_shell("/", "")) + sum(len(FILES[name].encode()) for name in names) < FIRST_PAGE
+
+
+# ── contrast ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+TOKENS = dict(re.findall(r"--([\w-]+): light-dark\((#[0-9a-f]{6}, #[0-9a-f]{6})\);", FILES["style.css"]))
+TEXT = [(ink, paper) for paper in ("paper", "raised") for ink in ("ink", "faint", "accent", "good", "bad", "warn")]
+TEXT += [("on-accent", "accent"), ("ink", "bad-paper"), ("bad", "bad-paper"), ("faint", "bad-paper"), ("ink", "mark")]
+CONTROLS = [(name, paper) for paper in ("paper", "raised") for name in ("control", "accent", "good", "bad", "focus")]
+
+
+def luminance(colour: str) -> float:
+    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrasts(first: str, second: str) -> Iterator[float]:
+    """By day and by night, as WCAG defines it."""
+    for one, other in zip(TOKENS[first].split(", "), TOKENS[second].split(", "), strict=True):
+        low, high = sorted((luminance(one), luminance(other)))
+        yield (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize(("ink", "paper"), TEXT)
+def test_texts_have_a_contrast_of_four_and_a_half(ink: str, paper: str) -> None:
+    assert min(contrasts(ink, paper)) >= 4.5
+
+
+@pytest.mark.parametrize(("control", "paper"), CONTROLS)
+def test_controls_have_a_contrast_of_three(control: str, paper: str) -> None:
+    assert min(contrasts(control, paper)) >= 3
+
+
+def test_every_colour_is_a_token() -> None:
+    rules = re.sub(r":root \{.*?\n\}", "", FILES["style.css"], count=1, flags=re.DOTALL)
+    assert re.findall(r"#[0-9a-fA-F]{3,8}\b(?![^{]*\{)", rules) == []
+    used = set(re.findall(r"var\(--([\w-]+)\)", FILES["style.css"]))
+    defined = {*re.findall(r"--([\w-]+):", FILES["style.css"])}
+    assert used - defined == {"share", "from"}  # set by scripts
