@@ -62,7 +62,7 @@ def until_tiles(page: Any, wanted: dict[str, str]) -> None:
 
 
 def rounded(score: float | None) -> str:
-    return "–" if score is None else f"{score:.3f}"
+    return "–" if score is None else f"{score:.3f}".replace("-", "−")
 
 
 def scores_of(browsed: Browsed, reply: str, utterance: str = UTTERANCE) -> dict[str, str]:

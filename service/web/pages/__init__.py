@@ -3,7 +3,8 @@
 The main names:
 
 - `shells.SHELLS`: the pages by their paths
-- `static_files.StaticFiles`: style, scripts and examples, under an address that changes with their content
+- `shells.render_shell`: a page as HTML
+- `static_files.StaticFiles`: style, scripts and examples, under an address that changes with their content.
 """
 
 __all__ = ["shells", "static_files"]

@@ -13,6 +13,7 @@ __all__ = [
     "catalogue",
     "common",
     "jobs",
+    "keys",
     "logs",
     "references",
     "replies",

@@ -9,7 +9,7 @@ const UNITS = [["year", 31_557_600], ["month", 2_629_800], ["day", 86_400], ["ho
 export const count = (number) => whole.format(number);
 
 /** Return a score with three decimals; a dash where there is none. */
-export const score = (number) => (typeof number === "number" ? number.toFixed(3) : "–");
+export const score = (number) => (typeof number === "number" ? number.toFixed(3).replace("-", "−") : "–");
 
 /** Return a number from −1 to 1 with its sign. */
 export const signed = (number) =>

@@ -2,8 +2,9 @@
 
 The main names:
 
-- `shells.router`: the pages that ask the API
-- `documentation.router`: /docs, the OpenAPI document, and the meanings of problem codes
+- `shells.show_page`: a page that asks the API
+- `shells.get_page_file`: its style, scripts and examples
+- `documentation.show_docs`: the page of the API's documentation.
 """
 
 __all__ = ["documentation", "shells"]

@@ -35,9 +35,10 @@ def test_a_head_is_that_of_the_get_and_nothing_follows(client: TestClient, path:
     assert len(whole.content) > 0
 
 
-def test_where_a_browser_is_sent_it_is_told_of_in_a_head_too(client: TestClient) -> None:
-    answer = client.head("/", follow_redirects=False)
-    assert (answer.status_code, answer.headers["location"]) == (307, "/docs")
+def test_the_head_of_a_page_has_its_policy_and_no_body(client: TestClient) -> None:
+    answer = client.head("/")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert "script-src 'self'" in answer.headers["content-security-policy"]
 
 
 def test_the_head_of_a_stream_ends_at_once(home: Settings, client: TestClient) -> None:
