@@ -42,8 +42,8 @@ async function now() {
     if (!Object.keys(serving).length) fact(`Serves ${kind}`, element("span", { class: "warn" }, "none is published"));
   }
   for (const [what, why] of Object.entries(ready.troubles ?? {})) fact("Trouble", element("span", { class: "bad" }, userText(`${what}: ${why}`)));
-  const nights = await Promise.all(schedules.slice(0, 20).map((schedule) => get(`/v1/schedules/${schedule.name}`)));
-  for (const night of nights) fact(`Schedule ${night.name}`, await lastFiring(night));
+  const nights = await Promise.all(schedules.slice(0, 20).map((schedule) => get(`/v1/schedules/${schedule.name}`).catch(() => null)));
+  for (const night of nights.filter((row) => row !== null)) fact(`Schedule ${night.name}`, await lastFiring(night));
   if (!nights.length) fact("Schedules", "none: nothing runs by itself");
   if (failed.jobs.length) {
     const [job] = failed.jobs;

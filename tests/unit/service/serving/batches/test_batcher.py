@@ -98,7 +98,7 @@ class Listener:
         self.unfamiliar = tools.rater.unfamiliar
         self.spec = "listener"
 
-    def search(self, pairs: Sequence[TestPair], settings: SearchSettings) -> Any:
+    def search(self, pairs: Sequence[TestPair], settings: SearchSettings, *, excluded: int = 0) -> Any:
         self.searched.append([pair.id for pair in pairs])
         if self.poisoned_search and any(pair.utterance == POISON for pair in pairs):
             raise ValueError("poisoned search")
