@@ -7,7 +7,7 @@ const RETRIEVAL = {
   k: ["References to find", [1, 3, 5, 10, 15, 20, 30, 50, 100].map((number) => [String(number), String(number)])],
   weights: ["Weights of what is found", [["rated", "the rater’s rating"], ["one", "one each"]]],
   combine: ["Two answers of the rater", [["first", "first"], ["first-literal", "first, literally"], ["max", "larger"], ["confident", "more confident"], ["mean", "mean"]]],
-  gold: ["Weight of the gold", [["one", "one"], ["rated", "the rater’s rating"]]],
+  gold: ["Weight of the gold", [["one", "one"], ["rated", "the rater’s rating"], ["none", "it plays no part"]]],
   parrot: ["The utterance as a reference", [["off", "no"], ["rated", "rated"]]],
   preset: ["Preset", [["", "none"], ["tsuta20", "tsuta20: as published"]]],
 };

@@ -69,10 +69,8 @@ class AsyncClient(AsyncBotCalls, AsyncServerCalls, AsyncExtras):
 
     def _attach(self, connection: AsyncConnection) -> None:
         self._connection = connection
-        self.sets: AsyncSets = AsyncSets(connection)
-        self.logs: AsyncLogs = AsyncLogs(connection)
-        self.indexes: AsyncIndexes = AsyncIndexes(connection)
-        self.raters: AsyncRaters = AsyncRaters(connection)
+        self.sets, self.logs = AsyncSets(connection), AsyncLogs(connection)
+        self.indexes, self.raters = AsyncIndexes(connection), AsyncRaters(connection)
         self.jobs, self.schedules = AsyncJobs(connection), AsyncSchedules(connection)
         self.keys, self.audit = AsyncKeys(connection), AsyncAudit(connection)
 
@@ -100,9 +98,8 @@ class AsyncClient(AsyncBotCalls, AsyncServerCalls, AsyncExtras):
             found = await client.references([{"utterance": "Where do you buy tea?", "references": ["At the market."]}])
             found[0].references[0].text
 
-        More than `batch` items go in several requests, `at_once` at a time, with the same result. `progress=True` shows
-        the progress; a function is called with how many are done and of how many. With `show_excluded` so many of the
-        pairs that were left out come along, each with its reason.
+        More than `batch` items go in several requests, `at_once` at a time, with the same result. `progress` is True, or
+        called with how many are done and of how many. `show_excluded` pairs that were left out come along, with reasons.
         """
         more = {"show_excluded": show_excluded, "on_error": on_error}
         call = calls.references(items, index=index, rater=rater, settings=settings, **more)  # type: ignore[arg-type]

@@ -69,10 +69,8 @@ class Client(BotCalls, ServerCalls, Extras):
 
     def _attach(self, connection: Connection) -> None:
         self._connection = connection
-        self.sets: Sets = Sets(connection)
-        self.logs: Logs = Logs(connection)
-        self.indexes: Indexes = Indexes(connection)
-        self.raters: Raters = Raters(connection)
+        self.sets, self.logs = Sets(connection), Logs(connection)
+        self.indexes, self.raters = Indexes(connection), Raters(connection)
         self.jobs, self.schedules = Jobs(connection), Schedules(connection)
         self.keys, self.audit = Keys(connection), Audit(connection)
 
@@ -100,9 +98,8 @@ class Client(BotCalls, ServerCalls, Extras):
             found = client.references([{"utterance": "Where do you buy tea?", "references": ["At the market."]}])
             found[0].references[0].text
 
-        More than `batch` items go in several requests, `at_once` at a time, with the same result. `progress=True` shows
-        the progress; a function is called with how many are done and of how many. With `show_excluded` so many of the
-        pairs that were left out come along, each with its reason.
+        More than `batch` items go in several requests, `at_once` at a time, with the same result. `progress` is True, or
+        called with how many are done and of how many. `show_excluded` pairs that were left out come along, with reasons.
         """
         more = {"show_excluded": show_excluded, "on_error": on_error}
         call = calls.references(items, index=index, rater=rater, settings=settings, **more)  # type: ignore[arg-type]
