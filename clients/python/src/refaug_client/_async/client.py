@@ -98,8 +98,8 @@ class AsyncClient(AsyncBotCalls, AsyncServerCalls, AsyncExtras):
             found = await client.references([{"utterance": "Where do you buy tea?", "references": ["At the market."]}])
             found[0].references[0].text
 
-        More than `batch` items go in several requests, `at_once` at a time, with the same result. `progress` is True, or
-        called with how many are done and of how many. `show_excluded` pairs that were left out come along, with reasons.
+        More than `batch` items go in several requests, `at_once` at a time, with the same result. `progress` is True,
+        or called with how many are done and of how many; `show_excluded` pairs that were left out come along.
         """
         more = {"show_excluded": show_excluded, "on_error": on_error}
         call = calls.references(items, index=index, rater=rater, settings=settings, **more)  # type: ignore[arg-type]
