@@ -129,6 +129,7 @@ def test_every_field_of_an_item_and_of_a_reference_is_on_the_page() -> None:
         "scale": [1, 7],
         "rating": 0.5,
         "similarity": 0.9,
+        "unused": False,
         "source": "retrieved",
     }
     assert {codes(row[0])[0] for row in references} == {*of_one, "weight"} - {"text"}
