@@ -154,6 +154,11 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
     "adem": _CommandPlace(
         at="adem.adem:app",
         help="Train judges on people's ratings: ADEM, and the networks that its encoder is taken from.",
+        inner={
+            "train": "adem.scorers:train_command",
+            "report": "adem.scorers:report_command",
+            "score": "adem.scorers:score_command",
+        },
     ),
     "sets": _CommandPlace(
         at="scores.sets:app",

@@ -9,6 +9,7 @@
     │   ├── DamagedSource       a source that ends early or is not what its name says
     │   ├── TooManyBadRows      more bad rows than the caller allows
     │   ├── SourceChanged       a source was written to while it was read
+    │   ├── TrainedOn           a judge was asked about nothing but its own training rows
     │   └── NoGold              items without a gold, where scores or ratings need one
     ├── NotFound                no artefact of that name
     ├── Corrupt                 an artefact whose files are not those its manifest names
@@ -112,6 +113,12 @@ class NoGold(BadInput):
     def __init__(self, message: str = "", *, remedy: str = "", items: Sequence[str] = ()) -> None:
         super().__init__(message, remedy=remedy)
         self.items = tuple(items)  # their ids
+
+
+class TrainedOn(BadInput):
+    """A judge was asked about nothing but the rows that it was fitted to."""
+
+    code = "trained_on"
 
 
 class NotFound(RefaugError):

@@ -57,6 +57,11 @@ class Settings:
         return self.home / "rubers"
 
     @property
+    def adems(self) -> Path:
+        """The folder of the scorers that were fitted to ratings."""
+        return self.home / "adems"
+
+    @property
     def vhreds(self) -> Path:
         """The folder of the networks that the encoder of ADEM is taken from."""
         return self.home / "vhreds"

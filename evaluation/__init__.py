@@ -11,6 +11,7 @@ The main names:
 """
 
 __all__ = [
+    "adems",
     "agreement",
     "citation",
     "comparison",

@@ -32,6 +32,7 @@ def meta(
     index: str | None = None,
     rater: str | None = None,
     ruber: str | None = None,
+    adem: str | None = None,
     sample: str | None = None,
     settings: Mapping[str, Any] | None = None,
     rows: Literal["fair", "all"] = "fair",
@@ -63,7 +64,7 @@ def meta(
     order = ScoreOrder(
         specifications=(*named, *((baseline,) if baseline is not None else ())),
         index=index,
-        models=ModelNames(rater=rater, ruber=ruber, sample=sample),
+        models=ModelNames(rater=rater, ruber=ruber, adem=adem, sample=sample),
         augmenting=augment_settings(settings),
         has_settings=bool(settings),
         language=language,

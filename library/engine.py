@@ -1,4 +1,4 @@
-"""The engine of a process: indexes, raters and rubers stay open between calls, one engine for each home.
+"""The engine of a process: indexes, raters, rubers and adems stay open between calls, one engine for each home.
 
 A name stands for the version that is published now, so a call after a publication uses the new version. Versions that
 were not used last are closed when the last call on them has ended.
@@ -26,6 +26,7 @@ from refaug.core.memory.bounded_cache import BoundedCache
 if TYPE_CHECKING:
     from refaug.evaluation.metric_setup.metric_requests import BaselineCache
     from refaug.indexer.search.index import ReferenceIndex
+    from refaug.rater.adem.scorer.adem import Adem
     from refaug.rater.rating import Rater
     from refaug.rater.ruber.network import Relevance
 
@@ -61,6 +62,7 @@ class Engine:
         self._indexes = _OpenVersions(home, "index", self._open_index)
         self._raters = _OpenVersions(home, "rater", self._open_rater)
         self._rubers = _OpenVersions(home, "ruber", self._open_ruber)
+        self._adems = _OpenVersions(home, "adem", self._open_adem)
 
     def index(self, spec: str) -> ReferenceIndex:
         """Return an index."""
@@ -73,6 +75,10 @@ class Engine:
     def ruber(self, spec: str) -> Relevance:
         """Return a ruber."""
         return self._rubers.get(spec)
+
+    def adem(self, spec: str) -> Adem:
+        """Return an adem."""
+        return self._adems.get(spec)
 
     @cached_property
     def baselines(self) -> BaselineCache:
@@ -99,6 +105,11 @@ class Engine:
         from refaug.evaluation.home.rubers import open_ruber  # noqa: PLC0415  torch
 
         return open_ruber(self.home, spec, threads=self.threads)
+
+    def _open_adem(self, spec: str) -> Adem:
+        from refaug.evaluation.home.adems import open_stored_adem  # noqa: PLC0415  torch
+
+        return open_stored_adem(self.home, spec, threads=self.threads)
 
 
 @dataclass

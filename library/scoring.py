@@ -49,6 +49,7 @@ def score(
     index: str | None = None,
     rater: str | None = None,
     ruber: str | None = None,
+    adem: str | None = None,
     judge: str | None = None,
     sample: str | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -78,7 +79,7 @@ def score(
     order = ScoreOrder(
         specifications=specifications_of(metric, metrics),
         index=index,
-        models=ModelNames(rater=rater, ruber=ruber, judge=judge, sample=sample),
+        models=ModelNames(rater=rater, ruber=ruber, adem=adem, judge=judge, sample=sample),
         augmenting=augment_settings(settings),
         has_settings=bool(settings),
         settings=ScoreSettings(
@@ -183,6 +184,8 @@ class ScoreOrder:
         asks_rater = any(need.rater or need.weigher for need in needs)
         if self.models.ruber is not None and not any(need.ruber for need in needs):
             raise Usage("ruber=… without a metric that asks it", remedy='metric="ruber", or leave it out')
+        if self.models.adem is not None and not any(need.adem for need in needs):
+            raise Usage("adem=… without a metric that asks it", remedy='metric="adem", or leave it out')
         if self.models.judge is not None and not any(need.judge for need in needs):
             raise Usage("judge=… without a metric that asks it", remedy='metric="judge", or leave it out')
         if self.models.sample is not None and not any(need.sample for need in needs):
@@ -205,6 +208,8 @@ class ScoreOrder:
             raise Usage(f"{need.name} needs a rater, and none is named", remedy='rater="NAME"')
         if need.ruber and self.models.ruber is None:
             raise Usage(f"{need.name} needs a ruber, and none is named", remedy='ruber="NAME"')
+        if need.adem and self.models.adem is None:
+            raise Usage(f"{need.name} needs an adem, and none is named", remedy='adem="NAME"')
         if need.judge and self.models.judge is None:
             raise Usage(f"{need.name} needs a judge, and none is named", remedy='judge="NAME"')
         if need.sample and self.models.sample is None and self.index is None:
@@ -225,7 +230,7 @@ class ScoreOrder:
         from refaug.evaluation.metric_setup.metric_requests import MetricNeeds  # noqa: PLC0415  numpy
 
         needs = [MetricNeeds.of(text) for text in self.specifications]
-        if not any(need.rater or need.ruber or need.weigher for need in needs):
+        if not any(need.rater or need.ruber or need.adem or need.weigher for need in needs):
             return None
         from refaug.evaluation.metric_setup.model_metrics import OpenModels  # noqa: PLC0415  torch
 
@@ -233,6 +238,7 @@ class ScoreOrder:
         return OpenModels(
             rater=engine.rater(rater) if rater is not None else None,
             ruber=engine.ruber(self.models.ruber) if self.models.ruber is not None else None,
+            adem=engine.adem(self.models.adem) if self.models.adem is not None else None,
         )
 
     def _versions(self, engine: Engine, provenance: Provenance | None) -> dict[str, str]:
@@ -243,4 +249,6 @@ class ScoreOrder:
             versions["rater"] = engine.rater(self.models.rater).spec
         if self.models.ruber is not None:
             versions["ruber"] = engine.ruber(self.models.ruber).spec
+        if self.models.adem is not None:
+            versions["adem"] = engine.adem(self.models.adem).spec
         return versions

@@ -10,21 +10,15 @@ from difflib import get_close_matches
 
 from refaug.core.errors import Usage
 from refaug.metrics.metric_info import (
-    A_JUDGE,
-    A_RATER,
-    A_RUBER,
-    A_VHRED,
     CorpusScore,
     ForcedParameters,
     MetricInfo,
     Uses,
 )
+from refaug.metrics.model_catalogue import MODEL_METRICS
 from refaug.metrics.parameters import Choice, Number, Parameter, Text
-from refaug.metrics.ranges import RangeParameter
 from refaug.metrics.shared_parameters import (
-    CALIBRATION,
     CASE,
-    COMBINE,
     EFFECTIVE,
     ENCODER,
     FAMILY,
@@ -36,7 +30,6 @@ from refaug.metrics.shared_parameters import (
     REFERENCES,
     SMOOTHING,
     TOKENIZER,
-    TURNS,
     VARIANT,
     VECTORS,
     WEIGHTING,
@@ -283,165 +276,7 @@ _PLAIN = (
         needs=("an ONNX encoder",),
         upsilon=True,
     ),
-    MetricInfo(
-        name="rater",
-        summary="how well a rater thinks that the reply would do, given the utterance and the golds",
-        uses=Uses.GOLDS,
-        low=-1,
-        high=1,
-        parameters=(
-            Choice(name="target", default="reply", choices=("reply",), help="what is rated"),
-            COMBINE,
-            CALIBRATION,
-            TURNS,
-            Choice(
-                name="refs",
-                default="golds",
-                choices=("golds", "gold", "none"),
-                help="golds: the mean of the ratings against each gold; gold: against the first gold alone; none: by "
-                "the utterance alone",
-            ),
-        ),
-        corpus=CorpusScore.MEAN,
-        paper="Tsuta, Yoshinaga and Toyoda 2020: the rater of uBLEU, asked about the reply itself",
-        module="refaug.metrics.models.model_scores",
-        needs=(A_RATER, "the utterance"),
-    ),
-    MetricInfo(
-        name="ruber",
-        summary="how like the references a reply is, blended with how well it goes with the utterance",
-        uses=Uses.OWN,  # of the default; other referenced parts look at other references (refaug.metrics.models.ruber)
-        low=0,
-        high=1,
-        parameters=(
-            Choice(
-                name="blend",
-                default="arithmetic",
-                choices=("arithmetic", "geometric", "min", "max"),
-                help="how the two parts become one: a mean, the smaller or the larger; all four are published, and are "
-                "near each other there",
-            ),
-            Text(
-                name="referenced",
-                default="pooled",
-                what="a metric of references, with semicolons: upsilon-greedy;weighting=sif;keep-gold=yes",
-                help="what compares the reply with references; it decides which of them count",
-            ),
-            Text(
-                name="unreferenced",
-                default="ruber",
-                what="ruber, or rater with its parameters: rater;combine=max;refs=gold",
-                help="what judges the reply by the utterance: a ruber, or the rating of rater:target=reply",
-            ),
-            Choice(
-                name="norm",
-                default="log",
-                choices=("log", "test", "none"),
-                help="what is 0 and 1 of a part: its 1st and 99th percentile over pairs of a log; the least and most "
-                "over the replies at hand, as published; or 0 and 1 (-1 and 1 of a rating)",
-            ),
-            RangeParameter(
-                name="range-ref", default="auto", help="with norm=log: what is 0 and 1 of the referenced part"
-            ),
-            RangeParameter(
-                name="range-unref", default="auto", help="with norm=log: what is 0 and 1 of the unreferenced part"
-            ),
-            VECTORS,
-            Text(
-                name="tok",
-                default="auto",
-                what="a tokenizer, as the referenced part takes it, or auto for its own default",
-                help="how texts become tokens in the referenced part",
-            ),
-            COMBINE,
-            CALIBRATION,
-        ),
-        corpus=CorpusScore.MEAN,
-        paper="Tao, Mou, Zhao and Yan 2018, RUBER; norm=log and other parts than pooled and ruber are ours",
-        module="refaug.metrics.models.ruber",
-        needs=(A_RUBER, "the utterance", "word vectors", "an index"),
-        beside=Uses.UTTERANCE,
-    ),
-    MetricInfo(
-        name="likelihood",
-        summary="how likely the reply is after the context, or how much the context tells of it, in nats",
-        uses=Uses.UTTERANCE,
-        low=-100,
-        high=100,
-        parameters=(
-            Text(
-                name="model",
-                default="none",
-                what="a VHRED: name or name@version (refaug adem list)",
-                help="the model of dialogue that gives the probabilities; it must be named",
-            ),
-            Choice(
-                name="kind",
-                default="pmi-token",
-                choices=("conditional", "unconditional", "pmi", "pmi-token", "worst"),
-                help="conditional, unconditional: mean log p of a piece with and without the context; pmi: the "
-                "difference of both log p of the whole reply; pmi-token: the same a piece; worst: the least log p of a "
-                "piece",
-            ),
-        ),
-        corpus=CorpusScore.MEAN,
-        paper="pmi: Li et al. 2016, A Diversity-Promoting Objective Function; a model of dialogue as a metric is ours",
-        module="refaug.metrics.models.likelihood",
-        needs=(A_VHRED, "the utterance"),
-    ),
-    MetricInfo(
-        name="judge",
-        summary="how good a language model behind an endpoint finds the reply, by a rubric",
-        uses=Uses.UTTERANCE,  # of the default; refs=gold and refs=weighted look at references, too
-        low=0,
-        high=1,
-        parameters=(
-            Text(
-                name="rubric",
-                default="overall",
-                what="overall | appropriateness | relevance, or a file that ends in .toml",
-                help="what is judged and on which scale (docs/judge.md)",
-            ),
-            Choice(
-                name="refs",
-                default="none",
-                choices=("none", "gold", "weighted"),
-                help="what the judge sees beside the dialogue: nothing, the golds, or all references, weighted",
-            ),
-            Number(
-                name="turns",
-                default="10",
-                least=1,
-                most=100,
-                whole=True,
-                help="turns of the dialogue that the judge sees, the last ones",
-            ),
-            Choice(
-                name="score",
-                default="number",
-                choices=("number", "expected"),
-                help="number: what the judge writes; expected: the mean of all numbers that it could have written, "
-                "by their probabilities, which the endpoint must give",
-            ),
-            Number(name="samples", default="1", least=1, most=50, whole=True, help="answers to each question"),
-            Number(
-                name="temperature", default="0", least=0, most=2, help="of the answers; above 0 for several samples"
-            ),
-            Number(name="seed", default="1", least=0, most=2**31 - 1, whole=True, help="of the first sample"),
-            Number(
-                name="repeat",
-                default="0",
-                least=0,
-                most=1000,
-                whole=True,
-                help="questions that are asked twice, to see whether the answers hold",
-            ),
-        ),
-        corpus=CorpusScore.MEAN,
-        paper="Zheng et al. 2023, MT-Bench; score=expected: Liu et al. 2023, G-Eval; refs=weighted is ours",
-        module="refaug.metrics.models.judged_replies",
-        needs=(A_JUDGE, "the utterance"),
-    ),
+    *MODEL_METRICS,
 )
 _UPSILON = (
     Choice(

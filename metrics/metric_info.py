@@ -19,6 +19,7 @@ class Uses(StrEnum):
     RATED = "rated"  # the golds at 1, and references weighted by people
     WEIGHTED = "weighted"  # all with their weights: golds, parrot, retrieved, supplied
     UTTERANCE = "utterance"  # no reference at all: the utterance alone
+    DIALOGUE = "dialogue"  # the utterance where the item has one, else nothing
 
 
 class CorpusScore(StrEnum):
@@ -32,6 +33,7 @@ A_RATER: Final = "a rater"  # the need of metrics that must be bound to a rater 
 A_RUBER: Final = "a ruber"  # the same for a ruber, which judges how well a reply goes with an utterance
 
 A_VHRED: Final = "a VHRED"  # the same for a model of dialogue, which a parameter names
+AN_ADEM: Final = "an adem"  # the same for a scorer that was fitted to ratings
 A_JUDGE: Final = "a judge"  # the same for a language model behind an endpoint
 
 
@@ -94,14 +96,19 @@ class MetricInfo:
         return self.needs_rater or self.needs_ruber or self.needs_vhred
 
     @property
+    def needs_adem(self) -> bool:
+        """Whether the metric needs an adem."""
+        return AN_ADEM in self.needs
+
+    @property
     def asks_model(self) -> bool:
-        """Whether the metric needs a rater, a ruber, a VHRED or a judge."""
-        return self.needs_part or self.needs_judge
+        """Whether the metric needs a rater, a ruber, a VHRED, an adem or a judge."""
+        return self.needs_part or self.needs_adem or self.needs_judge
 
     @property
     def looks_at_utterance(self) -> bool:
         """Whether a score depends on the utterance, and not on references alone."""
-        return bool({self.uses, self.beside} & {Uses.GOLDS, Uses.UTTERANCE})
+        return bool({self.uses, self.beside} & {Uses.GOLDS, Uses.UTTERANCE, Uses.DIALOGUE})
 
     @property
     def direction(self) -> str:

@@ -226,8 +226,8 @@ def _require_metric(text: str) -> None:
     from refaug.metrics.specification import Specification, build  # noqa: PLC0415  compiles
 
     needs = MetricNeeds.of(text)
-    if needs.ruber or needs.judge:
-        what = "ruber" if needs.ruber else "judge"
+    if needs.ruber or needs.adem or needs.judge:
+        what = "ruber" if needs.ruber else "adem" if needs.adem else "judge"
         raise Usage(f"REFAUG_DEFAULT_METRIC is {text!r}, which needs a {what}", remedy="a metric that needs none")
     try:
         build(Specification.parse(text), {})

@@ -21,7 +21,7 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import Corrupt, NotFound, Usage
 from refaug.core.home import Settings
 
-KINDS: Final = ("vhred",)  # the networks that encode dialogues
+KINDS: Final = ("adem", "vhred")  # scorers, and the networks that encode dialogues
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the artefact.", metavar="NAME")]
 SpecArgument = Annotated[
@@ -48,11 +48,11 @@ def kind_of(settings: Settings, spec: str, kind: str | None) -> str:
 
 
 def _commands(kind: str) -> VersionCommands:
-    return network_version_commands(kind, NameArgument, SpecArgument, group="adem", facts=_facts_in_list)
+    return network_version_commands(kind, NameArgument, SpecArgument, group="adem", facts=_FACTS[kind])
 
 
 def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
-    """All VHREDs with their versions; the published one is marked."""
+    """All adems and VHREDs with their versions; the published one is marked."""
     settings: Settings = context.obj
     rows = {f"{kind}s": _commands(kind).rows(settings) for kind in KINDS}
     if as_json:
@@ -62,7 +62,8 @@ def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
         if of_kind:
             print_table(name, list(of_kind[0]), [list(row.values()) for row in of_kind])
         else:
-            print_line(f"no {name} yet: refaug adem pretrain LOG")
+            begin = "train ITEMS --encoder NAME" if name == "adems" else "pretrain LOG"
+            print_line(f"no {name} yet: refaug adem {begin}")
 
 
 def show_command(
@@ -140,6 +141,23 @@ def gc_command(
     command(context, name, keep=keep, even_pinned=even_pinned, as_json=as_json)
 
 
+def _adem_facts(folder: Path) -> dict[str, Any]:
+    """Return the columns of an adem in the list; a damaged one does not hide the others."""
+    try:
+        manifest, report = manifest_and_report(folder)
+        partial = report["validation"]["trained"]["partial_spearman"]
+        encoder = str(manifest["encoder"]["spec"])
+    except (Corrupt, KeyError, TypeError) as error:
+        message = error.message if isinstance(error, Corrupt) else f"no {error}"
+        return {"form": None, "encoder": None, "validation_partial_spearman": None, "id": message}
+    return {
+        "form": manifest["config"].get("form"),
+        "encoder": encoder,
+        "validation_partial_spearman": None if partial is None else round(float(partial), 4),
+        "id": str(manifest.get("id"))[:12],
+    }
+
+
 def _facts_in_list(folder: Path) -> dict[str, Any]:
     """Return the columns of a version in the list; a damaged one does not hide the others."""
     try:
@@ -153,3 +171,6 @@ def _facts_in_list(folder: Path) -> dict[str, Any]:
         "nll": None if nll is None else round(float(nll), 4),
         "id": str(manifest.get("id"))[:12],
     }
+
+
+_FACTS: Final = {"adem": _adem_facts, "vhred": _facts_in_list}

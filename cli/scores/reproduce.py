@@ -54,6 +54,14 @@ class ReproduceOptions:
         bool,
         typer.Option("--ruber/--no-ruber", help="Whether RUBER is trained, which takes longer than all the rest."),
     ] = True
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="VHRED of the home whose encoder ADEM stands on, beside encoders with drawn weights: name or "
+            "name@version.",
+            metavar="NAME",
+        ),
+    ] = None
     threads: ThreadsOption = None
     memory: MemoryOption = "2GiB"
 
@@ -94,6 +102,7 @@ class ReproduceOptions:
             memory=parse_size(self.memory),
             preset=self.preset,
             epochs=self.epochs,
+            encoder=self.encoder,
             ruber=self.ruber,
         )
 
@@ -131,7 +140,9 @@ def _reproduce(
     from refaug.evaluation.reproduction.report.report import write_report  # noqa: PLC0415  matplotlib
 
     chain = Chain(home, options.settings(), progress)
-    sets, gaps = sets_with_references(chain, read_sets(options.data, options.set_names))
+    sets, gaps = read_sets(options.data, options.set_names), list[str]()
+    if any(PARTS[part_name].searches for part_name in part_names):
+        sets, gaps = sets_with_references(chain, sets)
     gaps = [*options.gaps, *gaps]
     gaps += [reason for rated_set in sets if (reason := unknown_language(chain, rated_set)) is not None]
     for reason in gaps:

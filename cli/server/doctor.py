@@ -28,7 +28,7 @@ def doctor_command(
             _print(finding)
     wrong = [finding for finding in findings if finding.state is FindingState.WRONG]
     if wrong:
-        stored = ("log ", "index ", "rater ", "ruber ", "vectors ", "set ")
+        stored = ("log ", "index ", "rater ", "ruber ", "vhred ", "adem ", "vectors ", "set ")
         kind = Corrupt if all(finding.what.startswith(stored) for finding in wrong) else MissingPart
         raise kind(f"{count_of(len(wrong), 'thing')} to mend: {', '.join(finding.what for finding in wrong)}")
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 RuberOption = Annotated[
     str | None, typer.Option("--ruber", help="Ruber that the metric ruber asks: name or name@version.", metavar="NAME")
 ]
+AdemOption = Annotated[
+    str | None, typer.Option("--adem", help="Adem that the metric adem asks: name or name@version.", metavar="NAME")
+]
 SampleOption = Annotated[
     str | None,
     typer.Option(
@@ -43,6 +46,7 @@ class ModelOptions:
     """The models that metrics need beside a rater; a group of options."""
 
     ruber: RuberOption = None
+    adem: AdemOption = None
     sample: SampleOption = None
     judge: JudgeOption = None
 
@@ -59,6 +63,8 @@ class ModelOptions:
                 raise Usage(f"{need.name} needs a rater, and none is named", remedy="--rater NAME: refaug rater list")
             if need.ruber and self.ruber is None:
                 raise Usage(f"{need.name} needs a ruber, and none is named", remedy="--ruber NAME: refaug ruber list")
+            if need.adem and self.adem is None:
+                raise Usage(f"{need.name} needs an adem, and none is named", remedy="--adem NAME: refaug adem list")
             if need.sample and self.sample is None and index is None:
                 raise Usage(
                     f"{need.name} needs an index, to see what its parts give to replies of a log, and none is named",
@@ -70,6 +76,8 @@ class ModelOptions:
             raise Usage("--judge without a metric that asks it", remedy="-m judge, or leave --judge out")
         if self.ruber is not None and not any(need.ruber for need in needs):
             raise Usage("--ruber without a metric that asks it", remedy="-m ruber, or leave --ruber out")
+        if self.adem is not None and not any(need.adem for need in needs):
+            raise Usage("--adem without a metric that asks it", remedy="-m adem, or leave --adem out")
         if self.sample is not None and not any(need.sample for need in needs):
             raise Usage("--sample without a metric that looks at it", remedy="-m ruber, or leave --sample out")
         return any(need.rater or need.weigher for need in needs)
@@ -98,4 +106,11 @@ class ModelOptions:
         """Return the models by name, with this rater; the log of the index is sampled unless `sample` names another."""
         from refaug.evaluation.metric_setup.model_names import ModelNames  # noqa: PLC0415
 
-        return ModelNames(rater=rater, ruber=self.ruber, judge=self.judge, sample=self.sample or index, threads=threads)
+        return ModelNames(
+            rater=rater,
+            ruber=self.ruber,
+            adem=self.adem,
+            judge=self.judge,
+            sample=self.sample or index,
+            threads=threads,
+        )

@@ -9,6 +9,7 @@ from refaug.core.home import Settings
 def artefact_stores(settings: Settings) -> dict[str, Versions]:
     """Return the versions of every kind, by the name that manifests and commands use."""
     return {
+        "adem": Versions(settings.adems, "adem"),
         "index": Versions(settings.indexes, "index"),
         "rater": Versions(settings.raters, "rater"),
         "ruber": Versions(settings.rubers, "ruber"),

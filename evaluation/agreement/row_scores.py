@@ -23,7 +23,7 @@ from refaug.core.progress import Progress
 from refaug.core.text.tokenizers import default_tokenizer, get_tokenizer
 from refaug.evaluation.agreement.records import ComparedMetric, GoldRows, GoldScore, Points
 from refaug.evaluation.agreement.rows import RatedRows, Row, data_hash
-from refaug.evaluation.scoring.cases import Case, bind_metric, references_for, score_cases
+from refaug.evaluation.scoring.cases import Case, bind_metric, references_for, score_cases, trained_on_error
 from refaug.evaluation.scoring.evaluate import signature_of
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.metrics.base import Floats, Metric, Problem, References
@@ -78,6 +78,10 @@ def score_set(rated_rows: RatedRows, metrics: Sequence[ComparedMetric], progress
     candidates = np.flatnonzero(rated_rows.is_candidate)
     reasons = {name: _unscored_reason(of_metric, candidates) for name, of_metric in scores.items()}
     silent = {name: reason for name, reason in reasons.items() if reason is not None}
+    for name in silent:
+        codes = _count_codes(scores[name], candidates)
+        if (error := trained_on_error(name, codes, len(candidates))) is not None:
+            raise error
     if len(silent) == len(metrics):
         listed = "; ".join(dict.fromkeys(silent.values()))
         raise BadInput(f"{rated_rows.name}: no reply has a score by any metric: {listed}")

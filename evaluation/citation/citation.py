@@ -24,7 +24,7 @@ from refaug.evaluation.scoring.reference_sets.set_store import Withdrawal
 from refaug.metrics.catalogue import METRICS
 from refaug.metrics.signature import Signature
 
-CITED_KINDS: Final = ("index", "rater", "ruber")  # as signatures name them
+CITED_KINDS: Final = ("index", "rater", "ruber", "adem", "vhred")  # as signatures name them
 
 
 class VersionState(StrEnum):

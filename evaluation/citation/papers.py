@@ -103,6 +103,7 @@ _OF_METRIC: Final = {
     "rater": (_TSUTA,),
     "ruber": ("tao-2018-ruber",),
     "likelihood": ("serban-2017-vhred", "li-2016-diversity"),
+    "adem": ("lowe-2017-adem",),
     "judge": ("zheng-2023-mt-bench",),
 }
 _SMOOTHED: Final = "chen-2014-smoothing"

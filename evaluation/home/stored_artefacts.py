@@ -139,9 +139,43 @@ class StoredWordVectors(StoredArtefacts):
         return is_needed
 
 
-_RULES: Final = {"index": StoredIndexes, "vectors": StoredWordVectors}
+class StoredVhreds(StoredArtefacts):
+    """Encoders of dialogues: an adem opens the one that it was fitted with."""
+
+    def remove(self, name: str) -> list[str]:
+        """Remove a vhred with all its versions, and return these; refused where an adem needs one."""
+        is_needed = self._needed_by_adems()
+        for version in self.versions.versions(name):
+            if is_needed(name, version):
+                raise Conflict(
+                    f"an adem was fitted with vhred {name}@{version}", remedy="remove that adem first, or train it anew"
+                )
+        return self.versions.delete(name)
+
+    def _spare(self, pinned: Collection[str]) -> Callable[[str, str], bool]:
+        is_needed = self._needed_by_adems()
+        return lambda name, version: version in pinned or is_needed(name, version)
+
+    def _needed_by_adems(self) -> Callable[[str, str], bool]:
+        """Return a function that says whether some adem needs a version."""
+        adems = artefact_stores(self.settings)["adem"]
+        manifests: list[Any] = [
+            read_json(adems.folder(name, version) / MANIFEST)
+            for name in adems.names()
+            for version in adems.versions(name)
+        ]
+        needed = {manifest.get("encoder", {}).get("id") for manifest in manifests}
+
+        def is_needed(name: str, version: str) -> bool:
+            manifest: Any = read_json(self.versions.folder(name, version) / MANIFEST)
+            return manifest.get("id") in needed
+
+        return is_needed
+
+
+_RULES: Final = {"index": StoredIndexes, "vectors": StoredWordVectors, "vhred": StoredVhreds}
 
 
 def stored_artefacts(settings: Settings, kind: str) -> StoredArtefacts:
-    """Return the artefacts of a kind: index, rater, ruber or vectors."""
+    """Return the artefacts of a kind: index, rater, ruber, vectors, vhred or adem."""
     return _RULES.get(kind, StoredArtefacts)(settings, artefact_stores(settings)[kind])

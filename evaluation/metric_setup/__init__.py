@@ -8,6 +8,7 @@ The main names:
 """
 
 __all__ = [
+    "adem_metrics",
     "baseline",
     "judge_metrics",
     "metric_requests",

@@ -187,6 +187,7 @@ class MetricNeeds:
     rater: bool = False
     ruber: bool = False
     vhred: bool = False
+    adem: bool = False
     judge: bool = False
     sample: bool = False
     weigher: bool = False  # a rater that weights the references of the sample
@@ -208,6 +209,7 @@ class MetricNeeds:
                 name=name,
                 rater=info is not None and info.needs_rater,
                 vhred=info is not None and info.needs_vhred,
+                adem=info is not None and info.needs_adem,
                 judge=judge,
                 weighted=weighted,
                 base=base,

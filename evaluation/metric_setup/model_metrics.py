@@ -27,6 +27,7 @@ from refaug.metrics.base import Floats, Metric
 from refaug.metrics.models.likelihood import LikelyReplies
 from refaug.metrics.models.model_scores import RatedReplies
 from refaug.metrics.models.ruber import Ruber
+from refaug.rater.adem.scorer.adem import Adem
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Rater
 from refaug.rater.ruber.network import Relevance
@@ -70,6 +71,7 @@ class OpenModels:
 
     rater: Rater | None = None
     ruber: Relevance | None = None
+    adem: Adem | None = None
     sample: ReferenceIndex | None = None  # the index whose log is sampled
 
 

@@ -19,6 +19,7 @@ class ModelNames:
 
     rater: str | None = None
     ruber: str | None = None
+    adem: str | None = None
     judge: str | None = None  # or the path of its file
     asks_judge: bool = True  # False: only stored answers count
     judge_limits: JudgeLimits | None = None  # None: the user of a command has written the judge's file

@@ -161,6 +161,10 @@ class ScoringSteps:
             from refaug.evaluation.metric_setup.judge_metrics import with_judge  # noqa: PLC0415  httpx
 
             metrics = with_judge(metrics, self.home, self.models, progress)
+        if any(metric.info.needs_adem for metric in metrics):
+            from refaug.evaluation.metric_setup.adem_metrics import with_adem  # noqa: PLC0415  torch
+
+            metrics = with_adem(metrics, self.home, self.models, opened.adem if opened is not None else None)
         if not any(metric.info.needs_part for metric in metrics):
             return list(metrics)
         from refaug.evaluation.metric_setup.model_metrics import with_parts  # noqa: PLC0415  torch

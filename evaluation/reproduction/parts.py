@@ -31,6 +31,7 @@ class PartFunction(NamedTuple):
 
     module: str
     function: str
+    searches: bool = True  # whether it needs sets for which the index has references
 
     def load(self) -> Run:
         """Import the function."""

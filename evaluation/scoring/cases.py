@@ -11,12 +11,13 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
-from refaug.core.errors import BadInput, NoGold
+from refaug.core.errors import BadInput, NoGold, TrainedOn
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.items import BadItem
 from refaug.metrics.base import NO_GOLD, NO_UTTERANCE, Floats, Indexes, Level, Metric, Prepared, Problem, References
 from refaug.metrics.metric_info import Uses
+from refaug.metrics.models.adem import TRAINED_ON
 
 _BATCH: Final = 2_000  # replies between two reports of progress, at each of which the work can be cancelled
 ENOUGH: Final = 3  # references of positive weight beside the golds; fewer are thin evidence
@@ -65,6 +66,8 @@ def references_of(references: Sequence[Reference], uses: Uses, utterance: str | 
     """
     if uses is Uses.UTTERANCE:
         return References((), (), -1, utterance) if (utterance or "").strip() else NO_UTTERANCE
+    if uses is Uses.DIALOGUE:
+        return References((), (), -1, utterance)
     references = [reference for reference in references if reference.text.strip()]
     if uses is Uses.GOLDS:
         return _golds_of(references, utterance)
@@ -158,6 +161,16 @@ def require_sources(counts: Mapping[Origin, int], metric: Metric) -> None:
             f"no item has other references than golds, so {metric.name} has nothing to weigh",
             remedy="give items whose references carry weights or ratings, or ask for the metric without upsilon-",
         )
+
+
+def trained_on_error(metric: str, codes: Collection[str], count: int) -> TrainedOn | None:
+    """Return the error of a judge all of whose rows are ones that it was fitted to; None for other problems."""
+    if set(codes) - {NO_REPLY.code} != {TRAINED_ON.code}:
+        return None
+    return TrainedOn(
+        f"{metric} was fitted to all {count:,} replies that it was asked about, or to their contexts",
+        remedy=f"score other items, or see how it repeats its ratings: {metric}:seen=keep",
+    )
 
 
 def unsuitable_error(metric: Metric, codes: Collection[str], ids: Sequence[str]) -> BadInput | None:

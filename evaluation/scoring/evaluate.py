@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from refaug.core.errors import BadInput, Usage
+from refaug.core.errors import BadInput, TrainedOn, Usage
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin
 from refaug.evaluation.scoring.cases import (
@@ -32,6 +32,7 @@ from refaug.evaluation.scoring.cases import (
     score_cases,
     split,
     systems_of,
+    trained_on_error,
 )
 from refaug.evaluation.scoring.copies import (
     CopiedReplies,
@@ -54,6 +55,7 @@ from refaug.evaluation.scoring.scores import (
 )
 from refaug.metrics.base import NO_GOLD, Floats, Indexes, Level, Metric, Problem
 from refaug.metrics.metric_info import Uses
+from refaug.metrics.models.adem import TRAINED_ON
 from refaug.metrics.models.model_scores import RatedReplies
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.resampling import Estimate, approximate_randomisation, bootstrap, paired_bootstrap
@@ -88,7 +90,10 @@ def evaluate(
     for metric in suitable:
         progress.stage(f"score {metric.name}", sum(len(item.replies) for item in usable), "replies")
         scored = _ScoredSystems.of(metric, usable, systems, progress)
-        unscored += [error] if (error := scored.table.unscored_error()) else []
+        if (error := scored.table.unscored_error()) is not None:
+            if isinstance(error, TrainedOn) and not is_part:
+                raise error
+            unscored.append(error)
         scores.append(scored.scores(settings, signature_of(scored.metric, provenance)))
     if len(unscored) == len(suitable) and not is_part:
         raise unscored[0]
@@ -310,6 +315,9 @@ class ScoredTable:
         if {problem.code for problem in self.problems.values()} - {NO_REPLY.code} == {NO_GOLD.code}:
             rows = (row % len(self.ids) for row, problem in self.problems.items() if problem.code == NO_GOLD.code)
             return no_gold_error(list(dict.fromkeys(self.ids[row] for row in rows)), self.metric.name)
+        codes = Counter(problem.code for problem in self.problems.values())
+        if (error := trained_on_error(self.metric.name, codes, codes[TRAINED_ON.code])) is not None:
+            return error
         reasons = Counter(problem.message for problem in self.problems.values())
         listed = "; ".join(f"{count:,} times {message}" for message, count in reasons.most_common(3))
         return BadInput(f"no reply has a score by {self.metric.name}: {listed}")

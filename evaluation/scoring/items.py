@@ -167,6 +167,7 @@ def item_of(values: Mapping[str, Any], *, fallback_id: str) -> Item:
         pair=pair,
         replies=replies,
         ratings=ratings,
+        scale=None if values.get("scale") is None else scale,
         provenance=_provenance(values.get("provenance"), "provenance"),
         reply_provenance=_reply_provenance(values, replies),
         search_notes={name: values[name] for name in _SEARCH_NOTES if values.get(name) is not None},
@@ -393,6 +394,7 @@ def item_json(test_item: Item) -> dict[str, Any]:
             if test_item.ratings
             else {}
         ),
+        **({"scale": list(test_item.scale)} if test_item.scale is not None and test_item.ratings else {}),
         **({"dialogue": pair.dialogue} if pair.dialogue is not None else {}),
         **({"time": pair.time.isoformat()} if pair.time is not None else {}),
         **({"exclude": list(pair.exclude)} if pair.exclude else {}),

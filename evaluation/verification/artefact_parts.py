@@ -22,7 +22,7 @@ from refaug.evaluation.verification.part_states import PartState, VerifiedPart
 from refaug.metrics.signature import Signature
 
 _DIGITS: Final = 12  # of content hashes in signatures
-_NETWORKS: Final = ("rater", "ruber")
+_NETWORKS: Final = ("rater", "ruber", "adem", "vhred")
 
 
 def unread_bytes(home: Settings, kind: str, spec: str) -> int:
@@ -92,8 +92,11 @@ def _require_files(folder: Path, manifest: Mapping[str, Any], kind: str, progres
 
 def _hashed_files(kind: str) -> tuple[str, ...] | None:
     """Return the files that scores depend on, None for all: pictures of its training do not matter to a network."""
-    from refaug.rater.network_folder import TOKENIZER, WEIGHTS  # noqa: PLC0415  torch
+    from refaug.rater.adem.scorer.adem import SCORER_FILES  # noqa: PLC0415  torch
+    from refaug.rater.network_folder import TOKENIZER, WEIGHTS  # noqa: PLC0415
 
+    if kind == "adem":
+        return SCORER_FILES
     return (TOKENIZER, WEIGHTS) if kind in _NETWORKS else None
 
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 Items = Sequence[Item | BadItem]
 FindFile = Callable[[str], Path]  # returns the file that a signature names as `name#hash`; NotFound where there is none
-_NETWORKS: Final = ("rater", "ruber")
+_NETWORKS: Final = ("rater", "ruber", "adem", "vhred")
 _JUDGE: Final = "judge"
 _VECTORS: Final = frozenset({"vectors", "encoder"})
 _ENDINGS: Final = re.compile(r"\.(txt|bin|vec|model|onnx|toml|json)$")
@@ -288,6 +288,7 @@ class _Verifying:
                 asks_judge=False,
                 rater=models.get("rater"),
                 ruber=models.get("ruber"),
+                adem=models.get("adem"),
             ),
             is_part=True,
         )

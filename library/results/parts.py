@@ -17,11 +17,12 @@ class ArtefactVersions:
     index: str | None = None
     rater: str | None = None
     ruber: str | None = None
+    adem: str | None = None
 
     @classmethod
     def of(cls, names: Mapping[str, str]) -> Self:
         """Read them from the provenance of references."""
-        return cls(index=names.get("index"), rater=names.get("rater"), ruber=names.get("ruber"))
+        return cls(index=names.get("index"), rater=names.get("rater"), ruber=names.get("ruber"), adem=names.get("adem"))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,4 +9,4 @@ The main names:
 - `ruber.Ruber`: the metric `ruber`.
 """
 
-__all__ = ["judged_replies", "likelihood", "model_scores", "ruber"]
+__all__ = ["adem", "judged_replies", "likelihood", "model_scores", "ruber"]

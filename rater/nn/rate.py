@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.rater.language_coverage import Coverage
@@ -43,6 +44,12 @@ class NNRater(Rater):
             max_tokens=model.config.max_tokens,
             cache_bytes=cache_bytes,
         )
+
+    def text_vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return what the network reads from each text alone: (texts, twice the hidden size)."""
+        with self._lock, torch.inference_mode():
+            torch.set_num_threads(self._threads if len(texts) >= WORTH_THREADS else 1)
+            return np.asarray(self._read.vectors(texts).numpy())
 
     def _batch_probabilities(self, triplets: Sequence[Triplet], temperature: float) -> Probabilities:
         places = dict[str, int]()

@@ -25,6 +25,7 @@ from refaug.core.home import Settings
 from refaug.core.records import Item, Origin, Reference, TestPair
 from refaug.core.version import VERSION
 from refaug.evaluation.home.indexes import cores, places_of
+from refaug.evaluation.metric_setup.adem_metrics import HeldAdems
 from refaug.evaluation.metric_setup.metric_requests import BaselineCache, metrics_of
 from refaug.evaluation.metric_setup.model_metrics import HeldRubers
 from refaug.evaluation.scoring.evaluate import evaluate
@@ -184,6 +185,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.sets = HeldSets(home, serve)
         state.bases = BaselineCache(places_of(home).indexes)
         state.rubers = HeldRubers(home, threads=state.threads)
+        state.adems = HeldAdems(home, threads=state.threads)
         state.open_versions = OpenVersions(home, serve, threads=state.threads)
         stack.callback(state.open_versions.close)
         state.warming.append("metrics")

@@ -17,6 +17,7 @@ from refaug.core.text.messages import HiddenFolders, escape_undecodable
 from refaug.service.server_settings import MIB, ServeSettings
 
 if TYPE_CHECKING:
+    from refaug.evaluation.metric_setup.adem_metrics import HeldAdems
     from refaug.evaluation.metric_setup.metric_requests import BaselineCache
     from refaug.evaluation.metric_setup.model_metrics import HeldRubers
     from refaug.service.audit import AuditLog
@@ -55,6 +56,7 @@ class ServiceState:
     inbox: Inbox = field(init=False)
     bases: BaselineCache = field(init=False)
     rubers: HeldRubers = field(init=False)
+    adems: HeldAdems = field(init=False)
     threads: int = 1  # per search or rating
     warming: list[str] = field(default_factory=list)  # parts that are not ready yet
     body_bytes: int = 0

@@ -39,7 +39,7 @@ _DRAWN_ROWS_PER_ITEM: Final = 500_000  # rows that a bootstrap adds up
 _BYTES_PER_ITEM: Final = 4 * 2**20  # that are hashed
 _SCORES_PER_ITEM: Final = 50
 _SET_ITEMS_PER_ITEM: Final = 100  # items of a frozen set that are read
-_KINDS: Final = ("index", "rater", "ruber")
+_KINDS: Final = ("index", "rater", "ruber", "adem", "vhred")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +173,9 @@ class OpenedVersions:
     def open_models(self, models: ModelNames) -> OpenModels:
         """Return the networks that a metric asks, as `name@version`."""
         ruber = self.versions.state.rubers.get(models.ruber) if models.ruber is not None else None
-        return OpenModels(rater=self._lease(None, models.rater).rater if models.rater else None, ruber=ruber)
+        adem = self.versions.state.adems.get(models.adem) if models.adem is not None else None
+        rater = self._lease(None, models.rater).rater if models.rater else None
+        return OpenModels(rater=rater, ruber=ruber, adem=adem)
 
     def _lease(self, index: str | None, rater: str | None) -> Lease:
         """Return a lease on versions, which are open already where the request has leased them."""

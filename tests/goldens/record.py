@@ -458,6 +458,9 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"openapi/paths//v1/reference-sets/{id}/delete/(summary|description): .*", "the same, in plain words"),
     (r"openapi/paths//v1/scores/post/requestBody/.*/judge: new", "a server may ask judges"),
     (r"help/refaug adem( \w+)? --help: new", "adem is a command"),
+    (r"openapi/.*/adem: new", "the metric adem asks an adem"),
+    (r"openapi/paths//v1/(jobs|schedules)/.*/artefact/enum: .*", "jobs remove old vhreds and adems, too"),
+    (r"(http|answers|openapi)/.*metrics.*adem.*", "adem is a metric"),
     (r"(openapi|answers)/.*/resampling/.*baseline: new", "what was compared with the baseline names it"),
     (r"openapi/.*/unsuitable: new", "sums say that the references do not suit their metric"),
     (

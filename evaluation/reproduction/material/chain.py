@@ -119,7 +119,11 @@ class Chain:
 
     # ── artefacts ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _artefact_name(self, name: str) -> str:
+    def note(self, name: str, spec: str) -> None:
+        """Note an artefact that the run uses, as signatures name it."""
+        self._times.artefacts[name] = spec
+
+    def artefact_name(self, name: str) -> str:
         """Return the name of an artefact: a quick run must not replace artefacts of whole logs, which took long."""
         fraction = self.settings.fraction
         return name if fraction == 1 else f"{name}-{fraction:g}"
@@ -128,7 +132,7 @@ class Chain:
         """Train word vectors on some logs, by default the everyday ones; return name@version."""
         logs = self.logs(selections or self.everyday)
         order = VectorsOrder(
-            name=self._artefact_name(name),
+            name=self.artefact_name(name),
             logs=logs,
             glove=GloveSettings(
                 dimensions=width, epochs=_EPOCHS, seed=self.settings.seed, threads=self.settings.threads
@@ -153,7 +157,7 @@ class Chain:
         """Build an index of some logs; return name@version."""
         logs = self.logs(recipe.selections)
         order = IndexOrder(
-            name=self._artefact_name(recipe.name),
+            name=self.artefact_name(recipe.name),
             logs=logs,
             vectors=vectors or self.vectors(),
             sentence=SentenceSettings(
@@ -195,7 +199,7 @@ class Chain:
         preset_name = preset or self.settings.preset
         sizes, seed = PRESETS[preset_name], self.settings.seed if seed is None else seed
         order = RaterOrder(
-            name=self._artefact_name(name if preset is not None or preset_name == "base" else f"{name}-{preset_name}"),
+            name=self.artefact_name(name if preset is not None or preset_name == "base" else f"{name}-{preset_name}"),
             logs=self.logs(selections or self.everyday),
             model=RaterConfig(
                 embedding=sizes.embedding, hidden=sizes.hidden, width=sizes.width, features=sizes.features
@@ -222,7 +226,7 @@ class Chain:
 
     def paper_rater(self) -> Rater | None:
         """Open the rater of the published size that the home holds; it is never trained here, for that takes a GPU."""
-        name = self._artefact_name("proof-paper")
+        name = self.artefact_name("proof-paper")
         if name not in self._raters:
             if artefact_stores(self.home)["rater"].current(name) is None:
                 return None
@@ -245,7 +249,7 @@ class Chain:
         preset, seed = self.settings.preset, self.settings.seed
         sizes = RUBER_PRESETS[preset]
         order = RuberOrder(
-            name=self._artefact_name(name if preset == "base" else f"{name}-{preset}"),
+            name=self.artefact_name(name if preset == "base" else f"{name}-{preset}"),
             logs=self.logs(selections or self.everyday),
             model=RuberConfig(embedding=sizes.embedding, hidden=sizes.hidden, width=sizes.width, layers=sizes.layers),
             pairs=PairSettings(batch=sizes.batch, seed=seed, limit=_PAIRS),

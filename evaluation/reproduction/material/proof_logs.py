@@ -38,6 +38,7 @@ class ProofSettings:
     memory: int = 2 << 30
     preset: str = "base"  # of raters, where a part of the proof does not say which
     epochs: int | None = None  # of raters; None: the preset's
+    encoder: str | None = None  # a vhred of the home that ADEM stands on, beside drawn ones
     ruber: bool = True  # whether RUBER is trained, which takes as long as everything else together
 
     def __post_init__(self) -> None:

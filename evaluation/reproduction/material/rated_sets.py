@@ -179,7 +179,13 @@ def _parse_released(path: Path) -> Iterator[Item | BadItem]:
             lines_of.setdefault(name, number)
             record = items.setdefault(
                 name,
-                {"turns": row.get("context") or [], "references": row["references"], "replies": {}, "ratings": {}},
+                {
+                    "turns": row.get("context") or [],
+                    "references": row["references"],
+                    "replies": {},
+                    "ratings": {},
+                    "scale": row.get("scale"),
+                },
             )
             if row["system"] in record["replies"]:
                 raise BadInput(

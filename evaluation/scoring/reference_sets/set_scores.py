@@ -89,9 +89,13 @@ def require_answerable(manifest: SetManifest, metrics: Sequence[Metric]) -> None
     """Refuse metrics that cannot be scored against a frozen set; `score` says which."""
     if asking := next((metric for metric in metrics if metric.info.asks_model), None):
         info = asking.info
-        whom = (
-            "rater" if info.needs_rater else "ruber" if info.needs_ruber else "vhred" if info.needs_vhred else "judge"
-        )
+        needs = {
+            "rater": info.needs_rater,
+            "ruber": info.needs_ruber,
+            "adem": info.needs_adem,
+            "vhred": info.needs_vhred,
+        }
+        whom = next((name for name, is_needed in needs.items() if is_needed), "judge")
         raise Usage(
             f"{asking.name} asks a {whom}, and scores against a frozen set ask nobody",
             remedy=f"score the items that were frozen, with a {whom} named: by refaug score, or by POST /v1/scores",

@@ -36,8 +36,9 @@ KIND: Final = "adem"
 FORMAT_VERSION: Final = 1
 WEIGHTS: Final = "scorer.safetensors"
 REPORT: Final = "report.json"
+SCORER_FILES: Final = (WEIGHTS, SEEN)  # that decide what an adem answers
 SCALE: Final = (LEAST, MOST)
-_SETTINGS: Final = ("form", "state", "scale", "encoder")  # that decide what the scorer answers, beside its files
+_SETTINGS: Final = ("config", "encoder")  # that decide what the scorer answers, beside its files
 _REMEDY: Final = "restore it from a backup, or train it again"
 
 
@@ -97,9 +98,7 @@ def save_adem(
     write_json(folder / REPORT, dict(report))
     seen.write(folder / SEEN)
     settings = {
-        "form": scorer.bilinear.form.value,
-        "state": state,
-        "scale": list(SCALE),
+        "config": {"form": scorer.bilinear.form.value, "state": state, "scale": list(SCALE)},
         "encoder": {"spec": encoder, "id": encoder_id},
     }
     files = describe_files(folder, [WEIGHTS, SEEN, REPORT])
@@ -125,7 +124,7 @@ def save_adem(
 def _content_name(files: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """Return the id; the name of the encoder is not part of it, for its content is."""
     named = {**settings, "encoder": settings["encoder"]["id"]}
-    return content_id({"files": {name: files[name] for name in (WEIGHTS, SEEN)}}, named)
+    return content_id({"files": {name: files[name] for name in SCORER_FILES}}, named)
 
 
 def read_adem_manifest(folder: Path) -> StoredAdem:
@@ -136,8 +135,8 @@ def read_adem_manifest(folder: Path) -> StoredAdem:
     try:
         return StoredAdem(
             id=str(manifest["id"]),
-            form=Form(manifest["form"]),
-            state=STATES[STATES.index(manifest["state"])],
+            form=Form(manifest["config"]["form"]),
+            state=STATES[STATES.index(manifest["config"]["state"])],
             encoder=str(manifest["encoder"]["spec"]),
             encoder_id=str(manifest["encoder"]["id"]),
             details=dict(manifest["details"]),
@@ -152,7 +151,7 @@ def open_adem(folder: Path, encoder: DialogueEncoder, *, encoder_id: str, spec: 
     manifest: dict[str, Any] = read_json(folder / MANIFEST)
     require_files(folder, manifest)
     try:
-        files = {name: manifest["files"][name] for name in (WEIGHTS, SEEN)}
+        files = {name: manifest["files"][name] for name in SCORER_FILES}
         name = _content_name(manifest["files"], {setting: manifest[setting] for setting in _SETTINGS})
     except KeyError as error:
         raise Corrupt(f"{folder / MANIFEST} does not name {error}", remedy=_REMEDY) from error

@@ -15,8 +15,9 @@ Both take the parameters of the epoch with the least error on validation, batche
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, Self, get_args
 
 from refaug.core.errors import Usage
 from refaug.rater.adem.scorer.balance import Balance
@@ -63,6 +64,13 @@ class ScorerSettings:
             raise Usage(f"batches of {self.batch} and {self.epochs} epochs", remedy="1 or more of either")
         if not 0 < self.validation_share < 1:
             raise Usage(f"a validation share of {self.validation_share:g}", remedy="between 0 and 1, such as 0.15")
+
+    @classmethod
+    def read(cls, written: Mapping[str, Any]) -> Self:
+        """Return the settings that `as_json` wrote."""
+        derived = {"form", "balance", "norm"}
+        plain = {name: setting for name, setting in written.items() if name not in derived}
+        return cls(form=Form(written["form"]), balanced=written["balance"] != Balance.NONE.value, **plain)
 
     @property
     def learning_rate(self) -> float:

@@ -14,6 +14,7 @@ from refaug.evaluation.agreement.metric_choice import choose_metrics
 from refaug.evaluation.agreement.records import ComparedMetric, MetaSettings, RatedItems, RowsChoice
 from refaug.evaluation.home.indexes import open_index, places_of
 from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.metric_setup.adem_metrics import with_adem
 from refaug.evaluation.metric_setup.metric_requests import (
     MetricNeeds,
     SetBaseline,
@@ -71,10 +72,14 @@ def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
     named = ModelNames(
         rater=_version_of(provenance, "rater") or order.rater,
         ruber=order.ruber,
+        adem=order.adem,
         sample=order.sample or _version_of(provenance, "index"),
         threads=context.threads(order.threads),
     )
-    bound = with_parts([one.metric for one in chosen], context.home, named, augmenting, context.progress)
+    plain = [one.metric for one in chosen]
+    if named.adem is not None:
+        plain = with_adem(plain, context.home, named)
+    bound = with_parts(plain, context.home, named, augmenting, context.progress)
     metrics = [replace(one, metric=metric) for one, metric in zip(chosen, bound, strict=True)]
     rated_sets = [RatedItems(name=name, items=items) for name, items in sets.items()]
     report = agreement(rated_sets, metrics, settings, baseline=baseline, progress=context.progress)
@@ -124,6 +129,7 @@ def _require_named(order: MetaJob) -> None:
     for field, needed in (
         ("rater", [one.name for one in wants if one.rater]),
         ("ruber", [one.name for one in wants if one.ruber]),
+        ("adem", [one.name for one in wants if one.adem]),
         ("sample", [one.name for one in wants if one.sample]),
     ):
         artefact = getattr(order, field)

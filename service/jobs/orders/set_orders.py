@@ -129,6 +129,7 @@ class MetaJob(StrictModel):
     )
     settings: ReferenceSettings | None = Field(default=None, description="how they are found, rated and weighed")
     ruber: Spec | None = Field(default=None, description="ruber that the metric ruber asks")
+    adem: Spec | None = Field(default=None, description="adem that the metric adem asks")
     sample: Spec | None = Field(
         default=None, description="index whose log says what counts as 0 and 1 of the parts of ruber"
     )

@@ -33,6 +33,7 @@ class ScoringPlan:
     asks_index: tuple[str, ...]  # specifications that may first need a measurement of the index
     reads: bool  # whether files may have to be read or samples drawn first
     ruber: str | None
+    adem: str | None
     judge: str | None
     judge_limits: JudgeLimits | None  # None: no judge is asked
     sample: str | None
@@ -65,10 +66,11 @@ class ScoringPlan:
             specifications=chosen,
             finds=finds,
             asks_rater=any(one.rater or one.weigher for one in wants),
-            judged=sum(one.rater or one.ruber or one.vhred for one in wants),
+            judged=sum(one.rater or one.ruber or one.vhred or one.adem for one in wants),
             asks_index=tuple(one for one in chosen if MetricNeeds.of(one).base) if finds else (),
-            reads=any(one.ruber or one.sample or one.judge or one.vhred for one in wants),
+            reads=any(one.ruber or one.adem or one.sample or one.judge or one.vhred for one in wants),
             ruber=body.ruber,
+            adem=body.adem,
             judge=body.judge,
             judge_limits=_judge_limits(serve),
             sample=body.sample,
@@ -109,6 +111,8 @@ class ScoringPlan:
                 raise Usage(f"{need.name} needs a judge, and none is named", remedy='"judge": "NAME"')
             if need.ruber and self.ruber is None:
                 raise Usage(f"{need.name} needs a ruber, and none is named", remedy='"ruber": "NAME"')
+            if need.adem and self.adem is None:
+                raise Usage(f"{need.name} needs an adem, and none is named", remedy='"adem": "NAME"')
             if need.sample and self.sample is None and not self.finds:
                 raise Usage(
                     f"{need.name} needs an index, to see what its parts give to replies of a log, and none is named",
@@ -119,6 +123,8 @@ class ScoringPlan:
         """Raise Usage where a field has no effect."""
         if body.ruber is not None and not any(one.ruber for one in wants):
             raise Usage('"ruber" without a metric that asks it', remedy='"metrics": ["ruber"], or leave it out')
+        if body.adem is not None and not any(one.adem for one in wants):
+            raise Usage('"adem" without a metric that asks it', remedy='"metrics": ["adem"], or leave it out')
         if body.judge is not None and not any(one.judge for one in wants):
             raise Usage('"judge" without a metric that asks it', remedy='"metrics": ["judge"], or leave it out')
         if body.sample is not None and not any(one.sample for one in wants):

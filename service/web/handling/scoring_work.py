@@ -139,6 +139,9 @@ class ScoringWork:
         ruber = self.state.rubers.get(plan.ruber) if plan.ruber is not None else None
         if ruber is not None:
             self.versions["ruber"] = ruber.spec
+        adem = self.state.adems.get(plan.adem) if plan.adem is not None else None
+        if adem is not None:
+            self.versions["adem"] = adem.spec
         rater = None if lease.rater is None else without_content(lease.rater.spec)
         sampled = lease.sample or index
         steps = ScoringSteps(
@@ -148,6 +151,7 @@ class ScoringWork:
             models=ModelNames(
                 rater=rater,
                 ruber=plan.ruber,
+                adem=plan.adem,
                 judge=plan.judge,
                 judge_limits=plan.judge_limits,
                 sample=None if lease.sample is None else without_content(lease.sample.spec),
@@ -164,7 +168,7 @@ class ScoringWork:
         chosen = steps.chosen(items, provenance, set_baseline=set_baseline if plan.finds else None)
         if plan.asks_index and index is not None:
             self.state.bases.note_measured(index.spec, plan.asks_index, plan.language)
-        opened = OpenModels(rater=lease.rater, ruber=ruber, sample=sampled)
+        opened = OpenModels(rater=lease.rater, ruber=ruber, adem=adem, sample=sampled)
         evaluation = steps.score_by(chosen, [*items, *self.bad], provenance, opened=opened, progress=self.progress)
         advice = baseline_advice(chosen, items, '"references": "find" measures b') if provenance is None else None
         evaluation = replace(evaluation, warnings=(*evaluation.warnings, *([advice] if advice is not None else [])))

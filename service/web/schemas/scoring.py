@@ -65,6 +65,7 @@ class ScoresIn(ResamplingIn):
         description="weighs what is found, and is whom the metric `rater` asks; null: the server's default",
     )
     ruber: NameField | None = Field(default=None, description="whom the metric `ruber` asks: name or name@version")
+    adem: NameField | None = Field(default=None, description="what the metric `adem` asks: name or name@version")
     judge: NameField | None = Field(
         default=None,
         description="whom the metric `judge` asks: a judge of the server's home whose host is one of its `judge_hosts`",

@@ -23,7 +23,7 @@ from refaug_client._http.call import Answer, Call
 from .batches import Batch, Part, shift_problem
 
 Document = dict[str, Any]
-_PINNED = ("index", "rater", "ruber")
+_PINNED = ("index", "rater", "ruber", "adem")
 
 
 class AssembledAnswer(Answer):

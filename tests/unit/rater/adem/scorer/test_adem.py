@@ -64,7 +64,9 @@ def test_altered_files_are_refused(adem: Adem, tmp_path: Path) -> None:
     folder = tmp_path / "adem"
     _save(adem, folder)
     manifest = json.loads((folder / "manifest.json").read_bytes())
-    (folder / "manifest.json").write_text(json.dumps({**manifest, "state": "utterance", "checksum": None}))
+    (folder / "manifest.json").write_text(
+        json.dumps({**manifest, "config": {**manifest["config"], "state": "utterance"}})
+    )
     with pytest.raises(Corrupt):
         open_adem(folder, WordEncoder(), encoder_id=ENCODER_ID)
     _save(adem, folder)

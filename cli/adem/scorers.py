@@ -1,0 +1,329 @@
+"""`refaug adem train|report|score`: scorers fitted to people's ratings, how good they are, and scores by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from refaug.cli.shared import network_commands
+from refaug.cli.shared.database import record_act
+from refaug.cli.shared.field_options import with_options
+from refaug.cli.shared.item_inputs import shown_name
+from refaug.cli.shared.output import (
+    JsonFlag,
+    file_or_stdin,
+    print_facts,
+    print_json,
+    print_line,
+    print_table,
+)
+from refaug.cli.shared.progress import display_progress
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.errors import Usage
+from refaug.core.files import read_json, sha256_of
+
+if TYPE_CHECKING:
+    from refaug.core.home import Settings
+    from refaug.core.progress import Progress
+    from refaug.evaluation.adems.leave_one_out import LeftOutFile
+    from refaug.evaluation.adems.rated_files import RatedFile, Scale
+    from refaug.rater.adem.scorer.rated_triples import Form
+    from refaug.rater.adem.scorer.settings import ScorerSettings
+
+_KIND: Final = "adem"
+_SpecArgument = Annotated[
+    str, typer.Argument(help="Name of the adem, or name@version for one that is not published.", metavar="ADEM")
+]
+_ItemsArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Test files with ratings: JSONL with one item a line, or tables; - for stdin.", metavar="ITEMS…"
+    ),
+]
+_ScaleOption = Annotated[
+    str | None,
+    typer.Option(help="Least and most rating where the items name no scale; without it, 1..5.", metavar="LOW..HIGH"),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScorerOptions:
+    """How a scorer is fitted; a group of options."""
+
+    form: Annotated[str, typer.Option(help="full: context and reference; context: C-ADEM; reference: R-ADEM.")] = "full"
+    state: Annotated[
+        str, typer.Option(help="Of the encoder: context, or utterance, as the released code takes it.")
+    ] = "context"
+    protocol: Annotated[str, typer.Option(help="paper, or released: exactly as the code that came with the paper.")] = (
+        "paper"
+    )
+    components: Annotated[int, typer.Option(help="Principal components of the vectors.", min=1)] = 50
+    l2: Annotated[float, typer.Option(help="Weight of the norm of the parameters in the loss.", min=0)] = 0.075
+    rate: Annotated[
+        float | None, typer.Option(help="Learning rate of Adam; by default 0.01, with --protocol released 0.001.")
+    ] = None
+    balance: Annotated[
+        str, typer.Option(help="length: rows are repeated until length says nothing of the rating; or none.")
+    ] = "length"
+    seed: Annotated[int, typer.Option(help="Of the validation contexts and the batches.", min=0, max=2**32 - 1)] = 1
+
+    def settings(self) -> ScorerSettings:
+        """Return the settings that the options spell."""
+        from refaug.rater.adem.scorer.settings import ScorerSettings  # noqa: PLC0415
+
+        if self.balance not in ("length", "none"):
+            raise Usage(f"--balance {self.balance}", remedy="length or none")
+        return ScorerSettings(
+            form=_form_named(self.form),
+            state=self.state,  # type: ignore[arg-type]
+            protocol=self.protocol,  # type: ignore[arg-type]
+            components=self.components,
+            penalty=self.l2,
+            rate=self.rate,
+            balanced=self.balance == "length",
+            seed=self.seed,
+        )
+
+
+def _form_named(name: str) -> Form:
+    from refaug.rater.adem.scorer.rated_triples import Form  # noqa: PLC0415
+
+    if name not in list(Form):
+        raise Usage(f"there is no form {name!r}", remedy=f"one of: {', '.join(Form)}")
+    return Form(name)
+
+
+@with_options
+def train_command(
+    context: typer.Context,
+    items: _ItemsArgument,
+    encoder: Annotated[
+        str, typer.Option(help="VHRED whose encoder gives the vectors: name or name@version.", metavar="NAME")
+    ],
+    *,
+    name: Annotated[str | None, typer.Option(help="Name of the adem; by default that of the VHRED.")] = None,
+    options: ScorerOptions,
+    scale: _ScaleOption = None,
+    without_system: Annotated[
+        list[str] | None, typer.Option(help="A system whose replies are left out; repeatable.", metavar="SYSTEM")
+    ] = None,
+    fraction: Annotated[float, typer.Option(help="Share of the contexts of each file that is used.", max=1)] = 1.0,
+    threads: network_commands.ThreadsOption = None,
+    publish: Annotated[bool, typer.Option(help="Let it be what its name stands for from now on.")] = True,
+    as_json: JsonFlag = False,
+) -> None:
+    """Fit a scorer to the ratings of test files, on the vectors of a frozen encoder.
+
+    Rows that rate a gold itself are left out. A part of the contexts chooses the epoch and is never fitted to; how good
+    the scorer is on other dialogues is what refaug adem report --leave-one-out says.
+    """
+    from refaug.evaluation.adems.training import AdemOrder, NamedEncoder, train_adem  # noqa: PLC0415  torch
+    from refaug.evaluation.home.vhreds import open_vhred  # noqa: PLC0415
+
+    settings = options.settings()
+    order = AdemOrder(
+        name=name or encoder.partition("@")[0],
+        settings=settings,
+        without_systems=tuple(without_system or ()),
+        fraction=fraction,
+        publish=publish,
+    )
+    with display_progress(quiet=context.obj.quiet) as progress:
+        files = _read_files(items, settings.form, scale, progress)
+        vhred = open_vhred(context.obj, encoder, threads=threads)
+        named = NamedEncoder(encoder=vhred, id=vhred.id)
+        trained = train_adem(context.obj, artefact_stores(context.obj)[_KIND], order, files, named, progress)
+    if trained.published:
+        record_act(context.obj, "publish", f"{_KIND} {trained.name}@{trained.version}")
+    network_commands.print_training_result(_KIND, trained, report_facts, as_json=as_json)
+
+
+def _read_files(paths: Sequence[Path], form: Form, scale: str | None, progress: Progress) -> list[RatedFile]:
+    """Read the rated rows of every file; bad items are reported, and the rest is used."""
+    from refaug.evaluation.adems.rated_files import parse_scale  # noqa: PLC0415
+
+    if twice := next((path for path in paths if paths.count(path) > 1), None):
+        raise Usage(f"{twice} is named twice", remedy="name each file once")
+    by_option = None if scale is None else parse_scale(scale)
+    with ExitStack() as stack:
+        return [
+            _read_file(stack.enter_context(file_or_stdin(path)), shown_name(path), form, by_option, progress)
+            for path in paths
+        ]
+
+
+def _read_file(path: Path, called: str, form: Form, scale: Scale | None, progress: Progress) -> RatedFile:
+    from refaug.cli.shared.score_options import report_problems  # noqa: PLC0415
+    from refaug.evaluation.adems.rated_files import rated_file  # noqa: PLC0415
+    from refaug.evaluation.scoring.items import BadItem, read_items  # noqa: PLC0415
+
+    items = list(read_items(path, shown_name=called, on_unknown_field=progress.warn))
+    report_problems([bad for bad in items if isinstance(bad, BadItem)], [], progress)
+    return rated_file(Path(called).name, items, form, sha256=sha256_of(path), scale=scale)
+
+
+def report_facts(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the main facts of a report."""
+    balance, spread, validation = report["balance"], report["spread"], report["validation"]
+    return {
+        "form": report["form"],
+        "state": report["state"],
+        "protocol": report["protocol"],
+        "train_rows": report["train_rows"],
+        "balanced_rows": balance["balanced_rows"],
+        "dropped_rows": balance["dropped"],
+        "length_rating_before": _number(balance["length_rating_before"]),
+        "length_rating_after": _number(balance["length_rating_after"]),
+        "components_share": _number(report["components_share"]),
+        "best_epoch": report["best_epoch"],
+        "validation_rows": report["validation_rows"],
+        "validation_error": _number(report["validation_error"]),
+        "validation_spearman": _number(validation["trained"]["spearman"]),
+        "validation_partial_spearman": _number(validation["trained"]["partial_spearman"]),
+        "before_training_spearman": _number(validation["untrained"]["spearman"]),
+        "sd_score_over_sd_rating": _number(spread["sd_score_over_sd_rating"]),
+        "share_near_mean": _number(spread["share_near_mean"]),
+    }
+
+
+def _number(figure: float | None) -> str:
+    return "–" if figure is None else f"{figure:.4f}"
+
+
+# ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def report_command(
+    context: typer.Context,
+    adem: _SpecArgument,
+    leave_one_out: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--leave-one-out",
+            help="A test file with ratings; repeat it: each group of files that share contexts is scored by a scorer "
+            "with the settings of the adem that was fitted to all others.",
+            metavar="ITEMS",
+        ),
+    ] = None,
+    scale: _ScaleOption = None,
+    draws: Annotated[int, typer.Option(help="Draws of the bootstrap over contexts.", min=1, max=100_000)] = 1_000,
+    threads: network_commands.ThreadsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """How a scorer was fitted and how its scores spread; or agreement on files that it is not fitted to."""
+    if leave_one_out:
+        _report_left_out(context.obj, adem, leave_one_out, scale, draws, threads, as_json=as_json)
+        return
+    with artefact_stores(context.obj)[_KIND].open(adem) as held:
+        report: dict[str, Any] = read_json(held.folder / "report.json")
+        title = f"{_KIND} {held.name}@{held.version}"
+    if as_json:
+        print_json({"adem": title.removeprefix(f"{_KIND} "), "report": report})
+        return
+    print_facts(title, report_facts(report))
+    print_table("balancing", ("what", "number"), list(report["balance"].items()))
+    print_table("matrices", list(report["matrices"][0]), [list(facts.values()) for facts in report["matrices"]])
+    conicity = report["spread"]["conicity"]
+    rows = [(kind, _number(sides["encoder"]), _number(sides["projected"])) for kind, sides in conicity.items()]
+    print_table("conicity: mean cosine with the mean vector", ("vectors", "of the encoder", "projected"), rows)
+
+
+def _report_left_out(
+    settings: Settings,
+    adem: str,
+    items: Sequence[Path],
+    scale: str | None,
+    draws: int,
+    threads: int | None,
+    *,
+    as_json: bool,
+) -> None:
+    from refaug.evaluation.adems.leave_one_out import leave_one_out  # noqa: PLC0415
+    from refaug.evaluation.home.adems import open_stored_adem  # noqa: PLC0415  torch
+    from refaug.rater.adem.scorer.settings import ScorerSettings  # noqa: PLC0415
+
+    with display_progress(quiet=settings.quiet) as progress:
+        opened = open_stored_adem(settings, adem, threads=threads)
+        with artefact_stores(settings)[_KIND].open(adem) as held:
+            manifest: dict[str, Any] = read_json(held.folder / "manifest.json")
+        fitted_by = ScorerSettings.read(manifest["details"]["settings"])
+        files = _read_files(items, opened.form, scale, progress)
+        seed = fitted_by.seed
+        left_out = list(leave_one_out(files, opened.encoder, fitted_by, draws=draws, seed=seed, progress=progress))
+    if as_json:
+        print_json({"adem": opened.spec, "draws": draws, "files": [file.as_json() for file in left_out]})
+        return
+    _print_left_out(left_out)
+
+
+def _print_left_out(left_out: Sequence[LeftOutFile]) -> None:
+    names = {"spearman": "Spearman", "partial-spearman": "partial Spearman", "pearson": "Pearson"}
+    rows = [
+        (file.name, line, *(_interval(kinds[kind].as_json()) for kind in names))
+        for file in left_out
+        for line, kinds in file.figures.items()
+    ]
+    print_table("left out", ("file", "line", *names.values()), rows)
+    for file in left_out:
+        print_line(
+            f"{file.name}: {file.rows:,} replies to {file.contexts:,} contexts, fitted to {', '.join(file.trained_on)}"
+        )
+
+
+def _interval(figure: Mapping[str, float | None]) -> str:
+    if figure["value"] is None or figure["low"] is None or figure["high"] is None:
+        return _number(figure["value"])
+    return f"{figure['value']:.3f} [{figure['low']:.3f}, {figure['high']:.3f}]"
+
+
+# ── scores by hand ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def score_command(
+    context: typer.Context,
+    adem: _SpecArgument,
+    dialogue: Annotated[
+        str,
+        typer.Argument(
+            help="The turns before the reply, a line each; empty where the form needs none.", metavar="CONTEXT"
+        ),
+    ],
+    reference: Annotated[str, typer.Argument(help="A good reply; empty where the form needs none.")],
+    replies: Annotated[list[str], typer.Argument(help="Replies to score.", metavar="REPLY…")],
+    threads: network_commands.ThreadsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Score replies that are given by hand, on the scale from 1 to 5; replies of test files: refaug score -m adem."""
+    from refaug.evaluation.home.adems import open_stored_adem  # noqa: PLC0415  torch
+    from refaug.rater.adem.scorer.rated_triples import Triple  # noqa: PLC0415
+
+    opened = open_stored_adem(context.obj, adem, threads=threads)
+    turns = tuple(line for line in dialogue.splitlines() if line.strip())
+    if opened.form.has_context and not turns:
+        raise Usage(
+            f"an adem of the form {opened.form.value} compares replies with the context, and it is empty",
+            remedy="give the turns before the reply, or an adem of the form reference",
+        )
+    if opened.form.has_reference and not reference.strip():
+        raise Usage(
+            f"an adem of the form {opened.form.value} compares replies with a reference, and it is empty",
+            remedy="give a good reply, or an adem of the form context",
+        )
+    triples = [Triple(context=turns, reference=reference, reply=reply) for reply in replies]
+    scores = opened.score(triples).tolist()
+    is_seen = [opened.seen.contains(turns, (reference,), reply) for reply in replies]
+    if any(is_seen):
+        network_commands.warn_about(
+            f"the adem was fitted to this context, or to {sum(is_seen):,} of the replies", context.obj
+        )
+    if as_json:
+        print_json({"adem": opened.spec, "scores": scores, "trained_on": is_seen})
+        return
+    network_commands.print_texts(
+        opened.spec, "score", ((f"{score:.4f}", text) for score, text in zip(scores, replies, strict=True))
+    )

@@ -1,0 +1,173 @@
+"""The metric `adem`: what a scorer that was fitted to people's ratings gives to a reply (Lowe et al., ACL 2017).
+
+The metric says what is compared with what, and a judge returns numbers; a metric without a judge has settings and a
+signature, but refuses to score. The full form compares the reply with the context and with a reference, the forms of
+one term (C-ADEM, R-ADEM) with one of both. Scores are on the scale of ratings, from 1 to 5; the scorer is linear and
+not bounded by the scale, unless `clip=yes`. An empty reply gets 1, unasked.
+
+A scorer must not be asked about rows that it was fitted to: their scores would repeat the ratings. The judge knows
+them, and with `seen=drop` they have no score but the problem `trained_on`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+import numpy as np
+
+from refaug.core.errors import Usage
+from refaug.metrics.base import NO_GOLD, NO_UTTERANCE, Floats, Indexes, MeanMetric, Prepared, Problem, References
+from refaug.metrics.metric_info import MetricInfo, Uses
+
+LEAST_RATING: Final = 1.0
+MOST_RATING: Final = 5.0
+TRAINED_ON: Final = Problem("trained_on", "the adem was fitted to its context, or to this reply in it")
+_TURN_END: Final = "\x1e"  # the record separator, which is in no text that people write
+_MOST_TURNS: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyToJudge:
+    """A reply with the turns before it and the references that it is compared with; an unused part is empty."""
+
+    turns: tuple[str, ...]
+    references: tuple[str, ...]
+    reply: str
+
+
+class FittedJudge(Protocol):
+    """A source of scores; the service implements it with an adem."""
+
+    @property
+    def form(self) -> str:
+        """What the scorer compares replies with: full, context or reference."""
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """What signatures say of it: the state of the encoder, the adem and the vhred with version and content."""
+
+    def judge(self, replies: Sequence[ReplyToJudge], *, multiple: str) -> Floats:
+        """Return a score for each reply, in order: the mean or the most over its references."""
+
+    def has_seen(self, reply: ReplyToJudge) -> bool:
+        """Say whether the scorer was fitted to this row."""
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return warnings of what changes the meaning of the scores so far."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedDialogues(Prepared):
+    """The turns and the references of each item, or None where the form lacks one of them."""
+
+    parts: Sequence[tuple[tuple[str, ...], tuple[str, ...]] | None]
+
+
+class FittedReplies(MeanMetric):
+    """The scores that a fitted judge gives to replies; without a judge there are none."""
+
+    turns = _MOST_TURNS
+    turn_separator = _TURN_END
+
+    def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
+        if settings["form"] == "context":
+            info = replace(info, uses=Uses.UTTERANCE, beside=None)
+        else:
+            beside = Uses.UTTERANCE if settings["form"] == "full" else Uses.DIALOGUE
+            info = replace(info, uses=Uses.GOLD if settings["refs"] == "gold" else Uses.OWN, beside=beside)
+        self.info = info
+        self.settings = dict(settings)
+        self._judge: FittedJudge | None = None
+
+    def with_judge(self, judge: FittedJudge) -> FittedReplies:
+        """Return the metric with this judge, which the signature names; Usage where it is of another form."""
+        if judge.form != self.settings["form"]:
+            raise Usage(
+                f"{self.name}:form={self.settings['form']} and an adem of the form {judge.form}",
+                remedy=f"{self.name}:form={judge.form}, or name another adem: refaug adem list",
+            )
+        copied = copy(self)
+        copied.settings = {**self.settings, **judge.settings}
+        copied._judge = judge  # noqa: SLF001
+        return copied
+
+    def prepare(self, references: Sequence[References]) -> PreparedDialogues:
+        """Return the turns and references that replies to each item are compared with."""
+        self._require_judge()
+        parts = [self._parts(of_item) for of_item in references]
+        return PreparedDialogues(
+            items=len(parts),
+            problems={place: part for place, part in enumerate(parts) if isinstance(part, Problem)},
+            parts=[None if isinstance(part, Problem) else part for part in parts],
+        )
+
+    def _parts(self, references: References) -> tuple[tuple[str, ...], tuple[str, ...]] | Problem:
+        """Return turns and references, or what the form lacks."""
+        joined = (references.utterance if references.beside is None else references.beside.utterance) or ""
+        turns = tuple(joined.split(_TURN_END)) if joined.strip() else ()
+        golds = tuple(text for text in references.texts if text.strip())
+        form = self.settings["form"]
+        if form != "reference" and not turns:
+            return NO_UTTERANCE
+        if form != "context" and not golds:
+            return NO_GOLD
+        return turns, golds
+
+    def statistics(
+        self, replies: Sequence[str], prepared: Prepared, reply_places: Indexes, item_places: Indexes
+    ) -> Floats:
+        """Return a score and a count for each row; rows that the judge was fitted to have none."""
+        assert isinstance(prepared, PreparedDialogues)
+        judge = self._require_judge()
+        scores = np.full(len(item_places), np.nan)
+        to_judge, rows = list[ReplyToJudge](), list[int]()
+        for row, (reply_place, item_place) in enumerate(zip(reply_places.tolist(), item_places.tolist(), strict=True)):
+            asked_reply = _reply_to_judge(prepared, item_place, replies[reply_place])
+            if asked_reply is None or self._is_dropped(asked_reply):
+                continue
+            if not asked_reply.reply.strip():
+                scores[row] = LEAST_RATING
+                continue
+            to_judge.append(asked_reply)
+            rows.append(row)
+        if to_judge:
+            scores[rows] = judge.judge(to_judge, multiple=self.settings["multi"])
+        return self.rows(np.clip(scores, LEAST_RATING, MOST_RATING) if self.settings["clip"] == "yes" else scores)
+
+    def problem_of(self, reply: str, prepared: Prepared, item_place: int) -> Problem:
+        """Return why a reply has no score: its item lacks something, or the judge was fitted to it."""
+        assert isinstance(prepared, PreparedDialogues)
+        asked_reply = _reply_to_judge(prepared, item_place, reply)
+        if asked_reply is not None and self._is_dropped(asked_reply):
+            return TRAINED_ON
+        return super().problem_of(reply, prepared, item_place)
+
+    def _is_dropped(self, reply: ReplyToJudge) -> bool:
+        return self.settings["seen"] == "drop" and self._require_judge().has_seen(reply)
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return the judge's remarks, and a warning where rows that it was fitted to count."""
+        own = ["adem with seen=keep: scores of rows that it was fitted to count as well"]
+        judged = () if self._judge is None else self._judge.remarks()
+        return (*(own if self.settings["seen"] == "keep" else ()), *judged)
+
+    def _require_judge(self) -> FittedJudge:
+        if self._judge is None:
+            raise Usage(
+                f"{self.info.name} needs an adem, and none is named",
+                remedy="refaug score and refaug meta take --adem NAME: refaug adem list",
+            )
+        return self._judge
+
+
+def _reply_to_judge(prepared: PreparedDialogues, item_place: int, reply: str) -> ReplyToJudge | None:
+    part = prepared.parts[item_place]
+    return None if part is None else ReplyToJudge(turns=part[0], references=part[1], reply=reply)
+
+
+def build(info: MetricInfo, settings: Mapping[str, str]) -> FittedReplies:
+    """Build the metric from checked settings; it has no judge yet."""
+    return FittedReplies(info, settings)
