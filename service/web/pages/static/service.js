@@ -97,14 +97,15 @@ function growthButton(name) {
   return button;
 }
 
-const added = (ingest) => ingest.counts.pairs ?? ingest.counts["pairs added"] ?? 0;
+/** Return how many rows, turns and dialogues a run has left out, for whatever reason. */
+const leftOut = ({ counts }) => Object.entries(counts).reduce((sum, [name, number]) => (/^(bad|dropped):/.test(name) ? sum + number : sum), 0);
 
 function growth(ingests) {
   const rows = ingests.slice(-30);
   return [element("p", { class: "faint" }, `${count(ingests.length)} runs; the last ${count(rows.length)}, newest first`),
-    element("table", {}, element("thead", {}, element("tr", {}, ["When", "Files", "Size", "Rows", "Pairs"].map((name) => element("th", { scope: "col" }, name)))),
+    element("table", {}, element("thead", {}, element("tr", {}, ["When", "Files", "Size", "Dialogues", "Turns", "Left out"].map((name) => element("th", { scope: "col" }, name)))),
       element("tbody", {}, rows.reverse().map((ingest) => element("tr", {}, element("td", {}, moment(ingest.at)), element("td", {}, count(ingest.sources)), element("td", {}, bytes(ingest.bytes)),
-        element("td", {}, count(ingest.counts.rows ?? 0)), element("td", {}, count(added(ingest)))))))];
+        element("td", {}, count(ingest.counts.dialogues ?? 0)), element("td", {}, count(ingest.counts.turns ?? 0)), element("td", {}, count(leftOut(ingest)))))))];
 }
 
 async function sets() {

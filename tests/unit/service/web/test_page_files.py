@@ -161,6 +161,14 @@ def test_the_first_page_is_below_100_kb() -> None:
     assert len(render_shell("/", "")) + sum(len(FILES[name].encode()) for name in names) < FIRST_PAGE
 
 
+def test_every_control_that_the_tutorial_names_is_on_a_page() -> None:
+    tutorial = (Path(__file__).resolve().parents[4] / "docs" / "pages.md").read_text("utf-8")
+    named = re.findall(r"\*\*([^*]+)\*\*", tutorial)
+    assert len(named) > 15
+    shown = "".join([*(render_shell(path, "") for path in SHELLS), *SCRIPTS.values()])
+    assert [name for name in named if name not in shown] == []
+
+
 # ── contrast ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 TOKENS = dict(re.findall(r"--([\w-]+): light-dark\((#[0-9a-f]{6}, #[0-9a-f]{6})\);", FILES["style.css"]))

@@ -42,7 +42,7 @@ class Ingest(Model):
     at: str  # when it ended
     sources: int  # files that it read
     bytes: int  # the size of these files
-    counts: dict[str, int] = field(default_factory=dict)  # rows, dialogues, turns, pairs, and what was left out
+    counts: dict[str, int] = field(default_factory=dict)  # dialogues, turns, rows, and what was left out
 
 
 @record
