@@ -179,6 +179,8 @@ def _new_tab(pipe: Pipe, address: str) -> Page:
     for domain in ("Network", "Log", "Runtime", "Page"):
         page.tell(f"{domain}.enable")
     page.tell("Page.navigate", url=address)
+    if address != "about:blank":
+        page.until("location.href !== 'about:blank' && document.readyState === 'complete'")
     return page
 
 

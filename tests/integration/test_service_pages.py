@@ -82,8 +82,8 @@ def test_a_job_is_started_by_its_form_and_followed_to_its_result(browsed: Browse
     assert accessibility_faults(page) == []
     page.run("document.querySelector('#order-field-index').value = 'none'")
     press(page, "Start it", "#order")
-    page.until("document.querySelector('#job').innerText.includes('failed')")
-    assert "What helps" in page.text("#job")
+    page.until("document.querySelector('#job .notice')?.innerText.includes('What helps')")
+    assert "failed" in page.text("#job dl")
     press(page, "New job")
     page.until("document.querySelector('#order').open")
     page.run("document.querySelector('#order-field-index').value = 'chat'")
