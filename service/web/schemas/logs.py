@@ -119,7 +119,9 @@ class IngestOut(BaseModel):
     at: str = Field(description="when it ended")
     sources: int = Field(description="files that it read")
     bytes: int = Field(description="the size of these files")
-    counts: dict[str, int] = Field(description="what it read, such as dialogues, turns and rows, and what was left out, by reason")
+    counts: dict[str, int] = Field(
+        description="what it read, such as dialogues, turns and rows, and what was left out, by reason"
+    )
 
 
 class IngestsOut(ResponseModel):
