@@ -23,7 +23,7 @@ from refaug.rater.adem.pretraining.task import PretrainingTask, discrimination
 from refaug.rater.adem.pretraining.windows import DialogueWindows, WindowBatch, WindowSettings, cut_windows
 from refaug.rater.adem.vhred.likelihood import piece_log_likelihoods
 from refaug.rater.adem.vhred.network import VhredNetwork, new_vhred
-from refaug.rater.adem.vhred.sizes import VhredConfig
+from refaug.rater.adem.vhred.sizes import PRESETS, VhredConfig
 from refaug.rater.training.loop import TrainConfig, run
 
 END = VOCABULARY - 1
@@ -310,3 +310,26 @@ def test_logs_from_which_nothing_can_be_learnt_are_refused(counts: dict[str, int
 def test_impossible_settings_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(Usage):
         WindowSettings(**settings)
+
+
+@pytest.mark.slow
+def test_a_network_of_the_published_sizes_takes_a_step() -> None:
+    paper = PRESETS["paper"]
+    sizes = {name: getattr(paper, name) for name in ("embedding", "utterance", "context", "latent", "decoder")}
+    network = new_vhred(VhredConfig(vocabulary=5_100, **sizes), 1, paper.weight_scale)
+    encoder = sum(parameter.numel() for parameter in network.encoder.parameters())
+    assert 20e6 < encoder < 28e6  # 24.5 million with the embedding, as published
+    assert 60e6 < network.parameter_count < 75e6
+    train, _ = sides(chatter(), batch=2)
+    adam = torch.optim.Adam(network.parameters(), lr=paper.learning_rate)
+    batch = next(iter(train.batches(1)))
+    costs = []
+    for _ in range(2):
+        terms = bound_terms(network, batch, draw_noise(network, batch, 1, "cpu"), "cpu")
+        cost = terms.cost(0.0, batch.window_count)
+        adam.zero_grad()
+        cost.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), paper.clip_norm)
+        adam.step()
+        costs.append(float(cost.detach()))
+    assert costs[1] < costs[0]
