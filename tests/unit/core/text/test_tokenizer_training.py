@@ -71,6 +71,19 @@ def test_another_seed_takes_another_sample(tmp_path: Path) -> None:
     assert len(hashes) == 2
 
 
+def test_byte_pairs_give_other_pieces_than_the_unigram_method(tmp_path: Path) -> None:
+    models = [
+        train_sentencepiece(chat(1000), tmp_path / f"{method}.model", TokenizerTraining(vocab_size=100, method=method))
+        for method in ("unigram", "bpe")
+    ]
+    unigram, byte_pairs = (open_sentencepiece(model.path) for model in models)
+    assert (unigram.vocab_size, byte_pairs.vocab_size) == (102, 102)
+    assert unigram.pieces[:2] == byte_pairs.pieces[:2] == ["<pad>", "<unk>"]
+    assert set(unigram.pieces) != set(byte_pairs.pieces)
+    text = next(iter(chat(1)))
+    assert byte_pairs.decode_ids(byte_pairs.encode_ids(text)) == " ".join(text.split())
+
+
 def test_the_manifest_says_how_the_model_was_made(tmp_path: Path) -> None:
     texts = [*chat(1000), "", " \t", "\0", "word " * MAX_SENTENCE_BYTES]
     settings = TokenizerTraining(vocab_size=100, sample=800, seed=7, language="ja", user_symbols=("<url>",))
@@ -84,6 +97,7 @@ def test_the_manifest_says_how_the_model_was_made(tmp_path: Path) -> None:
         "seed": 7,
         "settings": {
             "vocab_size": 100,
+            "method": "unigram",
             "at_most": False,
             "sample": 800,
             "seed": 7,
