@@ -183,7 +183,8 @@ def test_a_wheel_holds_real_files_of_one_package(tmp_path: Path) -> None:
         names = [name for name in archive.namelist() if ".dist-info/" not in name]
         assert not any(stat.S_ISLNK(info.external_attr >> 16) for info in archive.infolist())
     rooms = {path for path in filter(None, tracked.split("\0")) if path.split("/")[0] in ROOMS}
-    modules = {f"refaug/{path}" for path in rooms if path.endswith((".py", ".json", ".toml", ".html.j2", ".css"))}
+    kinds = (".py", ".json", ".toml", ".html.j2", ".css", ".js", ".svg")
+    modules = {f"refaug/{path}" for path in rooms if path.endswith(kinds)}
     assert set(names) == {*modules, "refaug/__init__.py", "refaug/py.typed"}
 
 
