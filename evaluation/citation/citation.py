@@ -93,6 +93,8 @@ def cite_signature(line: str, settings: Settings, set_id: str | None = None) -> 
     """Return the citation of scores with this signature, short or full; the scores may be against a frozen set."""
     signature = Signature.parse(line)
     own = dict(signature.settings)
+    if signature.metric == "likelihood" and "model" in own:
+        own["vhred"] = own["model"]
     of_retrieval = retrieval_papers(own, dict(signature.details))
     of_metric = metric_papers(signature.metric, own)
     versions = tuple(_cited_versions(own, settings))

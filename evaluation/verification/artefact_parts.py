@@ -25,6 +25,14 @@ _DIGITS: Final = 12  # of content hashes in signatures
 _NETWORKS: Final = ("rater", "ruber", "adem", "vhred")
 
 
+def networks_of(signature: Signature) -> dict[str, str]:
+    """Return the networks that a signature names, by kind; the parameter of `likelihood` names a VHRED."""
+    specs = {kind: signature.settings[kind] for kind in _NETWORKS if kind in signature.settings}
+    if signature.metric == "likelihood" and "model" in signature.settings:
+        specs["vhred"] = signature.settings["model"]
+    return specs
+
+
 def unread_bytes(home: Settings, kind: str, spec: str) -> int:
     """Return how many bytes `artefact_part` would read to compare hashes; 0 where the version is not at hand."""
     versions = artefact_stores(home)[kind]

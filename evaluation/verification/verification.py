@@ -30,7 +30,14 @@ from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_scores import join
 from refaug.evaluation.scoring.reference_sets.set_scores import score as score_against_set
 from refaug.evaluation.scoring.scores import Evaluation, percent
-from refaug.evaluation.verification.artefact_parts import artefact_part, encoder_part, log_part, set_part, vectors_part
+from refaug.evaluation.verification.artefact_parts import (
+    artefact_part,
+    encoder_part,
+    log_part,
+    networks_of,
+    set_part,
+    vectors_part,
+)
 from refaug.evaluation.verification.judge_part import judge_part
 from refaug.evaluation.verification.part_states import PartState, Verification, VerifiedPart
 from refaug.evaluation.verification.reference_differences import references_part
@@ -161,10 +168,9 @@ class _Verifying:
             settings = stored.signature.settings
             if "index" in settings:
                 specs["index", settings["index"]] = is_searched
-            for kind in _NETWORKS:
-                if kind in settings:
-                    asks = "index" not in settings or is_searched
-                    specs[kind, settings[kind]] = specs.get((kind, settings[kind]), False) or asks
+            for network in networks_of(stored.signature).items():
+                asks = "index" not in settings or is_searched
+                specs[network] = specs.get(network, False) or asks
         for (kind, spec), is_needed in specs.items():
             self.progress.stage(f"read {kind} {spec.partition('#')[0]}")
             yield artefact_part(self.home, kind, spec, is_needed=is_needed, progress=self.progress), spec, is_needed
@@ -349,7 +355,7 @@ def _tolerance(stored: StoredScores, *, is_frozen: bool) -> float:
     settings = stored.signature.settings
     has_vectors = any(key in _VECTORS or "vectors=" in text for key, text in settings.items())
     is_found = not is_frozen and "index" in settings
-    is_rated = any(kind in settings for kind in _NETWORKS) and not is_frozen
+    is_rated = bool(networks_of(stored.signature)) and not is_frozen
     is_rated |= is_found and ("rated" in settings.values() or not settings.get("mode", "").startswith("bm25"))
     return RATED if has_vectors or is_rated else EXACT
 

@@ -118,12 +118,14 @@ def test_a_finished_training_is_not_repeated(ready: Home) -> None:
 
 
 def test_an_exported_version_is_the_same_elsewhere(ready: Home, tmp_path: Path) -> None:
-    file = tmp_path / "chat.tar.zst"
+    file, elsewhere = tmp_path / "chat.tar.zst", tmp_path / "elsewhere"
     assert ready("export", "vhred", "chat", file).code == 0
-    elsewhere = Home(tmp_path / "elsewhere", ready.capfd) if hasattr(ready, "capfd") else ready
-    if elsewhere is not ready:
-        assert elsewhere("import", file).code == 0
-        assert weights(elsewhere, 1) == weights(ready, 1)
+    assert main(["--home", str(elsewhere), "--quiet", "import", str(file)]) == 0
+    (folder,) = (elsewhere / "vhreds/chat").glob("*.1")
+    assert (folder / "weights.safetensors").read_bytes() == weights(ready, 1)
+    here, there = (open_vhred(Settings(home=home), "chat", threads=1) for home in (ready.path, elsewhere))
+    assert there.spec == here.spec
+    assert there.encode([SENTENCES[:2]]).tolist() == here.encode([SENTENCES[:2]]).tolist()
 
 
 @pytest.mark.parametrize(
@@ -198,6 +200,19 @@ def test_models_that_cannot_be_used_are_refused(ready: Home, metric: str, messag
     refused = ready("score", ready.path / "items.jsonl", "-m", metric)
     assert refused.code != 0
     assert message in refused.err
+
+
+def test_scores_are_verified_and_cited_with_their_network(ready: Home, tmp_path: Path) -> None:
+    scored = ready("score", ready.path / "items.jsonl", "-m", "likelihood:model=chat", "--draws", "10", "--json")
+    file = tmp_path / "scores.json"
+    file.write_text(scored.out)
+    verified = ready("verify", file, "--json")
+    assert verified.code == 0, verified.err
+    (part,) = [part for part in verified.json["parts"] if part["part"] == "vhred"]
+    assert part["state"] == "holds"
+    cited = ready("cite", file)
+    assert "chat@" in cited.out
+    assert "serban-2017-vhred" in cited.out
 
 
 # ── over HTTP ────────────────────────────────────────────────────────────────────────────────────────────────────────
