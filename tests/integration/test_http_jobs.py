@@ -278,7 +278,7 @@ def test_what_a_job_did_before_its_retry_is_in_the_audit_log_once(home: Settings
     for worker in ("first", "second"):
         assert store.claim(worker) is not None
         if worker == "first":
-            JobActs(home).observer(job)(Change("publish", "index chat@1", {}))
+            JobActs(home).observer(job)(Change(action="publish", subject="index chat@1", details={}))
         store.finish(job, worker, JobState.FAILED, error={"code": "x", "message": "m"})
         if worker == "first":
             assert client.post(f"/v1/jobs/{job}/retry").status_code == 202

@@ -460,7 +460,8 @@ def other_settings() -> Iterator[AugmentSettings]:
 def test_every_setting_is_in_what_signatures_say(tools: Tools) -> None:
     for kind, others in OTHERS.items():
         # A preset only refuses other settings than its own; signatures name it by these (test_presets.py).
-        assert set(others) == {one.name for one in fields(kind)} - {"search", "rating", "preset"}
+        # What is shown of excluded pairs changes no reference (tests/unit/indexer/search/test_search.py).
+        assert set(others) == {one.name for one in fields(kind)} - {"search", "rating", "preset", "shown_excluded"}
     every = [BASE, *other_settings()]
     said = [{**provenance(tools.index, tools.rater, one), **provenance_details(tools.index, one)} for one in every]
     equal = [(every[a], every[b]) for a in range(len(said)) for b in range(a) if said[a] == said[b]]
