@@ -11,20 +11,26 @@ from typing import Any
 
 import numpy as np
 import orjson
+from crosses import tiny_cross
 from indexes import add_vectors
 from raters import tiny_rater
 
 from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
 from refaug.evaluation.home.indexes import places_of
+from refaug.evaluation.home.raters import ReplyJudge
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.proof_logs import LogSelection, ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import item_of
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import Mode, SearchSettings
-from refaug.metrics.base import Floats, Level, References
+from refaug.metrics.base import Floats, Level, Metric, References
+from refaug.metrics.models.ruber import Ranges, Ruber
+from refaug.metrics.ranges import Range
 from refaug.metrics.specification import build
+from refaug.rater.cross.rate import CrossRater
 from refaug.rater.rating import Candidate, Rater, RatingRequest
 
 WORDS = ["apples", "are", "blue", "boats", "can", "do", "fly", "green", "how", "i", "like", "no", "not", "red", "the"]
@@ -58,6 +64,22 @@ class TinyChain(Chain):
             rater.spec = f"{name}@1#0123456789ab"
             self._raters[name] = rater
         return self._raters[name]
+
+    def cross_rater(self, selections: Sequence[LogSelection] = (), *, name: str = "proof-cross") -> Rater:
+        """One of drawn weights."""
+        if name not in self._raters:
+            tokenizer = self.rater().tokenizer
+            network = tiny_cross(vocabulary=tokenizer.vocab_size)
+            self._raters[name] = CrossRater(network, tokenizer, spec=f"{name}@1#0123456789ab")
+        return self._raters[name]
+
+    def bind_blend(self, metric: Metric, index: str, rater: Rater, augmenting: AugmentSettings | None = None) -> Metric:
+        """Bound to a rater that no home holds, with the ranges of the parts themselves."""
+        del index, augmenting
+        assert isinstance(metric, Ruber)
+        return metric.with_judge(ReplyJudge(rater)).with_ranges(
+            Ranges(referenced=Range(low=0, high=1), unreferenced=Range(low=-1, high=1)), {}
+        )
 
 
 def tiny_chain(folder: Path, **settings: Any) -> TinyChain:

@@ -168,6 +168,31 @@ def _line_on_rows(
     )
 
 
+def tilted_correlations(
+    sets: Sequence[ProofSet], lines: Sequence[Line], target: float, *, seeds: int, draws: int, seed: int
+) -> Correlations | None:
+    """Correlate lines on rows drawn so that length and rating correlate at the target; None where no set allows it.
+
+    The mean over several drawings; of a line with several seeds each drawing takes one.
+    """
+    sources, _ = _row_sources(sets, lines, target)
+    drawings = list[Correlations]()
+    for number in range(seeds if sources else 0):
+        rows = {source.set.name: source.draw([seed, number]) for source in sources}
+        drawn = [take_rows(source.set, rows[source.set.name]) for source in sources]
+        of_rows = [
+            Line(
+                name=line.name,
+                scores={
+                    name: line.scores[name][number % len(line.scores[name])][at][None] for name, at in rows.items()
+                },
+            )
+            for line in lines
+        ]
+        drawings.append(correlate(drawn, of_rows, kinds=KINDS, draws=draws, seed=seed))
+    return mean_correlations(drawings) if drawings else None
+
+
 def mean_correlations(drawings: Sequence[Correlations]) -> Correlations:
     """Return the mean correlations over several drawings, on all rows and draw by draw."""
     return replace(

@@ -47,21 +47,27 @@ from refaug.indexer.vectors.training import VectorsOrder, train_vectors
 from refaug.logs.store import StoredLog
 from refaug.metrics.base import Metric
 from refaug.metrics.models.model_scores import RelevantReplies
-from refaug.rater.nn.build import PRESETS, RaterOrder, RaterPreset, train_rater
+from refaug.rater.cross.build import PRESETS as CROSS_PRESETS
+from refaug.rater.cross.build import CrossOrder, train_cross
+from refaug.rater.cross.examples import CrossExampleSettings
+from refaug.rater.cross.model import CrossConfig
+from refaug.rater.nn.build import PRESETS, RaterOrder, train_rater
 from refaug.rater.nn.model import RaterConfig
 from refaug.rater.nn.train import TrainConfig
 from refaug.rater.rating import Rater
 from refaug.rater.rating_settings import RatingSettings
 from refaug.rater.ruber.build import PRESETS as RUBER_PRESETS
-from refaug.rater.ruber.build import RuberOrder, RuberPreset, train_ruber
+from refaug.rater.ruber.build import RuberOrder, train_ruber
 from refaug.rater.ruber.model import RuberConfig
 from refaug.rater.training.examples import ExampleSettings
+from refaug.rater.training.order import NetworkPreset
 from refaug.rater.training.pair_corpus import PairSettings
 
 DEEP: Final = 100  # references that are retrieved; conditions take the first of them
 _DRAWN: Final = 50_000  # replies that controls are drawn from
 _WIDTH: Final = 200  # of the word vectors
 _EPOCHS: Final = 15  # of the word vectors
+_CROSS_PAIRS: Final = 14_000  # of an epoch of a cross rater, drawn anew for each: half an hour on a busy core
 _PAIRS: Final = 80_000  # of an epoch of a ruber, drawn anew for each
 
 
@@ -233,7 +239,30 @@ class Chain:
             self._raters[name] = open_rater(self.home, name, threads=self.settings.threads)
         return self._raters[name]
 
-    def _training(self, sizes: RaterPreset | RuberPreset, seed: int) -> TrainConfig:
+    def cross_rater(self, selections: Sequence[LogSelection] = (), *, name: str = "proof-cross") -> Rater:
+        """Train and open a cross rater of some logs, by default the everyday ones: of size small, for a CPU."""
+        if name not in self._raters:
+            sizes, seed = CROSS_PRESETS["small"], self.settings.seed
+            order = CrossOrder(
+                name=self._artefact_name(name),
+                logs=self.logs(selections or self.everyday),
+                model=CrossConfig(
+                    embedding=sizes.embedding, hidden=sizes.hidden, layers=sizes.layers, heads=sizes.heads
+                ),
+                examples=CrossExampleSettings(batch=sizes.batch, wrong=sizes.wrong, limit=_CROSS_PAIRS, seed=seed),
+                training=self._training(sizes, seed),
+                pieces=sizes.pieces,
+                start=sizes.start,
+                memory=self.settings.memory,
+            )
+            began = perf_counter()
+            made = train_cross(rater_places(self.home), order, self.progress, learn_vectors=learn_piece_vectors)
+            rater = open_rater(self.home, f"{made.name}@{made.version}", threads=self.settings.threads)
+            self._times.note_artefact(f"rater {name}", rater.spec, began, is_new=made.is_new)
+            self._raters[name] = rater
+        return self._raters[name]
+
+    def _training(self, sizes: NetworkPreset, seed: int) -> TrainConfig:
         return TrainConfig(
             epochs=self.settings.epochs or sizes.epochs,
             decay=sizes.decay,

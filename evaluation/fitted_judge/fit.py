@@ -1,0 +1,239 @@
+"""Fitting a judge: metrics on the normal scores of the training rows, added with weights that people's ratings give.
+
+Two ways to fit: ridge regression on the normal scores of the ratings, and ordinal regression on fifths of the ratings
+within each set (proportional odds, McCullagh 1980), whose linear predictor is the score. Both shrink the weights; how
+much is chosen on folds over contexts of the training rows.
+
+With `length="held"` the length of the reply is regressed out of every metric and of the ratings first (Frisch and
+Waugh 1933), and out of the metrics again when a reply is scored: a longer reply gets no more and no less for its
+length alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, Self, get_args
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
+from scipy.stats import norm, rankdata, spearmanr
+
+from refaug.core.errors import Corrupt, Usage
+from refaug.evaluation.fitted_judge.rated_table import RatedTable
+from refaug.metrics.base import Floats, Indexes
+
+Method = Literal["ridge", "ordinal"]
+LengthEffect = Literal["free", "held"]
+PENALTIES: Final = (0.001, 0.01, 0.1, 1.0, 10.0)  # for each row
+FOLDS: Final = 5
+_KNOTS: Final = 101  # of the map from a metric's values to normal scores
+_CLASSES: Final = 5
+_LEAST_PROBABILITY: Final = 1e-12
+_REMEDY: Final = "restore it, or fit it again"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitSettings:
+    """How a judge is fitted."""
+
+    method: Method = "ridge"
+    length: LengthEffect = "free"
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.method not in get_args(Method):
+            raise Usage(f"there is no method {self.method!r}", remedy=f"one of: {', '.join(get_args(Method))}")
+        if self.length not in get_args(LengthEffect):
+            raise Usage(f"length {self.length!r}", remedy=f"one of: {', '.join(get_args(LengthEffect))}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormalScale:
+    """A map from values to normal scores, linear between some values of the training rows and flat beyond them."""
+
+    values: tuple[float, ...]
+    scores: tuple[float, ...]
+
+    @classmethod
+    def of(cls, values: Floats) -> Self:
+        """Measure the scale of some values; equal values share their mean rank."""
+        ranks = rankdata(values)
+        distinct, first = np.unique(values, return_index=True)
+        scores = norm.ppf((ranks[first] - 0.5) / len(values))
+        if len(distinct) > _KNOTS:
+            chosen = np.unique(np.linspace(0, len(distinct) - 1, _KNOTS).round().astype(np.int64))
+            distinct, scores = distinct[chosen], scores[chosen]
+        return cls(values=tuple(distinct.tolist()), scores=tuple(scores.tolist()))
+
+    def apply(self, values: Floats) -> Floats:
+        """Return the normal scores of values; NaN stays NaN."""
+        scores = np.interp(values, self.values, self.scores)
+        return np.where(np.isnan(values), np.nan, scores)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedJudge:
+    """The weights of metrics, each on its scale, and what is taken off for the length of a reply."""
+
+    features: tuple[str, ...]
+    scales: tuple[NormalScale, ...]
+    coefficients: tuple[float, ...]
+    length_scale: NormalScale
+    length_slopes: tuple[float, ...]  # of the metrics; all 0 where the effect of length is free
+    penalty: float
+    settings: FitSettings
+
+    def score(self, values: Floats, lengths: Floats) -> Floats:
+        """Return the scores of rows (rows, features); NaN where a value is missing."""
+        return np.asarray(self.design(values, lengths) @ np.array(self.coefficients))
+
+    def design(self, values: Floats, lengths: Floats) -> Floats:
+        """Return the metrics on their scales, without the effect of length where that is held."""
+        columns = [scale.apply(values[:, column]) for column, scale in enumerate(self.scales)]
+        taken_off = self.length_scale.apply(lengths)[:, None] * np.array(self.length_slopes)
+        return np.asarray(np.stack(columns, axis=1) - taken_off)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything that scoring needs."""
+        return {
+            "features": list(self.features),
+            "scales": [{"values": list(scale.values), "scores": list(scale.scores)} for scale in self.scales],
+            "coefficients": list(self.coefficients),
+            "length_scale": {"values": list(self.length_scale.values), "scores": list(self.length_scale.scores)},
+            "length_slopes": list(self.length_slopes),
+            "penalty": self.penalty,
+            "settings": {"method": self.settings.method, "length": self.settings.length, "seed": self.settings.seed},
+        }
+
+    @classmethod
+    def read(cls, saved: Mapping[str, Any], place: str) -> Self:
+        """Read what `as_json` returned; raise Corrupt for anything else."""
+        try:
+            judge = cls(
+                features=tuple(map(str, saved["features"])),
+                scales=tuple(_scale_of(scale) for scale in saved["scales"]),
+                coefficients=_finite(saved["coefficients"]),
+                length_scale=_scale_of(saved["length_scale"]),
+                length_slopes=_finite(saved["length_slopes"]),
+                penalty=float(saved["penalty"]),
+                settings=FitSettings(**saved["settings"]),
+            )
+        except (KeyError, TypeError, ValueError, Usage) as error:
+            raise Corrupt(f"{place} is no fitted judge: {error}", remedy=_REMEDY) from error
+        sizes = {len(judge.features), len(judge.scales), len(judge.coefficients), len(judge.length_slopes)}
+        if len(sizes) != 1:
+            raise Corrupt(f"{place} has lists of {sorted(sizes)} entries for its metrics", remedy=_REMEDY)
+        return judge
+
+
+def _scale_of(saved: Mapping[str, Any]) -> NormalScale:
+    scale = NormalScale(values=_finite(saved["values"]), scores=_finite(saved["scores"]))
+    if not scale.values or len(scale.values) != len(scale.scores) or (np.diff(scale.values) <= 0).any():
+        raise ValueError("a scale whose values do not rise")
+    return scale
+
+
+def _finite(numbers: Sequence[Any]) -> tuple[float, ...]:
+    read = tuple(float(number) for number in numbers)
+    if not np.isfinite(read).all():
+        raise ValueError("a number that is not finite")
+    return read
+
+
+# ── fitting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fit_judge(table: RatedTable, settings: FitSettings | None = None) -> FittedJudge:
+    """Fit a judge to the complete rows of a table; the penalty is the one with the best Spearman on folds."""
+    settings, table = settings or FitSettings(), table.complete()
+    table.require_enough()
+    folds = context_folds(table.contexts, settings.seed)
+    scores = [_score_of_penalty(table, folds, penalty, settings) for penalty in PENALTIES]
+    return _fit_with(table, PENALTIES[int(np.argmax(scores))], settings)
+
+
+def context_folds(contexts: Indexes, seed: int) -> Indexes:
+    """Return the fold of each row: contexts are dealt out at random, so that none is in two folds."""
+    distinct, place = np.unique(contexts, return_inverse=True)
+    dealt = np.random.default_rng(seed).permutation(len(distinct)) % FOLDS
+    folds: Indexes = dealt[place]
+    return folds
+
+
+def _score_of_penalty(table: RatedTable, folds: Indexes, penalty: float, settings: FitSettings) -> float:
+    """Return the mean over sets of Spearman on rows of other folds than those fitted to."""
+    scores = np.full(len(table), np.nan)
+    for fold in np.unique(folds).tolist():
+        others = table.select(np.flatnonzero(folds != fold))
+        rows = np.flatnonzero(folds == fold)
+        scores[rows] = _fit_with(others, penalty, settings).score(table.values[rows], table.lengths[rows])
+    return float(
+        np.mean(
+            [
+                np.nan_to_num(spearmanr(scores[table.sets == number], table.ratings[table.sets == number]).statistic)
+                for number in np.unique(table.sets).tolist()
+            ]
+        )
+    )
+
+
+def _fit_with(table: RatedTable, penalty: float, settings: FitSettings) -> FittedJudge:
+    scales = tuple(NormalScale.of(table.values[:, column]) for column in range(len(table.features)))
+    length_scale, weights = NormalScale.of(table.lengths), table.weights
+    unfitted = FittedJudge(
+        features=table.features,
+        scales=scales,
+        coefficients=(0.0,) * len(scales),
+        length_scale=length_scale,
+        length_slopes=(0.0,) * len(scales),
+        penalty=penalty,
+        settings=settings,
+    )
+    targets = table.targets
+    if settings.length == "held":
+        lengths = length_scale.apply(table.lengths)
+        plain = unfitted.design(table.values, table.lengths)
+        slopes = _slopes(np.column_stack([plain, targets]), lengths, weights)
+        unfitted = replace(unfitted, length_slopes=tuple(slopes[:-1].tolist()))
+        targets = targets - slopes[-1] * lengths
+    design = unfitted.design(table.values, table.lengths)
+    fit = _ridge if settings.method == "ridge" else _ordinal
+    coefficients = fit(design, targets, weights, penalty * len(table), table.sets)
+    return replace(unfitted, coefficients=tuple(coefficients.tolist()))
+
+
+def _slopes(columns: Floats, lengths: Floats, weights: Floats) -> Floats:
+    """Return the slope of each column on length, with an intercept."""
+    centred = lengths - np.average(lengths, weights=weights)
+    return np.asarray((weights * centred) @ columns / (weights @ centred**2 or 1.0))
+
+
+def _ridge(design: Floats, targets: Floats, weights: Floats, penalty: float, sets: Indexes) -> Floats:
+    """Return the weights that minimise the weighted squared error and penalty · |weights|², with a free intercept."""
+    del sets
+    design = design - np.average(design, axis=0, weights=weights)
+    targets = targets - np.average(targets, weights=weights)
+    normal = (design * weights[:, None]).T @ design + penalty * np.eye(design.shape[1])
+    return np.asarray(np.linalg.solve(normal, (design * weights[:, None]).T @ targets))
+
+
+def _ordinal(design: Floats, targets: Floats, weights: Floats, penalty: float, sets: Indexes) -> Floats:
+    """Return the weights of proportional odds for the fifths of the targets within each set."""
+    classes = np.empty(len(targets), np.int64)
+    for number in np.unique(sets).tolist():
+        rows = sets == number
+        classes[rows] = np.minimum(_CLASSES * (rankdata(targets[rows]) - 0.5) / rows.sum(), _CLASSES - 1)
+    columns = design.shape[1]
+
+    def loss(parameters: Floats) -> float:
+        steps = parameters[columns:]
+        bounds = np.concatenate([[-np.inf], steps[0] + np.concatenate([[0], np.cumsum(np.exp(steps[1:]))]), [np.inf]])
+        predictor = design @ parameters[:columns]
+        likely = expit(bounds[classes + 1] - predictor) - expit(bounds[classes] - predictor)
+        logs = np.log(np.maximum(likely, _LEAST_PROBABILITY))
+        return float(-(weights @ logs) + penalty * (parameters[:columns] ** 2).sum() / 2)
+
+    start = np.concatenate([np.zeros(columns), [-1.0], np.zeros(_CLASSES - 2)])
+    return np.asarray(minimize(loss, start, method="L-BFGS-B").x[:columns])

@@ -1,0 +1,208 @@
+"""Features of rated replies that fitted judges are tried with: metrics, and what can be seen in the texts themselves.
+
+Each is a number a reply, whatever its scale: a fitted judge maps all of them to normal scores.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import process_time
+from typing import Final
+
+import numpy as np
+
+from refaug.core.records import Item
+from refaug.core.text.tokenizers import get_tokenizer
+from refaug.core.vectors.word_vectors import WordVectors, open_word_vectors
+from refaug.evaluation.reproduction.figures.correlations import Line
+from refaug.evaluation.reproduction.material.chain import Chain
+from refaug.evaluation.reproduction.material.metric_candidates import (
+    GREEDY_BY_WORDS,
+    GREEDY_GOLD,
+    RECOMMENDED,
+    REPLY_TO_THREE,
+    WORDS,
+    MetricCandidate,
+    Trial,
+)
+from refaug.evaluation.reproduction.material.rated_sets import ProofSet
+from refaug.evaluation.reproduction.material.reference_kinds import line_of
+from refaug.logs.store import StoredLog
+from refaug.metrics.base import Floats
+from refaug.metrics.specification import build
+from refaug.rater.rating import Candidate, Rater, RatingRequest
+
+CROSS: Final = "cross rater on the reply, three turns"
+CROSS_ALONE: Final = "cross rater on the reply, without the gold"
+RECALL: Final = "gold's rare words in the reply"
+SPECIFICITY: Final = "specificity: mean idf"
+REPETITION: Final = "no repetition of the turns"
+CONSISTENCY: Final = "cosine with the turns"
+CROWDING: Final = "crowding: cosine with 50 retrieved"
+CHRF: Final = "chrF, gold"
+BLEU: Final = "BLEU-2, gold"
+LENGTH: Final = "length"
+TEXT_FEATURES: Final = (RECALL, SPECIFICITY, REPETITION, CONSISTENCY, CROWDING)
+_TURNS: Final = 3
+_NEAREST: Final = 50  # retrieved references that crowding looks at
+
+Words = Sequence[str]
+RowFeature = Callable[[Words, Item, int], float]  # words of the reply, its item, the item's number
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeFeatures:
+    """The features of all rows of some sets, and the seconds that each takes for a thousand replies on one core."""
+
+    lines: Mapping[str, Line]
+    seconds: Mapping[str, float]
+
+
+def features_of(chain: Chain, trial: Trial) -> JudgeFeatures:
+    """Compute every feature; processor time of this process, with the search where a feature retrieves references."""
+    rows = sum(len(rated_set.replies) for rated_set in trial.sets)
+    texts = _TextFeatures.of(chain, trial)
+    computed: dict[str, Callable[[], Line]] = {
+        REPLY_TO_THREE.name: lambda: trial.line(REPLY_TO_THREE, {}),
+        GREEDY_BY_WORDS.name: lambda: trial.line(GREEDY_BY_WORDS, {}),
+        GREEDY_GOLD.name: lambda: trial.line(GREEDY_GOLD, {}),
+        RECOMMENDED.name: lambda: trial.line(RECOMMENDED, {}),
+        CROSS: lambda: _cross_line(chain, trial),
+        CROSS_ALONE: lambda: _line(CROSS_ALONE, trial, lambda rated_set: _rated_alone(chain.cross_rater(), rated_set)),
+        RECALL: lambda: texts.line(RECALL, texts.recall),
+        SPECIFICITY: lambda: texts.line(SPECIFICITY, texts.specificity),
+        REPETITION: lambda: texts.line(REPETITION, texts.novelty),
+        CONSISTENCY: lambda: texts.line(CONSISTENCY, texts.consistency),
+        CROWDING: lambda: _line(CROWDING, trial, texts.crowding),
+        CHRF: lambda: line_of(CHRF, trial.sets, build("chrf"), about="chrf"),
+        BLEU: lambda: line_of(BLEU, trial.sets, build("bleu"), about="bleu"),
+        LENGTH: lambda: _line(LENGTH, trial, lambda rated_set: rated_set.lengths),
+    }
+    chain.cross_rater()  # trained before any time is taken
+    lines, seconds = dict[str, Line](), dict[str, float]()
+    chain.progress.stage("features of judges", len(computed), "features")
+    for name, compute in computed.items():
+        began = process_time()
+        lines[name] = compute()
+        seconds[name] = round(1_000 * (process_time() - began) / rows, 2)
+        chain.progress.advance(1)
+    return JudgeFeatures(lines=lines, seconds=seconds)
+
+
+def _line(name: str, trial: Trial, scores_of: Callable[[ProofSet], Floats]) -> Line:
+    return Line(name=name, scores={rated_set.name: scores_of(rated_set)[None] for rated_set in trial.sets})
+
+
+def _cross_line(chain: Chain, trial: Trial) -> Line:
+    candidate = MetricCandidate(name=CROSS, why="", family="rater", metric=REPLY_TO_THREE.metric)
+    metric = chain.bind_rater(build(candidate.metric), chain.cross_rater())
+    return line_of(CROSS, trial.sets, metric, about=candidate.metric)
+
+
+def _rated_alone(rater: Rater, rated_set: ProofSet) -> Floats:
+    requests = [
+        RatingRequest(
+            utterance=rater.turn_separator.join(rated_set.items[number].pair.turns[-_TURNS:]),
+            golds=(),
+            candidates=(Candidate(text=reply),),
+        )
+        for number, reply in zip(rated_set.item.tolist(), rated_set.replies, strict=True)
+    ]
+    return np.array([ratings[0] for ratings in rater.rate(requests)])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _TextFeatures:
+    """What can be seen in the texts: words with their idf in the log, and their vectors."""
+
+    trial: Trial
+    idf: Mapping[str, float]
+    rarest: float  # of words that the log does not have
+    vectors: WordVectors
+
+    @classmethod
+    def of(cls, chain: Chain, trial: Trial) -> _TextFeatures:
+        counts, texts = Counter[str](), 0
+        tokenizer = get_tokenizer(trial.sets[0].tokenizer)
+        for name in chain.logs(chain.everyday):
+            for batch in StoredLog.open(chain.home.logs, name).batches(["response"]):
+                for words in tokenizer.tokenize_batch(batch["response"].to_pylist()):
+                    counts.update(set(map(str.lower, words)))
+                    texts += 1
+        idf = {word: float(np.log(texts / count)) for word, count in counts.items()}
+        vectors = open_word_vectors(chain.vectors_folder(chain.vectors()))
+        return cls(trial=trial, idf=idf, rarest=float(np.log(max(texts, 2))), vectors=vectors)
+
+    def line(self, name: str, feature: RowFeature) -> Line:
+        """Compute a feature row by row."""
+        return _line(name, self.trial, lambda rated_set: self._by_row(rated_set, feature))
+
+    def _by_row(self, rated_set: ProofSet, feature: RowFeature) -> Floats:
+        words = [self._words(rated_set, reply) for reply in rated_set.replies]
+        return np.array(
+            [
+                feature(own, rated_set.items[number], number)
+                for own, number in zip(words, rated_set.item.tolist(), strict=True)
+            ]
+        )
+
+    def _words(self, rated_set: ProofSet, text: str) -> list[str]:
+        return [word.lower() for word in get_tokenizer(rated_set.tokenizer).tokenize(text)]
+
+    def _idf(self, word: str) -> float:
+        return self.idf.get(word, self.rarest)
+
+    def specificity(self, words: Words, item: Item, number: int) -> float:
+        """Return the mean idf of the reply's words."""
+        del item, number
+        return float(np.mean([self._idf(word) for word in words])) if words else 0.0
+
+    def recall(self, words: Words, item: Item, number: int) -> float:
+        """Return the share of the gold's idf that the reply has: a longer reply loses nothing of it."""
+        del number
+        gold = set(self._words(self.trial.sets[0], item.pair.gold.text if item.pair.gold else ""))
+        total = sum(map(self._idf, gold))
+        return sum(self._idf(word) for word in gold & set(words)) / total if total else 0.0
+
+    def novelty(self, words: Words, item: Item, number: int) -> float:
+        """Return the share of the reply's idf that the turns do not have."""
+        del number
+        said = {word for turn in item.pair.turns[-_TURNS:] for word in self._words(self.trial.sets[0], turn)}
+        total = sum(map(self._idf, words))
+        return sum(self._idf(word) for word in words if word not in said) / total if total else 0.0
+
+    def consistency(self, words: Words, item: Item, number: int) -> float:
+        """Return the cosine of the reply and the last turns, words weighted by idf."""
+        del number
+        turns = [word for turn in item.pair.turns[-_TURNS:] for word in self._words(self.trial.sets[0], turn)]
+        return float(self._vector(words) @ self._vector(turns))
+
+    def crowding(self, rated_set: ProofSet) -> Floats:
+        """Return the mean cosine of each reply and what people say in such a place."""
+        pool = self.trial.pool(rated_set, WORDS)
+        means = [
+            np.mean(
+                [self._vector(self._words(rated_set, reference.text)) for reference in references[:_NEAREST]], axis=0
+            )
+            if references
+            else np.zeros(self.vectors.dimensions)
+            for references in pool.retrieved
+        ]
+        return np.array(
+            [
+                float(self._vector(self._words(rated_set, reply)) @ means[number])
+                for reply, number in zip(rated_set.replies, rated_set.item.tolist(), strict=True)
+            ]
+        )
+
+    def _vector(self, words: Words) -> Floats:
+        """Return the unit vector of the mean of some words' vectors, weighted by idf; 0 where none is known."""
+        rows = self.vectors.rows_of(words)
+        is_there = rows >= 0
+        if not is_there.any():
+            return np.zeros(self.vectors.dimensions)
+        weights = np.array([self._idf(word) for word in words])[is_there]
+        total = weights @ np.asarray(self.vectors.matrix[rows[is_there]], np.float64)
+        return np.asarray(total / (np.linalg.norm(total) or 1.0))

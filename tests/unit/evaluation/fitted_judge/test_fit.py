@@ -1,0 +1,128 @@
+"""Fitted judges: weights against closed forms, length that is held, folds that part no context."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import norm, rankdata, spearmanr
+
+from refaug.core.errors import BadInput, Corrupt, Usage
+from refaug.evaluation.fitted_judge.fit import FitSettings, FittedJudge, NormalScale, context_folds, fit_judge
+from refaug.evaluation.fitted_judge.held_out import out_of_fold_scores, out_of_group_scores, shuffled_within_sets
+from refaug.evaluation.fitted_judge.rated_table import RatedTable
+
+
+def table_of(rows: int = 240, seed: int = 1, *, length_effect: float = 0.0) -> RatedTable:
+    """Two groups of two sets and one; the first metric is rated, the second is noise, the third is length."""
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal((rows, 3))
+    lengths = np.exp(values[:, 2] / 2) * 10
+    ratings = values[:, 0] + length_effect * values[:, 2] + 0.5 * rng.standard_normal(rows)
+    sets = np.arange(rows) % 3
+    return RatedTable(
+        features=("good", "noise", "long"),
+        values=values,
+        ratings=ratings * (1 + sets),
+        lengths=lengths,
+        sets=sets,
+        groups=(sets > 1).astype(np.int64),
+        contexts=np.arange(rows) // 6,
+    )
+
+
+def test_ridge_is_the_closed_form_on_normal_scores() -> None:
+    table = replace(table_of(), sets=np.zeros(240, np.int64), groups=np.zeros(240, np.int64))
+    judge = fit_judge(table)
+    scores = np.stack([norm.ppf((rankdata(column) - 0.5) / 240) for column in table.values.T], axis=1)
+    targets = norm.ppf((rankdata(table.ratings) - 0.5) / 240)
+    stacked = np.vstack([scores, np.sqrt(judge.penalty * 240) * np.eye(3)])
+    expected = np.linalg.lstsq(stacked, np.concatenate([targets, np.zeros(3)]), rcond=None)[0]
+    np.testing.assert_allclose(judge.coefficients, expected, atol=0.01)  # between knots a scale is linear
+    assert judge.coefficients[0] > 5 * abs(judge.coefficients[1])
+
+
+def test_a_scale_gives_mean_ranks_and_is_flat_beyond_its_ends() -> None:
+    scale = NormalScale.of(np.array([3.0, 1.0, 1.0, 2.0]))
+    expected = norm.ppf([1 / 4, 2.5 / 4, 3.5 / 4])
+    np.testing.assert_allclose(scale.apply(np.array([1.0, 2.0, 3.0, 0.0, 9.0])), [*expected, expected[0], expected[2]])
+    assert scale.apply(np.array([1.5])) == pytest.approx(expected[:2].mean())
+    assert np.isnan(scale.apply(np.array([np.nan])))
+
+
+def test_ordinal_regression_agrees_with_ridge_about_the_order() -> None:
+    table = table_of()
+    ridge, ordinal = (
+        fit_judge(table, FitSettings(method=method)).score(table.values, table.lengths)  # type: ignore[arg-type]
+        for method in ("ridge", "ordinal")
+    )
+    assert spearmanr(ridge, ordinal).statistic > 0.98
+
+
+@pytest.mark.parametrize("method", ["ridge", "ordinal"])
+def test_a_held_length_has_no_linear_effect(method: str) -> None:
+    table = table_of(length_effect=2.0)
+    free = fit_judge(table, FitSettings(method=method))  # type: ignore[arg-type]
+    held = fit_judge(table, FitSettings(method=method, length="held"))  # type: ignore[arg-type]
+    lengths = NormalScale.of(table.lengths).apply(table.lengths)
+    effects = [
+        np.cov(judge.score(table.values, table.lengths), lengths, aweights=table.weights)[0, 1]
+        for judge in (free, held)
+    ]
+    assert abs(effects[0]) > 0.3
+    assert effects[1] == pytest.approx(0, abs=1e-6)
+
+
+def test_each_group_counts_the_same_whatever_its_size() -> None:
+    weights, table = table_of().weights, table_of()
+    sums = [weights[table.sets == number].sum() for number in range(3)]
+    assert sums == pytest.approx([60, 60, 120])
+
+
+def test_no_context_is_in_two_folds() -> None:
+    contexts = np.repeat(np.arange(50), 4)
+    folds = context_folds(contexts, 1)
+    assert sorted(set(folds.tolist())) == [0, 1, 2, 3, 4]
+    assert all(len(set(folds[contexts == context].tolist())) == 1 for context in range(50))
+
+
+def test_rows_are_scored_by_judges_of_other_groups() -> None:
+    table = table_of()
+    expected = fit_judge(table.select(np.flatnonzero(table.groups == 0))).score(table.values, table.lengths)
+    scores = out_of_group_scores(table)
+    np.testing.assert_array_equal(scores[table.groups == 1], expected[table.groups == 1])
+    assert spearmanr(scores, table.targets).statistic > 0.7
+    assert spearmanr(out_of_fold_scores(table), table.targets).statistic > 0.7
+
+
+def test_shuffled_ratings_leave_nothing_to_learn() -> None:
+    table = table_of()
+    shuffled = shuffled_within_sets(table, 3)
+    assert sorted(shuffled.ratings[table.sets == 1]) == sorted(table.ratings[table.sets == 1])
+    assert abs(spearmanr(out_of_group_scores(shuffled), table.targets).statistic) < 0.75
+    assert np.abs(fit_judge(shuffled).coefficients).max() < 0.3
+
+
+def test_a_saved_judge_scores_the_same() -> None:
+    table = table_of()
+    judge = fit_judge(table, FitSettings(length="held"))
+    again = FittedJudge.read(json.loads(json.dumps(judge.as_json())), "judge.json")
+    assert again == judge
+    np.testing.assert_array_equal(again.score(table.values, table.lengths), judge.score(table.values, table.lengths))
+
+
+@pytest.mark.parametrize("change", [{"coefficients": [1.0]}, {"penalty": "x"}, {"scales": []}, {"settings": {"a": 1}}])
+def test_altered_judges_are_corrupt(change: dict[str, object]) -> None:
+    with pytest.raises(Corrupt, match=r"judge\.json"):
+        FittedJudge.read({**fit_judge(table_of()).as_json(), **change}, "judge.json")
+
+
+def test_tables_without_enough_to_fit_are_refused() -> None:
+    with pytest.raises(BadInput, match="at least 50"):
+        fit_judge(table_of().select(np.arange(40)))
+    with pytest.raises(BadInput, match="nothing to fit"):
+        fit_judge(replace(table_of(), ratings=np.ones(240)))
+    with pytest.raises(Usage, match="ridge"):
+        FitSettings(method="boosting")  # type: ignore[arg-type]
