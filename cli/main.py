@@ -192,6 +192,11 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
             "weigh": "judges.judge_items:weigh_command",
         },
     ),
+    "judge-fit": _CommandPlace(
+        at="judges.judge_fit:app",
+        help="Judges fitted to people's ratings: a small combination of metrics, never scored on its own training "
+        "rows.",
+    ),
     "metrics": _CommandPlace(
         at="scores.metrics:app",
         help="The metrics by name: what each needs, its range, its parameters.",

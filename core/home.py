@@ -77,6 +77,11 @@ class Settings:
         return self.home / "judges"
 
     @property
+    def fitted_judges(self) -> Path:
+        """The folder of the judges that were fitted to people's ratings."""
+        return self.home / "fitted-judges"
+
+    @property
     def judgements(self) -> Path:
         """The folder of the answers that judges gave, which cannot be made again."""
         return self.home / "judgements"

@@ -125,6 +125,19 @@ def _data_hash(rated_rows: RatedRows, rows: Sequence[Row], points: Points, metri
     return hashlib.sha256(orjson.dumps([hash_of_rows, dialogues])).hexdigest()[:12]
 
 
+def values_of_rows(rated_rows: RatedRows, compared: ComparedMetric, progress: Progress) -> Floats:
+    """Return the scores of all rows by one metric, turned so that higher should be better; NaN where there is none."""
+    values = _score_rows(rated_rows, compared.metric, progress).values
+    return -values if compared.turned else values
+
+
+def lengths_of_rows(rated_rows: RatedRows) -> Floats:
+    """Return the lengths of all replies in tokens, counted as in tables of agreement."""
+    replies = [row.reply for row in rated_rows.rows]
+    tokenizer = get_tokenizer(length_tokenizer(replies))
+    return np.array([len(tokens) for tokens in tokenizer.tokenize_batch(replies)], dtype=np.float64)
+
+
 def _score_rows(rated_rows: RatedRows, metric: Metric, progress: Progress) -> _Scores:
     chosen = [references_for(metric, item.pair.references, item.pair.turns) for item in rated_rows.items]
     cases = _cases(rated_rows, metric)

@@ -3,8 +3,8 @@
 The main names:
 
 - `fit.fit_judge`: rated rows to a fitted judge
-- `fit.FittedJudge`: scores rows of metric values
+- `training.train_judge`: rated sets and metrics to a judge with its figures
 - `held_out.out_of_group_scores`: scores of rows by judges that were fitted without their group.
 """
 
-__all__ = ["fit", "held_out", "rated_table"]
+__all__ = ["artefact", "fit", "held_out", "rated_table", "scoring", "training"]

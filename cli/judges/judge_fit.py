@@ -1,0 +1,213 @@
+"""`refaug judge-fit …`: judges that are fitted to people's ratings, as a combination of metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from refaug.cli.scores.meta import named_sets, read_set
+from refaug.cli.shared.database import record_act
+from refaug.cli.shared.field_options import with_options
+from refaug.cli.shared.index_options import ThreadsOption
+from refaug.cli.shared.item_inputs import ItemInputs, TableOptions
+from refaug.cli.shared.model_options import ModelOptions
+from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_table
+from refaug.cli.shared.progress import display_progress
+from refaug.core.errors import Usage
+
+if TYPE_CHECKING:
+    from refaug.core.home import Settings
+    from refaug.core.progress import Progress
+    from refaug.evaluation.agreement.records import ComparedMetric
+
+app = typer.Typer(
+    help="Judges fitted to people's ratings: a small combination of metrics, never scored on its own training rows.",
+    no_args_is_help=True,
+)
+
+NameArgument = Annotated[str, typer.Argument(help="Name of the judge, or name@version.", metavar="JUDGE")]
+RaterOption = Annotated[
+    str | None, typer.Option("--rater", help="Rater that metrics ask: name or name@version.", metavar="NAME")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _FitOptions:
+    """How a judge is fitted; a group of options."""
+
+    method: Annotated[
+        str, typer.Option(help="ridge: on normal scores; ordinal: proportional odds on fifths of the ratings.")
+    ] = "ridge"
+    length: Annotated[
+        str, typer.Option(help="free, or held: a reply gets no more and no less for its length alone.")
+    ] = "free"
+    seed: Annotated[int, typer.Option(help="Of the folds over contexts.", min=0, max=2**32 - 1)] = 1
+
+
+@app.command("train")
+@with_options
+def train_command(
+    context: typer.Context,
+    items: Annotated[list[Path], typer.Argument(help="Rated items, a file for each set.", metavar="ITEMS…")],
+    *,
+    name: Annotated[str, typer.Option(help="Name of the judge.")],
+    metrics: Annotated[
+        list[str],
+        typer.Option("--metric", "-m", help="A metric with its settings; repeat it.", metavar="METRIC"),
+    ],
+    rater: RaterOption = None,
+    models: ModelOptions,
+    fit: _FitOptions,
+    table: TableOptions,
+    threads: ThreadsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Fit a judge to rated items, and say how far judges like it agree with ratings that they never saw."""
+    from refaug.evaluation.agreement.records import MetaSettings, RatedItems  # noqa: PLC0415
+    from refaug.evaluation.agreement.rows import RatedRows  # noqa: PLC0415
+    from refaug.evaluation.fitted_judge.artefact import save_judge  # noqa: PLC0415
+    from refaug.evaluation.fitted_judge.fit import FitSettings  # noqa: PLC0415  scipy
+    from refaug.evaluation.fitted_judge.training import train_judge  # noqa: PLC0415
+
+    settings = FitSettings(method=fit.method, length=fit.length, seed=fit.seed)  # type: ignore[arg-type]
+    if twice := next((metric for metric in metrics if metrics.count(metric) > 1), None):
+        raise Usage(f"the metric {twice} is named twice", remedy="name each once")
+    models.require_named(metrics, rater)
+    files = named_sets(items, remedy="refaug judge-fit train ITEMS.jsonl --name NAME -m bleu -m chrf")
+    with display_progress(quiet=context.obj.quiet) as progress:
+        sets = [
+            RatedRows.of(
+                RatedItems(name=set_name, items=read_set(ItemInputs(items=path, table=table), progress)), MetaSettings()
+            )
+            for set_name, path in files.items()
+        ]
+        compared = _metrics_of(context.obj, metrics, models, rater, threads, progress)
+        trained = train_judge(sets, compared, settings, progress)
+        named = {"rater": rater, "ruber": models.ruber, "sample": models.sample, "judge": models.judge}
+        version = save_judge(context.obj, name, trained, metrics, named)
+    record_act(context.obj, "publish", f"judge-fit {name}@{version}")
+    if as_json:
+        print_json({"name": name, "version": version, "report": dict(trained.report)})
+        return
+    _print_judge(f"{name}@{version}", trained.report)
+
+
+def _metrics_of(
+    home: Settings,
+    specifications: Sequence[str],
+    models: ModelOptions,
+    rater: str | None,
+    threads: int | None,
+    progress: Progress,
+) -> list[ComparedMetric]:
+    """Return the metrics, bound to the models that they ask."""
+    from refaug.evaluation.agreement.records import ComparedMetric  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.metric_requests import metrics_of  # noqa: PLC0415  compiles
+
+    metrics = metrics_of(list(specifications), None)
+    bound = models.bind(home, metrics, rater=rater, index=None, threads=threads, progress=progress)
+    return [ComparedMetric(name=text, metric=metric) for text, metric in zip(specifications, bound, strict=True)]
+
+
+@app.command("score")
+@with_options
+def score_command(
+    context: typer.Context,
+    judge: NameArgument,
+    items: Annotated[Path, typer.Argument(help="Items with replies.", metavar="ITEMS")],
+    *,
+    table: TableOptions,
+    threads: ThreadsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Score replies by a fitted judge; rows whose texts it was fitted to are left out and counted."""
+    from refaug.evaluation.fitted_judge.artefact import open_judge  # noqa: PLC0415  scipy
+    from refaug.evaluation.fitted_judge.scoring import score_rows, unrated_rows  # noqa: PLC0415
+
+    stored = open_judge(context.obj, judge)
+    models = ModelOptions(ruber=stored.models["ruber"], sample=stored.models["sample"], judge=stored.models["judge"])
+    with display_progress(quiet=context.obj.quiet) as progress:
+        rows = unrated_rows(str(items), read_set(ItemInputs(items=items, table=table), progress))
+        compared = _metrics_of(context.obj, stored.metrics, models, stored.models["rater"], threads, progress)
+        scored = score_rows(stored, rows, compared, progress)
+    if as_json:
+        print_json(scored.as_json())
+        return
+    print_facts(
+        f"judge-fit {stored.spec}",
+        {"replies": scored.scored, "trained_on": scored.trained_on, "without_score": scored.unscored},
+    )
+    print_table(
+        "systems", ("system", "mean", "replies"), [(name, f"{mean:.4f}", n) for name, mean, n in scored.systems()]
+    )
+
+
+@app.command("show")
+def show_command(context: typer.Context, judge: NameArgument, as_json: JsonFlag = False) -> None:
+    """What a judge is made of, what it was fitted to, and how well judges like it agree with ratings they never saw."""
+    from refaug.evaluation.fitted_judge.artefact import open_judge  # noqa: PLC0415  scipy
+
+    stored = open_judge(context.obj, judge)
+    if as_json:
+        print_json(
+            {
+                "judge": stored.spec,
+                "metrics": list(stored.metrics),
+                "models": dict(stored.models),
+                "fit": stored.judge.as_json(),
+                "report": dict(stored.report),
+            }
+        )
+        return
+    _print_judge(stored.spec, stored.report)
+
+
+@app.command("list")
+def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """All fitted judges with their versions; the published one is marked."""
+    from refaug.evaluation.fitted_judge.artefact import judge_versions  # noqa: PLC0415  scipy
+
+    versions = judge_versions(context.obj)
+    rows = [
+        (name, version, version == versions.current(name))
+        for name in versions.names()
+        for version in versions.versions(name)
+    ]
+    if as_json:
+        print_json({"judges": [{"name": name, "version": version, "published": now} for name, version, now in rows]})
+        return
+    print_table("judges", ("judge", "version", "published"), [(*row[:2], "yes" if row[2] else "") for row in rows])
+
+
+def _print_judge(title: str, report: Any) -> None:
+    """Print the weights of a judge and its figures."""
+    fitted = sum(counts["fitted"] for counts in report["sets"].values())
+    print_facts(
+        f"judge-fit {title}",
+        {
+            "sets": ", ".join(report["sets"]),
+            "fitted_to": f"{fitted:,} replies",
+            "groups": report["groups"],
+            "penalty": report["penalty"],
+            "length_effect": f"{report['length_effect']:+.3f}",
+        },
+    )
+    print_table(
+        "weights", ("metric", "weight"), [(name, f"{weight:+.4f}") for name, weight in report["coefficients"].items()]
+    )
+    print_table(
+        "agreement with people, mean over sets",
+        ("scores", "Spearman", "given length"),
+        [
+            (name, _digits(figures["spearman"]), _digits(figures["partial_spearman"]))
+            for name, figures in report["agreement"].items()
+        ],
+    )
+
+
+def _digits(figure: float | None) -> str:
+    return "–" if figure is None else f"{figure:.3f}"

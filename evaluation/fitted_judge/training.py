@@ -1,0 +1,148 @@
+"""From rated sets and metrics to a fitted judge with its figures, out of group and on other contexts of its sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from refaug.core.progress import Progress
+from refaug.core.text.normalisation import normalise
+from refaug.evaluation.agreement.records import ComparedMetric
+from refaug.evaluation.agreement.row_scores import lengths_of_rows, values_of_rows
+from refaug.evaluation.agreement.rows import RatedRows
+from refaug.evaluation.fitted_judge.fit import FitSettings, FittedJudge, fit_judge
+from refaug.evaluation.fitted_judge.held_out import out_of_fold_scores, out_of_group_scores, shuffled_within_sets
+from refaug.evaluation.fitted_judge.rated_table import RatedTable
+from refaug.metrics.base import Floats, Indexes
+from refaug.metrics.statistics.correlation import partial_spearman
+from refaug.rater.adem.scorer.rated_triples import Triple
+from refaug.rater.adem.scorer.seen_texts import SeenTexts
+
+_SHUFFLES: Final = 5
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrainedJudge:
+    """A judge, the texts that it was fitted to, and how well judges like it agree with ratings they never saw."""
+
+    judge: FittedJudge
+    seen: SeenTexts
+    report: Mapping[str, Any]
+
+
+def train_judge(
+    sets: Sequence[RatedRows], metrics: Sequence[ComparedMetric], settings: FitSettings, progress: Progress
+) -> TrainedJudge:
+    """Score the fair rows of rated sets by the metrics, and fit a judge to their ratings."""
+    table = table_of_sets(sets, metrics, progress)
+    progress.stage("fitting")
+    judge = fit_judge(table, settings)
+    triples = (triple for rated_rows in sets for triple in _triples(rated_rows))
+    return TrainedJudge(judge=judge, seen=SeenTexts.of(triples), report=_report(sets, table, judge, settings))
+
+
+def table_of_sets(sets: Sequence[RatedRows], metrics: Sequence[ComparedMetric], progress: Progress) -> RatedTable:
+    """Return the rows of all sets with the scores of the metrics; rows that rate a gold get no rating."""
+    parts = [
+        np.stack([values_of_rows(rated_rows, compared, progress) for compared in metrics], axis=1)
+        for rated_rows in sets
+    ]
+    sizes = [len(rated_rows.rows) for rated_rows in sets]
+    ratings = [np.where(rated_rows.is_candidate, np.nanmean(rated_rows.ratings, axis=1), np.nan) for rated_rows in sets]
+    contexts, groups = _contexts_and_groups(sets)
+    return RatedTable(
+        features=tuple(compared.name for compared in metrics),
+        values=np.concatenate(parts),
+        ratings=np.concatenate(ratings),
+        lengths=np.concatenate([lengths_of_rows(rated_rows) for rated_rows in sets]),
+        sets=np.repeat(np.arange(len(sets)), sizes),
+        groups=np.repeat(groups, sizes),
+        contexts=contexts,
+    )
+
+
+def _contexts_and_groups(sets: Sequence[RatedRows]) -> tuple[Indexes, list[int]]:
+    """Return the context of each row, and the group of each set; sets that share a context are one group."""
+    numbers, by_set = dict[tuple[str, ...], int](), list[list[int]]()
+    for rated_rows in sets:
+        keys = [
+            (normalise(item.pair.utterance or item.id), normalise(item.pair.gold.text if item.pair.gold else item.id))
+            for item in rated_rows.items
+        ]
+        by_set.append([numbers.setdefault(keys[row.item], len(numbers)) for row in rated_rows.rows])
+    groups = list(range(len(sets)))
+    for place, own in enumerate(by_set):
+        for earlier in range(place):
+            if set(own) & set(by_set[earlier]):
+                groups = [groups[earlier] if group == groups[place] else group for group in groups]
+    return np.array([number for own in by_set for number in own], np.int64), groups
+
+
+def _triples(rated_rows: RatedRows) -> Iterator[Triple]:
+    for row in rated_rows.rows:
+        pair = rated_rows.items[row.item].pair
+        yield Triple(context=pair.turns, reference=pair.gold.text if pair.gold else "", reply=row.reply)
+
+
+# ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _report(sets: Sequence[RatedRows], table: RatedTable, judge: FittedJudge, settings: FitSettings) -> dict[str, Any]:
+    complete = table.complete()
+    plain = {name: complete.values[:, place] for place, name in enumerate(complete.features)}
+    several = len(np.unique(complete.groups)) > 1
+    lines = {
+        **({"out of group": out_of_group_scores(complete, settings)} if several else {}),
+        "other contexts of the same sets": out_of_fold_scores(complete, settings),
+        "length alone": complete.lengths,
+        **plain,
+    }
+    figures = {name: _agreement(complete, scores) for name, scores in lines.items()}
+    shuffled = [out_of_fold_scores(shuffled_within_sets(complete, seed), settings) for seed in range(_SHUFFLES)]
+    by_seed = [_agreement(complete, scores)["spearman"] or 0.0 for scores in shuffled]
+    return {
+        "sets": {
+            rated_rows.name: {
+                "rated": len(rated_rows.rows),
+                "fitted": int((complete.sets == number).sum()),
+                "contexts": len(np.unique(complete.contexts[complete.sets == number])),
+            }
+            for number, rated_rows in enumerate(sets)
+        },
+        "groups": len(np.unique(complete.groups)),
+        "coefficients": dict(zip(judge.features, judge.coefficients, strict=True)),
+        "penalty": judge.penalty,
+        "length_effect": _length_effect(complete, judge),
+        "agreement": {**figures, "shuffled ratings": {"spearman": float(np.mean(by_seed)), "partial_spearman": None}},
+    }
+
+
+def _agreement(table: RatedTable, scores: Floats) -> dict[str, float | None]:
+    """Return the mean over sets of Spearman, and of Spearman with the length held fixed."""
+    plain, given_length = list[float](), list[float | None]()
+    for number in np.unique(table.sets).tolist():
+        rows = table.sets == number
+        plain.append(float(np.nan_to_num(spearmanr(scores[rows], table.ratings[rows]).statistic)))
+        given_length.append(partial_spearman(scores[rows], table.ratings[rows], table.lengths[rows]).value)
+    defined = [value for value in given_length if value is not None]
+    return {
+        "spearman": float(np.mean(plain)),
+        "partial_spearman": float(np.mean(defined)) if len(defined) == len(given_length) else None,
+    }
+
+
+def _length_effect(table: RatedTable, judge: FittedJudge) -> float:
+    """Return the Spearman correlation of the judge's scores and the length of the reply, the mean over sets."""
+    scores = judge.score(table.values, table.lengths)
+    return float(
+        np.mean(
+            [
+                np.nan_to_num(spearmanr(scores[table.sets == number], table.lengths[table.sets == number]).statistic)
+                for number in np.unique(table.sets).tolist()
+            ]
+        )
+    )
