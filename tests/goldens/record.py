@@ -537,6 +537,7 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"help/refaug jobs( retry)? --help(/out)?: .*", "jobs are tried again"),
     (r"help/refaug refs --help/out: .*", "it has --show-excluded"),
     (r"(answers/refaug metrics list --json/out|http/GET /v1/metrics/body)/metrics: .*", "judge is a metric"),
+    (r"help/refaug judge-fit( \w+)? --help: new", "judge-fit is a command"),
     (r"help/refaug (rater|ruber) train --help/out: .*", "--network: a rater may be a Transformer"),
     (r"(openapi|http|answers)/.*/network: new", "the same in lists, over HTTP, and as a job"),
     (r"openapi/paths//v1/raters.*/required: .*'network'.*", "the same, of the field's description"),
