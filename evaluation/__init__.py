@@ -15,6 +15,7 @@ __all__ = [
     "agreement",
     "citation",
     "comparison",
+    "fitted_judge",
     "home",
     "judge",
     "metric_setup",

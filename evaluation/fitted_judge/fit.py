@@ -227,13 +227,19 @@ def _ordinal(design: Floats, targets: Floats, weights: Floats, penalty: float, s
         classes[rows] = np.minimum(_CLASSES * (rankdata(targets[rows]) - 0.5) / rows.sum(), _CLASSES - 1)
     columns = design.shape[1]
 
-    def loss(parameters: Floats) -> float:
-        steps = parameters[columns:]
-        bounds = np.concatenate([[-np.inf], steps[0] + np.concatenate([[0], np.cumsum(np.exp(steps[1:]))]), [np.inf]])
-        predictor = design @ parameters[:columns]
-        likely = expit(bounds[classes + 1] - predictor) - expit(bounds[classes] - predictor)
-        logs = np.log(np.maximum(likely, _LEAST_PROBABILITY))
-        return float(-(weights @ logs) + penalty * (parameters[:columns] ** 2).sum() / 2)
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        """Return the penalised loss and its gradient; the bounds are a first one and the logarithms of steps."""
+        slopes, steps = parameters[:columns], parameters[columns:]
+        bounds = np.concatenate([[-np.inf], np.cumsum([steps[0], *np.exp(steps[1:])]), [np.inf]])
+        predictor = design @ slopes
+        above, below = expit(bounds[classes + 1] - predictor), expit(bounds[classes] - predictor)
+        likely = np.maximum(above - below, _LEAST_PROBABILITY)
+        rise, fall = weights * above * (1 - above) / likely, weights * below * (1 - below) / likely
+        of_bounds = np.bincount(classes, fall, _CLASSES)[1:] - np.bincount(classes, rise, _CLASSES)[:-1]
+        later = np.cumsum(of_bounds[::-1])[::-1]  # every step moves all later bounds
+        of_steps = np.concatenate([later[:1], np.exp(steps[1:]) * later[1:]])
+        gradient = np.concatenate([design.T @ (rise - fall) + penalty * slopes, of_steps])
+        return float(-(weights @ np.log(likely)) + penalty * (slopes**2).sum() / 2), gradient
 
     start = np.concatenate([np.zeros(columns), [-1.0], np.zeros(_CLASSES - 2)])
-    return np.asarray(minimize(loss, start, method="L-BFGS-B").x[:columns])
+    return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B").x[:columns])

@@ -9,6 +9,7 @@ The main names:
 
 __all__ = [
     "chain",
+    "judge_features",
     "judged_replies",
     "metric_candidates",
     "proof_logs",
