@@ -13,7 +13,7 @@ from refaug.core.files import make_folder, read_json, remove_tree, with_checksum
 from refaug.core.home import Settings
 from refaug.core.version import VERSION
 from refaug.evaluation.agreement.rows import RatedRows
-from refaug.evaluation.fitted_judge.fit import FittedJudge
+from refaug.evaluation.fitted_judge.fit import CombinedJudge
 from refaug.evaluation.fitted_judge.training import TrainedJudge
 from refaug.rater.adem.scorer.seen_texts import SEEN, SeenTexts
 
@@ -28,7 +28,7 @@ class StoredJudge:
     """An opened judge with what its manifest says."""
 
     spec: str  # name@version#content
-    judge: FittedJudge
+    judge: CombinedJudge
     metrics: tuple[str, ...]
     models: Mapping[str, str | None]  # the rater and others that the metrics ask
     seen: SeenTexts
@@ -94,7 +94,7 @@ def open_judge(settings: Settings, spec: str) -> StoredJudge:
         manifest: dict[str, Any] = read_json(path)
         require_format(path, manifest, KIND, FORMAT_VERSION)
         verify_files(held.folder, manifest)
-        judge = FittedJudge.read(read_json(held.folder / JUDGE), str(held.folder / JUDGE))
+        judge = CombinedJudge.read(read_json(held.folder / JUDGE), str(held.folder / JUDGE))
         try:
             return StoredJudge(
                 spec=f"{held.name}@{held.version}#{str(manifest['id'])[:12]}",

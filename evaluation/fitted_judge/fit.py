@@ -74,7 +74,7 @@ class NormalScale:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FittedJudge:
+class CombinedJudge:
     """The weights of metrics, each on its scale, and what is taken off for the length of a reply."""
 
     features: tuple[str, ...]
@@ -145,7 +145,7 @@ def _finite(numbers: Sequence[Any]) -> tuple[float, ...]:
 # ── fitting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def fit_judge(table: RatedTable, settings: FitSettings | None = None) -> FittedJudge:
+def fit_judge(table: RatedTable, settings: FitSettings | None = None) -> CombinedJudge:
     """Fit a judge to the complete rows of a table; the penalty is the one with the best Spearman on folds."""
     settings, table = settings or FitSettings(), table.complete()
     table.require_enough()
@@ -179,10 +179,10 @@ def _score_of_penalty(table: RatedTable, folds: Indexes, penalty: float, setting
     )
 
 
-def _fit_with(table: RatedTable, penalty: float, settings: FitSettings) -> FittedJudge:
+def _fit_with(table: RatedTable, penalty: float, settings: FitSettings) -> CombinedJudge:
     scales = tuple(NormalScale.of(table.values[:, column]) for column in range(len(table.features)))
     length_scale, weights = NormalScale.of(table.lengths), table.weights
-    unfitted = FittedJudge(
+    unfitted = CombinedJudge(
         features=table.features,
         scales=scales,
         coefficients=(0.0,) * len(scales),

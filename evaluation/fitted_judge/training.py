@@ -14,7 +14,7 @@ from refaug.core.text.normalisation import normalise
 from refaug.evaluation.agreement.records import ComparedMetric
 from refaug.evaluation.agreement.row_scores import lengths_of_rows, values_of_rows
 from refaug.evaluation.agreement.rows import RatedRows
-from refaug.evaluation.fitted_judge.fit import FitSettings, FittedJudge, fit_judge
+from refaug.evaluation.fitted_judge.fit import CombinedJudge, FitSettings, fit_judge
 from refaug.evaluation.fitted_judge.held_out import out_of_fold_scores, out_of_group_scores, shuffled_within_sets
 from refaug.evaluation.fitted_judge.rated_table import RatedTable
 from refaug.metrics.base import Floats, Indexes
@@ -29,7 +29,7 @@ _SHUFFLES: Final = 5
 class TrainedJudge:
     """A judge, the texts that it was fitted to, and how well judges like it agree with ratings they never saw."""
 
-    judge: FittedJudge
+    judge: CombinedJudge
     seen: SeenTexts
     report: Mapping[str, Any]
 
@@ -91,7 +91,9 @@ def _triples(rated_rows: RatedRows) -> Iterator[Triple]:
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _report(sets: Sequence[RatedRows], table: RatedTable, judge: FittedJudge, settings: FitSettings) -> dict[str, Any]:
+def _report(
+    sets: Sequence[RatedRows], table: RatedTable, judge: CombinedJudge, settings: FitSettings
+) -> dict[str, Any]:
     complete = table.complete()
     plain = {name: complete.values[:, place] for place, name in enumerate(complete.features)}
     several = len(np.unique(complete.groups)) > 1
@@ -135,7 +137,7 @@ def _agreement(table: RatedTable, scores: Floats) -> dict[str, float | None]:
     }
 
 
-def _length_effect(table: RatedTable, judge: FittedJudge) -> float:
+def _length_effect(table: RatedTable, judge: CombinedJudge) -> float:
     """Return the Spearman correlation of the judge's scores and the length of the reply, the mean over sets."""
     scores = judge.score(table.values, table.lengths)
     return float(

@@ -46,7 +46,7 @@ PARTS: Final[Mapping[str, PartFunction]] = {
     "weights": PartFunction("refaug.evaluation.reproduction.experiments.weights", "weights"),
     "growth": PartFunction("refaug.evaluation.reproduction.experiments.growth", "growth"),
     "without-gold": PartFunction("refaug.evaluation.reproduction.experiments.without_gold", "without_gold"),
-    "judges": PartFunction("refaug.evaluation.reproduction.experiments.judges", "judges"),
+    "judges": PartFunction("refaug.evaluation.reproduction.judge_trials.judges", "judges"),
     "stress": PartFunction("refaug.evaluation.reproduction.experiments.stress", "stress"),
 }
 

@@ -9,7 +9,6 @@ The main names:
 
 __all__ = [
     "chain",
-    "judge_features",
     "judged_replies",
     "metric_candidates",
     "proof_logs",

@@ -48,7 +48,7 @@ from refaug.logs.store import StoredLog
 from refaug.metrics.base import Metric
 from refaug.metrics.models.model_scores import RelevantReplies
 from refaug.rater.cross.build import PRESETS as CROSS_PRESETS
-from refaug.rater.cross.build import CrossOrder, train_cross
+from refaug.rater.cross.build import CrossOrder, CrossPreset, train_cross
 from refaug.rater.cross.examples import CrossExampleSettings
 from refaug.rater.cross.model import CrossConfig
 from refaug.rater.nn.build import PRESETS, RaterOrder, train_rater
@@ -242,18 +242,10 @@ class Chain:
     def cross_rater(self, selections: Sequence[LogSelection] = (), *, name: str = "proof-cross") -> Rater:
         """Train and open a cross rater of some logs, by default the everyday ones: of size small, for a CPU."""
         if name not in self._raters:
-            sizes, seed = CROSS_PRESETS["small"], self.settings.seed
-            order = CrossOrder(
-                name=self._artefact_name(name),
-                logs=self.logs(selections or self.everyday),
-                model=CrossConfig(
-                    embedding=sizes.embedding, hidden=sizes.hidden, layers=sizes.layers, heads=sizes.heads
-                ),
-                examples=CrossExampleSettings(batch=sizes.batch, wrong=sizes.wrong, limit=_CROSS_PAIRS, seed=seed),
-                training=self._training(sizes, seed),
-                pieces=sizes.pieces,
-                start=sizes.start,
-                memory=self.settings.memory,
+            sizes = CROSS_PRESETS["small"]
+            training = self._training(sizes, self.settings.seed)
+            order = _cross_order(
+                self.artefact_name(name), self.logs(selections or self.everyday), sizes, training, self.settings
             )
             began = perf_counter()
             made = train_cross(rater_places(self.home), order, self.progress, learn_vectors=learn_piece_vectors)
@@ -419,3 +411,18 @@ class Chain:
     def public_message(self, error: RefaugError) -> str:
         """Return the message of an error without the folders of this machine, which must not appear in results."""
         return HiddenFolders.left_out(self.home.home, self.settings.data).hide(error.message)
+
+
+def _cross_order(
+    name: str, logs: tuple[str, ...], sizes: CrossPreset, training: TrainConfig, settings: ProofSettings
+) -> CrossOrder:
+    return CrossOrder(
+        name=name,
+        logs=logs,
+        model=CrossConfig(embedding=sizes.embedding, hidden=sizes.hidden, layers=sizes.layers, heads=sizes.heads),
+        examples=CrossExampleSettings(batch=sizes.batch, wrong=sizes.wrong, limit=_CROSS_PAIRS, seed=settings.seed),
+        training=training,
+        pieces=sizes.pieces,
+        start=sizes.start,
+        memory=settings.memory,
+    )

@@ -12,7 +12,7 @@ from scipy.special import expit
 from scipy.stats import norm, rankdata, spearmanr
 
 from refaug.core.errors import BadInput, Corrupt, Usage
-from refaug.evaluation.fitted_judge.fit import FitSettings, FittedJudge, NormalScale, context_folds, fit_judge
+from refaug.evaluation.fitted_judge.fit import CombinedJudge, FitSettings, NormalScale, context_folds, fit_judge
 from refaug.evaluation.fitted_judge.held_out import out_of_fold_scores, out_of_group_scores, shuffled_within_sets
 from refaug.evaluation.fitted_judge.rated_table import RatedTable
 
@@ -110,7 +110,7 @@ def test_shuffled_ratings_leave_nothing_to_learn() -> None:
 def test_a_saved_judge_scores_the_same() -> None:
     table = table_of()
     judge = fit_judge(table, FitSettings(length="held"))
-    again = FittedJudge.read(json.loads(json.dumps(judge.as_json())), "judge.json")
+    again = CombinedJudge.read(json.loads(json.dumps(judge.as_json())), "judge.json")
     assert again == judge
     np.testing.assert_array_equal(again.score(table.values, table.lengths), judge.score(table.values, table.lengths))
 
@@ -118,7 +118,7 @@ def test_a_saved_judge_scores_the_same() -> None:
 @pytest.mark.parametrize("change", [{"coefficients": [1.0]}, {"penalty": "x"}, {"scales": []}, {"settings": {"a": 1}}])
 def test_altered_judges_are_corrupt(change: dict[str, object]) -> None:
     with pytest.raises(Corrupt, match=r"judge\.json"):
-        FittedJudge.read({**fit_judge(table_of()).as_json(), **change}, "judge.json")
+        CombinedJudge.read({**fit_judge(table_of()).as_json(), **change}, "judge.json")
 
 
 def test_tables_without_enough_to_fit_are_refused() -> None:

@@ -10,8 +10,7 @@ import pytest
 from proofs import tiny_chain, tiny_set
 
 from refaug.evaluation.fitted_judge.fit import fit_judge
-from refaug.evaluation.reproduction.experiments.judges import ATTEMPTS, judges, table_of
-from refaug.evaluation.reproduction.material.judge_features import (
+from refaug.evaluation.reproduction.judge_trials.features import (
     CHRF,
     CROSS_ALONE,
     LENGTH,
@@ -20,6 +19,7 @@ from refaug.evaluation.reproduction.material.judge_features import (
     JudgeFeatures,
     features_of,
 )
+from refaug.evaluation.reproduction.judge_trials.judges import ATTEMPTS, judges, table_of
 from refaug.evaluation.reproduction.material.metric_candidates import RECOMMENDED, Trial
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.report.report import write_report

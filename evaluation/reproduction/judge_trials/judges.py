@@ -19,8 +19,7 @@ from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reproduction.figures.annotators import HumanRow, human_rows
 from refaug.evaluation.reproduction.figures.correlations import Correlations, Line, correlate
 from refaug.evaluation.reproduction.figures.length_stress import tilted_correlations
-from refaug.evaluation.reproduction.material.chain import Chain
-from refaug.evaluation.reproduction.material.judge_features import (
+from refaug.evaluation.reproduction.judge_trials.features import (
     BLEU,
     CHRF,
     CONSISTENCY,
@@ -34,6 +33,7 @@ from refaug.evaluation.reproduction.material.judge_features import (
     JudgeFeatures,
     features_of,
 )
+from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.metric_candidates import (
     GREEDY_BY_WORDS,
     GREEDY_GOLD,
