@@ -31,7 +31,9 @@ class ScoredReply:
     score: float | None
     problem: str | None = None
     message: str | None = None
+    words: Any = None  # with explain=True: the words of the reply that credits and matches are about
     credited: Any = None  # with explain=True: n-grams credited to which reference
+    matched: Any = None  # with explain=True: words that resemble which word of each reference
     without_reference: Any = None  # with explain=True: the score without each reference
 
 

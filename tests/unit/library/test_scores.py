@@ -130,6 +130,7 @@ def test_percent_and_explanations(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (reply.score, scores.metric.scale) == (first["score"], 100)
     assert json.loads(json.dumps(reply.credited)) == first["credited"]
     assert json.loads(json.dumps(reply.without_reference)) == first["without_reference"]
+    assert (reply.words, reply.matched) == (first["words"], None)
 
 
 def test_two_settings_of_one_metric_are_found_as_they_were_named() -> None:
