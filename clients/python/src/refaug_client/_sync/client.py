@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Literal, Optional, TypeVar, Union
 
@@ -26,12 +26,13 @@ from .access import Audit, Keys
 from .bots import BotCalls
 from .large import Stream, keep_row, send_whole
 from .resources import Indexes, Jobs, Logs, Raters, Schedules, Sets
+from .score_documents import ScoreDocumentCalls
 from .server import ServerCalls
 
 C = TypeVar("C", bound="Client")
 
 
-class Client(BotCalls, ServerCalls, Extras):
+class Client(BotCalls, ScoreDocumentCalls, ServerCalls, Extras):
     """A client of a refaug server.
 
         with Client("http://127.0.0.1:8000") as refaug:
@@ -186,46 +187,6 @@ class Client(BotCalls, ServerCalls, Extras):
             progress=progress,
             timeout_s=timeout_s,
         )
-
-    def verify(
-        self,
-        scores: Union[models.Scores, Mapping[str, Any]],
-        items: Items,
-        *,
-        replies: Optional[Replies] = None,
-        system: str = SYSTEM,
-        timeout_s: Optional[float] = None,
-    ) -> models.Verification:
-        """Make scores again from their signatures, and return for each part whether it holds, differs or is missing.
-
-            verification = client.verify(scores, items)
-            verification.holds, verification.in_state("differs")
-
-        `scores` is a result of `score` of one request, or its JSON: of `scores.to_dict()`, or of `refaug score --json`.
-        """
-        call = calls.verify(scores, items, replies=replies, system=system)
-        return self._connection.send(call, timeout_s=timeout_s)
-
-    def combine(
-        self,
-        batches: Iterable[Any],
-        *,
-        draws: int = 0,
-        confidence: Optional[float] = None,
-        seed: Optional[int] = None,
-        baseline: Optional[str] = None,
-        on_error: Optional[OnError] = None,
-        timeout_s: Optional[float] = None,
-    ) -> models.Scores:
-        """Return corpus scores of several batches, as if all had been scored at once.
-
-        Batches are the results of `score` and `sets.score` with `return_="stats"`, all by the same metrics. With
-        `on_error="report"` a metric that suits no batch is a problem beside the scores of the others.
-        """
-        call = calls.combine(
-            batches, draws=draws, confidence=confidence, seed=seed, baseline=baseline, on_error=on_error
-        )
-        return self._connection.send(call, timeout_s=timeout_s)
 
     def rate(
         self,
