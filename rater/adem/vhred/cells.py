@@ -81,12 +81,15 @@ class GatedCell(nn.Module):
         """Return the states after every step, packed as the gates are, (cells, all steps, units).
 
         `counts` are the rows of each step, which never grow; `states` (cells, rows, units) are those to begin with.
+
+        In mixed precision the steps stay in single precision: their matrices are small, and rounding adds up.
         """
-        after = list[Tensor]()
-        for of_step in torch.split(gates, list(counts), dim=1):
-            count = of_step.shape[1]
-            if count < states.shape[1]:
-                states = states[:, :count]
-            states = self.step(of_step, states)
-            after.append(states)
-        return torch.cat(after, dim=1)
+        with torch.autocast(gates.device.type, enabled=False):
+            gates, states, after = gates.to(self.bias.dtype), states.to(self.bias.dtype), list[Tensor]()
+            for of_step in torch.split(gates, list(counts), dim=1):
+                count = of_step.shape[1]
+                if count < states.shape[1]:
+                    states = states[:, :count]
+                states = self.step(of_step, states)
+                after.append(states)
+            return torch.cat(after, dim=1)

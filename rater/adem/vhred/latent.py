@@ -83,13 +83,15 @@ class LatentVariable(nn.Module):
 
     def prior(self, contexts: Tensor) -> Gaussian:
         """Return the Gaussians before the turns are seen."""
-        before: Gaussian = self.prior_layers(contexts)
+        with torch.autocast(contexts.device.type, enabled=False):
+            before: Gaussian = self.prior_layers(contexts.to(self.mean_share.dtype))
         return before
 
     def posterior(self, contexts: Tensor, turns: Tensor, prior: Gaussian) -> Gaussian:
         """Return the Gaussians after the turns are seen, mixed with those before."""
-        candidate: Gaussian = self.posterior_layers(torch.cat([contexts, turns], dim=-1))
-        variance = torch.lerp(candidate.variance, prior.variance, self.variance_share)
-        return Gaussian(
-            torch.lerp(candidate.mean, prior.mean, self.mean_share), variance.clamp(_LEAST_VARIANCE, _MOST_VARIANCE)
-        )
+        inputs = torch.cat([contexts, turns], dim=-1).to(self.mean_share.dtype)
+        with torch.autocast(inputs.device.type, enabled=False):
+            candidate: Gaussian = self.posterior_layers(inputs)
+            mean = torch.lerp(candidate.mean, prior.mean, self.mean_share)
+            variance = torch.lerp(candidate.variance, prior.variance, self.variance_share)
+        return Gaussian(mean, variance.clamp(_LEAST_VARIANCE, _MOST_VARIANCE))

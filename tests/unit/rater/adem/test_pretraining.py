@@ -183,6 +183,24 @@ def test_the_cost_has_the_gradients_of_differences() -> None:
         assert float(gradients[at]) == pytest.approx((costs[0] - costs[1]) / (2 * step), rel=1e-3, abs=1e-5)
 
 
+def test_mixed_precision_keeps_cells_and_latent_variable_in_single_precision() -> None:
+    network = tiny_vhred_network()
+    assert network.latent is not None
+    batch = next(iter(sides(chatter())[0].batches(1)))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        states = network.read(batch.dialogues)
+        contexts, utterances = states.contexts.flatten(0, 1)[batch.before], states.utterances.flatten(0, 1)
+        prior = network.latent.prior(contexts)
+        posterior = network.latent.posterior(contexts, utterances[batch.before + 1], prior)
+        logits = network.decode(batch.turns, network.condition(contexts, utterances[batch.before], posterior.mean))
+    assert states.contexts.dtype == posterior.mean.dtype == torch.float32
+    assert logits.dtype == torch.bfloat16
+    with torch.inference_mode():
+        exact = network.read(batch.dialogues)
+    assert torch.allclose(states.contexts, exact.contexts, atol=0.2)
+    logits.float().sum().backward()
+
+
 def test_the_divergence_counts_more_from_step_to_step() -> None:
     assert [kl_weight(step, 4) for step in (0, 1, 4, 9)] == [0.0, 0.25, 1.0, 1.0]
     assert kl_weight(0, 0) == 1.0
