@@ -70,10 +70,14 @@ class AsyncClient(AsyncBotCalls, AsyncScoreDocumentCalls, AsyncServerCalls, Asyn
 
     def _attach(self, connection: AsyncConnection) -> None:
         self._connection = connection
-        self.sets, self.logs = AsyncSets(connection), AsyncLogs(connection)
-        self.indexes, self.raters = AsyncIndexes(connection), AsyncRaters(connection)
-        self.jobs, self.schedules = AsyncJobs(connection), AsyncSchedules(connection)
-        self.keys, self.audit = AsyncKeys(connection), AsyncAudit(connection)
+        self.sets: AsyncSets = AsyncSets(connection)
+        self.logs: AsyncLogs = AsyncLogs(connection)
+        self.indexes: AsyncIndexes = AsyncIndexes(connection)
+        self.raters: AsyncRaters = AsyncRaters(connection)
+        self.jobs: AsyncJobs = AsyncJobs(connection)
+        self.schedules: AsyncSchedules = AsyncSchedules(connection)
+        self.keys: AsyncKeys = AsyncKeys(connection)
+        self.audit: AsyncAudit = AsyncAudit(connection)
 
     @property
     def url(self) -> str:

@@ -70,10 +70,14 @@ class Client(BotCalls, ScoreDocumentCalls, ServerCalls, Extras):
 
     def _attach(self, connection: Connection) -> None:
         self._connection = connection
-        self.sets, self.logs = Sets(connection), Logs(connection)
-        self.indexes, self.raters = Indexes(connection), Raters(connection)
-        self.jobs, self.schedules = Jobs(connection), Schedules(connection)
-        self.keys, self.audit = Keys(connection), Audit(connection)
+        self.sets: Sets = Sets(connection)
+        self.logs: Logs = Logs(connection)
+        self.indexes: Indexes = Indexes(connection)
+        self.raters: Raters = Raters(connection)
+        self.jobs: Jobs = Jobs(connection)
+        self.schedules: Schedules = Schedules(connection)
+        self.keys: Keys = Keys(connection)
+        self.audit: Audit = Audit(connection)
 
     @property
     def url(self) -> str:
