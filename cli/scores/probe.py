@@ -24,6 +24,7 @@ from refaug.cli.shared.score_options import (
 
 if TYPE_CHECKING:
     from refaug.evaluation.agreement.probe import MetricProbes, ProbeReport, ProbeScore
+    from refaug.evaluation.agreement.stress import MetricStress
 
 
 @with_options
@@ -54,6 +55,14 @@ def probe_command(
     search: Annotated[
         bool, typer.Option("--search", help="Look for the cheapest reply by machine: echoes, salad, constants, copies.")
     ] = False,
+    stress: Annotated[
+        bool,
+        typer.Option(
+            "--stress",
+            help="Also say how far scores move, in standard deviations, when words are reversed, left out, negated, "
+            "replaced by synonyms or by letters that are no word.",
+        ),
+    ] = False,
     steps: Annotated[int, typer.Option(help="Of the search for a constant.", min=1, max=1_000_000)] = 2_000,
     language: LanguageOption = None,
     threads: ThreadsOption = None,
@@ -67,6 +76,7 @@ def probe_command(
     """
     require_models(models, metric or [], rater)
     from refaug.evaluation.agreement.probe import ProbeSettings, probe  # noqa: PLC0415
+    from refaug.evaluation.agreement.stress import stress as stress_rows  # noqa: PLC0415
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice, default_metric, metrics_of  # noqa: PLC0415  compiles
     from refaug.evaluation.scoring.cases import split  # noqa: PLC0415
 
@@ -86,11 +96,15 @@ def probe_command(
             progress.warn(advice)
         chosen = models.bind(context.obj, chosen, rater=rater, threads=threads, progress=progress)
         report = probe(good, chosen, settings, bad_items=bad, progress=progress)
+        stresses = stress_rows(good, chosen, settings, progress) if stress else []
         report_problems(bad, [], progress)
     if as_json:
-        print_json(report.as_json())
+        more = {"stress": [of_metric.as_json() for of_metric in stresses]} if stress else {}
+        print_json({**report.as_json(), **more})
     else:
         _print_tables(report)
+        for of_metric in stresses:
+            _print_stress(of_metric)
     require_all(bad, strict=strict)
 
 
@@ -104,6 +118,25 @@ def _print_tables(report: ProbeReport) -> None:
     print_line(
         f"base: {base}{without}; seed {report.settings.seed}; data {report.data}: {count_of(report.items, 'item')}"
     )
+
+
+def _print_stress(of_metric: MetricStress) -> None:
+    rows = [
+        (
+            row.name,
+            row.expected,
+            "–" if row.change is None else f"{row.change:+.2f} [{row.low:+.2f}, {row.high:+.2f}]",
+            "–" if row.right is None else f"{row.right:.2f}",
+            row.replies,
+            row.why,
+        )
+        for row in of_metric.rows
+    ]
+    print_table(
+        f"{of_metric.metric}: stress", ("altered", "should", "change, sd", "right", "replies", "why none"), rows
+    )
+    groups = [(group.name, number(group.score), _signed(group.mean), group.replies) for group in of_metric.groups]
+    print_table(f"{of_metric.metric}: groups of replies", ("group", "mean", "from all, sd", "replies"), groups)
 
 
 _COLUMNS = ("kind", "name", "rank", "corpus", "± base", "mean", "± base", "in references", "scored", "unscored")

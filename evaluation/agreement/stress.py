@@ -1,0 +1,252 @@
+"""Stress rows of `refaug meta probe`: how far a metric's scores move when replies are altered, in their own units.
+
+The altered replies are those of the probes and of `stress_replies`. A change is the mean over items of the altered
+reply's score less the base's, divided by the standard deviation of all scores of the table, with an interval over
+items; only replies that the alteration changed count. R. Lowe's seven groups of replies (2019) are rebuilt from the
+golds of the file: relevant and irrelevant ones, short and long, a generic one, one without a known word, the gold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from refaug.core.progress import Progress
+from refaug.core.records import Item, Origin
+from refaug.evaluation.agreement.probe import Probe, ProbeSettings, make_probes
+from refaug.evaluation.agreement.stress_replies import (
+    FALLS,
+    HOLDS,
+    STRESSES,
+    WORDNET,
+    altered,
+    last_of_speaker,
+    open_wordnet,
+)
+from refaug.evaluation.scoring.cases import NO_REPLY, Case, bind_metric, references_for, score_cases
+from refaug.metrics.base import Floats, Metric, Problem
+from refaug.metrics.statistics.resampling import count_blocks, percentile_interval
+
+NOT_ALTERED: Final = Problem("not_altered", "the alteration leaves the reply as it is")
+NO_EARLIER_TURN: Final = Problem("no_earlier_turn", "the speaker has said nothing before")
+NO_SUCH_GOLD: Final = Problem("no_such_gold", "no gold is so short or so long")
+HELD: Final = 0.25  # standard deviations that a score which should hold may move
+_DRAWS: Final = 1_000
+_SHORT, _LONG = 5, 12  # words, at most and at least
+_PROBES: Final = (
+    Probe.SHUFFLED,
+    Probe.PADDED,
+    Probe.REPEATED,
+    Probe.SHORT,
+    Probe.GENERIC,
+    Probe.PARROT,
+    Probe.RANDOM,
+    Probe.EMPTY,
+)
+Replies = list[str | Problem]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StressRow:
+    """What one alteration does to the scores of a metric; None where no reply was altered."""
+
+    name: str
+    expected: str  # falls or holds
+    replies: int
+    change: float | None  # in standard deviations; below 0 is worse, whatever the direction of the metric
+    low: float | None
+    high: float | None
+    right: float | None  # share of the replies that move the right way
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StressGroup:
+    """The mean score of one of the seven groups, in standard deviations from the mean of all of them."""
+
+    name: str
+    replies: int
+    mean: float | None
+    score: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricStress:
+    """All rows and groups under one metric."""
+
+    metric: str
+    rows: tuple[StressRow, ...]
+    groups: tuple[StressGroup, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return them as JSON."""
+        return {
+            "metric": self.metric,
+            "rows": [asdict(row) for row in self.rows],
+            "groups": [asdict(group) for group in self.groups],
+        }
+
+
+def stress(
+    items: Sequence[Item],
+    metrics: Sequence[Metric],
+    settings: ProbeSettings,
+    progress: Progress,
+    *,
+    wordnet: Path = WORDNET,
+) -> list[MetricStress]:
+    """Return the stress rows of every metric."""
+    bases = _bases(items, settings)
+    replies, groups = dict(stress_replies(items, bases, settings, wordnet)), reply_groups(items, settings)
+    return [_of_metric(items, metric, bases, replies, groups, settings, progress) for metric in metrics]
+
+
+def _bases(items: Sequence[Item], settings: ProbeSettings) -> Replies:
+    if settings.base is not None:
+        return [item.replies.get(settings.base, NO_REPLY) for item in items]
+    return make_probes(items, settings)[Probe.GOLD]
+
+
+def stress_replies(
+    items: Sequence[Item], bases: Sequence[str | Problem], settings: ProbeSettings, wordnet: Path
+) -> Iterator[tuple[str, Replies]]:
+    """Yield the altered replies by name: those of the probes, then those of the stresses."""
+    probes = make_probes(items, settings)
+    for kind in _PROBES:
+        yield kind.value, probes[kind]
+    changes = altered(settings.seed, open_wordnet(wordnet))
+    for name in STRESSES:
+        if name == "last-speaker":
+            yield name, [last_of_speaker(item.pair.turns) or NO_EARLIER_TURN for item in items]
+        elif name in changes:
+            pairs = zip(items, bases, strict=True)
+            yield name, [base if isinstance(base, Problem) else changes[name](item.id, base) for item, base in pairs]
+        else:
+            yield name, [Problem("no_wordnet", "WordNet is not installed")] * len(items)
+
+
+def reply_groups(items: Sequence[Item], settings: ProbeSettings) -> dict[str, Replies]:
+    """Return the seven groups: a reply of each to each item, or why there is none."""
+    own = [[ref.text for ref in item.pair.references if ref.source is Origin.GOLD] for item in items]
+    probes, unknown = make_probes(items, settings), altered(settings.seed, None)["unknown"]
+    golds = probes[Probe.GOLD]
+    order = np.random.default_rng(settings.seed).permutation(len(items)).tolist()
+    shifted = {place: order[(at + 1) % len(order)] for at, place in enumerate(order)}
+    short = [_first(texts, most=_SHORT) for texts in own]
+    long = [_first(texts, least=_LONG) for texts in own]
+    return {
+        "relevant, short": [text or NO_SUCH_GOLD for text in short],
+        "relevant, long": [text or NO_SUCH_GOLD for text in long],
+        "irrelevant, short": [_elsewhere(short, shifted, place) for place in range(len(items))],
+        "irrelevant, long": [_elsewhere(long, shifted, place) for place in range(len(items))],
+        "generic": probes[Probe.GENERIC],
+        "unknown words": [
+            gold if isinstance(gold, Problem) else unknown(item.id, gold)
+            for item, gold in zip(items, golds, strict=True)
+        ],
+        "gold": golds,
+    }
+
+
+def _first(texts: Sequence[str], *, least: int = 1, most: int = 10_000) -> str | None:
+    """Return the last gold of so many words: where there are several golds, not the first, which is the reference."""
+    return next((text for text in reversed(texts) if least <= len(text.split()) <= most), None)
+
+
+def _elsewhere(texts: Sequence[str | None], shifted: Mapping[int, int], place: int) -> str | Problem:
+    """Return the text of the next other item in a drawn ring that has one."""
+    at = shifted[place]
+    while at != place:
+        if (text := texts[at]) is not None:
+            return text
+        at = shifted[at]
+    return NO_SUCH_GOLD
+
+
+# ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _of_metric(
+    items: Sequence[Item],
+    metric: Metric,
+    bases: Replies,
+    replies: Mapping[str, Replies],
+    groups: Mapping[str, Replies],
+    settings: ProbeSettings,
+    progress: Progress,
+) -> MetricStress:
+    rows = [bases, *replies.values(), *groups.values()]
+    progress.stage(f"stress {metric.name}", len(rows) * len(items), "replies")
+    chosen = [references_for(metric, item.pair.references, item.pair.turns) for item in items]
+    cases = [
+        reply
+        if isinstance(reply, Problem)
+        else references
+        if isinstance(references, Problem)
+        else Case(reply, references)
+        for row in rows
+        for reply, references in zip(row, chosen, strict=True)
+    ]
+    bound = bind_metric(metric, chosen, cases)
+    sign = 1.0 if metric.info.higher_is_better else -1.0
+    values = sign * score_cases(bound, cases, progress).values(bound).reshape(len(rows), len(items))
+    defined = values[np.isfinite(values)]
+    spread = float(defined.std()) if len(defined) else 0.0
+    of_replies, of_groups = values[1 : len(replies) + 1], values[len(replies) + 1 :]
+    return MetricStress(
+        metric=metric.name,
+        rows=tuple(
+            _row(name, listed, own, bases, values[0], spread, settings.seed)
+            for (name, listed), own in zip(replies.items(), of_replies, strict=True)
+        ),
+        groups=tuple(_groups(list(groups), of_groups, sign, spread)),
+    )
+
+
+def _row(name: str, listed: Replies, own: Floats, bases: Replies, base: Floats, spread: float, seed: int) -> StressRow:
+    expected = STRESSES[name][1] if name in STRESSES else FALLS
+    is_altered = np.array([reply != other for reply, other in zip(listed, bases, strict=True)], dtype=np.bool_)
+    counted = is_altered & np.isfinite(own) & np.isfinite(base)
+    if counted.sum() < 2 or not spread:
+        why = next((reply.message for reply in listed if isinstance(reply, Problem)), NOT_ALTERED.message)
+        return StressRow(
+            name=name,
+            expected=expected,
+            replies=int(counted.sum()),
+            change=None,
+            low=None,
+            high=None,
+            right=None,
+            why=why,
+        )
+    changes = (own - base)[counted] / spread
+    drawn = np.concatenate([counts @ changes / len(changes) for counts in count_blocks(len(changes), _DRAWS, seed)])
+    low, high = percentile_interval(drawn, 0.95)
+    is_right = np.abs(changes) <= HELD if expected == HOLDS else changes < 0
+    return StressRow(
+        name=name,
+        expected=expected,
+        replies=len(changes),
+        change=float(changes.mean()),
+        low=low,
+        high=high,
+        right=float(is_right.mean()),
+    )
+
+
+def _groups(names: Sequence[str], values: Floats, sign: float, spread: float) -> Iterator[StressGroup]:
+    defined = values[np.isfinite(values)]
+    centre = float(defined.mean()) if len(defined) else 0.0
+    for name, own in zip(names, values, strict=True):
+        finite = own[np.isfinite(own)]
+        has_any = bool(len(finite)) and spread > 0
+        yield StressGroup(
+            name=name,
+            replies=len(finite),
+            mean=(float(finite.mean()) - centre) / spread if has_any else None,
+            score=sign * float(finite.mean()) if len(finite) else None,
+        )
