@@ -24,7 +24,7 @@ from refaug.cli.shared.score_options import (
 
 if TYPE_CHECKING:
     from refaug.evaluation.agreement.probe import MetricProbes, ProbeReport, ProbeScore
-    from refaug.evaluation.agreement.stress import MetricStress
+    from refaug.evaluation.agreement.stress.movement import MetricStress
 
 
 @with_options
@@ -76,7 +76,7 @@ def probe_command(
     """
     require_models(models, metric or [], rater)
     from refaug.evaluation.agreement.probe import ProbeSettings, probe  # noqa: PLC0415
-    from refaug.evaluation.agreement.stress import stress as stress_rows  # noqa: PLC0415
+    from refaug.evaluation.agreement.stress.movement import stress as stress_rows  # noqa: PLC0415
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice, default_metric, metrics_of  # noqa: PLC0415  compiles
     from refaug.evaluation.scoring.cases import split  # noqa: PLC0415
 

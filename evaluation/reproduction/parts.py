@@ -48,6 +48,7 @@ PARTS: Final[Mapping[str, PartFunction]] = {
     "without-gold": PartFunction("refaug.evaluation.reproduction.experiments.without_gold", "without_gold"),
     "judges": PartFunction("refaug.evaluation.reproduction.judge_trials.judges", "judges"),
     "stress": PartFunction("refaug.evaluation.reproduction.experiments.stress", "stress"),
+    "adem": PartFunction("refaug.evaluation.reproduction.experiments.adem", "adem", searches=False),
 }
 
 

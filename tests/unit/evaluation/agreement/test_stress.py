@@ -8,8 +8,8 @@ import pytest
 
 from refaug.core.progress import Silent
 from refaug.evaluation.agreement.probe import ProbeSettings
-from refaug.evaluation.agreement.stress import StressRow, stress
-from refaug.evaluation.agreement.stress_replies import altered, last_of_speaker, negate
+from refaug.evaluation.agreement.stress.altered_replies import altered, last_of_speaker, negate
+from refaug.evaluation.agreement.stress.movement import StressRow, stress
 from refaug.evaluation.scoring.items import item_of
 from refaug.metrics.specification import build
 

@@ -1,6 +1,6 @@
 """Stress rows of `refaug meta probe`: how far a metric's scores move when replies are altered, in their own units.
 
-The altered replies are those of the probes and of `stress_replies`. A change is the mean over items of the altered
+The altered replies are those of the probes and of `altered_replies`. A change is the mean over items of the altered
 reply's score less the base's, divided by the standard deviation of all scores of the table, with an interval over
 items; only replies that the alteration changed count. R. Lowe's seven groups of replies (2019) are rebuilt from the
 golds of the file: relevant and irrelevant ones, short and long, a generic one, one without a known word, the gold.
@@ -18,7 +18,7 @@ import numpy as np
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
 from refaug.evaluation.agreement.probe import Probe, ProbeSettings, make_probes
-from refaug.evaluation.agreement.stress_replies import (
+from refaug.evaluation.agreement.stress.altered_replies import (
     FALLS,
     HOLDS,
     STRESSES,
