@@ -101,7 +101,7 @@ def test_versions_are_listed_published_and_removed(ready: Home) -> None:
     assert listed(ready)[0] == ("chat", "1", True)
     assert ready("adem", "gc", "chat", "--keep", "0").code == 0
     assert listed(ready) == [("chat", "1", True), ("drawn", "1", True)]
-    assert "no vhred" in ready("adem", "show", "nope").err
+    assert "no adem or vhred 'nope'" in ready("adem", "show", "nope").err
 
 
 def test_a_stopped_training_resumes_to_the_same_bits(ready: Home, stopping: Callable[[int], None]) -> None:
