@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from typing import get_type_hints
 
 import pytest
 
@@ -146,9 +147,10 @@ def defaults(model):
 
 def of_command(command):
     """Defaults of a command's options, those in groups too."""
-    found = {}
+    found, hints = {}, get_type_hints(inspect.unwrap(command))
     for name, one in inspect.signature(inspect.unwrap(command)).parameters.items():
-        found[name] = one.default
+        group = dataclasses.fields(hints[name]) if dataclasses.is_dataclass(hints[name]) else ()
+        found |= {name: one.default, **{option.name: option.default for option in group}}
     return found
 
 
