@@ -124,6 +124,7 @@ REFERENCES = {
     "rated": "golds at weight 1, and those that people gave a weight",
     "weighted": "all, with their weights: golds, parrot, retrieved, supplied",
     "utterance": "none: the utterance alone",
+    "dialogue": "none: the turns, where the item has some",
 }
 CORPUS = {
     "sums": "from the statistics of all replies, added: not the mean of the reply scores",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from acceptance.examples import ROOT, run, whole
 
+from refaug.bots.generation import NOTHING_GENERATED
 from refaug.bots.kinds import KINDS
 from refaug.bots.retrieval import NOTHING_RETRIEVED, search_settings
 from refaug.bots.specification import DEFAULT_SEED, SEED, BotSpecification
@@ -28,10 +29,10 @@ def test_every_example_of_the_page_gives_what_it_shows(
 
 
 def test_the_page_has_the_kinds_the_keys_and_their_defaults() -> None:
-    assert sorted(first_cells("What a bot is")) == sorted([*KINDS["retrieval"].keys, SEED])
+    assert sorted(first_cells("What a bot is")) == sorted(key for kind in KINDS.values() for key in (*kind.keys, SEED))
     text = PAGE.read_text("utf-8")
-    assert f"There is one kind so far, `{next(iter(KINDS))}`" in text
-    assert len(KINDS) == 1
+    assert "There are two kinds. `retrieval`" in text
+    assert list(KINDS) == ["retrieval", "vhred"]
     settings = search_settings(BotSpecification(kind="retrieval", source="chat"))
     assert f"(indexes.md#modes) | `{settings.mode}` |" in text
     assert f"with the same probability | {settings.k}: the best one |" in text
@@ -39,4 +40,10 @@ def test_the_page_has_the_kinds_the_keys_and_their_defaults() -> None:
 
 
 def test_the_page_has_the_reasons_for_no_reply() -> None:
-    assert first_cells("Items without a reply") == ["no_utterance", "no_gold", "no_known_word", NOTHING_RETRIEVED]
+    assert first_cells("Items without a reply") == [
+        "no_utterance",
+        "no_gold",
+        "no_known_word",
+        NOTHING_RETRIEVED,
+        NOTHING_GENERATED,
+    ]

@@ -116,6 +116,7 @@ def test_what_was_trained_is_told_and_shown(trained: Home) -> None:
         "vocabulary": report["tokenizer"]["pieces"],
         "embedding": 64,
         "hidden": 64,
+        "network": "nn",
         "width": 128,
         "layers": 5,
         "max_tokens": 12,

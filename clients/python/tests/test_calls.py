@@ -41,6 +41,7 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
             rater="base",
             ruber="r",
             judge="j",
+            adem="a",
             sample="chat",
             settings={"k": 2},
             explain=True,

@@ -72,6 +72,7 @@ def test_a_model_made_or_changed_here_says_its_fields() -> None:
         "utterance": None,
         "speaker": None,
         "time": None,
+        "unused": None,
     }
     changed = dataclasses.replace(models.Bin.of({"from": -1, "to": 0, "references": 3}), references=4)
     assert changed.to_dict() == {"from": -1.0, "to": 0.0, "references": 4}
