@@ -186,10 +186,8 @@ def test_a_file_whose_name_is_no_utf8_is_named_and_ends_no_worker(jobs, run_once
     failed = jobs.get(job)
     assert (failed.state, failed.error["message"]) == (JobState.FAILED, "bad\\udcff.jsonl cannot be read")
     assert failed.error["remedy"] == "take bad\\udcff.jsonl away"
-    assert [event.data.get("stage") or event.data.get("message") for event in jobs.events(job)[2:4]] == [
-        "reading bad\\udcff.jsonl",
-        "bad\\udcff.jsonl is odd",
-    ]
+    texts = [event.data.get("stage") or event.data.get("message") for event in jobs.events(job)[2:]]
+    assert [text for text in texts if text][:2] == ["reading bad\\udcff.jsonl", "bad\\udcff.jsonl is odd"]
 
 
 def test_a_result_that_is_no_json_is_a_fault_of_ours(jobs, run_once):
