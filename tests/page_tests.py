@@ -43,6 +43,13 @@ def wait_until_quiet(page: Page) -> None:
     page.until("document.readyState === 'complete' && !document.querySelector('[aria-busy]')")
 
 
+def press(page: Page, text: str, within: str = "main") -> None:
+    """Click the first button with a text."""
+    find = f"[...document.querySelectorAll('{within} button')].find((one) => one.textContent === {json.dumps(text)})"
+    page.until(f"Boolean({find}) && !{find}.disabled")
+    page.run(f"{find}.click()")
+
+
 def accessibility_faults(page: Page) -> list[str]:
     """Return the serious findings of axe-core on the page as it is shown; the script comes through the driver."""
     if not page.run("typeof axe === 'object'"):

@@ -114,6 +114,13 @@ class Versions:
             raise Corrupt(f"{path} holds {text[:80]!r}, which is no version", remedy=self._remedy_to_publish(name))
         return text
 
+    def published_at(self, name: str) -> datetime | None:
+        """Return when the name began to stand for its published version, or None where it stands for none."""
+        try:
+            return datetime.fromtimestamp((self.folder(name) / CURRENT).stat().st_mtime, UTC)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
     def resolve(self, spec: str) -> tuple[str, str]:
         """Return `name@version`, or `name` for its published version, as (name, version); both exist."""
         name, at, version = spec.partition("@")

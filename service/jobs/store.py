@@ -209,9 +209,18 @@ class JobStore:
             return _load_job(connection, id)
 
     def list(
-        self, *, state: JobState | None = None, kind: str | None = None, after: str | None = None, limit: int = 50
+        self,
+        *,
+        state: JobState | None = None,
+        kind: str | None = None,
+        resource: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
     ) -> tuple[list[Job], str | None]:
-        """Return jobs, newest first, and the `after` of the next page, if there is one."""
+        """Return jobs, newest first, and the `after` of the next page, if there is one.
+
+        `resource` is what they write, such as index/chat.
+        """
         if after is not None and not is_row_id(after):
             raise Usage(f"{after[:40]!r} is no place in the list", remedy="give what the page before named as the next")
         if not 1 <= limit <= _MAX_PAGE:
@@ -221,6 +230,9 @@ class JobStore:
             query = query.where(JOBS.c.state == state)
         if kind is not None:
             query = query.where(JOBS.c.kind == kind)
+        if resource is not None:
+            writes = JOB_RESOURCES.c
+            query = query.where(exists().where(writes.job == JOBS.c.id, writes.resource == resource))
         if after is not None:
             query = query.where(JOBS.c.id < after)
         jobs = self._all(query)

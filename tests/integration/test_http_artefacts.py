@@ -6,13 +6,16 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from serving import client_of, small_home, small_items
 from starlette.testclient import TestClient
 
 from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.publications import Publications
 from refaug.core.artefacts.versions import Versions
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
@@ -74,9 +77,32 @@ def test_an_index_says_what_its_manifests_say(home: Settings, client: TestClient
     assert listed["versions"][0]["pairs"] < listed["versions"][1]["pairs"]
 
     single = client.get("/v1/indexes/chat").json()
+    written = datetime.fromtimestamp((indexes.folder("chat") / "CURRENT").stat().st_mtime, UTC)
+    assert single["published_at"] == written.isoformat(timespec="seconds")
     assert (single["versions"], single["published"]) == ([first, second], listed["versions"][0])
     everything = client.get("/v1/indexes").json()["indexes"]
-    assert everything == [{name: single[name] for name in ("name", "current", "versions", "published")}]
+    assert everything == [{name: single[name] for name in ("name", "current", "published_at", "versions", "published")}]
+
+
+@pytest.mark.parametrize(("kind", "plural", "name"), [("index", "indexes", "chat"), ("rater", "raters", "base")])
+def test_versions_say_whether_they_were_published_and_why_a_check_refused_them(
+    home: Settings, client: TestClient, kind: str, plural: str, name: str
+) -> None:
+    artefacts, (first, second) = versions_of(home, kind)
+    path = f"/v1/{plural}/{name}/versions"
+
+    def records() -> list[tuple[Any, ...]]:
+        listed = client.get(path).json()["versions"]
+        return [(one["version"], one["published"], one["was_published"], one["refused"]) for one in listed]
+
+    Publications(published=frozenset({first})).write(artefacts.folder(name))  # as if the second one never was
+    assert records() == [(first, True, True, None), (second, False, False, None)]
+    artefacts.refuse(name, second, "recall is 0.5, at least 0.9 is asked for")
+    assert records()[1] == (second, False, False, "recall is 0.5, at least 0.9 is asked for")
+    artefacts.publish(name, second, even_refused=True)
+    assert records() == [(first, False, True, None), (second, True, True, None)]
+    (artefacts.folder(name) / ".publications.json").write_text("{}")
+    assert [one[2:] for one in records()] == [(None, None), (None, None)]
 
 
 def test_a_rater_says_what_its_manifest_says(home: Settings, client: TestClient) -> None:
@@ -86,6 +112,7 @@ def test_a_rater_says_what_its_manifest_says(home: Settings, client: TestClient)
         manifest = read_manifest(raters.folder("base", version))
         assert (one["version"], one["id"], one["temperature"]) == (version, manifest.id[:12], manifest.temperature)
         assert (one["languages"], one["hidden"], one["tokenizer"]) == (["en"], 8, manifest.tokenizer)
+        assert one["created"] == manifest.details.get("at")
     assert [one["temperature"] for one in listed] == [1.0, 2.0]
     assert client.get("/v1/raters").json()["raters"][0]["published"] == listed[0]
 

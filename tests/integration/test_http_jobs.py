@@ -183,6 +183,25 @@ def test_so_many_jobs_wait_and_no_more(home: Settings) -> None:
 # ── looking and stopping ──────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_jobs_are_listed_by_what_they_write(client: TestClient) -> None:
+    update, other, night = (
+        started(client, **UPDATE),
+        started(client, **gc_of("chat")),
+        started(client, kind="nightly", log="chat", index="chat"),
+    )
+
+    def ids(resource: str, **more: Any) -> list[str]:
+        answer = client.get("/v1/jobs", params={"resource": resource, **more}).json()
+        return [job["id"] for job in answer["jobs"]]
+
+    assert ids("index/chat") == [night, update]
+    assert ids("index/chat", kind="nightly") == ids("log/chat") == [night]
+    assert ids("vectors/chat") == [other]
+    assert ids("index/cha") == ids("' OR 1=1 --") == []
+    assert ids("index/chat", limit=1) == [night]
+    assert ids("index/chat", after=night) == [update]
+
+
 def test_pages_of_jobs_hold_each_once_newest_first(client: TestClient) -> None:
     ids = [started(client, **gc_of(f"v{number}")) for number in range(7)]
     client.delete(f"/v1/jobs/{ids[2]}")

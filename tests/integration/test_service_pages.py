@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_tests import SIZES, Browsed, accessibility_faults, browsing, overflow, wait_until_quiet
+from page_tests import SIZES, Browsed, accessibility_faults, browsing, overflow, press, wait_until_quiet
 from serving import small_home
 
 from refaug.core.home import Settings
@@ -41,13 +41,6 @@ def page(browsed: Browsed) -> Iterator[Any]:
     yield browsed.page
     assert browsed.page.said == []
     assert [one for one in browsed.page.asked if not one.startswith((browsed.address, "data:"))] == []
-
-
-def press(page: Any, text: str, within: str = "main") -> None:
-    """Click the first button with a text."""
-    find = f"[...document.querySelectorAll('{within} button')].find((one) => one.textContent === {json.dumps(text)})"
-    page.until(f"Boolean({find}) && !{find}.disabled")
-    page.run(f"{find}.click()")
 
 
 def test_the_first_screen_says_what_serves_and_since_when(browsed: Browsed, page: Any) -> None:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.versions import VersionName, Versions
-from refaug.core.errors import NotFound, RefaugError, Usage
+from refaug.core.errors import Corrupt, NotFound, RefaugError, Usage
 from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
@@ -118,7 +118,14 @@ def _artefact(state: ServiceState, kind: Kind, name: str) -> dict[str, Any]:
     artefacts = artefact_stores(state.home)[kind]
     versions, current = _require_versions(artefacts, name), artefacts.current(name)
     published = _facts(state, kind, artefacts, name, current, current) if current in versions else None
-    return {"name": name, "current": current, "versions": versions, "published": published}
+    published_at = artefacts.published_at(name)
+    return {
+        "name": name,
+        "current": current,
+        "published_at": None if published_at is None else published_at.isoformat(timespec="seconds"),
+        "versions": versions,
+        "published": published,
+    }
 
 
 def _names(state: ServiceState, kind: Kind) -> list[str]:
@@ -152,6 +159,7 @@ def _facts(
     """Return a version as a row; a damaged version gets a row, too, so that the list stays complete."""
     assert version is not None
     row: dict[str, Any] = {"version": version, "published": version == current}
+    row |= _publication(artefacts, name, version)
     try:
         facts, problem = _READ_FACTS[kind](artefacts.folder(name, version)), None
     except RefaugError as error:
@@ -159,6 +167,15 @@ def _facts(
     except FileNotFoundError:  # removed after it was listed
         facts, problem = dict.fromkeys(_FACT_NAMES[kind]), "it was removed in this moment"
     return {**row, "problem": problem, **facts}
+
+
+def _publication(artefacts: Versions, name: str, version: str) -> dict[str, Any]:
+    """Return whether a version was ever published, and why a check refused it."""
+    try:
+        publications = artefacts.publications(name)
+    except Corrupt:  # publishing mends the record
+        return {"was_published": None, "refused": None}
+    return {"was_published": version in publications.published, "refused": publications.refused.get(version)}
 
 
 def _index_facts(folder: Path) -> dict[str, Any]:
@@ -189,6 +206,7 @@ def _rater_facts(folder: Path) -> dict[str, Any]:
         "id": manifest.id[:12],
         "logs": list(manifest.details.get("logs", [])),
         "bytes": _bytes(files),
+        "created": manifest.details.get("at"),
         "tokenizer": manifest.tokenizer,
         "languages": list(manifest.languages),
         "network": network_of(folder),
@@ -204,7 +222,11 @@ def _bytes(files: Mapping[str, Mapping[str, Any]]) -> int:
 
 _READ_FACTS: Final[Mapping[str, Callable[[Path], dict[str, Any]]]] = {"index": _index_facts, "rater": _rater_facts}
 _FACT_NAMES: Final = {
-    kind: [name for name in model.model_fields if name not in ("version", "published", "problem")]
+    kind: [
+        name
+        for name in model.model_fields
+        if name not in ("version", "published", "was_published", "refused", "problem")
+    ]
     for kind, model in (("index", IndexVersionOut), ("rater", RaterVersionOut))
 }
 

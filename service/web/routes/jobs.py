@@ -81,13 +81,16 @@ async def list_jobs(
     request: Request,
     state: Annotated[JobState | None, Query(description="only those in this state")] = None,
     kind: Annotated[str | None, Query(description="only those of this kind", pattern=r"^[a-z-]{1,40}$")] = None,
+    resource: Annotated[
+        str | None, Query(description="only those that write this, such as `index/chat`", max_length=200)
+    ] = None,
     after: Annotated[str | None, Query(description="what `next` was on the page before", max_length=200)] = None,
     limit: Annotated[int, Query(description="how many on a page", ge=1, le=200)] = 50,
 ) -> Response:
     """Jobs, newest first."""
     jobs = state_of(request).jobs
     page, following = await database_threads.run_query(
-        lambda: jobs.list(state=state, kind=kind, after=after, limit=limit)
+        lambda: jobs.list(state=state, kind=kind, resource=resource, after=after, limit=limit)
     )
     return json_response({"jobs": [describe_job(job) for job in page], "next": following})
 

@@ -36,7 +36,12 @@ class _VersionOut(BaseModel):
 
     version: str = Field(description="the version's name: the day it was made, and its number of that day")
     published: bool = Field(description="whether the name stands for it now")
-    problem: str | None = Field(description="what is wrong with its files; then all else is null")
+    was_published: bool | None = Field(
+        description="whether the name has ever stood for it: rolling back returns to the newest such version that is "
+        "older; null where the record of this is damaged"
+    )
+    refused: str | None = Field(description="why a check refused it; null where none did, or it was published since")
+    problem: str | None = Field(description="what is wrong with its files; then all else about its content is null")
     id: str | None = Field(description="what signatures call its content: the first 12 digits of a SHA-256")
     logs: list[str] | None = Field(description="the logs that it was made of")
     bytes: int | None = Field(description="the size of its files")
@@ -63,6 +68,7 @@ class IndexVersionOut(_VersionOut):
 class RaterVersionOut(_VersionOut):
     """One version of a rater."""
 
+    created: str | None = Field(description="when it was made")
     tokenizer: str | None = Field(description="SHA-256 of what splits texts into pieces")
     languages: list[str] | None = Field(description="languages of the texts that it was trained on")
     network: str | None = Field(description="nn: the Bi-GRU of the method; cross: a Transformer")
@@ -76,6 +82,7 @@ class IndexOut(BaseModel):
 
     name: str = Field(description="name of the index")
     current: str | None = Field(description="the published version")
+    published_at: str | None = Field(description="when the name began to stand for it")
     versions: list[str] = Field(description="all complete versions, oldest first")
     published: IndexVersionOut | None = Field(description="the published version's facts")
 
@@ -85,6 +92,7 @@ class RaterOut(BaseModel):
 
     name: str = Field(description="name of the rater")
     current: str | None = Field(description="the published version")
+    published_at: str | None = Field(description="when the name began to stand for it")
     versions: list[str] = Field(description="all complete versions, oldest first")
     published: RaterVersionOut | None = Field(description="the published version's facts")
 

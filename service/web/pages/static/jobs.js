@@ -65,7 +65,7 @@ export async function openJob(id) {
 
 function draw(job) {
   byId("job-title").textContent = `Job ${job.kind}`;
-  const parts = { state: element("span", { role: "status" }), bar: element("progress", { "aria-label": "progress of this stage", max: 1 }), stage: element("p", { class: "faint" }), log: element("ol", { class: "log", tabindex: 0, "aria-label": "Log of the job" }), actions: element("div", { class: "row" }), outcome: element("div"), lines: 0 };
+  const parts = { state: element("span", { role: "status" }), bar: element("progress", { "aria-label": "progress of this stage", max: 1 }), stage: element("p", { class: "faint" }), log: element("ol", { class: "log", tabindex: 0, "aria-label": "Log of the job" }), actions: element("div", { class: "row" }), outcome: element("div"), waiting: [] };
   fill(byId("job"),
     element("dl", { class: "facts" }, element("dt", {}, "State"), element("dd", {}, parts.state), element("dt", {}, "Id"), element("dd", { class: "mono" }, job.id),
       element("dt", {}, "Asked for"), element("dd", {}, moment(job.created), job.requested_by ? ` by ${job.requested_by}` : "", job.schedule ? ` by schedule ${job.schedule}` : "")),
@@ -116,16 +116,28 @@ function showProgress({ stage, done, total, unit }, parts) {
   parts.stage.textContent = `${stage ?? ""}${typeof done === "number" ? `: ${count(done)}${typeof total === "number" ? ` of ${count(total)}` : ""} ${unit ?? ""}` : ""}`;
 }
 
-/** Add a line to the log; only the last lines stay in the document, so that many events do not slow the page. */
+/** Add a line to the log, soon: many events that come at once are drawn at once, and only the last lines are drawn. */
 function addLine(event, parts) {
+  parts.waiting.push(event);
+  if (parts.waiting.length > LOG_LINES) parts.waiting.shift();
+  parts.timer ??= setTimeout(() => drawLines(parts), 50);
+}
+
+function drawLines(parts) {
+  const { log, waiting } = parts;
+  parts.timer = undefined;
+  const isAtEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40; // a reader who has scrolled up stays there
+  log.append(...waiting.splice(0).map(line));
+  while (log.childElementCount > LOG_LINES) log.firstElementChild.remove();
+  if (isAtEnd) log.scrollTop = log.scrollHeight;
+}
+
+function line(event) {
   const { at, message, stage, state, why, error, ...more } = event.data;
   const said = [state ?? message ?? stage ?? "", why && `because ${why}`, error?.message].filter(Boolean).join(": ");
   const rest = Object.entries(more).map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", ");
   const text = said + (rest ? ` (${rest})` : "");
-  parts.log.append(element("li", {}, element("time", { datetime: at, title: time(at), class: "faint" }, new Date(at).toLocaleTimeString()), element("span", { class: event.type === "warning" ? "warn" : "" }, event.type === "warning" ? "warning: " : "", userText(text || event.type))));
-  parts.lines += 1;
-  while (parts.log.childElementCount > LOG_LINES) parts.log.firstElementChild.remove();
-  parts.log.scrollTop = parts.log.scrollHeight;
+  return element("li", {}, element("time", { datetime: at, title: time(at), class: "faint" }, new Date(at).toLocaleTimeString()), element("span", { class: event.type === "warning" ? "warn" : "" }, event.type === "warning" ? "warning: " : "", userText(text || event.type)));
 }
 
 byId("job-state").addEventListener("change", loadJobs);

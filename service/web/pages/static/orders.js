@@ -1,10 +1,11 @@
 /** Forms of orders, made from the schemas of the API: a field for each property, a raw form for the rest. */
 
-import { get, post } from "./api.js";
+import { get, listAll, post } from "./api.js";
 import { byId, element, fill, printable } from "./dom.js";
 import { showProblem } from "./frame.js";
 import { openJob } from "./jobs.js";
 
+const NAMED = { index: "indexes", rater: "raters", log: "logs" }; // fields whose names are offered
 let schemas = null, send = null;
 
 async function loadSchemas() {
@@ -42,21 +43,29 @@ export async function openOrder({ title, button, order = {}, extra = null, deliv
     buildFields(fields, kinds[kind.value], values);
   };
   kind.addEventListener("change", () => show({}));
-  fill(byId("order-fields"), extra, element("label", { for: "order-kind" }, "What it does"), kind, about, fields);
+  fill(byId("order-fields"), extra, element("label", { for: "order-kind" }, "What it does"), kind, about, fields, Object.keys(NAMED).map((name) => element("datalist", { id: `names-${name}` })));
+  offerNames();
   show(order);
   send = async () => deliver({ kind: kind.value, ...readFields(fields) });
   byId("order").showModal();
 }
 
+/** Offer the names that exist; where they cannot be listed, the fields work without. */
+function offerNames() {
+  for (const [name, plural] of Object.entries(NAMED)) {
+    listAll(`/v1/${plural}`, plural).then((rows) => fill(byId(`names-${name}`), rows.map((row) => element("option", { value: row.name })))).catch(() => undefined);
+  }
+}
+
 function buildFields(place, model, values) {
   const names = Object.keys(model.properties).filter((name) => name !== "kind");
   const required = new Set(model.required ?? []);
-  const rows = (wanted) => names.filter((name) => required.has(name) === wanted).map((name) => fieldOf(name, resolved(model.properties[name], model.models), values[name], required.has(name)));
+  const rows = (wanted) => names.filter((name) => required.has(name) === wanted).map((name) => fieldOf(name, resolved(model.properties[name], model.models), values[name], required.has(name), model.models));
   fill(place, rows(true), element("details", { class: "wide-field" }, element("summary", {}, "Further settings"), element("div", { class: "fields" }, rows(false))));
 }
 
-function fieldOf(name, schema, value, isRequired) {
-  const id = `order-field-${name}`;
+function fieldOf(name, schema, value, isRequired, models) {
+  const id = `order-field-${name.replaceAll(".", "-")}`;
   const preset = value ?? schema.default;
   let control;
   if (schema.enum) {
@@ -69,10 +78,12 @@ function fieldOf(name, schema, value, isRequired) {
     control = element("input", { id, type: "number", step: schema.type === "integer" ? 1 : "any", min: schema.minimum, max: schema.maximum, placeholder: schema.default ?? "" });
     control.value = value ?? "";
   } else if (schema.type === "string") {
-    control = element("input", { id, autocomplete: "off", spellcheck: "false", placeholder: schema.default ?? "" });
+    control = element("input", { id, autocomplete: "off", spellcheck: "false", placeholder: schema.default ?? "", list: NAMED[name] ? `names-${name}` : null });
     control.value = value ?? "";
+  } else if (schema.type === "object" && schema.properties) {
+    return groupOf(name, schema, value, models);
   } else {
-    const isList = schema.type === "array" && resolved(schema.items ?? {}, {}).type === "string";
+    const isList = schema.type === "array" && resolved(schema.items ?? {}, models).type === "string";
     control = element("input", { id, autocomplete: "off", spellcheck: "false", placeholder: isList ? "with commas between them" : "JSON" });
     control.value = value === undefined || value === null ? "" : isList ? value.join(", ") : JSON.stringify(value);
     control.dataset.shape = isList ? "list" : "json";
@@ -82,8 +93,18 @@ function fieldOf(name, schema, value, isRequired) {
   if (isRequired) control.required = true;
   const help = `${id}-help`;
   if (schema.description) control.setAttribute("aria-describedby", help);
-  return element("div", { class: "field" }, element("label", { for: id }, name.replaceAll("_", " "), isRequired ? "" : element("span", { class: "faint" }, " (may be left out)")), control,
+  return element("div", { class: "field" }, element("label", { for: id }, labelOf(name), isRequired ? "" : element("span", { class: "faint" }, " (may be left out)")), control,
     schema.description && element("p", { class: "faint", id: help }, printable(schema.description)));
+}
+
+const labelOf = (name) => name.split(".").at(-1).replaceAll("_", " ");
+
+/** Return the fields of an inner object as a group. */
+function groupOf(name, schema, values, models) {
+  const required = new Set(schema.required ?? []);
+  return element("fieldset", { class: "wide-field" }, element("legend", {}, labelOf(name)), schema.description && element("p", { class: "faint" }, printable(schema.description)),
+    element("div", { class: "fields" }, Object.entries(schema.properties).map(([inner, part]) =>
+      fieldOf(`${name}.${inner}`, resolved(part, models), values?.[inner] ?? undefined, required.has(inner), models))));
 }
 
 function readFields(place) {
@@ -91,11 +112,13 @@ function readFields(place) {
   for (const control of place.querySelectorAll("[data-field]")) {
     const { field, type } = control.dataset, text = control.value.trim();
     if (text === "") continue;
-    if (type === "integer" || type === "number") order[field] = Number(text);
-    else if (type === "boolean") order[field] = text === "true";
-    else if (type === "list") order[field] = text.split(",").map((one) => one.trim()).filter(Boolean);
-    else if (type === "json") order[field] = JSON.parse(text);
-    else order[field] = text;
+    const path = field.split("."), last = path.pop();
+    const target = path.reduce((inner, name) => (inner[name] ??= {}), order);
+    if (type === "integer" || type === "number") target[last] = Number(text);
+    else if (type === "boolean") target[last] = text === "true";
+    else if (type === "list") target[last] = text.split(",").map((one) => one.trim()).filter(Boolean);
+    else if (type === "json") target[last] = JSON.parse(text);
+    else target[last] = text;
   }
   return order;
 }

@@ -35,8 +35,8 @@ async function now() {
   for (const [kind, rows] of [["index", indexes], ["rater", raters]]) {
     const serving = ready.versions[kind] ?? {};
     for (const [name, version] of Object.entries(serving)) {
-      const published = rows.find((row) => row.name === name)?.published;
-      fact(`Serves ${kind}`, element("b", {}, `${name}@${version}`), published?.created ? [", made ", moment(published.created)] : "",
+      const { published, published_at: since } = rows.find((row) => row.name === name) ?? {};
+      fact(`Serves ${kind}`, element("b", {}, `${name}@${version}`), since ? [", since ", moment(since)] : "", published?.created ? element("div", { class: "faint" }, "made ", moment(published.created)) : "",
         published && published.version !== version ? element("div", { class: "warn" }, `published is ${published.version}; it is being opened, or cannot be`) : "");
     }
     if (!Object.keys(serving).length) fact(`Serves ${kind}`, element("span", { class: "warn" }, "none is published"));
@@ -59,11 +59,16 @@ async function lastFiring(schedule) {
   if (!last.job) return [element("span", { class: "warn" }, "did not run "), moment(last.due), `: ${last.note ?? ""}; `, next];
   if (last.state === null) return ["ran ", moment(last.due), "; its job was removed since; ", next];
   const job = await get(`/v1/jobs/${last.job}`);
-  const outcome = job.result?.published ?? job.result?.version;
-  return [stateBadge(job.state), " ", jobLink(job.id, `${job.kind}, `), moment(last.due),
-    job.state === "done" && outcome !== undefined && outcome !== null ? `, version ${typeof outcome === "string" ? outcome : job.result.version ?? ""}` : "",
+  return [stateBadge(job.state), " ", jobLink(job.id, `${job.kind}, `), moment(last.due), job.state === "done" ? outcomeOf(job) : "",
     job.error ? element("div", { class: "bad" }, "Why: ", userText(job.error.message), job.error.remedy ? [" What helps: ", userText(job.error.remedy)] : "") : "",
     element("div", { class: "faint" }, next)];
+}
+
+/** Return whether a finished job has published a version, in words. */
+function outcomeOf({ result }) {
+  if (typeof result?.published !== "boolean") return "";
+  if (result.published) return element("div", { class: "good" }, `published ${result.version ?? ""}`);
+  return element("div", {}, result.version ? `made ${result.version}, which its order does not publish` : "published nothing: there was nothing new");
 }
 
 // ── logs and sets ─────────────────────────────────────────────────────────────────────────────────────────────────────

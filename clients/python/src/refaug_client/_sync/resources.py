@@ -316,13 +316,14 @@ class Jobs(Resource):
         *,
         state: Optional[str] = None,
         kind: Optional[str] = None,
+        resource: Optional[str] = None,
         after: Optional[str] = None,
         limit: Optional[int] = None,
         timeout_s: Optional[float] = None,
     ) -> models.Rows[models.Job]:
-        """Return jobs, newest first: all of them, or the first `limit`."""
+        """Return jobs, newest first: all of them, or the first `limit`; `resource` is what they write."""
         return self._list_all(
-            lambda after, size: calls.list_jobs(state=state, kind=kind, after=after, limit=size),
+            lambda after, size: calls.list_jobs(state=state, kind=kind, resource=resource, after=after, limit=size),
             after,
             limit,
             timeout_s,

@@ -19,10 +19,15 @@ def start_job(kind: str, **order: Any) -> Call[models.Job]:
 
 
 def list_jobs(
-    *, state: Optional[str] = None, kind: Optional[str] = None, after: Optional[str] = None, limit: int = PAGE
+    *,
+    state: Optional[str] = None,
+    kind: Optional[str] = None,
+    resource: Optional[str] = None,
+    after: Optional[str] = None,
+    limit: int = PAGE,
 ) -> Call[models.Rows[models.Job]]:
     """GET /v1/jobs: one page."""
-    query = {"state": state, "kind": kind, "after": after, "limit": limit}
+    query = {"state": state, "kind": kind, "resource": resource, "after": after, "limit": limit}
     return Call("GET", "/v1/jobs", read_page(models.Job, "jobs"), query=query)
 
 

@@ -14,6 +14,8 @@ class IndexVersion(Model):
 
     version: str
     published: bool
+    was_published: Optional[bool] = None  # at some time: rolling back returns to the newest older one of these
+    refused: Optional[str] = None  # why a check refused it
     problem: Optional[str] = None
     id: Optional[str] = None  # what signatures call its content
     logs: Optional[list[str]] = None
@@ -37,10 +39,13 @@ class RaterVersion(Model):
 
     version: str
     published: bool
+    was_published: Optional[bool] = None  # at some time: rolling back returns to the newest older one of these
+    refused: Optional[str] = None  # why a check refused it
     problem: Optional[str] = None
     id: Optional[str] = None  # what signatures call its content
     logs: Optional[list[str]] = None
     bytes: Optional[int] = None
+    created: Optional[str] = None
     tokenizer: Optional[str] = None
     languages: Optional[list[str]] = None
     temperature: Optional[float] = None  # of its calibrated ratings
@@ -57,6 +62,7 @@ class Index(Model):
     current: Optional[str]
     versions: list[str]
     published: Optional[IndexVersion] = None
+    published_at: Optional[str] = None  # when the name began to stand for it
 
 
 @record
@@ -67,6 +73,7 @@ class Rater(Model):
     current: Optional[str]
     versions: list[str]
     published: Optional[RaterVersion] = None
+    published_at: Optional[str] = None  # when the name began to stand for it
 
 
 @record
