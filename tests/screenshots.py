@@ -37,7 +37,8 @@ STEPS: Final = (
 def make_home(home: Path) -> None:
     """Make a home with the demo log, an index and a rater."""
     home.mkdir(parents=True, exist_ok=True)
-    commands = [("demo-log", "--noise", "0.03", "--dialogues", "1500", "--output", "{0}/demo.jsonl"), *STEPS]
+    outputs = ("--output", "{0}/demo.jsonl", "--items-output", "{0}/demo-items.jsonl")
+    commands = [("demo-log", "--noise", "0.03", "--dialogues", "1500", *outputs), *STEPS]
     for command in commands:
         code = refaug(["--quiet", "--home", str(home), *(part.format(home) for part in command)])
         assert code == 0, command
