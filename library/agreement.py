@@ -103,7 +103,7 @@ class _Comparison:
     ) -> None:
         self._order, self._named, self._baseline = order, list(named), baseline
         self._engine = engine_of(home)
-        self._asks_rater = order.require_models()
+        self._asks_rater = order.require_models(self._engine)
         self._retrieved: RetrievedReferences | None = None
 
     def with_references(self, sets: ParsedSets) -> tuple[ParsedSets, RetrievedReferences | None]:

@@ -143,7 +143,7 @@ class ScoreOrder:
         from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415  compiles
         from refaug.evaluation.scoring.scores import percent  # noqa: PLC0415  compiles
 
-        asks_rater = self.require_models()
+        asks_rater = self.require_models(engine)
         preset = find_preset(self.augmenting.preset)
         retrieved = self._retrieved(engine, parsed, asks_rater=asks_rater)
         provenance: Provenance | None = None
@@ -174,11 +174,11 @@ class ScoreOrder:
             (*warnings, *(retrieved.warnings if retrieved else ()), *((advice,) if advice else ())),
         )
 
-    def require_models(self) -> bool:
+    def require_models(self, engine: Engine) -> bool:
         """Say whether a metric asks the rater; raise Usage where a model is missing or has no effect."""
         from refaug.evaluation.metric_setup.metric_requests import MetricNeeds  # noqa: PLC0415  numpy
 
-        needs = [MetricNeeds.of(text) for text in self.specifications]
+        needs = [MetricNeeds.of(text, engine.home) for text in self.specifications]
         for need in needs:
             self._require_models_of(need)
         asks_rater = any(need.rater or need.weigher for need in needs)

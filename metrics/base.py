@@ -45,6 +45,7 @@ class References:
     gold: int = 0  # the place of the gold; -1 where there is none
     utterance: str | None = None  # the utterance that they answer, only for metrics that look at it
     beside: References | None = None  # the references of the second part of a metric of two parts
+    components: tuple[References | Problem, ...] = ()  # those of each component of a combination
 
     @classmethod
     def unweighted(cls, texts: Sequence[str]) -> References:
@@ -55,8 +56,13 @@ class References:
         """Return the references in these places; the gold stays the gold, if it is among them."""
         gold = places.index(self.gold) if self.gold in places else -1
         texts, weights = tuple(self.texts[at] for at in places), tuple(self.weights[at] for at in places)
-        beside = self.beside.without(set(self.texts) - set(texts)) if self.beside is not None else None
-        return References(texts, weights, gold, self.utterance, beside)
+        removed = set(self.texts) - set(texts)
+        beside = self.beside.without(removed) if self.beside is not None else None
+        components = tuple(
+            component.without(removed) if isinstance(component, References) else component
+            for component in self.components
+        )
+        return References(texts, weights, gold, self.utterance, beside, components)
 
     def without(self, texts: Collection[str]) -> References:
         """Return the references whose texts are none of these."""
@@ -93,6 +99,7 @@ class Metric(ABC):
     columns: tuple[str, ...]
     turns: int = 1  # how many of the last turns before the reply `utterance` of its references holds
     turn_separator: str = " "  # what stands between them
+    components: tuple[Metric, ...] = ()  # the metrics that a combination adds, each with its own references
 
     @abstractmethod
     def prepare(self, references: Sequence[References]) -> Prepared:

@@ -35,6 +35,7 @@ A_RUBER: Final = "a ruber"  # the same for a ruber, which judges how well a repl
 A_VHRED: Final = "a VHRED"  # the same for a model of dialogue, which a parameter names
 AN_ADEM: Final = "an adem"  # the same for a scorer that was fitted to ratings
 A_JUDGE: Final = "a judge"  # the same for a language model behind an endpoint
+A_FITTED_JUDGE: Final = "a fitted judge"  # the same for a combination of metrics, which a parameter names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +65,7 @@ class MetricInfo:
     upsilon: bool = False  # whether upsilon-<name> exists
     forced: tuple[ForcedParameters, ...] = ()
     beside: Uses | None = None  # what the second part of a metric of two parts looks at
+    leading: str | None = None  # the parameter that a first value without a name sets: judge-fit:NAME
 
     @property
     def is_share(self) -> bool:
@@ -101,9 +103,14 @@ class MetricInfo:
         return AN_ADEM in self.needs
 
     @property
+    def needs_fitted_judge(self) -> bool:
+        """Whether the metric needs a combination of metrics that was fitted to ratings."""
+        return A_FITTED_JUDGE in self.needs
+
+    @property
     def asks_model(self) -> bool:
-        """Whether the metric needs a rater, a ruber, a VHRED, an adem or a judge."""
-        return self.needs_part or self.needs_adem or self.needs_judge
+        """Whether the metric needs a rater, a ruber, a VHRED, an adem, a judge or a fitted judge."""
+        return self.needs_part or self.needs_adem or self.needs_judge or self.needs_fitted_judge
 
     @property
     def looks_at_utterance(self) -> bool:

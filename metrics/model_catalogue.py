@@ -1,10 +1,20 @@
-"""The entries of the catalogue for metrics that ask a model: a rater, a ruber, a VHRED, an adem, or a judge."""
+"""The entries of the catalogue for metrics that ask a model: a rater, a ruber, a VHRED, an adem, or judges."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from refaug.metrics.metric_info import A_JUDGE, A_RATER, A_RUBER, A_VHRED, AN_ADEM, CorpusScore, MetricInfo, Uses
+from refaug.metrics.metric_info import (
+    A_FITTED_JUDGE,
+    A_JUDGE,
+    A_RATER,
+    A_RUBER,
+    A_VHRED,
+    AN_ADEM,
+    CorpusScore,
+    MetricInfo,
+    Uses,
+)
 from refaug.metrics.parameters import Choice, Number, Text
 from refaug.metrics.ranges import RangeParameter
 from refaug.metrics.shared_parameters import CALIBRATION, COMBINE, TURNS, VECTORS
@@ -156,6 +166,33 @@ MODEL_METRICS: Final = (
         module="refaug.metrics.models.adem",
         needs=(AN_ADEM, "the utterance"),
         beside=Uses.UTTERANCE,
+    ),
+    MetricInfo(
+        name="judge-fit",
+        summary="other metrics, each on a scale of ranks, added with weights that people's ratings gave",
+        uses=Uses.OWN,  # its components look at what each of them needs (refaug.metrics.models.combined_replies)
+        low=-100,
+        high=100,
+        parameters=(
+            Text(
+                name="model",
+                default="none",
+                what="a fitted judge: name or name@version (refaug judge-fit list)",
+                help="the judge, which must be named; judge-fit:NAME is short for judge-fit:model=NAME",
+            ),
+            Choice(
+                name="seen",
+                default="drop",
+                choices=("drop", "keep"),
+                help="drop: rows that the judge was fitted to have no score (trained_on); keep: they count",
+            ),
+        ),
+        corpus=CorpusScore.MEAN,
+        paper="Hoerl and Kennard 1970, Ridge Regression; the combination of metrics on normal scores is ours",
+        module="refaug.metrics.models.combined_replies",
+        needs=(A_FITTED_JUDGE,),
+        beside=Uses.DIALOGUE,
+        leading="model",
     ),
     MetricInfo(
         name="judge",

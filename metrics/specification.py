@@ -8,7 +8,7 @@ from importlib import import_module
 
 from refaug.core.errors import Usage
 from refaug.metrics.base import Metric
-from refaug.metrics.catalogue import find
+from refaug.metrics.catalogue import METRICS, find
 from refaug.metrics.metric_info import ForcedParameters, MetricInfo
 
 
@@ -25,7 +25,7 @@ class Specification:
         name, colon, rest = text.strip().partition(":")
         if colon and not rest:
             raise Usage(f"{text!r} ends in a colon", remedy=f"{name}, or {name}:key=value,key=value")
-        parameters = tuple(_pair(part, text) for part in rest.split(",")) if rest else ()
+        parameters = tuple(_pair(part, text) for part in _named_first(name, rest).split(",")) if rest else ()
         keys = [key for key, _ in parameters]
         if twice := next((key for key in keys if keys.count(key) > 1), None):
             raise Usage(f"{text!r} gives {twice} twice", remedy="give every parameter once")
@@ -34,6 +34,14 @@ class Specification:
     def __str__(self) -> str:
         parameters = ",".join(f"{key}={value}" for key, value in self.parameters)
         return f"{self.name}:{parameters}" if parameters else self.name
+
+
+def _named_first(name: str, parameters: str) -> str:
+    """Return the parameters, the first of them with its name where the metric lets it stand without one."""
+    info = METRICS.get(name)
+    if info is None or info.leading is None or "=" in parameters.partition(",")[0]:
+        return parameters
+    return f"{info.leading}={parameters}"
 
 
 def _pair(part: str, text: str) -> tuple[str, str]:

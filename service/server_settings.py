@@ -226,7 +226,7 @@ def _require_metric(text: str) -> None:
     from refaug.metrics.specification import Specification, build  # noqa: PLC0415  compiles
 
     needs = MetricNeeds.of(text)
-    if needs.ruber or needs.adem or needs.judge:
+    if needs.ruber or needs.adem or needs.judge or needs.fitted:
         what = "ruber" if needs.ruber else "adem" if needs.adem else "judge"
         raise Usage(f"REFAUG_DEFAULT_METRIC is {text!r}, which needs a {what}", remedy="a metric that needs none")
     try:

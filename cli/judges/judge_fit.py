@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -70,13 +70,21 @@ def train_command(
     from refaug.evaluation.agreement.records import MetaSettings, RatedItems  # noqa: PLC0415
     from refaug.evaluation.agreement.rows import RatedRows  # noqa: PLC0415
     from refaug.evaluation.fitted_judge.artefact import save_judge  # noqa: PLC0415
-    from refaug.evaluation.fitted_judge.fit import FitSettings  # noqa: PLC0415  scipy
     from refaug.evaluation.fitted_judge.training import train_judge  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.combined.combination import FitSettings  # noqa: PLC0415  scipy
+    from refaug.evaluation.metric_setup.combined.opening import pinned_metric, pinned_models  # noqa: PLC0415  torch
+    from refaug.metrics.signature import Signature  # noqa: PLC0415
 
     settings = FitSettings(method=fit.method, length=fit.length, seed=fit.seed)  # type: ignore[arg-type]
     if twice := next((metric for metric in metrics if metrics.count(metric) > 1), None):
         raise Usage(f"the metric {twice} is named twice", remedy="name each once")
-    models.require_named(metrics, rater)
+    models.require_named(context.obj, metrics, rater)
+    if nested := next((metric for metric in metrics if metric.partition(":")[0] == "judge-fit"), None):
+        raise Usage(f"{nested} is a fitted judge", remedy="name the metrics that it adds")
+    named = pinned_models(
+        context.obj,
+        {"rater": rater, "ruber": models.ruber, "adem": models.adem, "sample": models.sample, "judge": models.judge},
+    )
     files = named_sets(items, remedy="refaug judge-fit train ITEMS.jsonl --name NAME -m bleu -m chrf")
     with display_progress(quiet=context.obj.quiet) as progress:
         sets = [
@@ -85,10 +93,11 @@ def train_command(
             )
             for set_name, path in files.items()
         ]
-        compared = _metrics_of(context.obj, metrics, models, rater, threads, progress)
+        pinned = [pinned_metric(context.obj, metric) for metric in metrics]
+        compared = _metrics_of(context.obj, metrics, pinned, named, threads, progress)
         trained = train_judge(sets, compared, settings, progress)
-        named = {"rater": rater, "ruber": models.ruber, "sample": models.sample, "judge": models.judge}
-        version = save_judge(context.obj, name, trained, metrics, named)
+        signatures = [Signature.of(each.metric).full for each in compared]
+        version = save_judge(context.obj, name, trained, pinned, named, signatures)
     record_act(context.obj, "publish", f"judge-fit {name}@{version}")
     if as_json:
         print_json({"name": name, "version": version, "report": dict(trained.report)})
@@ -98,19 +107,25 @@ def train_command(
 
 def _metrics_of(
     home: Settings,
+    names: Sequence[str],
     specifications: Sequence[str],
-    models: ModelOptions,
-    rater: str | None,
+    named: Mapping[str, str | None],
     threads: int | None,
     progress: Progress,
 ) -> list[ComparedMetric]:
-    """Return the metrics, bound to the models that they ask."""
+    """Return the metrics by the names that they were asked for, bound to the pinned models."""
     from refaug.evaluation.agreement.records import ComparedMetric  # noqa: PLC0415
     from refaug.evaluation.metric_setup.metric_requests import metrics_of  # noqa: PLC0415  compiles
 
     metrics = metrics_of(list(specifications), None)
-    bound = models.bind(home, metrics, rater=rater, index=None, threads=threads, progress=progress)
-    return [ComparedMetric(name=text, metric=metric) for text, metric in zip(specifications, bound, strict=True)]
+    if len(metrics) != len(specifications):
+        raise Usage("two of the metrics are the same one in other words", remedy="name each once")
+    plain = {asked: spec.partition("#")[0] for asked, spec in named.items() if spec is not None}
+    models = ModelOptions(
+        ruber=plain.get("ruber"), adem=plain.get("adem"), sample=plain.get("sample"), judge=plain.get("judge")
+    )
+    bound = models.bind(home, metrics, rater=plain.get("rater"), index=None, threads=threads, progress=progress)
+    return [ComparedMetric(name=text, metric=metric) for text, metric in zip(names, bound, strict=True)]
 
 
 @app.command("score")
@@ -125,14 +140,22 @@ def score_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Score replies by a fitted judge; rows whose texts it was fitted to are left out and counted."""
-    from refaug.evaluation.fitted_judge.artefact import open_judge  # noqa: PLC0415  scipy
+    from refaug.evaluation.agreement.records import ComparedMetric  # noqa: PLC0415
     from refaug.evaluation.fitted_judge.scoring import score_rows, unrated_rows  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.combined.opening import held_judge  # noqa: PLC0415  torch
+    from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415
 
-    stored = open_judge(context.obj, judge)
-    models = ModelOptions(ruber=stored.models["ruber"], sample=stored.models["sample"], judge=stored.models["judge"])
+    opened = held_judge(context.obj, judge, threads)
+    stored = opened.stored
     with display_progress(quiet=context.obj.quiet) as progress:
         rows = unrated_rows(str(items), read_set(ItemInputs(items=items, table=table), progress))
-        compared = _metrics_of(context.obj, stored.metrics, models, stored.models["rater"], threads, progress)
+        bound = opened.bound(
+            lambda metrics, models, networks: ScoringSteps(home=context.obj, models=models).bound(
+                metrics, opened=networks, progress=progress
+            ),
+            threads,
+        )
+        compared = [ComparedMetric(name=metric.name, metric=metric) for metric in bound]
         scored = score_rows(stored, rows, compared, progress)
     if as_json:
         print_json(scored.as_json())
@@ -149,7 +172,7 @@ def score_command(
 @app.command("show")
 def show_command(context: typer.Context, judge: NameArgument, as_json: JsonFlag = False) -> None:
     """What a judge is made of, what it was fitted to, and how well judges like it agree with ratings they never saw."""
-    from refaug.evaluation.fitted_judge.artefact import open_judge  # noqa: PLC0415  scipy
+    from refaug.evaluation.metric_setup.combined.stored_judge import open_judge  # noqa: PLC0415  scipy
 
     stored = open_judge(context.obj, judge)
     if as_json:
@@ -169,7 +192,7 @@ def show_command(context: typer.Context, judge: NameArgument, as_json: JsonFlag 
 @app.command("list")
 def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     """All fitted judges with their versions; the published one is marked."""
-    from refaug.evaluation.fitted_judge.artefact import judge_versions  # noqa: PLC0415  scipy
+    from refaug.evaluation.metric_setup.combined.stored_judge import judge_versions  # noqa: PLC0415  scipy
 
     versions = judge_versions(context.obj)
     rows = [

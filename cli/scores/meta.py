@@ -163,11 +163,11 @@ def meta_command(
     form = _output_form(as_json=as_json, as_csv=as_csv, as_latex=as_latex)
     files = named_sets(items or [])
     named = [*(metric or []), *([baseline] if baseline is not None else [])]
-    asks_rater = require_models(models, named, rater, index=index)
+    asks_rater = require_models(context.obj, models, named, rater, index=index)
     options.require_used(context, index, rater, rates=asks_rater, scores=True)
     augmenting = options.settings(context)
     if index is not None:
-        _require_weighted(named)
+        _require_weighted(named, context.obj)
     judge = _MetricModels(
         index=index, rater=rater, models=models, threads=threads, augmenting=augmenting if asks_rater or index else None
     )
@@ -316,20 +316,25 @@ def named_sets(paths: Sequence[Path], *, remedy: str = "refaug meta ITEMS.jsonl 
 
 
 def require_models(
-    models: ModelOptions, specifications: Sequence[str], rater: str | None, *, index: str | None = None
+    home: Settings,
+    models: ModelOptions,
+    specifications: Sequence[str],
+    rater: str | None,
+    *,
+    index: str | None = None,
 ) -> bool:
     """Say whether a metric uses the rater; refuse one whose models are not named, and a rater that nothing uses."""
-    asks_rater = models.require_named(specifications, rater, index=index)
+    asks_rater = models.require_named(home, specifications, rater, index=index)
     if not asks_rater and rater is not None and index is None:
         raise Usage("--rater without a metric that asks it", remedy="-m rater, or leave --rater out")
     return asks_rater
 
 
-def _require_weighted(specifications: Sequence[str]) -> None:
+def _require_weighted(specifications: Sequence[str], home: Settings) -> None:
     """Refuse an index where no metric looks at the references that would be found in it."""
     from refaug.evaluation.metric_setup.metric_requests import MetricNeeds  # noqa: PLC0415  compiles
 
-    needs = [MetricNeeds.of(text) for text in specifications]
+    needs = [MetricNeeds.of(text, home) for text in specifications]
     if needs and not any(need.weighted or need.sample for need in needs):
         raise Usage(
             "--index, and no metric looks at weighted references",

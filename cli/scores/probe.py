@@ -74,7 +74,7 @@ def probe_command(
     The replies are made from ITEMS, and the systems of ITEMS are scored beside them (docs/gaming.md). Differences are
     to the replies that were tampered with, over the items where both have a score.
     """
-    require_models(models, metric or [], rater)
+    require_models(context.obj, models, metric or [], rater)
     from refaug.evaluation.agreement.probe import ProbeSettings, probe  # noqa: PLC0415
     from refaug.evaluation.agreement.stress.movement import stress as stress_rows  # noqa: PLC0415
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice, default_metric, metrics_of  # noqa: PLC0415  compiles

@@ -79,7 +79,7 @@ def score_command(
         request = _request_of(signature, scoring, index, rater, options)
         scoring, index, rater = replace(scoring, metric=[request.metric]), request.index, request.rater
         augmenting = request.augmenting
-    asks_rater = models.require_named(scoring.specifications, rater, index=index)
+    asks_rater = models.require_named(context.obj, scoring.specifications, rater, index=index)
     if index is None and rater is not None and not asks_rater:
         raise Usage(
             "--rater without --index",

@@ -50,14 +50,16 @@ class ModelOptions:
     sample: SampleOption = None
     judge: JudgeOption = None
 
-    def require_named(self, specifications: Sequence[str], rater: str | None, *, index: str | None = None) -> bool:
+    def require_named(
+        self, home: Settings, specifications: Sequence[str], rater: str | None, *, index: str | None = None
+    ) -> bool:
         """Say whether the metrics use a rater; raise Usage where a model is missing or unused, before any work.
 
         An index that references are found in is also the sampled index, unless `sample` names another.
         """
         from refaug.evaluation.metric_setup.metric_requests import MetricNeeds  # noqa: PLC0415  compiles
 
-        needs = [MetricNeeds.of(text) for text in specifications]
+        needs = [MetricNeeds.of(text, home) for text in specifications]
         for need in needs:
             if need.rater and rater is None:
                 raise Usage(f"{need.name} needs a rater, and none is named", remedy="--rater NAME: refaug rater list")

@@ -10,6 +10,7 @@ def artefact_stores(settings: Settings) -> dict[str, Versions]:
     """Return the versions of every kind, by the name that manifests and commands use."""
     return {
         "adem": Versions(settings.adems, "adem"),
+        "judge-fit": Versions(settings.fitted_judges, "judge-fit"),
         "index": Versions(settings.indexes, "index"),
         "rater": Versions(settings.raters, "rater"),
         "ruber": Versions(settings.rubers, "ruber"),

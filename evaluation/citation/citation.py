@@ -24,7 +24,7 @@ from refaug.evaluation.scoring.reference_sets.set_store import Withdrawal
 from refaug.metrics.catalogue import METRICS
 from refaug.metrics.signature import Signature
 
-CITED_KINDS: Final = ("index", "rater", "ruber", "adem", "vhred")  # as signatures name them
+CITED_KINDS: Final = ("index", "rater", "ruber", "adem", "vhred", "judge-fit")  # as signatures name them
 
 
 class VersionState(StrEnum):
@@ -95,6 +95,8 @@ def cite_signature(line: str, settings: Settings, set_id: str | None = None) -> 
     own = dict(signature.settings)
     if signature.metric == "likelihood" and "model" in own:
         own["vhred"] = own["model"]
+    if signature.metric == "judge-fit" and "model" in own:
+        own["judge-fit"] = own["model"]
     of_retrieval = retrieval_papers(own, dict(signature.details))
     of_metric = metric_papers(signature.metric, own)
     versions = tuple(_cited_versions(own, settings))

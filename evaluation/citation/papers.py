@@ -104,6 +104,7 @@ _OF_METRIC: Final = {
     "ruber": ("tao-2018-ruber",),
     "likelihood": ("serban-2017-vhred", "li-2016-diversity"),
     "adem": ("lowe-2017-adem",),
+    "judge-fit": ("hoerl-1970-ridge",),
     "judge": ("zheng-2023-mt-bench",),
 }
 _SMOOTHED: Final = "chen-2014-smoothing"

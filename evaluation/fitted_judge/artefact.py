@@ -1,66 +1,25 @@
-"""A fitted judge on disk: weights and scales, the metrics by their specifications, and the texts it was fitted to."""
+"""Writing a fitted judge as a version of its name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
 
-from refaug.core.artefacts.manifests import MANIFEST, content_id, describe_files, require_format, verify_files
-from refaug.core.artefacts.versions import Versions
-from refaug.core.errors import BadInput, Corrupt
-from refaug.core.files import make_folder, read_json, remove_tree, with_checksum, write_json
+from refaug.core.artefacts.manifests import MANIFEST, content_id, describe_files
+from refaug.core.files import make_folder, remove_tree, with_checksum, write_json
 from refaug.core.home import Settings
 from refaug.core.version import VERSION
-from refaug.evaluation.agreement.rows import RatedRows
-from refaug.evaluation.fitted_judge.fit import CombinedJudge
 from refaug.evaluation.fitted_judge.training import TrainedJudge
-from refaug.rater.adem.scorer.seen_texts import SEEN, SeenTexts
-
-KIND: Final = "judge-fit"
-FORMAT_VERSION: Final = 1
-JUDGE: Final = "judge.json"
-REPORT: Final = "report.json"
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class StoredJudge:
-    """An opened judge with what its manifest says."""
-
-    spec: str  # name@version#content
-    judge: CombinedJudge
-    metrics: tuple[str, ...]
-    models: Mapping[str, str | None]  # the rater and others that the metrics ask
-    seen: SeenTexts
-    report: Mapping[str, Any]
-
-    def unseen_rows(self, rated_rows: RatedRows) -> list[int]:
-        """Return the rows whose texts the judge was not fitted to; raise BadInput where it has seen all of them."""
-        unseen = [
-            place
-            for place, row in enumerate(rated_rows.rows)
-            if not self.seen.contains(
-                rated_rows.items[row.item].pair.turns,
-                [reference.text for reference in rated_rows.items[row.item].pair.references],
-                row.reply,
-            )
-        ]
-        if rated_rows.rows and not unseen:
-            raise BadInput(
-                f"{self.spec.partition('#')[0]} was fitted to all {len(rated_rows.rows):,} replies of "
-                f"{rated_rows.name}: its scores of them say nothing",
-                remedy="score other items, or fit a judge to other ratings",
-            )
-        return unseen
-
-
-def judge_versions(settings: Settings) -> Versions:
-    """Return the versions of this home's fitted judges."""
-    return Versions(settings.fitted_judges, KIND)
+from refaug.evaluation.metric_setup.combined.stored_judge import FORMAT_VERSION, JUDGE, KIND, REPORT, judge_versions
+from refaug.rater.adem.scorer.seen_texts import SEEN
 
 
 def save_judge(
-    settings: Settings, name: str, trained: TrainedJudge, metrics: Sequence[str], models: Mapping[str, str | None]
+    settings: Settings,
+    name: str,
+    trained: TrainedJudge,
+    metrics: Sequence[str],
+    models: Mapping[str, str | None],
+    signatures: Sequence[str] = (),
 ) -> str:
     """Write a new version of a judge and publish it; return the version."""
     versions = judge_versions(settings)
@@ -72,7 +31,7 @@ def save_judge(
         write_json(staged / REPORT, dict(trained.report))
         trained.seen.write(staged / SEEN)
         files = describe_files(staged, [JUDGE, REPORT, SEEN])
-        parts = {"metrics": list(metrics), "models": dict(models)}
+        parts = {"metrics": list(metrics), "models": dict(models), "signatures": list(signatures)}
         manifest = {
             "format_version": FORMAT_VERSION,
             "kind": KIND,
@@ -85,24 +44,3 @@ def save_judge(
         version = writer.add(staged)
         writer.publish(version)
     return version
-
-
-def open_judge(settings: Settings, spec: str) -> StoredJudge:
-    """Open a judge by name or name@version; files that were altered are refused."""
-    with judge_versions(settings).open(spec) as held:
-        path = held.folder / MANIFEST
-        manifest: dict[str, Any] = read_json(path)
-        require_format(path, manifest, KIND, FORMAT_VERSION)
-        verify_files(held.folder, manifest)
-        judge = CombinedJudge.read(read_json(held.folder / JUDGE), str(held.folder / JUDGE))
-        try:
-            return StoredJudge(
-                spec=f"{held.name}@{held.version}#{str(manifest['id'])[:12]}",
-                judge=judge,
-                metrics=tuple(map(str, manifest["metrics"])),
-                models=dict(manifest["models"]),
-                seen=SeenTexts.read(held.folder / SEEN),
-                report=read_json(held.folder / REPORT),
-            )
-        except (KeyError, TypeError) as error:
-            raise Corrupt(f"{path} lacks {error}", remedy="restore it, or fit the judge again") from error

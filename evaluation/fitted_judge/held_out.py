@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from refaug.evaluation.fitted_judge.fit import FitSettings, context_folds, fit_judge
+from refaug.evaluation.fitted_judge.fit import context_folds, fit_judge
 from refaug.evaluation.fitted_judge.rated_table import RatedTable
+from refaug.evaluation.metric_setup.combined.combination import FitSettings
 from refaug.metrics.base import Floats
 
 

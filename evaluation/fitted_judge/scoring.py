@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from refaug.core.errors import BadInput
 from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.evaluation.agreement.records import ComparedMetric
 from refaug.evaluation.agreement.row_scores import lengths_of_rows, values_of_rows
 from refaug.evaluation.agreement.rows import RatedRows, Row
-from refaug.evaluation.fitted_judge.artefact import StoredJudge
+from refaug.evaluation.metric_setup.combined.stored_judge import StoredJudge
 from refaug.evaluation.scoring.cases import split, systems_of
 from refaug.evaluation.scoring.items import BadItem
 from refaug.metrics.base import Floats
@@ -107,8 +108,28 @@ def score_rows(
     stored: StoredJudge, rows: RatedRows, metrics: Sequence[ComparedMetric], progress: Progress
 ) -> JudgedRows:
     """Score all rows that the judge was not fitted to."""
-    unseen = stored.unseen_rows(rows)
+    unseen = unseen_rows(stored, rows)
     values = np.stack([values_of_rows(rows, compared, progress) for compared in metrics], axis=1)
     scores = np.full(len(rows.rows), np.nan)
     scores[unseen] = stored.judge.score(values[unseen], lengths_of_rows(rows)[unseen])
     return JudgedRows(judge=stored.spec, rows=rows, scores=scores, trained_on=len(rows.rows) - len(unseen))
+
+
+def unseen_rows(stored: StoredJudge, rated_rows: RatedRows) -> list[int]:
+    """Return the rows whose texts the judge was not fitted to; raise BadInput where it has seen all of them."""
+    unseen = [
+        place
+        for place, row in enumerate(rated_rows.rows)
+        if not stored.seen.contains(
+            rated_rows.items[row.item].pair.turns,
+            [reference.text for reference in rated_rows.items[row.item].pair.references],
+            row.reply,
+        )
+    ]
+    if rated_rows.rows and not unseen:
+        raise BadInput(
+            f"{stored.name} was fitted to all {len(rated_rows.rows):,} replies of "
+            f"{rated_rows.name}: its scores of them say nothing",
+            remedy="score other items, or fit a judge to other ratings",
+        )
+    return unseen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -12,11 +12,12 @@ from scipy.stats import spearmanr
 from refaug.core.progress import Progress
 from refaug.core.text.normalisation import normalise
 from refaug.evaluation.agreement.records import ComparedMetric
-from refaug.evaluation.agreement.row_scores import lengths_of_rows, values_of_rows
+from refaug.evaluation.agreement.row_scores import length_tokenizer, lengths_of_rows, values_of_rows
 from refaug.evaluation.agreement.rows import RatedRows
-from refaug.evaluation.fitted_judge.fit import CombinedJudge, FitSettings, fit_judge
+from refaug.evaluation.fitted_judge.fit import fit_judge
 from refaug.evaluation.fitted_judge.held_out import out_of_fold_scores, out_of_group_scores, shuffled_within_sets
 from refaug.evaluation.fitted_judge.rated_table import RatedTable
+from refaug.evaluation.metric_setup.combined.combination import CombinedJudge, FitSettings
 from refaug.metrics.base import Floats, Indexes
 from refaug.metrics.statistics.correlation import partial_spearman
 from refaug.rater.adem.scorer.rated_triples import Triple
@@ -40,7 +41,8 @@ def train_judge(
     """Score the fair rows of rated sets by the metrics, and fit a judge to their ratings."""
     table = table_of_sets(sets, metrics, progress)
     progress.stage("fitting")
-    judge = fit_judge(table, settings)
+    replies = (row.reply for rated_rows in sets for row in rated_rows.rows)
+    judge = replace(fit_judge(table, settings), length_tokenizer=length_tokenizer(replies))
     triples = (triple for rated_rows in sets for triple in _triples(rated_rows))
     return TrainedJudge(judge=judge, seen=SeenTexts.of(triples), report=_report(sets, table, judge, settings))
 

@@ -10,6 +10,7 @@ The main names:
 __all__ = [
     "adem_metrics",
     "baseline",
+    "combined",
     "judge_metrics",
     "metric_requests",
     "model_metrics",

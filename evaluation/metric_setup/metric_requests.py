@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Usage
+from refaug.core.files import read_json
+from refaug.core.home import Settings
 from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
@@ -189,16 +193,20 @@ class MetricNeeds:
     vhred: bool = False
     adem: bool = False
     judge: bool = False
+    fitted: bool = False  # a fitted judge, which brings its models along
     sample: bool = False
     weigher: bool = False  # a rater that weights the references of the sample
     weighted: bool = False  # references with weights
     base: bool = False  # the b of an index
 
     @classmethod
-    def of(cls, text: str) -> Self:
-        """Read the needs from a specification."""
+    def of(cls, text: str, home: Settings | None = None) -> Self:
+        """Read the needs from a specification; what a fitted judge of the home looks at is read from its manifest."""
         name, _, rest = text.strip().partition(":")
         info = METRICS.get(name)
+        if info is not None and info.needs_fitted_judge:
+            parts = _fitted_parts(text, home) if home is not None else []
+            return cls(name=name, fitted=True, weighted=any(cls.of(part).weighted for part in parts))
         if name != "ruber" or info is None:
             weighted = info is not None and info.uses is Uses.WEIGHTED
             has_b = info is not None and any(parameter.name == "b" for parameter in info.parameters)
@@ -227,6 +235,16 @@ class MetricNeeds:
             weigher=sample and weighted,
             weighted=weighted,
         )
+
+
+def _fitted_parts(text: str, home: Settings) -> list[str]:
+    """Return the metrics that a fitted judge adds; none where it names no judge, which is refused later."""
+    spec = dict(Specification.parse(text).parameters).get("model", "none").partition("#")[0]
+    if spec == "none":
+        return []
+    versions = artefact_stores(home)["judge-fit"]
+    manifest: Any = read_json(versions.folder(*versions.resolve(spec)) / MANIFEST)
+    return [str(part) for part in manifest.get("metrics", ())]
 
 
 def refuse_judge(needs: Sequence[MetricNeeds]) -> None:

@@ -165,6 +165,8 @@ class ScoringSteps:
             from refaug.evaluation.metric_setup.adem_metrics import with_adem  # noqa: PLC0415  torch
 
             metrics = with_adem(metrics, self.home, self.models, opened.adem if opened is not None else None)
+        if any(metric.info.needs_fitted_judge for metric in metrics):
+            metrics = self._with_fitted_judges(metrics, progress)
         if not any(metric.info.needs_part for metric in metrics):
             return list(metrics)
         from refaug.evaluation.metric_setup.model_metrics import with_parts  # noqa: PLC0415  torch
@@ -176,6 +178,16 @@ class ScoringSteps:
             sample=without_content(self.models.sample or named.get("index")),
         )
         return with_parts(metrics, self.home, models, self.augmenting, progress, opened=opened)
+
+    def _with_fitted_judges(self, metrics: Sequence[Metric], progress: Progress | None) -> list[Metric]:
+        """Return the metrics, those of a fitted judge with the metrics that it adds, bound as it was fitted."""
+        from refaug.evaluation.metric_setup.combined.opening import with_fitted_judges  # noqa: PLC0415  torch
+
+        def bind(components: Sequence[Metric], models: ModelNames, opened: OpenModels) -> list[Metric]:
+            own = ScoringSteps(home=self.home, models=models)
+            return own.bound(components, opened=opened, progress=progress)
+
+        return list(with_fitted_judges(metrics, self.home, self.models.threads, bind))
 
 
 def without_content(spec: str | None) -> str | None:

@@ -96,11 +96,25 @@ def references_for(metric: Metric, references: Sequence[Reference], turns: Seque
     `turns` are the dialogue up to the reply; the last one is the utterance, unless the metric looks at more of them.
     """
     utterance = metric.turn_separator.join(turns[-metric.turns :]) if turns else None
+    if metric.components:
+        return _references_of_components(metric, references, turns, utterance)
     chosen = references_of(references, metric.info.uses, utterance)
     if isinstance(chosen, Problem) or metric.info.beside is None:
         return chosen
     beside = references_of(references, metric.info.beside, utterance)
     return beside if isinstance(beside, Problem) else replace(chosen, beside=beside)
+
+
+def _references_of_components(
+    metric: Metric, references: Sequence[Reference], turns: Sequence[str], utterance: str | None
+) -> References:
+    """Return what each component looks at, or its problem, beside all turns and the references of the item."""
+    own = tuple(reference.text for reference in references if reference.is_own and reference.text.strip())
+    components = list[References | Problem]()
+    for component in metric.components:
+        chosen = references_for(component, references, turns)
+        components.append(problem_of(chosen, component.info.uses) or chosen)
+    return replace(References.unweighted(own), utterance=utterance, components=tuple(components))
 
 
 def _golds_of(references: Sequence[Reference], utterance: str | None) -> References | Problem:
@@ -281,7 +295,8 @@ def _references_row(references: References | Problem) -> list[Any]:
         return [references.code]
     utterance = [] if references.utterance is None else [references.utterance]
     beside = [] if references.beside is None else [_references_row(references.beside)]
-    return [references.texts, references.weights, references.gold, *utterance, *beside]
+    components = [[_references_row(component) for component in references.components]] if references.components else []
+    return [references.texts, references.weights, references.gold, *utterance, *beside, *components]
 
 
 def data_hash(items: Iterable[Item]) -> str:
@@ -335,7 +350,8 @@ def problem_of(references: References | Problem, uses: Uses) -> Problem | None:
     """Return why nothing can be scored against references; without any that a metric looks at, there is no gold."""
     if isinstance(references, Problem):
         return references
-    return NO_GOLD_OR_OTHER if not references.texts and uses is not Uses.UTTERANCE else None
+    has_texts = bool(references.texts or references.components)
+    return None if has_texts or uses is Uses.UTTERANCE else NO_GOLD_OR_OTHER
 
 
 @dataclass(frozen=True)

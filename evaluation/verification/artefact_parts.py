@@ -26,10 +26,12 @@ _NETWORKS: Final = ("rater", "ruber", "adem", "vhred")
 
 
 def networks_of(signature: Signature) -> dict[str, str]:
-    """Return the networks that a signature names, by kind; the parameter of `likelihood` names a VHRED."""
+    """Return the models that a signature names, by kind; a parameter of `likelihood` and `judge-fit` names theirs."""
     specs = {kind: signature.settings[kind] for kind in _NETWORKS if kind in signature.settings}
     if signature.metric == "likelihood" and "model" in signature.settings:
         specs["vhred"] = signature.settings["model"]
+    if signature.metric == "judge-fit" and "model" in signature.settings:
+        specs["judge-fit"] = signature.settings["model"]
     return specs
 
 

@@ -153,7 +153,8 @@ class _Verifying:
             return f"the frozen set {self.file.set_id} is not at hand as it was"
         if "index" in settings and not is_searched:
             return None  # the references came with the items
-        needed = (settings[kind] for kind in ("index", *_NETWORKS) if kind in settings)
+        needed = [settings["index"]] if "index" in settings else []
+        needed += networks_of(stored.signature).values()
         return next((f"the {absent[spec]} is not at hand as it was" for spec in needed if spec in absent), None)
 
     # ── what the signatures name ─────────────────────────────────────────────────────────────────────────────────

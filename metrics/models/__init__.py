@@ -1,7 +1,8 @@
-"""Metrics that receive the numbers of a model: the rater on the reply, RUBER, a judge.
+"""Metrics that receive the numbers of a model: the rater on the reply, RUBER, judges.
 
 The main names:
 
+- `combined_replies.CombinedReplies`: the metric `judge-fit`
 - `judged_replies.JudgedReplies`: the metric `judge`
 - `likelihood.LikelyReplies`: the metric `likelihood`
 - `model_scores.RatedReplies`: the metric `rater`
@@ -9,4 +10,4 @@ The main names:
 - `ruber.Ruber`: the metric `ruber`.
 """
 
-__all__ = ["adem", "judged_replies", "likelihood", "model_scores", "ruber"]
+__all__ = ["adem", "combined_replies", "judged_replies", "likelihood", "model_scores", "ruber"]

@@ -20,7 +20,7 @@ from refaug.evaluation.metric_setup.model_names import ModelNames
 from refaug.evaluation.score_files.score_file import ScoreFile
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
-from refaug.evaluation.verification.artefact_parts import is_at_hand, unread_bytes
+from refaug.evaluation.verification.artefact_parts import is_at_hand, networks_of, unread_bytes
 from refaug.evaluation.verification.verification import Workplace, searched_request, verify
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.rater.rating import Rater
@@ -39,7 +39,6 @@ _DRAWN_ROWS_PER_ITEM: Final = 500_000  # rows that a bootstrap adds up
 _BYTES_PER_ITEM: Final = 4 * 2**20  # that are hashed
 _SCORES_PER_ITEM: Final = 50
 _SET_ITEMS_PER_ITEM: Final = 100  # items of a frozen set that are read
-_KINDS: Final = ("index", "rater", "ruber", "adem", "vhred")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,8 +115,15 @@ class VerificationRequest:
         """Return the number of queue items that the work is worth: search, reading and hashing, scores and draws."""
         replies = sum(len(item.replies) for item in items.good) * len(file.scores)
         drawn = max(file.settings(stored).draws for stored in file.scores) * replies / _DRAWN_ROWS_PER_ITEM
-        named = {(kind, scores.signature.settings.get(kind)) for scores in file.scores for kind in _KINDS}
-        unread = sum(unread_bytes(state.home, kind, spec) for kind, spec in named if spec is not None)
+        named = {
+            (kind, spec)
+            for scores in file.scores
+            for kind, spec in [
+                *networks_of(scores.signature).items(),
+                *[("index", index) for index in [scores.signature.settings.get("index")] if index is not None],
+            ]
+        }
+        unread = sum(unread_bytes(state.home, kind, spec) for kind, spec in named)
         worth = len(items.good) + _set_items(state, file) * (1 + len(file.scores)) / _SET_ITEMS_PER_ITEM
         worth += replies / _SCORES_PER_ITEM + drawn + unread / _BYTES_PER_ITEM
         return max(1, min(math.ceil(worth), state.serve.queue_items // 4))

@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from refaug.evaluation.fitted_judge.fit import FitSettings, fit_judge
+from refaug.evaluation.fitted_judge.fit import fit_judge
 from refaug.evaluation.fitted_judge.held_out import out_of_fold_scores, out_of_group_scores, shuffled_within_sets
 from refaug.evaluation.fitted_judge.rated_table import RatedTable
+from refaug.evaluation.metric_setup.combined.combination import FitSettings
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reproduction.figures.annotators import HumanRow, human_rows
 from refaug.evaluation.reproduction.figures.correlations import Correlations, Line, correlate

@@ -8,6 +8,7 @@ from typing import Final
 from refaug.evaluation.home.vhreds import open_vhred, vhred_places
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.rater.adem.pretraining.build import VhredOrder, pretrain_vhred
+from refaug.rater.adem.pretraining.windows import WindowSettings
 from refaug.rater.adem.scorer.encoding import DialogueEncoder
 from refaug.rater.adem.vhred.sizes import PRESETS, VhredConfig
 from refaug.rater.training.loop import TrainConfig
@@ -37,7 +38,7 @@ def encoders_of(chain: Chain) -> list[NamedEncoders]:
 
 def _drawn_encoder(chain: Chain, seed: int) -> DialogueEncoder:
     """Return an encoder with drawn weights; its pieces are learnt from the everyday logs."""
-    sizes = PRESETS[chain.settings.preset]
+    sizes, windows = PRESETS[chain.settings.preset], WindowSettings()  # of no batches, since nothing is trained
     order = VhredOrder(
         name=chain.artefact_name(f"proof-random-{chain.settings.preset}-{seed}"),
         logs=chain.logs(chain.everyday),
@@ -50,7 +51,8 @@ def _drawn_encoder(chain: Chain, seed: int) -> DialogueEncoder:
             max_tokens=sizes.max_tokens,
             cell="random",
         ),
-        training=TrainConfig(seed=seed, threads=chain.settings.threads),
+        training=TrainConfig(epochs=windows.rounds, seed=seed, threads=chain.settings.threads),
+        windows=windows,
         pieces=sizes.pieces,
     )
     version = pretrain_vhred(vhred_places(chain.home), order, chain.progress)

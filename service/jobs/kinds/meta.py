@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from refaug.core.errors import BadInput, Usage
+from refaug.core.home import Settings
 from refaug.core.records import Item
 from refaug.evaluation.agreement.meta import agreement, default_metrics
 from refaug.evaluation.agreement.metric_choice import choose_metrics
 from refaug.evaluation.agreement.records import ComparedMetric, MetaSettings, RatedItems, RowsChoice
 from refaug.evaluation.home.indexes import open_index, places_of
 from refaug.evaluation.home.raters import open_rater
-from refaug.evaluation.metric_setup.adem_metrics import with_adem
 from refaug.evaluation.metric_setup.metric_requests import (
     MetricNeeds,
     SetBaseline,
@@ -23,8 +23,8 @@ from refaug.evaluation.metric_setup.metric_requests import (
     metrics_of,
     refuse_judge,
 )
-from refaug.evaluation.metric_setup.model_metrics import with_parts
 from refaug.evaluation.metric_setup.model_names import ModelNames
+from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import augment, references_provenance
 from refaug.evaluation.scoring.items import BadItem, read_items
@@ -44,7 +44,7 @@ def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
     """Return what `refaug meta --json` prints."""
     if (preset := find_preset(order.preset)) is not None:
         preset.require_effect(order.metrics or ([_WEIGHTED] if order.index is not None else []))
-    _require_named(order)
+    _require_named(order, context.home)
     _require_allowed(order, context)
     files = _named_files(order.data, context)
     settings = MetaSettings(
@@ -76,10 +76,8 @@ def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
         sample=order.sample or _version_of(provenance, "index"),
         threads=context.threads(order.threads),
     )
-    plain = [one.metric for one in chosen]
-    if named.adem is not None:
-        plain = with_adem(plain, context.home, named)
-    bound = with_parts(plain, context.home, named, augmenting, context.progress)
+    steps = ScoringSteps(home=context.home, models=named, augmenting=augmenting)
+    bound = steps.bound([one.metric for one in chosen], progress=context.progress)
     metrics = [replace(one, metric=metric) for one, metric in zip(chosen, bound, strict=True)]
     rated_sets = [RatedItems(name=name, items=items) for name, items in sets.items()]
     report = agreement(rated_sets, metrics, settings, baseline=baseline, progress=context.progress)
@@ -117,9 +115,9 @@ def _version_of(provenance: Provenance, kind: str) -> str | None:
     return provenance.settings.get(kind, "").partition("#")[0] or None
 
 
-def _require_named(order: MetaJob) -> None:
+def _require_named(order: MetaJob, home: Settings) -> None:
     """Raise Usage before any work where a needed artefact is not named, or a named one is not used."""
-    wants = [MetricNeeds.of(text) for text in metrics_in(order)]
+    wants = [MetricNeeds.of(text, home) for text in metrics_in(order)]
     refuse_judge(wants)
     rates = order.index is not None and augment_settings(order.reference_settings).needs_rater
     if rates and order.rater is None:

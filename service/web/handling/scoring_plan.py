@@ -54,7 +54,7 @@ class ScoringPlan:
                 remedy="send the items again with the others",
             )
         specifications = resolve_metric_files(specifications, home, serve)
-        wants = [MetricNeeds.of(text) for text in specifications]
+        wants = [MetricNeeds.of(text, home) for text in specifications]
         finds = body.references == "find" or (
             body.references is None and (body.index is not None or any(one.weighted for one in wants))
         )
@@ -66,9 +66,9 @@ class ScoringPlan:
             specifications=chosen,
             finds=finds,
             asks_rater=any(one.rater or one.weigher for one in wants),
-            judged=sum(one.rater or one.ruber or one.vhred or one.adem for one in wants),
+            judged=sum(one.rater or one.ruber or one.vhred or one.adem or one.fitted for one in wants),
             asks_index=tuple(one for one in chosen if MetricNeeds.of(one).base) if finds else (),
-            reads=any(one.ruber or one.adem or one.sample or one.judge or one.vhred for one in wants),
+            reads=any(one.ruber or one.adem or one.sample or one.judge or one.vhred or one.fitted for one in wants),
             ruber=body.ruber,
             adem=body.adem,
             judge=body.judge,

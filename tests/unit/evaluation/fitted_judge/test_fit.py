@@ -12,9 +12,10 @@ from scipy.special import expit
 from scipy.stats import norm, rankdata, spearmanr
 
 from refaug.core.errors import BadInput, Corrupt, Usage
-from refaug.evaluation.fitted_judge.fit import CombinedJudge, FitSettings, NormalScale, context_folds, fit_judge
+from refaug.evaluation.fitted_judge.fit import context_folds, fit_judge
 from refaug.evaluation.fitted_judge.held_out import out_of_fold_scores, out_of_group_scores, shuffled_within_sets
 from refaug.evaluation.fitted_judge.rated_table import RatedTable
+from refaug.evaluation.metric_setup.combined.combination import CombinedJudge, FitSettings, NormalScale
 
 
 def table_of(rows: int = 240, seed: int = 1, *, length_effect: float = 0.0) -> RatedTable:
