@@ -88,6 +88,24 @@ def test_typing_an_item_shows_its_references_and_scores(browsed: Browsed, page: 
     )
 
 
+def test_a_lost_connection_is_said_and_typing_goes_on_when_it_is_back(page: Any) -> None:
+    def lose(*, is_lost: bool) -> None:
+        speed = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+        page.tell("Network.emulateNetworkConditions", offline=is_lost, **speed)
+
+    filled(page)
+    lose(is_lost=True)
+    page.type("#reply-0", "we like green")
+    page.until("document.querySelector('#connection').innerText.includes('connection to the service is lost')")
+    page.tell("Input.insertText", text=" apples")
+    lose(is_lost=False)
+    page.until("document.querySelector('#connection').hidden && document.querySelector('#served b')")
+    page.until(f"{TILES}.length === 4 && document.querySelector('#score-problem').innerText === ''")
+    assert page.run("document.activeElement.id") == "reply-0"
+    assert page.run("document.activeElement.value") == "we like green apples"
+    page.said[:] = [one for one in page.said if "ERR_INTERNET_DISCONNECTED" not in one]
+
+
 def test_scores_follow_the_last_letter_typed(browsed: Browsed, page: Any) -> None:
     filled(page)
     page.run("document.querySelector('#reply-0').value = ''")

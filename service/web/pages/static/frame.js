@@ -3,6 +3,7 @@
 import { Problem, get, key, listAll, onConnection, untilAnswered } from "./api.js";
 import { byId, element, fill, userText } from "./dom.js";
 import { age, exactTime, time } from "./format.js";
+import { setUpShortcuts } from "./shortcuts.js";
 
 // ── problems ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -139,6 +140,7 @@ export function start(load) {
   const reload = () => { showServed().catch(() => undefined); return load(); };
   setUpKey();
   setUpScheme();
+  setUpShortcuts();
   setUpConnection(reload);
   key.onChange(reload);
   return reload();

@@ -66,8 +66,10 @@ function draw() {
   drawTurns();
   byId("gold").value = state.gold;
   drawReplies();
-  buildSettings(byId("settings"), state, (isRetrieval) => { changed(); if (isRetrieval) findNow(); else scoreNow(); });
+  drawSettings();
 }
+
+const drawSettings = () => buildSettings(byId("settings"), state, (isRetrieval) => { changed(); if (isRetrieval) findNow(); else scoreNow(); });
 
 const changed = () => keepDraft(state);
 
@@ -414,7 +416,7 @@ async function load() {
     if (served.rater === null && state.retrieval.weights === "rated") state.retrieval.weights = "one";
     byId("freeze").disabled = !allows(own, "write");
     byId("freeze").title = allows(own, "write") ? "" : "freezing needs a key with the scope write";
-    draw();
+    drawSettings(); // not the fields: somebody may be typing into one
     searched = "";
     await (state.set === null ? findNow() : openSet());
   } catch (error) {
