@@ -10,7 +10,9 @@ The main names:
 __all__ = [
     "base",
     "catalogue",
+    "conversations",
     "diagnostics",
+    "hybrid",
     "metric_info",
     "models",
     "parameters",

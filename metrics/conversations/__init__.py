@@ -1,0 +1,11 @@
+"""Figures of whole conversations: what a person and a bot said to each other, as numbers.
+
+The main names:
+
+- `components.component_values`: the eleven components of Ghandeharioun et al. (2019), with their variants
+- `exchanges.human_exchanges` and `exchanges.self_play_exchanges`: the turns, paired as those components need them
+- `windows.overlap_among` and `windows.WindowSet`: runs of utterances that conversations share, with each other or a log
+- `variety.variety`: distinct words, repetition and lengths.
+"""
+
+__all__ = ["coherence", "components", "exchanges", "sentiment", "variety", "windows", "wording"]

@@ -1,0 +1,43 @@
+"""How varied what a bot said is: distinct n-grams, repeated replies, lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from refaug.core.text.normalisation import normalise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variety:
+    """Figures of the replies of a conversation, or of many taken together."""
+
+    replies: int
+    words_per_reply: float
+    distinct_1: float  # distinct words over all words
+    distinct_2: float
+    repeated: float  # the share of replies that equal an earlier one after normalisation
+
+
+def variety(replies: Sequence[str], tokens: Sequence[Sequence[str]]) -> Variety:
+    """Count the variety of replies, given with their tokens."""
+    seen = set[str]()
+    repeated = 0
+    for reply in replies:
+        text = normalise(reply)
+        repeated += text in seen
+        seen.add(text)
+    words = sum(map(len, tokens))
+    return Variety(
+        replies=len(replies),
+        words_per_reply=words / len(replies) if replies else 0.0,
+        distinct_1=distinct(tokens, 1),
+        distinct_2=distinct(tokens, 2),
+        repeated=repeated / len(replies) if replies else 0.0,
+    )
+
+
+def distinct(tokens: Sequence[Sequence[str]], order: int) -> float:
+    """Return the distinct n-grams over all n-grams, none of which crosses two replies; 0 where there are none."""
+    grams = [tuple(text[start : start + order]) for text in tokens for start in range(len(text) - order + 1)]
+    return len(set(grams)) / len(grams) if grams else 0.0

@@ -1,0 +1,11 @@
+"""The hybrid metric: components of conversations, fitted to ratings, and judged on bots that the fit has not seen.
+
+The main names:
+
+- `fit.leave_one_bot_out`: what the fit on all other bots predicts for each bot
+- `agreement.agreement_of_bots`: the correlation of these predictions with people's means
+- `controls`: what the same procedure gives where there is nothing to be found
+- `resampled.resampled_correlations`: intervals over bots and conversations.
+"""
+
+__all__ = ["agreement", "controls", "fit", "resampled"]

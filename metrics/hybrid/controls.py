@@ -1,0 +1,96 @@
+"""What the procedure gives where there is nothing to be found: what a figure of the hybrid metric stands beside."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refaug.metrics.hybrid.fit import Fit, Labels
+from refaug.metrics.statistics.correlation import row_correlations
+from refaug.metrics.statistics.resampling import percentile_interval
+
+Floats = NDArray[np.float64]
+
+MOST_EXACT_BOTS: Final = 8  # 40,320 orders
+_BLOCK: Final = 256
+_TIE: Final = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShuffledRatings:
+    """The correlation over bots, refitted on ratings that were shuffled over all conversations."""
+
+    draws: int
+    mean: float
+    low: float  # of the middle 95 % of the draws
+    high: float
+
+    def contains(self, correlation: float) -> bool:
+        """Whether a correlation is one that shuffled ratings reach, too."""
+        return self.low <= correlation <= self.high
+
+
+@dataclass(frozen=True, kw_only=True)
+class PermutedBots:
+    """The share of orders of the bots whose correlation is at least as large as the one that was found."""
+
+    orders: int
+    is_exact: bool
+    p: float
+
+
+def shuffled_ratings(fit: Fit, ratings: Floats, bots: Labels, *, draws: int = 1000, seed: int = 1) -> ShuffledRatings:
+    """Shuffle the ratings over conversations, refit, and correlate with the bots' means of the shuffled ratings."""
+    random = np.random.Generator(np.random.PCG64(seed))
+    means = _mean_operator(bots)
+    correlations = []
+    for start in range(0, draws, _BLOCK):
+        shuffled = np.stack([random.permutation(ratings) for _ in range(min(_BLOCK, draws - start))], axis=1)
+        correlations.append(row_correlations("pearson", (fit.operator @ shuffled).T, (means @ shuffled).T))
+    drawn = np.concatenate(correlations)
+    drawn = drawn[~np.isnan(drawn)]
+    if not len(drawn):
+        return ShuffledRatings(draws=draws, mean=math.nan, low=-1.0, high=1.0)
+    low, high = percentile_interval(drawn, 0.95)
+    return ShuffledRatings(draws=draws, mean=float(drawn.mean()), low=low, high=high)
+
+
+def permuted_bots(predictions: Floats, means: Floats, *, draws: int = 10_000, seed: int = 1) -> PermutedBots:
+    """Compare Pearson's r with that of the bots in other orders: all of them up to eight bots, else drawn ones.
+
+    The test is one-sided: a prediction that orders the bots the wrong way round is no success. Drawn orders count the
+    observed one, so that p is never 0.
+    """
+    observed = row_correlations("pearson", predictions[None], means[None])[0]
+    if math.isnan(observed):
+        return PermutedBots(orders=0, is_exact=False, p=1.0)
+    is_exact = len(means) <= MOST_EXACT_BOTS
+    reached = orders = 0
+    for block in _orders(len(means), draws, seed, is_exact=is_exact):
+        table = np.broadcast_to(predictions, block.shape)
+        reached += int((row_correlations("pearson", table, means[block]) >= observed - _TIE).sum())
+        orders += len(block)
+    if not is_exact:
+        reached, orders = reached + 1, orders + 1
+    return PermutedBots(orders=orders, is_exact=is_exact, p=reached / orders)
+
+
+def _orders(bots: int, draws: int, seed: int, *, is_exact: bool) -> Iterator[NDArray[np.int64]]:
+    if is_exact:
+        yield np.array(list(permutations(range(bots))), np.int64)
+        return
+    random = np.random.Generator(np.random.PCG64(seed))
+    for start in range(0, draws, _BLOCK):
+        yield random.permuted(np.tile(np.arange(bots), (min(_BLOCK, draws - start), 1)), axis=1)
+
+
+def _mean_operator(bots: Labels) -> Floats:
+    """Return the matrix whose product with ratings is the mean of each bot."""
+    is_bot = bots == np.unique(bots)[:, None]
+    return np.asarray(is_bot / is_bot.sum(axis=1, keepdims=True), np.float64)

@@ -1,0 +1,184 @@
+"""Least squares of ratings on the components of conversations, with one bot left out at a time.
+
+For a bot that is left out, the components are scaled by the conversations with the others, and the coefficients λ come
+from these. Its prediction is then made of the means of its components, in one of two ways:
+
+    fold      Σ λ_i z̄_i + the mean rating of the others, as published
+    common    Σ λ_i z̄_i with components centred over all bots, so that no rating of the bot's rivals enters
+
+With `fold` the mean of the others falls as the bot's mean rises, whatever the components are: with as many
+conversations for each bot and no component at all, the correlation is exactly -1.
+
+Predictions are linear in the ratings, so a fit is a matrix: the controls refit thousands of shuffled ratings by one
+product. A component that a conversation lacks counts as the mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refaug.core.errors import BadInput
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Intercept = Literal["common", "fold"]
+
+LEAST_BOTS: Final = 2
+_CUTOFF: Final = 1e-10  # singular values below this share of the largest belong to components that say the same
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """The components of the conversations that a fit is made of, and the matrix that makes coefficients of ratings."""
+
+    means: Floats  # (components,)
+    deviations: Floats  # (components,): 0 where a component is constant
+    solver: Floats  # (components, conversations)
+    condition: float
+
+    def place(self, means: Floats, centre: Floats | None) -> Floats:
+        """Return where the means of a bot's components lie, in deviations from the centre, or else from the fold."""
+        scaled: Floats = _scaled(means[None], self.means, self.deviations)[0]
+        if centre is not None:
+            scaled = scaled - _scaled(centre[None], self.means, self.deviations)[0]
+        return np.asarray(scaled)
+
+
+def fit_fold(features: Floats, penalty: float = 0.0) -> Fold:
+    """Scale the components of some conversations, and prepare the least squares on them."""
+    means = column_means(features)
+    deviations = _deviations(features, means)
+    solver, condition = _solver(_scaled(features, means, deviations), penalty)
+    return Fold(means, deviations, solver, condition)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What was fitted for the bots, one after the other; `bots` are their numbers in rising order."""
+
+    bots: Labels
+    operator: Floats  # (bots, conversations): its product with the ratings is the prediction of each bot
+    coefficients: Floats  # (bots, components): λ in units of a standard deviation of the component
+    scales: Floats  # (bots, components): that deviation; 0 where the component is constant
+    conditions: Floats  # (bots,): the condition number of the scaled components
+
+    def predictions(self, ratings: Floats) -> Floats:
+        """Return the prediction of each bot; the columns of a matrix of ratings are predicted side by side."""
+        return np.asarray(self.operator @ ratings)
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """The conversations that predictions are made for: those that were rated, or the bots' self-play."""
+
+    features: Floats
+    bots: Labels
+
+
+def leave_one_bot_out(
+    features: Floats,
+    ratings: Floats,
+    bots: Labels,
+    *,
+    intercept: Intercept = "common",
+    penalty: float = 0.0,
+    scored: Scored | None = None,
+) -> Fit:
+    """Fit each bot's prediction to the conversations with the other bots.
+
+    The penalty is that of a ridge, for a conversation and standard deviation; 0 is ordinary least squares. Predictions
+    are made for `scored`, or for the rated conversations themselves.
+    """
+    _check(features, ratings, bots)
+    play = scored or Scored(features, bots)
+    numbers = np.unique(bots)
+    if missing := sorted(set(numbers.tolist()) - set(play.bots.tolist())):
+        raise BadInput(f"{len(missing)} of {len(numbers)} rated bots have no conversation to be scored")
+    centre = column_means(play.features) if intercept == "common" else None
+    operator = np.zeros((len(numbers), len(ratings)))
+    folds = []
+    for row, number in enumerate(numbers):
+        is_training = bots != number
+        fold = fit_fold(features[is_training], penalty)
+        folds.append(fold)
+        place = fold.place(column_means(play.features[play.bots == number]), centre)
+        operator[row, is_training] = place @ fold.solver
+        if intercept == "fold":
+            operator[row, is_training] += 1 / is_training.sum()
+    return Fit(
+        bots=numbers,
+        operator=operator,
+        coefficients=np.stack(
+            [fold.solver @ ratings[bots != number] for fold, number in zip(folds, numbers, strict=True)]
+        ),
+        scales=np.stack([fold.deviations for fold in folds]),
+        conditions=np.array([fold.condition for fold in folds]),
+    )
+
+
+def predict_conversations(features: Floats, ratings: Floats, bots: Labels, penalty: float = 0.0) -> Floats:
+    """Predict each conversation by the fit on the other bots; the level of a bot's predictions says nothing."""
+    _check(features, ratings, bots)
+    predictions = np.zeros(len(ratings))
+    for number in np.unique(bots):
+        is_training = bots != number
+        fold = fit_fold(features[is_training], penalty)
+        coefficients = fold.solver @ ratings[is_training]
+        predictions[~is_training] = _scaled(features[~is_training], fold.means, fold.deviations) @ coefficients
+    return predictions
+
+
+def bot_means(values: Floats, bots: Labels) -> Floats:
+    """Return the mean of each bot's values, in the order of the bots' numbers; NaN counts nowhere."""
+    return np.array([column_means(values[bots == number][:, None])[0] for number in np.unique(bots)])
+
+
+def _check(features: Floats, ratings: Floats, bots: Labels) -> None:
+    if features.ndim != 2 or not len(features) == len(ratings) == len(bots):
+        raise BadInput(
+            f"{features.shape} components, {len(ratings):,} ratings and {len(bots):,} bots do not belong together"
+        )
+    if not np.isfinite(ratings).all():
+        raise BadInput("a rating is missing", remedy="leave out conversations without a rating")
+    if len(np.unique(bots)) < LEAST_BOTS:
+        raise BadInput("leaving one bot out needs at least two bots", remedy="rate conversations with more bots")
+
+
+def column_means(values: Floats) -> Floats:
+    """Return the mean of each column over the rows where it is defined; 0 where it is defined nowhere."""
+    is_defined = ~np.isnan(values)
+    counts = is_defined.sum(axis=0)
+    sums = np.where(is_defined, values, 0.0).sum(axis=0)
+    return np.divide(sums, counts, out=np.zeros(values.shape[1]), where=counts > 0)
+
+
+def _deviations(values: Floats, means: Floats) -> Floats:
+    """Return the standard deviation of each column, 0 where it is constant but for rounding."""
+    centred = np.where(np.isnan(values), 0.0, values - means)
+    counts = np.maximum((~np.isnan(values)).sum(axis=0), 1)
+    deviations = np.sqrt((centred**2).sum(axis=0) / counts)
+    return np.where(deviations > 1e-12 * np.maximum(np.abs(means), 1.0), deviations, 0.0)
+
+
+def _scaled(values: Floats, means: Floats, deviations: Floats) -> Floats:
+    centred = np.where(np.isnan(values), 0.0, values - means)
+    return np.asarray(np.divide(centred, deviations, out=np.zeros_like(centred), where=deviations > 0))
+
+
+def _solver(scaled: Floats, penalty: float) -> tuple[Floats, float]:
+    """Return the matrix that makes coefficients of ratings, and the condition number of the components.
+
+    The scaled components have mean 0, so the mean rating needs no column. Components that say the same share their
+    coefficient: the solution is the shortest.
+    """
+    scaled = scaled - scaled.mean(axis=0)
+    left, singular, right = np.linalg.svd(scaled, full_matrices=False)
+    is_used = singular > _CUTOFF * singular.max(initial=0.0)
+    inverse = np.zeros_like(singular)
+    inverse[is_used] = singular[is_used] / (singular[is_used] ** 2 + penalty * len(scaled))
+    condition = float(singular[is_used].max() / singular[is_used].min()) if is_used.any() else 1.0
+    return np.asarray((right.T * inverse) @ left.T), condition
