@@ -19,6 +19,8 @@ from refaug.indexer.vectors.sentence_vectors import SentenceSettings
 FORMAT_VERSION: Final = 1
 KIND: Final = "index"
 MANIFEST: Final = "manifest.json"
+MAIN: Final = "segments/0"
+SHARDS: Final = "shards"  # the folder that holds the main segments of a version with several
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +114,7 @@ class IndexManifest:
     erased: ErasedKeys = field(default_factory=ErasedKeys)
     inputs: str = ""  # the hash of everything this version was built from, so that it is not built twice
     erasures: int = 0  # counts deletions: a version with a smaller count must not be published again
+    shards: int = 1  # ranges of the utterances' keys that the main segments were cut into
     format_version: int = FORMAT_VERSION
     kind: str = KIND
 
@@ -126,6 +129,11 @@ class IndexManifest:
             "segments": [asdict(segment) for segment in self.segments],
         }
         return content_id({"files": self.files}, settings)
+
+    @property
+    def main_segments(self) -> tuple[SegmentInfo, ...]:
+        """The segments that the build made, one for each shard that has utterances; updates add others."""
+        return tuple(info for info in self.segments if info.folder == MAIN or info.folder.startswith(f"{SHARDS}/"))
 
     @property
     def utterances(self) -> int:
@@ -150,7 +158,10 @@ class IndexManifest:
 
     def write(self, folder: Path) -> None:
         """Write the manifest as the last step, which makes the folder an index version."""
-        write_json(folder / MANIFEST, with_checksum({**asdict(self), "id": self.id}))
+        content = {**asdict(self), "id": self.id}
+        if self.shards == 1:  # as every version was before there were shards
+            del content["shards"]
+        write_json(folder / MANIFEST, with_checksum(content))
 
 
 def _fields(content: Mapping[str, Any]) -> dict[str, Any]:

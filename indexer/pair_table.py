@@ -21,6 +21,7 @@ from refaug.indexer.columns import NpyWriter, TextWriter
 from refaug.indexer.pair_table_sql import (
     NO_TIME,
     ErasedKeySets,
+    KeyRange,
     Keys,
     LogRows,
     drop_tables,
@@ -43,6 +44,7 @@ __all__ = [
     "changed_keys",
     "erased_key",
     "fingerprints",
+    "no_pairs",
 ]
 
 SPEAKERS: Final = "speakers.arrow"  # who gave the response; empty where the log does not say
@@ -66,21 +68,19 @@ def build_table(
     folder: Path,
     *,
     keys: Keys | None = None,
+    key_range: KeyRange | None = None,
     erased: ErasedKeySets | None = None,
     progress: Progress,
 ) -> TableCounts:
-    """Write the tables of these logs into a folder; with `keys`, only of the utterances with these keys."""
+    """Write the tables of these logs into a folder; only of the utterances with these keys, or with keys in a range."""
     rows = LogRows.of(logs, erased or ErasedKeySets())
     progress.stage("reading the logs", rows.pairs, "pairs")
     fill_erased_keys(engine, rows.erased)
     if keys is not None:
         fill_wanted(engine, keys)
-    fill_occurrences(engine, rows, only_wanted=keys is not None, progress=progress)
-    if keys is None and not engine.number("SELECT count(*) FROM occurrence"):
-        raise BadInput(
-            f"log {', '.join(rows.names)} has no pairs{' that are not erased' if rows.pairs else ''}",
-            remedy="ingest some dialogues first",
-        )
+    fill_occurrences(engine, rows, only_wanted=keys is not None, key_range=key_range, progress=progress)
+    if keys is None and key_range is None and not engine.number("SELECT count(*) FROM occurrence"):
+        raise no_pairs(rows.names, any_erased=rows.pairs > 0)
     progress.stage("grouping equal texts")
     group_occurrences(engine)
     utterance_bytes = _write_utterances(engine, rows, folder, progress)
@@ -94,6 +94,14 @@ def build_table(
         occurrences=occurrences,
         utterance_bytes=utterance_bytes,
         response_bytes=response_bytes,
+    )
+
+
+def no_pairs(logs: Sequence[str], *, any_erased: bool) -> BadInput:
+    """Return the error about logs without anything to index."""
+    return BadInput(
+        f"log {', '.join(logs)} has no pairs{' that are not erased' if any_erased else ''}",
+        remedy="ingest some dialogues first",
     )
 
 

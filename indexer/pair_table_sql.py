@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,18 @@ _KEYS_AT_ONCE: Final = 100_000  # handed to the engine in one statement
 _ALL_BITS: Final = "18446744073709551615::HUGEINT"  # sums of hashes are taken modulo 2 ** 64
 
 Keys = NDArray[np.uint64]
+
+
+class KeyRange(NamedTuple):
+    """The utterances of a shard: those whose keys lie between these two, both included."""
+
+    lowest: int
+    highest: int
+
+    @classmethod
+    def of_shard(cls, number: int, shards: int) -> Self:
+        """Return the range of one of so many shards, which share all keys evenly."""
+        return cls(number * 2**64 // shards, (number + 1) * 2**64 // shards - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,13 +162,17 @@ def fill_wanted(engine: QueryEngine, keys: Keys) -> None:
         engine.run("INSERT INTO wanted SELECT DISTINCT unnest(?::UBIGINT[])", [batch])
 
 
-def fill_occurrences(engine: QueryEngine, rows: LogRows, *, only_wanted: bool, progress: Progress) -> None:
+def fill_occurrences(
+    engine: QueryEngine, rows: LogRows, *, only_wanted: bool, key_range: KeyRange | None, progress: Progress
+) -> None:
     """Fill the table `occurrence` with keys and hashes of every row, in one pass over the texts."""
     engine.run(
         "CREATE OR REPLACE TABLE occurrence (row BIGINT, utterance_key UBIGINT, response_key UBIGINT, "
         "utterance_sha UBIGINT, response_sha UBIGINT, hash UBIGINT)"
     )
     among = "SEMI JOIN wanted USING (utterance_key)" if only_wanted else ""
+    if key_range is not None:
+        among += f" WHERE utterance_key BETWEEN {key_range.lowest}::UBIGINT AND {key_range.highest}::UBIGINT"
     for part in rows.parts:
         engine.run(
             f"INSERT INTO occurrence SELECT row, utterance_key, response_key, {_sha('utterance')}, {_sha('response')}, "

@@ -142,6 +142,12 @@ def build_command(
     again: Annotated[
         bool, typer.Option("--again", help="Build even if the published version was made of exactly this.")
     ] = False,
+    shards: Annotated[
+        int,
+        typer.Option(
+            help="Build it in so many parts, one after the other: less memory, the same answers.", min=1, max=1_024
+        ),
+    ] = 1,
     seed: Annotated[int, typer.Option(help="Of the sampling for training and for the check.")] = 1,
     threads: ThreadsOption = None,
     memory: MemoryOption = "2GiB",
@@ -172,6 +178,7 @@ def build_command(
         check_queries=check_queries,
         least_coverage=least_coverage,
         seed=seed,
+        shards=shards,
         threads=threads or cores(),
         memory=parse_size(memory),
         publish=publish,

@@ -86,6 +86,7 @@ def facts_of(manifest: IndexManifest) -> dict[str, Any]:
         "utterances": manifest.utterances,
         "without_vector": sum(segment.utterances - segment.with_vector for segment in manifest.segments),
         "pairs": manifest.pairs,
+        **({"shards": manifest.shards} if manifest.shards > 1 else {}),
         "segments": len(manifest.segments),
         "superseded": sum(segment.superseded for segment in manifest.segments),
         "recall_at_15": None if check is None else check.recall,

@@ -79,21 +79,26 @@ def build_bm25(
     progress: Progress,
     *,
     responses: tuple[Codes, Offsets] | None = None,
+    of_all: tuple[Bm25Statistics, Bm25Statistics] | None = None,
 ) -> None:
     """Write the index of these texts, with their statistics, into a folder that has no readers yet.
 
-    Responses are only compared and never searched, so only their statistics are written.
+    Responses are only compared and never searched, so only their statistics are written. For a shard, `of_all` are the
+    statistics of the texts and of the responses of all shards.
     """
-    statistics = Bm25Statistics.of(codes, offsets, vocabulary_size)
+    own = Bm25Statistics.of(codes, offsets, vocabulary_size)
+    statistics = own if of_all is None else of_all[0]
     make_folder(folder)
     starts = np.zeros(vocabulary_size + 1, np.int64)
-    np.cumsum(statistics.df, out=starts[1:])
+    np.cumsum(own.df, out=starts[1:])
     write_array(folder / _STARTS, starts)
     _write_postings(codes, offsets, starts, statistics, settings, folder, progress)
     statistics.save(folder, _TEXTS)
-    if responses is not None:
+    if of_all is not None:
+        of_all[1].save(folder, _RESPONSES)
+    elif responses is not None:
         Bm25Statistics.of(*responses, vocabulary_size).save(folder, _RESPONSES)
-    write_json(folder / _PARAMETERS, _parameters(statistics, settings))
+    write_json(folder / _PARAMETERS, _parameters(own.document_count, settings))
 
 
 def _write_postings(
@@ -106,7 +111,7 @@ def _write_postings(
     progress: Progress,
 ) -> None:
     """Fill the two large arrays through memory maps, so that the system may reclaim their memory at any time."""
-    count, vocabulary_size = statistics.document_count, len(statistics.df)
+    count, vocabulary_size = len(offsets) - 1, len(statistics.df)
     # bm25s rounds the idf before it multiplies; doing the same gives the same last bit
     idf = statistics.idf(np.arange(vocabulary_size, dtype=np.int32)).astype(np.float32)
     counts, heads = np.zeros(vocabulary_size, np.int32), starts[:-1].copy()
@@ -135,7 +140,7 @@ def _new_array(path: Path, dtype: type[np.generic], length: int) -> np.memmap[An
     return array
 
 
-def _parameters(statistics: Bm25Statistics, settings: Bm25Settings) -> dict[str, object]:
+def _parameters(document_count: int, settings: Bm25Settings) -> dict[str, object]:
     """Return the parameters that bm25s reads with an index."""
     import bm25s  # noqa: PLC0415  it takes as long as all the rest of a search's imports
 
@@ -147,7 +152,7 @@ def _parameters(statistics: Bm25Statistics, settings: Bm25Settings) -> dict[str,
         "idf_method": "lucene",
         "dtype": "float32",
         "int_dtype": "int32",
-        "num_docs": statistics.document_count,
+        "num_docs": document_count,
         "version": bm25s.__version__,
         "backend": "numpy",
     }
@@ -184,15 +189,15 @@ class Bm25Index:
         responses = Bm25Statistics.open(folder, _RESPONSES) if (folder / f"{_RESPONSES}.json").exists() else None
         return cls(settings=settings, statistics=statistics, responses=responses, postings=postings)
 
-    def queries(self, codes: Codes, offsets: Offsets) -> Bm25Queries:
+    def queries(self, codes: Codes, offsets: Offsets, hashes: NDArray[np.uint64] | None = None) -> Bm25Queries:
         """Weigh texts as queries to the texts of this index, or to others scored by its statistics."""
-        return weigh_queries(codes, offsets, statistics=self.statistics, settings=self.settings)
+        return weigh_queries(codes, offsets, hashes, statistics=self.statistics, settings=self.settings)
 
-    def response_queries(self, codes: Codes, offsets: Offsets) -> Bm25Queries:
+    def response_queries(self, codes: Codes, offsets: Offsets, hashes: NDArray[np.uint64] | None = None) -> Bm25Queries:
         """Weigh texts as queries to responses."""
         if self.responses is None:
             raise Corrupt("the BM25 index has no statistics of responses", remedy=_REMEDY)
-        return weigh_queries(codes, offsets, statistics=self.responses, settings=self.settings)
+        return weigh_queries(codes, offsets, hashes, statistics=self.responses, settings=self.settings)
 
     def self_scores(self, codes: Codes, hashes: NDArray[np.uint64], offsets: Offsets) -> Scores:
         """Return what each text scores as a query to itself."""
@@ -239,7 +244,7 @@ def _require_agreement(folder: Path, postings: Postings, statistics: Bm25Statist
     types = [array.dtype.name for array in (postings.start, postings.document, postings.score)]
     if types != ["int64", "int32", "float32"]:
         raise Corrupt(f"{folder}: the arrays of the index have the types {types}", remedy=_REMEDY)
-    lengths = (len(postings.start) - 1, len(postings.document), len(postings.score), postings.document_count)
-    expected = (len(statistics.df), int(postings.start[-1]), int(postings.start[-1]), statistics.document_count)
-    if lengths != expected:
+    lengths = (len(postings.start) - 1, len(postings.document), len(postings.score))
+    expected = (len(statistics.df), int(postings.start[-1]), int(postings.start[-1]))
+    if lengths != expected or postings.document_count > statistics.document_count:
         raise Corrupt(f"{folder}: the files of the index have the lengths {lengths}, not {expected}", remedy=_REMEDY)

@@ -3,15 +3,17 @@
     idf(w)      = ln(1 + (N - df(w) + 1/2) / (df(w) + 1/2))
     score(q, t) = Σ times(w in q) · idf(w) · tf / (tf + k1 · (1 - b + b · length(t) / average length))
 
-The sum goes over the distinct words w of the query, ascending by code; tf is how often w occurs in the text. It is
-rounded to a millionth, so that a text has the same score wherever it is computed. N, df and the average length are
-always those of one set of texts, the main segment's: texts of later segments are scored by them too, and their new
-words have df = 0.
+The sum goes over the distinct words w of the query, ascending by their hashes, so that it is the same to the last bit
+in whichever order an index numbers its words; tf is how often w occurs in the text. It is rounded to a millionth, so
+that a text has the same score wherever it is computed. N, df and the average length are always those of one set of
+texts, the main segment's or those of all shards together: texts of later segments are scored by them too, and their
+new words have df = 0.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -74,6 +76,16 @@ class Bm25Statistics:
         """Return the weight of a match of each word; always above 0."""
         return np.asarray(_idf(frozen(codes), frozen(self.df), self.document_count))
 
+    @classmethod
+    def summed(cls, parts: Iterable[tuple[Codes, Offsets]], vocabulary_size: int) -> Self:
+        """Count the words of texts that lie in several parts; no text lies in two."""
+        df, documents, words = np.zeros(vocabulary_size, np.int32), 0, 0
+        for codes, offsets in parts:
+            counted = cls.of(codes, offsets, vocabulary_size)
+            df += counted.df
+            documents, words = documents + counted.document_count, words + len(codes)
+        return cls(document_count=documents, average_length=words / documents if words else 1.0, df=frozen(df))
+
     def save(self, folder: Path, name: str) -> None:
         """Write `name`.df.npy and `name`.json."""
         write_array(folder / f"{name}.df.npy", self.df)
@@ -133,7 +145,7 @@ def _idf(codes: Codes, df: NDArray[np.int32], document_count: int) -> Scores:
 
 
 class Bm25Queries(NamedTuple):
-    """Texts as queries: the distinct known words of each, ascending by code, with the parameters for scoring.
+    """Texts as queries: the distinct known words of each, with the parameters for scoring.
 
     Unknown words (code -1) are left out: they match nothing. What a text scores as a query to itself has them
     (`self_scores`).
@@ -148,11 +160,26 @@ class Bm25Queries(NamedTuple):
     average_length: float
 
 
-def weigh_queries(codes: Codes, offsets: Offsets, *, statistics: Bm25Statistics, settings: Bm25Settings) -> Bm25Queries:
-    """Turn texts into queries, weighed by the statistics of the texts they will be compared with."""
+def weigh_queries(
+    codes: Codes,
+    offsets: Offsets,
+    hashes: NDArray[np.uint64] | None = None,
+    *,
+    statistics: Bm25Statistics,
+    settings: Bm25Settings,
+) -> Bm25Queries:
+    """Turn texts into queries, weighed by the statistics of the texts they will be compared with.
+
+    The words of each are in the order of their hashes; without hashes, in that of their codes.
+    """
     query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     is_known = codes >= 0
-    words, counts = np.unique(query[is_known] << _CODE_BITS | codes[is_known], return_counts=True)
+    words, first, counts = np.unique(
+        query[is_known] << _CODE_BITS | codes[is_known], return_index=True, return_counts=True
+    )
+    if hashes is not None:
+        order = np.lexsort((hashes[is_known][first], words >> _CODE_BITS))
+        words, counts = words[order], counts[order]
     distinct = (words & (2**_CODE_BITS - 1)).astype(np.int32)
     return Bm25Queries(
         start=frozen(np.searchsorted(words >> _CODE_BITS, np.arange(len(offsets))).astype(np.int64)),

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version as version_of
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from refaug.core.artefacts.build_stages import MARK, Stages, hash_of_inputs
 from refaug.core.artefacts.manifests import describe_files, require_files
 from refaug.core.artefacts.versions import Writer
-from refaug.core.errors import CheckFailed, Corrupt, SourceChanged
+from refaug.core.errors import CheckFailed, Corrupt, SourceChanged, Usage
 from refaug.core.files import make_folder
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
@@ -24,9 +24,11 @@ from refaug.core.version import VERSION
 from refaug.indexer.building.material import Material, open_material
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.segment_stages import SegmentWork, make_segment, measure_recall
+from refaug.indexer.building.sharding import make_shards, seconds_by_stage
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import (
     FORMAT_VERSION,
+    MAIN,
     MANIFEST,
     ErasedKeys,
     IndexManifest,
@@ -38,8 +40,6 @@ from refaug.indexer.nearest.index_kinds import AnnKind
 from refaug.indexer.pair_table import ErasedKeySets
 from refaug.indexer.tokens.tokenizer_choice import save_tokenizer
 from refaug.logs.manifest import now
-
-MAIN: Final = "segments/0"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,11 +67,11 @@ def build_index(places: Places, order: IndexOrder, progress: Progress, *, again:
         inputs = {**material.fingerprint(), **order.settings(), **asdict(erased), "format": FORMAT_VERSION}
         inputs |= {"software": software()}
         if order.limits.factory is not None:
-            AnnKind.of(order.limits.factory, material.source.dimensions)  # refused before any work starts
+            require_kind(order, material.source.dimensions)  # refused before any work starts
         if not again and (published := _published_build(places, order.name, hash_of_inputs(inputs))) is not None:
             return published
         stages = Stages.of(places.cache, f"index-{order.name}", inputs)
-        info, check = _main_segment(places, order, material, stages, erased, progress)
+        infos, check = _main_segments(places, order, material, stages, erased, progress)
         plan = stages.facts("plan")
         manifest = IndexManifest(
             name=order.name,
@@ -84,16 +84,17 @@ def build_index(places: Places, order: IndexOrder, progress: Progress, *, again:
             bm25=None if order.bm25 is None else asdict(order.bm25),
             seed=order.seed,
             check_queries=order.check_queries,
-            segments=(info,),
+            segments=infos,
             check=check,
             plan={name: value for name, value in plan.items() if name != "seconds"},
             limits=asdict(order.limits),
-            seconds=stages.seconds,
+            seconds=seconds_by_stage(stages.seconds),
             software=software(),
             files={},
             erased=erased,
             inputs=hash_of_inputs(inputs),
             erasures=erasures_after(before, material.states()),
+            shards=order.shards,
         )
         require_unchanged(places, material, stages)
         return finish_build(writer, stages, manifest, material, publish=order.publish)
@@ -115,15 +116,25 @@ def _published_build(places: Places, name: str, inputs: str) -> IndexBuild | Non
     return IndexBuild(name=name, version=version, manifest=manifest, published=True, is_new=False)
 
 
-def _main_segment(
+def require_kind(order: IndexOrder, dimensions: int) -> None:
+    """Refuse a kind of index that is not supported, or that cannot be cut into shards."""
+    assert order.limits.factory is not None
+    if AnnKind.of(order.limits.factory, dimensions).kind == "hnsw" and order.shards > 1:
+        raise Usage(
+            f"{order.limits.factory} is a graph, which cannot be cut into {order.shards} shards that answer as one",
+            remedy="use another --index, or one shard",
+        )
+
+
+def _main_segments(
     places: Places,
     order: IndexOrder,
     material: Material,
     stages: Stages,
     erased: ErasedKeys,
     progress: Progress,
-) -> tuple[SegmentInfo, RecallCheck | None]:
-    """Build the only segment of a new index and measure its recall."""
+) -> tuple[tuple[SegmentInfo, ...], RecallCheck | None]:
+    """Build the only segment of a new index, or its shards, and measure its recall."""
     work = SegmentWork(
         stages=stages,
         folder=MAIN,
@@ -137,11 +148,18 @@ def _main_segment(
         seed=order.seed,
         progress=progress,
     )
-    make_folder(stages.folder / MAIN)
-    with QueryEngine(scratch_in(places.cache), memory=order.memory, threads=order.threads) as engine:
-        info = make_segment(work, engine)
-    efforts, check = measure_recall(stages, (info,), work)
-    return replace(info, effort=efforts[0]), check
+
+    def engine() -> QueryEngine:
+        return QueryEngine(scratch_in(places.cache), memory=order.memory, threads=order.threads)
+
+    if order.shards > 1:
+        infos = make_shards(work, order.shards, engine)
+    else:
+        make_folder(stages.folder / MAIN)
+        with engine() as opened:
+            infos = [make_segment(work, opened)]
+    efforts, check = measure_recall(stages, infos, len(infos), work)
+    return tuple(replace(info, effort=effort) for info, effort in zip(infos, efforts, strict=True)), check
 
 
 def require_unchanged(places: Places, material: Material, stages: Stages) -> None:

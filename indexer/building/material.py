@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.errors import BadInput, NotFound, SourceChanged
@@ -19,7 +20,7 @@ from refaug.core.vectors.encoders import Encoder, EncoderConfig, open_encoder
 from refaug.core.vectors.word_vectors import MANIFEST as VECTORS_MANIFEST
 from refaug.core.vectors.word_vectors import WordVectors
 from refaug.indexer.building.order import IndexOrder
-from refaug.indexer.building.segment_files import EncoderBlocks, VectorBlocks, WordVectorBlocks
+from refaug.indexer.building.segment_files import EncoderBlocks, VectorBlocks, WordVectorBlocks, places_of
 from refaug.indexer.index_folders import Places, hold_vectors, open_vectors_version
 from refaug.indexer.manifest import IndexManifest, LogState, VectorSource
 from refaug.indexer.search.search_tables import Rows
@@ -51,20 +52,28 @@ class Material:
         """Return the vectors of a segment's utterances."""
         return EncoderBlocks(folder) if self.weights is None else WordVectorBlocks(folder, self.weights, self.threads)
 
-    def likeness(self, segment: Segment, rows: Rows) -> Likeness:
-        """Return the similarity of a segment's utterances as if they were test utterances."""
+    def likeness(self, segments: Sequence[Segment], positions: Rows) -> Likeness:
+        """Return the similarity of utterances, numbered through all these segments, as if they were test utterances."""
+        vectors, able = np.zeros((len(positions), self.source.dimensions)), np.zeros(len(positions), np.bool_)
+        numbers, rows = places_of(positions, [segment.utterance_count for segment in segments])
+        for number, segment in enumerate(segments):
+            here = numbers == number
+            vectors[here], able[here] = self._query_vectors(segment, rows[here])
+        if self.weights is None:
+            return EncoderLikeness(vectors=vectors, able=able, threads=self.threads)
+        return WordVectorLikeness(
+            weights=self.weights, vectors=vectors, gold_vectors=vectors[:0], able=able, threads=self.threads
+        )
+
+    def _query_vectors(self, segment: Segment, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         if self.weights is None:
             assert segment.exact is not None
-            vectors = segment.exact[rows].astype(np.float64)
-            return EncoderLikeness(vectors=vectors, able=np.ones(len(rows), np.bool_), threads=self.threads)
+            return segment.exact[rows].astype(np.float64), np.ones(len(rows), np.bool_)
         starts = segment.utterance_token_start
         lengths = starts[rows + 1] - starts[rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         places = np.repeat(starts[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        vectors, able = query_vectors(self.weights, segment.utterance_tokens[places], offsets)
-        return WordVectorLikeness(
-            weights=self.weights, vectors=vectors, gold_vectors=vectors[:0], able=able, threads=self.threads
-        )
+        return query_vectors(self.weights, segment.utterance_tokens[places], offsets)
 
     def states(self) -> tuple[LogState, ...]:
         """Return the states of the logs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from refaug.core.errors import Usage
 from refaug.core.files import require_name
@@ -13,6 +13,8 @@ from refaug.indexer.bm25.index import Bm25Settings
 from refaug.indexer.building.plan import Limits
 from refaug.indexer.building.recall import QUERIES
 from refaug.indexer.vectors.sentence_vectors import SentenceSettings
+
+MOST_SHARDS: Final = 1_024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +32,7 @@ class IndexOrder:
     check_queries: int = QUERIES
     least_coverage: float = 0.3  # of the tokens; with less, the vectors are hardly of the log's language
     seed: int = 1
+    shards: int = 1  # built one after the other, by the utterances' hashes: less memory, the same answers
     threads: int = 1
     memory: int = 2 << 30  # of the stages that sort; the plan covers the memory of vectors
     publish: bool = True
@@ -48,6 +51,8 @@ class IndexOrder:
             )
         if self.threads < 1:
             raise Usage(f"{self.threads} threads cannot work", remedy="give one or more")
+        if not 1 <= self.shards <= MOST_SHARDS:
+            raise Usage(f"an index cannot have {self.shards} shards", remedy=f"1 to {MOST_SHARDS:,}")
         if not 0 <= self.check_queries <= 100_000:
             raise Usage(f"recall cannot be measured on {self.check_queries} utterances", remedy="0 to 100,000")
 
@@ -59,4 +64,5 @@ class IndexOrder:
             "limits": asdict(self.limits),
             "check_queries": self.check_queries,
             "seed": self.seed,
+            **({"shards": self.shards} if self.shards > 1 else {}),
         }

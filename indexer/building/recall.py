@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.indexer.nearest.faiss_calls import nearest
+from refaug.indexer.search.candidates.pool import collect
 from refaug.indexer.search.ranking import NO_LEVEL
 from refaug.indexer.search.search_tables import Rows
 from refaug.indexer.search.segments import Segment
@@ -57,9 +58,9 @@ class MeasuredRecall:
 
 
 class GroundTruth(NamedTuple):
-    """The queries of a check, rows of the main segment, and the nearest utterances of each in every segment."""
+    """The queries of a check, and the nearest utterances of each in every segment."""
 
-    queries: Rows
+    own: Sequence[Rows]  # the row of each query in a segment, −1 where it lies in another one
     nearest: Sequence[Rows]  # one table (queries, count) a segment
 
 
@@ -71,16 +72,13 @@ def measure(
     A result is right if its similarity is at most a millionth below the `at`-th exact one: of equals, any may be
     found.
     """
-    query_numbers = np.arange(len(truth.queries))
+    query_numbers = np.arange(len(truth.own[0]))
     exact = _best(segments, likeness, query_numbers, truth.nearest, truth, at)
     approximate = _best(
         segments,
         likeness,
         query_numbers,
-        [
-            likeness.candidates(segment, query_numbers, min(CANDIDATES + 1, max(1, segment.utterance_count)), effort)
-            for segment, effort in zip(segments, efforts, strict=True)
-        ],
+        collect(segments, likeness, query_numbers, CANDIDATES + 1, efforts).rows,
         truth,
         at,
     )
@@ -111,12 +109,11 @@ def _best(
 ) -> Levels:
     """Return the `at` highest levels of each query's rows in all segments, without its own row and superseded ones."""
     all_levels = [np.full((len(query_numbers), at), NO_LEVEL)]
-    for number, (segment, rows) in enumerate(zip(segments, tables, strict=True)):
+    for segment, own, rows in zip(segments, truth.own, tables, strict=True):
         levels = likeness.utterance_levels(segment, query_numbers, rows)
         superseded = segment.tables.superseded
         if len(superseded):
             levels[superseded[np.maximum(rows, 0)]] = NO_LEVEL
-        if number == 0:
-            levels[rows == truth.queries[:, None]] = NO_LEVEL
+        levels[rows == own[:, None]] = NO_LEVEL
         all_levels.append(levels)
     return -np.sort(-np.concatenate(all_levels, axis=1), axis=1)[:, :at]

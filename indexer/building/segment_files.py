@@ -5,7 +5,7 @@ Everything is done in blocks of utterances, and a block's memory is freed before
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from refaug.core.files import make_folder, remove_tree
 from refaug.core.progress import Progress
 from refaug.core.vectors.encoders import Encoder
-from refaug.indexer.bm25.index import Bm25Settings, build_bm25
+from refaug.indexer.bm25.index import Bm25Settings, Bm25Statistics, build_bm25
 from refaug.indexer.building.recall import ExactSearch
 from refaug.indexer.columns import ROWS_A_BATCH, NpyWriter, map_array, text_batches
 from refaug.indexer.nearest.index_builder import AnnBuilder
@@ -93,6 +93,49 @@ class VectorBlocks(Protocol):
     def rows(self, rows: NDArray[np.int64]) -> tuple[Vectors, Known]:
         """Return the vectors of these rows, and which rows have one."""
         ...
+
+
+class VectorSample(Protocol):
+    """The vectors of some of the utterances, for training and for the check."""
+
+    @property
+    def dimensions(self) -> int:
+        """The length of a vector."""
+        ...
+
+    def rows(self, rows: NDArray[np.int64]) -> tuple[Vectors, Known]:
+        """Return the vectors of these rows, and which rows have one."""
+        ...
+
+
+def places_of(positions: NDArray[np.int64], sizes: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the segment, and the row in it, of rows that are numbered through several segments of these sizes."""
+    ends = np.cumsum(sizes, dtype=np.int64)
+    numbers = np.searchsorted(ends, positions, side="right")
+    return numbers, positions - (ends - np.asarray(sizes, np.int64))[numbers]
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedBlocks:
+    """The vectors of several segments, whose rows are numbered through."""
+
+    parts: Sequence[VectorBlocks]
+    sizes: Sequence[int]
+
+    @property
+    def dimensions(self) -> int:
+        """The length of a vector."""
+        return self.parts[0].dimensions
+
+    def rows(self, rows: NDArray[np.int64]) -> tuple[Vectors, Known]:
+        """Return the vectors of these rows, and which rows have one."""
+        vectors, has_vector = np.zeros((len(rows), self.dimensions), np.float32), np.zeros(len(rows), np.bool_)
+        numbers, inside = places_of(rows, self.sizes)
+        for number, part in enumerate(self.parts):
+            here = numbers == number
+            if here.any():
+                vectors[here], has_vector[here] = part.rows(inside[here])
+        return vectors, has_vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +216,7 @@ def measure_lengths(folder: Path, weights: WordWeights) -> Mapping[str, int]:
 
 
 def train(
-    folder: Path, vectors: VectorBlocks, rows: int, factory: str, *, seed: int, threads: int, progress: Progress
+    folder: Path, vectors: VectorSample, rows: int, factory: str, *, seed: int, threads: int, progress: Progress
 ) -> Mapping[str, int]:
     """Train the index that the factory string names on utterances drawn with the seed."""
     sample_size = AnnBuilder.training_rows(factory, rows)
@@ -192,10 +235,10 @@ def train(
 
 
 def add(
-    folder: Path, vectors: VectorBlocks, exact: ExactSearch | None, *, threads: int, progress: Progress
+    folder: Path, trained: Path, vectors: VectorBlocks, exact: ExactSearch | None, *, threads: int, progress: Progress
 ) -> Mapping[str, int]:
-    """Add all vectors; the check's exact search reads each block as well."""
-    builder, with_vector = AnnBuilder.open_trained(folder / TRAINED, threads=threads), 0
+    """Add all vectors to a trained index; the check's exact search reads each block as well."""
+    builder, with_vector = AnnBuilder.open_trained(trained, threads=threads), 0
     with NpyWriter(folder / VECTOR_ROWS, np.int32) as vector_rows, _quick_writer(folder, builder) as quick:
         for first, block, has_vector in vectors.blocks():
             places = np.flatnonzero(has_vector)
@@ -240,16 +283,25 @@ def _quick_writer(folder: Path, builder: AnnBuilder) -> Iterator[_QuickRowsWrite
         yield _QuickRowsWriter(rows, bases, map_array(folder / QUICK_STEPS, np.float32), projection)
 
 
-def add_bm25(folder: Path, words: int, settings: Bm25Settings, progress: Progress) -> Mapping[str, Any]:
-    """Build BM25's postings of the utterances, and the statistics of the words of responses."""
+def add_bm25(
+    folder: Path,
+    words: int,
+    settings: Bm25Settings,
+    progress: Progress,
+    of_all: tuple[Bm25Statistics, Bm25Statistics] | None = None,
+) -> Mapping[str, Any]:
+    """Build BM25's postings of the utterances, and the statistics of the words of responses; or those of all shards."""
     remove_tree(folder / BM25)
     make_folder(folder / BM25)
-    names = ((UTTERANCE_TOKENS, UTTERANCE_TOKEN_START), (RESPONSE_TOKENS, RESPONSE_TOKEN_START))
-    (codes, starts), (response_codes, response_starts) = (
-        (map_array(folder / tokens, np.int32), map_array(folder / start, np.int64)) for tokens, start in names
-    )
-    build_bm25(codes, starts, words, settings, folder / BM25, progress, responses=(response_codes, response_starts))
+    utterances, responses = (map_words(folder, responses=responses) for responses in (False, True))
+    build_bm25(*utterances, words, settings, folder / BM25, progress, responses=responses, of_all=of_all)
     return {}
+
+
+def map_words(folder: Path, *, responses: bool) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Map the codes of a segment's utterances or responses, and where each text's begin."""
+    tokens = (RESPONSE_TOKENS, RESPONSE_TOKEN_START) if responses else (UTTERANCE_TOKENS, UTTERANCE_TOKEN_START)
+    return map_array(folder / tokens[0], np.int32), map_array(folder / tokens[1], np.int64)
 
 
 Batches = Callable[[], Iterator[pa.StringArray]]

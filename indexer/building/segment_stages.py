@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import BadInput
@@ -18,11 +19,22 @@ from refaug.indexer.bm25.index import Bm25Settings
 from refaug.indexer.building.material import Material
 from refaug.indexer.building.plan import Demand, Limits, choose, options
 from refaug.indexer.building.recall import AT, ExactSearch, GroundTruth, MeasuredRecall, measure
-from refaug.indexer.building.segment_files import TRAINED, add, add_bm25, code_texts, encode, measure_lengths, train
+from refaug.indexer.building.segment_files import (
+    TRAINED,
+    VectorBlocks,
+    VectorSample,
+    add,
+    add_bm25,
+    code_texts,
+    encode,
+    measure_lengths,
+    places_of,
+    train,
+)
 from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.manifest import RecallCheck, SegmentInfo
 from refaug.indexer.pair_table import ErasedKeySets, build_table
-from refaug.indexer.pair_table_sql import Keys
+from refaug.indexer.pair_table_sql import KeyRange, Keys
 from refaug.indexer.search.search_tables import Rows
 from refaug.indexer.search.segments import EXTRA_WORDS, QUICK, UTTERANCE_TOKENS, Segment, open_segment
 from refaug.indexer.search.similarity import COARSE
@@ -50,6 +62,7 @@ class SegmentWork:
     seed: int
     progress: Progress
     keys: Keys | None = None  # of an update: the utterances that have changed
+    key_range: KeyRange | None = None  # of a shard
     queries: np.ndarray[Any, np.dtype[np.float32]] | None = None  # of an update: the main segment's check
 
     @property
@@ -61,7 +74,7 @@ class SegmentWork:
 def make_segment(work: SegmentWork, engine: QueryEngine) -> SegmentInfo:
     """Build table, words, vectors, FAISS and BM25; finished stages are not repeated."""
     stages, material, progress = work.stages, work.material, work.progress
-    table = stages.run("table", lambda: _table(work, engine))
+    table = stages.run("table", lambda: write_table(work, engine))
     rows, pairs = table["utterances"], table["pairs"]
     words = stages.run("words", lambda: _words(work, rows + pairs))
     work.vocabulary.extend(map_array(work.path / EXTRA_WORDS, np.uint64))  # of a stage that an earlier run finished
@@ -69,7 +82,7 @@ def make_segment(work: SegmentWork, engine: QueryEngine) -> SegmentInfo:
         encoder = material.encoder
         stages.run("encode", lambda: encode(work.path, encoder, progress))
     vectors = material.blocks(work.path)
-    plan = stages.run("plan", lambda: _plan(work, table, words))
+    plan = stages.run("plan", lambda: plan_storage(work, table, words))
     stages.run(
         "train",
         lambda: train(
@@ -97,30 +110,47 @@ def make_segment(work: SegmentWork, engine: QueryEngine) -> SegmentInfo:
     )
 
 
-def _table(work: SegmentWork, engine: QueryEngine) -> Mapping[str, Any]:
+def write_table(work: SegmentWork, engine: QueryEngine) -> Mapping[str, Any]:
+    """Write the table of a segment's utterances, pairs and occurrences."""
     counts = build_table(
-        engine, work.material.logs, work.path, keys=work.keys, erased=work.erased, progress=work.progress
+        engine,
+        work.material.logs,
+        work.path,
+        keys=work.keys,
+        key_range=work.key_range,
+        erased=work.erased,
+        progress=work.progress,
     )
     return asdict(counts)
 
 
 def _words(work: SegmentWork, texts: int) -> Mapping[str, Any]:
     """Code the texts, and refuse vectors that do not know enough of their words."""
-    work.progress.stage("reading words", texts, "texts")
-    facts = dict(code_texts(work.path, work.vocabulary, work.progress))
-    codes = map_array(work.path / UTTERANCE_TOKENS, np.int32)
-    known_tokens = int(np.count_nonzero(codes < work.vocabulary.with_vector))
-    facts["known_tokens"] = known_tokens
-    if work.material.encoder is None and len(codes) and known_tokens < work.least_coverage * len(codes):
-        raise BadInput(
-            f"only {100 * known_tokens / len(codes):.1f} % of the words of the log have a vector in "
-            f"{work.material.source.name}; at least {100 * work.least_coverage:.0f} % are wanted",
-            remedy="use vectors of the log's language and tokenizer (refaug vectors train), or lower --least-coverage",
-        )
+    facts = code_words(work, texts)
+    require_coverage(work, facts)
     return facts
 
 
-def _plan(work: SegmentWork, table: Mapping[str, Any], words: Mapping[str, Any]) -> Mapping[str, Any]:
+def code_words(work: SegmentWork, texts: int) -> Mapping[str, Any]:
+    """Code the texts, and count the words of utterances that have a vector."""
+    work.progress.stage("reading words", texts, "texts")
+    facts = code_texts(work.path, work.vocabulary, work.progress)
+    codes = map_array(work.path / UTTERANCE_TOKENS, np.int32)
+    return {**facts, "known_tokens": int(np.count_nonzero(codes < work.vocabulary.with_vector))}
+
+
+def require_coverage(work: SegmentWork, words: Mapping[str, Any]) -> None:
+    """Refuse vectors that do not know enough of the words of the utterances."""
+    known, tokens = words["known_tokens"], words["utterance_tokens"]
+    if work.material.encoder is None and tokens and known < work.least_coverage * tokens:
+        raise BadInput(
+            f"only {100 * known / tokens:.1f} % of the words of the log have a vector in "
+            f"{work.material.source.name}; at least {100 * work.least_coverage:.0f} % are wanted",
+            remedy="use vectors of the log's language and tokenizer (refaug vectors train), or lower --least-coverage",
+        )
+
+
+def plan_storage(work: SegmentWork, table: Mapping[str, Any], words: Mapping[str, Any]) -> Mapping[str, Any]:
     """Choose how the vectors are stored and searched."""
     demand = Demand(
         rows=table["utterances"],
@@ -139,18 +169,34 @@ def _plan(work: SegmentWork, table: Mapping[str, Any], words: Mapping[str, Any])
 
 def _vectors(work: SegmentWork, rows: int) -> Mapping[str, Any]:
     """Add all vectors; the check's exact neighbours come out of the same pass."""
-    vectors, exact = work.material.blocks(work.path), None
+    vectors: VectorBlocks = work.material.blocks(work.path)
+    exact = None
     if work.queries is not None:
         exact = ExactSearch(work.queries)
     elif work.check_queries:
-        drawn = np.random.default_rng(work.seed).permutation(rows)[: _UNLIKELY * work.check_queries].astype(np.int64)
-        vectors_drawn, has_vector = vectors.rows(drawn)
-        queries = np.flatnonzero(has_vector)[: work.check_queries]
-        with NpyWriter(work.stages.folder / CHECK_QUERIES, np.int64) as writer:
-            writer.append(drawn[queries])
-        exact = ExactSearch(np.ascontiguousarray(vectors_drawn[queries]))
+        exact = ExactSearch(draw_check_queries(work, rows, vectors))
+    return add_vectors(work, work.path / TRAINED, vectors, rows, exact)
+
+
+def draw_check_queries(
+    work: SegmentWork, rows: int, vectors: VectorSample, positions_of: Callable[[Rows], Rows] = np.asarray
+) -> NDArray[np.float32]:
+    """Draw the utterances that recall is measured on, store their positions in the index, and return their vectors."""
+    drawn = np.random.default_rng(work.seed).permutation(rows)[: _UNLIKELY * work.check_queries].astype(np.int64)
+    positions = positions_of(drawn)
+    vectors_drawn, has_vector = vectors.rows(positions)
+    queries = np.flatnonzero(has_vector)[: work.check_queries]
+    with NpyWriter(work.stages.folder / CHECK_QUERIES, np.int64) as writer:
+        writer.append(positions[queries])
+    return np.ascontiguousarray(vectors_drawn[queries])
+
+
+def add_vectors(
+    work: SegmentWork, trained: Path, vectors: VectorBlocks, rows: int, exact: ExactSearch | None
+) -> Mapping[str, Any]:
+    """Add all vectors of a segment, and store the exact neighbours of the check's queries among them."""
     work.progress.stage("adding vectors", rows, "utterances")
-    facts = add(work.path, vectors, exact, threads=work.material.threads, progress=work.progress)
+    facts = add(work.path, trained, vectors, exact, threads=work.material.threads, progress=work.progress)
     if exact is not None:
         with NpyWriter(work.path / CHECK_ROWS, np.int32, width=exact.rows.shape[1]) as nearest:
             nearest.append(exact.rows.astype(np.int32))
@@ -161,23 +207,27 @@ def _vectors(work: SegmentWork, rows: int) -> Mapping[str, Any]:
 
 
 def measure_recall(
-    stages: Stages, infos: Sequence[SegmentInfo], work: SegmentWork
+    stages: Stages, infos: Sequence[SegmentInfo], mains: int, work: SegmentWork
 ) -> tuple[list[int], RecallCheck | None]:
-    """Choose how deep each segment is searched so that the recall suffices, and measure it."""
+    """Choose how deep each segment is searched so that the recall suffices, and measure it.
+
+    The queries are utterances of the first segments, so many as `mains` says.
+    """
     if not (stages.folder / CHECK_QUERIES).exists():
         return [info.effort for info in infos], None
-    facts = stages.run("check", lambda: _check(stages, infos, work))
+    facts = stages.run("check", lambda: _check(stages, infos, mains, work))
     return facts["efforts"], RecallCheck(**facts["check"])
 
 
-def _check(stages: Stages, infos: Sequence[SegmentInfo], work: SegmentWork) -> Mapping[str, Any]:
+def _check(stages: Stages, infos: Sequence[SegmentInfo], mains: int, work: SegmentWork) -> Mapping[str, Any]:
     work.progress.stage("measuring recall")
     began, folder = perf_counter(), stages.folder
     segments = [open_segment(folder, number, info) for number, info in enumerate(infos)]
     queries: Rows = map_array(folder / CHECK_QUERIES, np.int64)
     nearest = [map_array(folder / info.folder / CHECK_ROWS, np.int32).astype(np.int64) for info in infos]
-    truth = GroundTruth(queries, nearest)
-    likeness = work.material.likeness(segments[0], queries)
+    numbers, rows = places_of(queries, [info.utterances for info in infos[:mains]])
+    truth = GroundTruth([np.where(numbers == number, rows, -1) for number in range(len(infos))], nearest)
+    likeness = work.material.likeness(segments[:mains], queries)
 
     def measure_at(efforts: list[int]) -> MeasuredRecall:
         return measure(segments, efforts, likeness, truth)

@@ -38,6 +38,7 @@ from refaug.indexer.building.build import (
 from refaug.indexer.building.material import Material, reopen_material
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.plan import Limits
+from refaug.indexer.building.segment_files import JoinedBlocks
 from refaug.indexer.building.segment_stages import CHECK_QUERIES, SegmentWork, make_segment, measure_recall
 from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.index_folders import Places
@@ -94,7 +95,7 @@ def update_index(
                 work = _segment_work(stages, base, before, material, erased, changes, progress)
                 if len(changes.changed):
                     infos.append(make_segment(work, engine))
-            efforts, check = measure_recall(stages, infos, work)
+            efforts, check = measure_recall(stages, infos, len(before.main_segments), work)
             manifest = replace(
                 before,
                 created=now(),
@@ -159,6 +160,7 @@ def order_of(manifest: IndexManifest, folder: Path, *, threads: int, memory: int
         check_queries=manifest.check_queries,
         least_coverage=0.0,  # it was good enough before
         seed=manifest.seed,
+        shards=manifest.shards,
         threads=threads,
         memory=memory,
         publish=publish,
@@ -185,8 +187,10 @@ def _unchanged_index(manifest: IndexManifest) -> IndexUpdate:
 
 def _share_outside(manifest: IndexManifest) -> float:
     """Return how much of the index lies in later segments or is masked; both slow down every search."""
-    main, *later = manifest.segments
-    return (main.superseded + sum(segment.utterances for segment in later)) / max(1, main.utterances)
+    mains = manifest.main_segments
+    outdated = sum(segment.superseded for segment in mains)
+    later = sum(segment.utterances for segment in manifest.segments[len(mains) :])
+    return (outdated + later) / max(1, sum(segment.utterances for segment in mains))
 
 
 def _live_keys(manifest: IndexManifest, folder: Path) -> list[tuple[Keys, Keys]]:
@@ -267,7 +271,10 @@ def _segment_work(
     folder = f"segments/{len(before.segments)}"
     make_folder(stages.folder / folder)
     queries = base.folder / CHECK_QUERIES
-    main = material.blocks(base.folder / before.segments[0].folder)
+    mains = before.main_segments
+    main = JoinedBlocks(
+        [material.blocks(base.folder / info.folder) for info in mains], [info.utterances for info in mains]
+    )
     return SegmentWork(
         stages=stages,
         folder=folder,

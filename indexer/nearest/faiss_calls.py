@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, Final, Literal
 
 import faiss
@@ -68,6 +69,26 @@ def openmp_threads(threads: int) -> Iterator[None]:
         yield
     finally:
         faiss.omp_set_num_threads(before)
+
+
+@contextmanager
+def one_path() -> Iterator[None]:
+    """Keep FAISS from multiplying matrices, whose sums depend on how many vectors are added at once, and which.
+
+    The setting is the process's: another thread's search is not affected, as it takes this path anyway, and measuring
+    (`nearest`) gets slower meanwhile.
+    """
+    settings = untyped_faiss.cvar
+    with _one_path_lock:
+        before = settings.distance_compute_blas_threshold
+        settings.distance_compute_blas_threshold = np.iinfo(np.int32).max
+        try:
+            yield
+        finally:
+            settings.distance_compute_blas_threshold = before
+
+
+_one_path_lock: Final = Lock()
 
 
 def padded(dimensions: int) -> int:

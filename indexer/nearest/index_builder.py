@@ -12,7 +12,7 @@ import numpy as np
 from refaug.core.errors import Usage
 from refaug.core.files import write_aside
 from refaug.core.progress import Progress, Silent
-from refaug.indexer.nearest.faiss_calls import Vectors, openmp_threads, padded, padded_rows, untyped_faiss
+from refaug.indexer.nearest.faiss_calls import Vectors, one_path, openmp_threads, padded, padded_rows, untyped_faiss
 from refaug.indexer.nearest.faiss_index import AnnIndex
 from refaug.indexer.nearest.index_files import read_index, with_projection
 from refaug.indexer.nearest.index_kinds import components_of, lists_of, make_index
@@ -101,11 +101,11 @@ class AnnBuilder:
     def add(self, block: Vectors) -> Vectors:
         """Project and add further vectors, which get the next ids; return what `project` makes of them.
 
-        A graph depends on how the vectors are cut into blocks, lists do not.
+        A graph depends on how the vectors are cut into blocks, lists and codes do not.
         """
         stored = self.project(block)
         if len(block):
-            with openmp_threads(_threads_to_add(self._index, self.search_threads)):
+            with openmp_threads(_threads_to_add(self._index, self.search_threads)), one_path():
                 self._index.add(stored)
         return stored
 

@@ -66,6 +66,11 @@ class Projection:
         """
         return np.asarray(-(projected @ self.shift), np.float32)
 
+    def query_bases(self, projected: Vectors) -> NDArray[np.float64]:
+        """Return the part of a query's cosines that depends on the query alone: m·q in the words of `bases`."""
+        mean = -self.shift.astype(np.float64)
+        return np.asarray(((projected.astype(np.float64) + mean) * mean).sum(axis=1))
+
 
 def _signs(axes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the signs that make the largest part of each axis positive: an axis and its opposite are equivalent."""

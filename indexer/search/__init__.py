@@ -8,6 +8,7 @@ The main names:
 """
 
 __all__ = [
+    "candidates",
     "exact_check",
     "exclusion",
     "index",

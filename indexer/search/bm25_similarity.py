@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from refaug.core.errors import Usage
 from refaug.core.kernels import compiled
 from refaug.indexer.bm25.index import Bm25Queries, bm25_row_score, brute_force, select_queries
+from refaug.indexer.search.candidates.choice import Similarities
 from refaug.indexer.search.queries import Queries
 from refaug.indexer.search.ranking import MILLION, NO_LEVEL
 from refaug.indexer.search.search_tables import Rows
@@ -37,12 +39,12 @@ class Bm25Likeness:
         index = main.bm25
         if index is None:
             raise Usage("the index was built without BM25", remedy="build it again with BM25, or use another mode")
-        words = index.queries(queries.utterances.codes, queries.utterances.offsets)
-        golds = index.response_queries(queries.golds.codes, queries.golds.offsets)
+        utterances, responses = queries.utterances, queries.golds
+        words = index.queries(utterances.codes, utterances.offsets, utterances.hashes)
+        golds = index.response_queries(responses.codes, responses.offsets, responses.hashes)
         able, scale, gold_scale = np.diff(words.start) > 0, np.ones(len(queries)), np.ones(len(queries))
         if dialog:
             able = able & (np.diff(golds.start) > 0)
-            utterances, responses = queries.utterances, queries.golds
             scale = index.self_scores(utterances.codes, utterances.hashes, utterances.offsets)
             gold_scale = index.response_self_scores(responses.codes, responses.hashes, responses.offsets)
         return cls(
@@ -55,12 +57,23 @@ class Bm25Likeness:
             margin=max(100, 3 * int(np.diff(words.start).max(initial=0))),
         )
 
-    def candidates(self, segment: Segment, query_numbers: Rows, depth: int, _effort: int) -> Rows:
+    def code_depth(self, _segments: Sequence[Segment], count: int) -> int:
+        """Return the same: postings give scores that are fine enough."""
+        return count
+
+    def code_candidates(
+        self, segment: Segment, query_numbers: Rows, width: int, _effort: int
+    ) -> tuple[Rows, Similarities]:
         """Return candidates from the postings; in a segment without postings, score all texts."""
         words = select_queries(self.words, query_numbers)
         if segment.bm25 is not None:
-            return segment.bm25.search(words, depth, self.threads)[0]
-        return _best_of_all(words, *segment.words(responses=False), depth)
+            rows, scores = segment.bm25.search(words, width, self.threads)
+        else:
+            rows, scores = _best_of_all(words, *segment.words(responses=False), width)
+        return rows, np.where(rows >= 0, scores.astype(np.float64), -np.inf)
+
+    def finer(self, _segment: Segment, _query_numbers: Rows, _rows: Rows) -> None:
+        """Return nothing: the scores of the postings are fine enough."""
 
     def utterance_levels(self, segment: Segment, query_numbers: Rows, rows: Rows) -> Levels:
         """Compute each score again, in double precision."""
@@ -73,15 +86,19 @@ class Bm25Likeness:
 
 
 @compiled
-def _best_of_all(words: Bm25Queries, tokens: NDArray[np.int32], token_start: Rows, depth: int) -> Rows:
-    """Return the rows with the highest scores above 0, best first, then by row."""
+def _best_of_all(
+    words: Bm25Queries, tokens: NDArray[np.int32], token_start: Rows, depth: int
+) -> tuple[Rows, NDArray[np.float32]]:
+    """Return the rows with the highest scores above 0, best first, then by row, and these scores."""
     best = np.full((len(words.start) - 1, depth), -1, np.int64)
+    best_scores = np.zeros((len(words.start) - 1, depth), np.float32)
     for query in range(len(best)):
         scores = brute_force(words, query, tokens, token_start)
         rows = np.flatnonzero(scores > 0)
         order = np.argsort(-scores[rows], kind="mergesort")[:depth]
         best[query, : len(order)] = rows[order]
-    return best
+        best_scores[query, : len(order)] = scores[rows[order]]
+    return best, best_scores
 
 
 @compiled

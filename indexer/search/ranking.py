@@ -168,16 +168,10 @@ def events_of_utterances(
     query_numbers: Rows,
     candidates: Rows,
     levels: Rows,
-    margin: int,
     k: int,
-) -> tuple[Events, NDArray[np.bool_]]:
-    """Go through the candidate utterances (queries, depth) and their responses until k references are found.
-
-    The second return value says for each query whether it is settled: no utterance beyond the candidates could come
-    before the k-th reference, since the last candidate is less similar by more than `margin`.
-    """
+) -> Events:
+    """Go through the candidate utterances (queries, depth) and their responses until k references are found."""
     events, used = _no_events(len(query_numbers)), 0
-    settled = np.zeros(len(query_numbers), np.bool_)
     for row in range(len(query_numbers)):
         query, begin, reference_count = query_numbers[row], used, 0
         order = np.argsort(-levels[row], kind="mergesort")
@@ -205,10 +199,8 @@ def events_of_utterances(
                     if fresh == k - reference_count:  # further pairs of this utterance cannot come before these
                         break
             events, used, reference_count = _finish_level(events, begin, group, used, reference_count, k)
-        if reference_count == k and candidate_count:
-            settled[row] = events.level[used - 1] > levels[row, order[candidate_count - 1]] + margin
         events.start[row + 1] = used
-    return events, settled
+    return events
 
 
 @compiled

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.records import Origin, Reference
+from refaug.indexer.search.candidates.pool import collect
 from refaug.indexer.search.exclusion import ExclusionReason
 from refaug.indexer.search.queries import Queries, rules_of
 from refaug.indexer.search.ranking import (
@@ -24,7 +25,7 @@ from refaug.indexer.search.ranking import (
 )
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.search.search_tables import NO_TIME, Rows, Rules
-from refaug.indexer.search.segments import Segment
+from refaug.indexer.search.segments import Segment, is_exact
 from refaug.indexer.search.similarity import CANDIDATES, Likeness
 
 _REFERENCES: Final = 15  # that CANDIDATES is meant for
@@ -58,7 +59,7 @@ class RankedPairs(NamedTuple):
 
 
 def first_depth(settings: SearchSettings) -> int:
-    """Return how many candidate utterances of a segment are compared exactly at first."""
+    """Return how many candidate utterances, of all segments together, are compared exactly at first."""
     if settings.depth is not None:
         return settings.depth
     if settings.is_dialog:
@@ -74,78 +75,98 @@ def find(
     logs: Sequence[str],
 ) -> RankedPairs:
     """Return the best k pairs for each query over all segments."""
-    search = _Search(likeness, queries, settings, rules_of(settings, logs))
+    search = _Search(segments, likeness, queries, settings, rules_of(settings, logs))
     query_numbers = np.flatnonzero(likeness.able)
-    if settings.is_dialog:
-        return merge(search.events_by_pairs(segments, query_numbers), len(queries), settings.k)
-    return merge([search.events(segment, query_numbers) for segment in segments], len(queries), settings.k)
+    parts = [list[tuple[Rows, Events]]() for _ in segments]
+    for first in range(0, len(query_numbers), _AT_ONCE):
+        for number, further in enumerate(search.events(query_numbers[first : first + _AT_ONCE])):
+            parts[number] += further
+    return merge(parts, len(queries), settings.k)
 
 
 class _Search:
-    """One search: computes the events of one segment after the other."""
+    """One search through some segments, whose candidates are merged to one depth before they are compared exactly."""
 
-    def __init__(self, likeness: Likeness, queries: Queries, settings: SearchSettings, rules: Rules) -> None:
-        self._likeness, self._queries, self._settings = likeness, queries, settings
+    def __init__(
+        self, segments: Sequence[Segment], likeness: Likeness, queries: Queries, settings: SearchSettings, rules: Rules
+    ) -> None:
+        self._segments, self._likeness, self._queries, self._settings = segments, likeness, queries, settings
         self._rules = rules
+        self._is_complete = [settings.is_bm25 or is_exact(segment) for segment in segments]
 
-    def events(self, segment: Segment, query_numbers: Rows) -> list[tuple[Rows, Events]]:
-        """Return parts, each with events of some queries; every query is in one part."""
-        parts = list[tuple[Rows, Events]]()
-        for first in range(0, len(query_numbers), _AT_ONCE):
-            parts += self._events_by_utterances(segment, query_numbers[first : first + _AT_ONCE])
-        return parts
+    def events(self, query_numbers: Rows) -> list[list[tuple[Rows, Events]]]:
+        """Return for each segment parts with events of some queries; every query is in one part of each segment."""
+        if self._settings.is_dialog:
+            return self._events_by_pairs(query_numbers)
+        return self._events_by_utterances(query_numbers)
 
-    def _events_by_utterances(self, segment: Segment, query_numbers: Rows) -> list[tuple[Rows, Events]]:
+    def _events_by_utterances(self, query_numbers: Rows) -> list[list[tuple[Rows, Events]]]:
         """Search deeper until the k-th reference of every query is certain, or there is nothing more to find."""
-        ann, parts = segment.ann, list[tuple[Rows, Events]]()
-        complete = self._settings.is_bm25 or ann is None or ann.is_exact
-        most_effort = segment.info.effort if complete or ann is None else max(ann.efforts(), default=1)
-        limit = segment.utterance_count if complete else min(_DEEPEST, segment.utterance_count)
-        depth, effort = first_depth(self._settings), segment.info.effort
+        parts = [list[tuple[Rows, Events]]() for _ in self._segments]
+        complete, total = all(self._is_complete), sum(segment.utterance_count for segment in self._segments)
+        limit = total if complete else min(_DEEPEST, total)
+        depth, efforts, most_efforts = first_depth(self._settings), self._first_efforts(), self._most_efforts()
         while len(query_numbers):
             depth = max(1, min(depth, limit))
-            rows = self._likeness.candidates(segment, query_numbers, depth, effort)
-            events, settled = self._rank(segment, query_numbers, rows)
-            ran_out = rows[:, -1] < 0
-            done = settled | np.where(ran_out, complete or effort >= most_effort, depth >= limit)
-            parts.append((query_numbers[done], _select_rows(events, done)))
-            query_numbers, lacking = query_numbers[~done], ran_out[~done]
+            pool = collect(self._segments, self._likeness, query_numbers, depth, efforts, resolves_ties=not complete)
+            ranked = [
+                self._rank(segment, query_numbers, rows)
+                for segment, rows in zip(self._segments, pool.rows, strict=True)
+            ]
+            settled = _are_settled(ranked, query_numbers, self._likeness.margin, self._settings.k)
+            done = settled | np.where(pool.is_short, complete or efforts == most_efforts, depth >= limit)
+            events = [_select_rows(of_segment, done) for of_segment, _ in ranked]
+            further = self._completed(query_numbers[done & ~settled & ~pool.is_short]) if not complete else {}
+            for number, of_segment in enumerate(events):
+                parts[number] += _replaced((query_numbers[done], of_segment), further.get(number, []))
+            lacking = pool.is_short[~done]
+            query_numbers = query_numbers[~done]
             if lacking.any():
-                effort = min(effort * _GROWTH, most_effort)
+                efforts = [min(effort * _GROWTH, most) for effort, most in zip(efforts, most_efforts, strict=True)]
             depth *= _GROWTH
         return parts
 
-    def _rank(self, segment: Segment, query_numbers: Rows, rows: Rows) -> tuple[Events, NDArray[np.bool_]]:
+    def _first_efforts(self) -> list[int]:
+        return [segment.info.effort for segment in self._segments]
+
+    def _most_efforts(self) -> list[int]:
+        """Return the efforts that find as much as an approximate index can find."""
+        return [
+            segment.info.effort if complete or segment.ann is None else max(segment.ann.efforts(), default=1)
+            for segment, complete in zip(self._segments, self._is_complete, strict=True)
+        ]
+
+    def _completed(self, query_numbers: Rows) -> Mapping[int, list[tuple[Rows, Events]]]:
+        """Return parts of the exact segments alone, whose depth has no limit, for queries that reached the limit."""
+        numbers = [number for number, complete in enumerate(self._is_complete) if complete]
+        if not len(query_numbers) or not numbers:
+            return {}
+        exact = _Search(
+            [self._segments[number] for number in numbers], self._likeness, self._queries, self._settings, self._rules
+        )
+        return dict(zip(numbers, exact.events(query_numbers), strict=True))
+
+    def _rank(self, segment: Segment, query_numbers: Rows, rows: Rows) -> tuple[Events, Rows]:
+        """Return the events of a segment's candidates, and the level of the least similar candidate of each query."""
         levels = self._likeness.utterance_levels(segment, query_numbers, rows)
         tables = (segment.tables, self._queries.tables, self._rules)
-        return events_of_utterances(*tables, query_numbers, rows, levels, self._likeness.margin, self._settings.k)
+        events = events_of_utterances(*tables, query_numbers, rows, levels, self._settings.k)
+        return events, np.where(levels == NO_LEVEL, -NO_LEVEL, levels).min(axis=1, initial=-NO_LEVEL)
 
-    def events_by_pairs(self, segments: Sequence[Segment], query_numbers: Rows) -> list[list[tuple[Rows, Events]]]:
+    def _events_by_pairs(self, query_numbers: Rows) -> list[list[tuple[Rows, Events]]]:
         """Compare all responses of the candidates with the gold: sim(u) · (α · sim(r) + (1 − α) · ε)."""
-        parts = list[list[tuple[Rows, Events]]]([] for _ in segments)
-        for first in range(0, len(query_numbers), _AT_ONCE):
-            batch = query_numbers[first : first + _AT_ONCE]
-            tables = [self._utterances_in(segment, batch) for segment in segments]
-            least = _least_of_the_best(tables, first_depth(self._settings))
-            for number, (segment, (rows, levels)) in enumerate(zip(segments, tables, strict=True)):
-                better = np.where(levels >= least, levels, NO_LEVEL)
-                parts[number].append((batch, self._pair_events(segment, batch, rows, better)))
-        return parts
-
-    def _utterances_in(self, segment: Segment, query_numbers: Rows) -> tuple[Rows, Rows]:
-        """Return the candidates of one segment and their levels: somewhat more than all segments together need."""
         first = first_depth(self._settings)
-        depth = first + first // 8 + _SPARE
-        while True:
-            depth = max(1, min(depth, segment.utterance_count))
-            rows = self._likeness.candidates(segment, query_numbers, depth, segment.info.effort)
-            levels = self._likeness.utterance_levels(segment, query_numbers, rows)
-            if len(segment.tables.superseded):
-                levels[segment.tables.superseded[np.maximum(rows, 0)]] = NO_LEVEL
-            crowded_out = (rows[:, -1] >= 0) & ((levels != NO_LEVEL).sum(axis=1) < first)
-            if depth == segment.utterance_count or not crowded_out.any():
-                return rows, levels
-            depth *= _GROWTH
+        count = first + first // 8 + _SPARE  # somewhat more, to include utterances equal to the last one
+        pool = collect(self._segments, self._likeness, query_numbers, count, self._first_efforts())
+        levels = [
+            self._likeness.utterance_levels(segment, query_numbers, rows)
+            for segment, rows in zip(self._segments, pool.rows, strict=True)
+        ]
+        least = _least_of_the_best(levels, first)
+        return [
+            [(query_numbers, self._pair_events(segment, query_numbers, rows, np.where(of >= least, of, NO_LEVEL)))]
+            for segment, rows, of in zip(self._segments, pool.rows, levels, strict=True)
+        ]
 
     def _pair_events(self, segment: Segment, query_numbers: Rows, rows: Rows, levels: Rows) -> Events:
         start, utterances, pairs, of_utterance = pairs_of(segment.tables, rows, levels)
@@ -155,9 +176,31 @@ class _Search:
         return events_of_pairs(*tables, start, utterances, pairs, both, self._settings.k)
 
 
-def _least_of_the_best(tables: Sequence[tuple[Rows, Rows]], depth: int) -> Rows:
+def _are_settled(ranked: Sequence[tuple[Events, Rows]], query_numbers: Rows, margin: int, k: int) -> NDArray[np.bool_]:
+    """Return for each query whether no utterance beyond the candidates could come before the k-th reference.
+
+    It could not if the least similar candidate of all segments is less similar by more than the margin.
+    """
+    order = np.arange(len(query_numbers))
+    merged = merge([[(order, events)] for events, _ in ranked], len(query_numbers), k)
+    least = np.min([levels for _, levels in ranked], axis=0)
+    last = merged.chosen[:, -1]
+    levels = merged.events.level[np.maximum(last, 0)] if len(merged.order) else np.zeros(len(last), np.int64)
+    return np.asarray((last >= 0) & (levels > least + margin))
+
+
+def _replaced(part: tuple[Rows, Events], further: Sequence[tuple[Rows, Events]]) -> list[tuple[Rows, Events]]:
+    """Return a part without the queries of further parts, and these."""
+    if not further:
+        return [part]
+    queries, events = part
+    stays = ~np.isin(queries, np.concatenate([which for which, _ in further]))
+    return [(queries[stays], _select_rows(events, stays)), *further]
+
+
+def _least_of_the_best(tables: Sequence[Rows], depth: int) -> Rows:
     """Return the level (queries, 1) of the last utterance compared, the `depth`-th of all segments."""
-    levels = np.concatenate([levels for _, levels in tables], axis=1)
+    levels = np.concatenate(tables, axis=1)
     if levels.shape[1] <= depth:
         return np.full((len(levels), 1), NO_LEVEL)
     return -np.partition(-levels, depth - 1, axis=1)[:, depth - 1 : depth]

@@ -79,6 +79,11 @@ class Segment:
         return self.utterance_tokens, self.utterance_token_start
 
 
+def is_exact(segment: Segment) -> bool:
+    """Return whether a search among the vectors of a segment compares all of them as they are."""
+    return segment.ann is None or segment.ann.is_exact
+
+
 def open_segment(version: Path, number: int, info: SegmentInfo) -> Segment:
     """Map all files of a segment; nothing is read before it is needed."""
     folder = version / info.folder

@@ -1,8 +1,8 @@
 """Similarity of a test pair and a stored pair in each mode: candidates quickly, their similarity exactly.
 
 The candidates come from FAISS or from BM25's postings. Where FAISS's codes are coarse, it returns more of them, and a
-quick comparison chooses the best. The similarity of the candidates is then computed in double precision from the stored
-texts, in a fixed order of summation, and rounded to a millionth.
+quick comparison chooses the best (`refaug.indexer.search.candidates`). The similarity of the candidates is then
+computed in double precision from the stored texts, in a fixed order of summation, and rounded to a millionth.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from refaug.core.errors import Usage
 from refaug.core.kernels import compiled, compiled_with, fetch_ahead
 from refaug.core.vectors.encoders import Encoder
+from refaug.indexer.search.candidates.choice import Similarities
 from refaug.indexer.search.queries import Queries
 from refaug.indexer.search.ranking import MILLION, NO_LEVEL
 from refaug.indexer.search.search_tables import Rows
@@ -27,7 +28,7 @@ from refaug.indexer.vectors.sentence_vectors import WordWeights, query_vectors, 
 Levels = NDArray[np.int64]
 
 CANDIDATES: Final = 32  # for 15 references; choosing them from 512 loses nothing
-_ROWS_A_CANDIDATE: Final = 2  # compared for each candidate if codes are coarse; at least the segment's depth
+_ROWS_A_CANDIDATE: Final = 2  # compared for each candidate if codes are coarse; at least the index's depth
 _ROWS_AHEAD: Final = 12
 _LINE: Final = 64  # bytes that memory delivers at once
 COARSE: Final = 64  # a depth above this means that codes are coarse
@@ -46,8 +47,18 @@ class Likeness(Protocol):
         """Which queries have something to compare."""
         ...
 
-    def candidates(self, segment: Segment, query_numbers: Rows, count: int, effort: int) -> Rows:
-        """Return utterances (queries, count or more) that may be the most similar; −1 fills the rest."""
+    def code_depth(self, segments: Sequence[Segment], count: int) -> int:
+        """Return how many candidates by codes include the best `count`."""
+        ...
+
+    def code_candidates(
+        self, segment: Segment, query_numbers: Rows, width: int, effort: int
+    ) -> tuple[Rows, Similarities]:
+        """Return the best utterances of a segment by its codes, best first; −1 and −∞ fill the rest."""
+        ...
+
+    def finer(self, segment: Segment, query_numbers: Rows, rows: Rows) -> Similarities | None:
+        """Return finer similarities of candidates; None where those by codes are fine enough."""
         ...
 
     def utterance_levels(self, segment: Segment, query_numbers: Rows, rows: Rows) -> Levels:
@@ -83,14 +94,22 @@ class WordVectorLikeness:
             able = able & gold_able
         return cls(weights=weights, vectors=vectors, gold_vectors=golds, able=able, threads=threads)
 
-    def candidates(self, segment: Segment, query_numbers: Rows, count: int, effort: int) -> Rows:
-        """Return FAISS's candidates; where its codes are coarse, the best of them by bytes or by words."""
-        vectors = self.vectors[query_numbers].astype(np.float32)
+    def code_depth(self, segments: Sequence[Segment], count: int) -> int:
+        """Return how many of FAISS's candidates include the best `count`."""
+        return _faiss_depth(segments, count)
+
+    def code_candidates(
+        self, segment: Segment, query_numbers: Rows, width: int, effort: int
+    ) -> tuple[Rows, Similarities]:
+        """Return FAISS's candidates."""
+        return _search_faiss(segment, self.vectors[query_numbers], width, effort, self.threads)
+
+    def finer(self, segment: Segment, query_numbers: Rows, rows: Rows) -> Similarities | None:
+        """Return similarities by bytes or by words where FAISS's codes are coarse."""
         if segment.quick is not None or segment.lengths is None:
-            return _faiss_candidates(segment, vectors, count, effort, self.threads)
-        rows, _ = _search_faiss(segment, vectors, count, effort, self.threads)
+            return _finer_by_bytes(segment, self.vectors[query_numbers], rows)
         words = (self.weights, *segment.words(responses=False), segment.lengths)
-        return _best_of(rows, _by_words(*words, vectors, rows), count)
+        return _by_words(*words, self.vectors[query_numbers].astype(np.float32), rows).astype(np.float64)
 
     def utterance_levels(self, segment: Segment, query_numbers: Rows, rows: Rows) -> Levels:
         """Return similarities with vectors computed again from the stored words."""
@@ -118,9 +137,19 @@ class EncoderLikeness:
         able = np.asarray(np.isfinite(vectors).all(axis=1))
         return cls(vectors=np.where(able[:, None], vectors, 0.0), able=able, threads=threads)
 
-    def candidates(self, segment: Segment, query_numbers: Rows, count: int, effort: int) -> Rows:
-        """Return FAISS's candidates; where its codes are coarse, the best of them by bytes."""
-        return _faiss_candidates(segment, self.vectors[query_numbers].astype(np.float32), count, effort, self.threads)
+    def code_depth(self, segments: Sequence[Segment], count: int) -> int:
+        """Return how many of FAISS's candidates include the best `count`."""
+        return _faiss_depth(segments, count)
+
+    def code_candidates(
+        self, segment: Segment, query_numbers: Rows, width: int, effort: int
+    ) -> tuple[Rows, Similarities]:
+        """Return FAISS's candidates."""
+        return _search_faiss(segment, self.vectors[query_numbers], width, effort, self.threads)
+
+    def finer(self, segment: Segment, query_numbers: Rows, rows: Rows) -> Similarities | None:
+        """Return similarities by bytes where FAISS's codes are coarse."""
+        return _finer_by_bytes(segment, self.vectors[query_numbers], rows)
 
     def utterance_levels(self, segment: Segment, query_numbers: Rows, rows: Rows) -> Levels:
         """Return similarities with the stored vectors."""
@@ -146,50 +175,30 @@ class EncoderLikeness:
         return self.utterance_levels(segment, query_numbers, table)[places]
 
 
+def _faiss_depth(segments: Sequence[Segment], count: int) -> int:
+    """Return how many utterances FAISS must name to include the best `count` of all segments."""
+    depth = max((segment.info.depth for segment in segments), default=1)
+    return max(depth, count * (_ROWS_A_CANDIDATE if depth > COARSE else 1))
+
+
 def _search_faiss(
-    segment: Segment, vectors: NDArray[np.float32], count: int, effort: int, threads: int
-) -> tuple[Rows, NDArray[np.float32]]:
-    """Return as many utterances as FAISS must name to include the best `count`, and the projected queries."""
-    depth = max(segment.info.depth, count * (_ROWS_A_CANDIDATE if segment.info.depth > COARSE else 1))
-    depth = min(depth, max(count, segment.utterance_count))
+    segment: Segment, vectors: NDArray[np.float64], width: int, effort: int, threads: int
+) -> tuple[Rows, Similarities]:
     if segment.ann is None:
-        return np.full((len(vectors), depth), -1, np.int64), vectors
-    projected = segment.ann.project(vectors)
-    ids, _ = segment.ann.search_projected(projected, depth, effort, threads=threads)
+        return np.full((len(vectors), width), -1, np.int64), np.full((len(vectors), width), -np.inf)
+    ids, similarities = segment.ann.search(vectors.astype(np.float32), width, effort, threads=threads)
     rows: Rows = np.where(ids >= 0, segment.vector_rows[np.maximum(ids, 0)], -1).astype(np.int64)
-    return rows, projected
+    return rows, similarities.astype(np.float64)
 
 
-def _faiss_candidates(segment: Segment, vectors: NDArray[np.float32], count: int, effort: int, threads: int) -> Rows:
-    (rows, projected), quick = _search_faiss(segment, vectors, count, effort, threads), segment.quick
-    if quick is None:
-        return rows
-    scaled = projected * quick.steps
-    return _best_of(rows, _by_bytes(quick.rows, quick.bases, scaled, rows), count)
-
-
-@compiled
-def _best_of(rows: Rows, similarities: NDArray[np.float32], count: int) -> Rows:
-    """Return the `count` most similar of each query's rows, missing ones last; of equals, the first."""
-    if rows.shape[1] <= count:
-        return rows
-    best = np.full((rows.shape[0], count), -1, np.int64)
-    for query in range(rows.shape[0]):
-        least = -np.partition(-similarities[query], count - 1)[count - 1]
-        above = 0
-        for place in range(rows.shape[1]):
-            above += similarities[query, place] > least
-        equals, used = count - above, 0
-        for place in range(rows.shape[1]):
-            if rows[query, place] < 0 or similarities[query, place] < least:
-                continue
-            if similarities[query, place] == least:
-                if equals == 0:
-                    continue
-                equals -= 1
-            best[query, used] = rows[query, place]
-            used += 1
-    return best
+def _finer_by_bytes(segment: Segment, vectors: NDArray[np.float64], rows: Rows) -> Similarities | None:
+    """Return similarities by a byte a component; None where the segment has no bytes."""
+    quick, ann = segment.quick, segment.ann
+    if quick is None or ann is None or ann.projection is None:
+        return None
+    projected = ann.project(vectors.astype(np.float32))
+    similarities = _by_bytes(quick.rows, quick.bases, projected * quick.steps, rows).astype(np.float64)
+    return similarities + ann.projection.query_bases(projected)[:, None]
 
 
 @compiled_with(fastmath={"reassoc", "contract"})

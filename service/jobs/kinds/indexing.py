@@ -50,6 +50,7 @@ def build_job(order: IndexBuildJob, context: JobContext) -> Mapping[str, Any]:
         check_queries=order.check_queries,
         least_coverage=order.least_coverage,
         seed=order.seed,
+        shards=order.shards,
         threads=context.threads(order.threads),
         memory=order.memory,
         publish=order.publish,

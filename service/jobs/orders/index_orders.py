@@ -57,6 +57,12 @@ class IndexBuildJob(ResourceOptions):
         default=1_000, description="utterances on which recall is measured; 0 measures nothing", ge=0, le=100_000
     )
     least_coverage: Share = Field(default=0.3, description="the share of the log's words that the vectors must know")
+    shards: int = Field(
+        default=1,
+        description="build it in so many parts, one after the other: less memory, the same answers",
+        ge=1,
+        le=1_024,
+    )
     seed: Seed = Field(default=1, description="of the sampling for training and for the check")
     publish: bool = Field(default=True, description="let the new version serve")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from refaug.indexer.nearest.projection import Projection, quantisation_steps, quantise
-from refaug.indexer.search.similarity import _best_of, _by_bytes
+from refaug.indexer.search.similarity import _by_bytes
 
 
 def lengthy(count, dimensions, seed=0):
@@ -76,17 +76,10 @@ def test_outlying_components_are_clipped_and_constant_ones_are_zero():
     ]
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_best_are_those_of_a_stable_sort_and_what_is_none_comes_last(seed):
-    rng = np.random.default_rng(seed)
-    similarities = rng.integers(0, 6, (40, 30)).astype(np.float32)
-    rows = np.tile(np.arange(100, 130), (40, 1))
-    gone = rng.random(rows.shape) < 0.5
-    rows[gone], similarities[gone] = -1, -np.inf
-    best = _best_of(rows, similarities, 12)
-    for query in range(40):
-        order = np.argsort(-similarities[query], kind="stable")[:12]
-        wanted = [row for row in rows[query, order].tolist() if row >= 0]
-        assert sorted(row for row in best[query].tolist() if row >= 0) == sorted(wanted)
-        assert best[query, len(wanted) :].tolist() == [-1] * (12 - len(wanted))
-    assert _best_of(rows, similarities, 30) is rows or np.array_equal(_best_of(rows, similarities, 30), rows)
+def test_a_query_base_and_a_row_base_make_the_product_whole():
+    """What the bytes leave out: the product of a query with the mean, up to what the projection loses."""
+    vectors = lengthy(2_000, 16, seed=5)
+    projection = Projection.learn(vectors, 16, seed=1)
+    queries, stored = projection.project_queries(vectors[:20]), projection.project_stored(vectors)
+    found = projection.query_bases(queries)[:, None] + projection.bases(stored) + queries @ stored.T
+    assert np.abs(found - vectors[:20] @ vectors.T).max() < 1e-5

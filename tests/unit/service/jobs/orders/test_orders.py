@@ -172,7 +172,9 @@ def of_command(command):
         (
             index_orders.IndexBuildJob,
             index.build_command,
-            dict.fromkeys(("recall", "factory", "tokenizer", "weighting", "norm_words", "oov", "bm25", "seed"), "")
+            dict.fromkeys(
+                ("recall", "factory", "tokenizer", "weighting", "norm_words", "oov", "bm25", "seed", "shards"), ""
+            )
             | {"latency_ms": "latency", "check_queries": "", "least_coverage": "", "publish": "", "fit_mib": "fit"},
         ),
         (training_orders.RaterTrainJob, rater.train_command, {"preset": "", "positives": "", "negatives": ""}),

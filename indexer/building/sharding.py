@@ -1,0 +1,263 @@
+"""Building the main segments of an index as shards, one after the other, so that the memory of one shard is enough.
+
+A shard has the utterances whose keys lie in its range. All shards share what decides answers: the vocabulary, one
+trained quantizer and projection, the utterances that recall is measured on, and BM25's statistics. Samples are drawn
+from the order that all utterances would have in one segment, so the quantizer is the one of an index without shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from math import ceil
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refaug.core.files import make_folder, remove_tree
+from refaug.core.query_engine import QueryEngine
+from refaug.indexer.bm25.index import Bm25Statistics
+from refaug.indexer.building.recall import ExactSearch
+from refaug.indexer.building.segment_files import (
+    TRAINED,
+    JoinedBlocks,
+    Vectors,
+    add_bm25,
+    encode,
+    map_words,
+    measure_lengths,
+    train,
+)
+from refaug.indexer.building.segment_stages import (
+    CHECK_QUERIES,
+    SegmentWork,
+    add_vectors,
+    code_words,
+    draw_check_queries,
+    plan_storage,
+    require_coverage,
+    write_table,
+)
+from refaug.indexer.columns import NpyWriter, map_array
+from refaug.indexer.manifest import SHARDS, SegmentInfo
+from refaug.indexer.pair_table import no_pairs
+from refaug.indexer.pair_table_sql import KeyRange
+from refaug.indexer.search.search_tables import Rows
+from refaug.indexer.search.segments import EXTRA_WORDS, QUICK, QUICK_STEPS
+from refaug.indexer.search.similarity import COARSE
+
+_TRAINED_FOLDER: Final = "trained"  # exists until the vectors are added
+_ROWS_AT_ONCE: Final = 1_000_000  # whose common order is computed at once
+
+
+class _Shard(NamedTuple):
+    """The work on a shard that has utterances, and the sizes of its table."""
+
+    number: int
+    work: SegmentWork
+    table: Mapping[str, Any]
+
+    @property
+    def rows(self) -> int:
+        return int(self.table["utterances"])
+
+
+def make_shards(work: SegmentWork, shards: int, engine: Callable[[], QueryEngine]) -> list[SegmentInfo]:
+    """Build the main segments of a version, those of shards with utterances; finished stages are not repeated."""
+    filled = _tables(work, shards, engine)
+    table = _sums([shard.table for shard in filled])
+    words = _words(filled)
+    if (encoder := work.material.encoder) is not None:
+        for shard in filled:
+            work.stages.run(f"encode-{shard.number}", partial(encode, shard.work.path, encoder, work.progress))
+    plan = work.stages.run("plan", lambda: plan_storage(work, table, _sums(words)))
+    with_vector = _vectors(work, filled, table["utterances"], plan)
+    _bm25(work, filled)
+    return [
+        SegmentInfo(
+            folder=shard.work.folder,
+            factory=plan["factory"],
+            effort=plan["effort"],
+            depth=plan["depth"],
+            utterances=shard.rows,
+            with_vector=count,
+            pairs=shard.table["pairs"],
+            occurrences=shard.table["occurrences"],
+            extra_words=of_shard["extra_words"],
+        )
+        for shard, of_shard, count in zip(filled, words, with_vector, strict=True)
+    ]
+
+
+def seconds_by_stage(seconds: Mapping[str, float]) -> dict[str, float]:
+    """Return how long each stage took, in all shards together."""
+    sums = dict[str, float]()
+    for stage, duration in seconds.items():
+        name = stage.partition("-")[0]
+        sums[name] = round(sums.get(name, 0.0) + duration, 3)
+    return sums
+
+
+def _tables(work: SegmentWork, shards: int, engine: Callable[[], QueryEngine]) -> list[_Shard]:
+    """Write the tables of all shards; one without utterances is left out."""
+    filled = list[_Shard]()
+    for number in range(shards):
+        shard = replace(work, folder=f"{SHARDS}/{number}", key_range=KeyRange.of_shard(number, shards))
+        make_folder(shard.path)
+        table = work.stages.run(f"table-{number}", partial(_table, shard, engine))
+        if table["utterances"]:
+            filled.append(_Shard(number, shard, table))
+        else:
+            remove_tree(shard.path)
+    if not filled:
+        logs = work.material.logs
+        any_rows = any(part.pairs for log in logs for part in log.manifest.parts)
+        raise no_pairs([log.manifest.name for log in logs], any_erased=any_rows)
+    return filled
+
+
+def _table(shard: SegmentWork, engine: Callable[[], QueryEngine]) -> Mapping[str, Any]:
+    with engine() as opened:  # its memory is free again before the next shard
+        return write_table(shard, opened)
+
+
+def _words(filled: Sequence[_Shard]) -> list[Mapping[str, Any]]:
+    """Code the texts of all shards with one vocabulary, and refuse vectors that do not know enough of their words."""
+    words = list[Mapping[str, Any]]()
+    for number, shard, table in filled:
+        texts = table["utterances"] + table["pairs"]
+        words.append(shard.stages.run(f"words-{number}", partial(code_words, shard, texts)))
+        shard.vocabulary.extend(map_array(shard.path / EXTRA_WORDS, np.uint64))  # of an earlier run's stage
+    require_coverage(filled[0].work, _sums(words))
+    return words
+
+
+def _sums(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the sums of the counts of all shards."""
+    return {name: sum(of_shard[name] for of_shard in facts) for name in facts[0] if name != "seconds"}
+
+
+# Vectors
+
+
+def _vectors(work: SegmentWork, filled: Sequence[_Shard], rows: int, plan: Mapping[str, Any]) -> list[int]:
+    """Train one index, and add the vectors of each shard to a copy; return how many utterances have a vector."""
+    stages, material = work.stages, work.material
+    folder, order = stages.folder / _TRAINED_FOLDER, _CommonOrder.of(filled)
+    joined = JoinedBlocks([material.blocks(shard.work.path) for shard in filled], [shard.rows for shard in filled])
+    make_folder(folder)
+    stages.run(
+        "train",
+        lambda: train(
+            folder,
+            _InCommonOrder(joined, order),
+            rows,
+            plan["factory"],
+            seed=work.seed,
+            threads=material.threads,
+            progress=work.progress,
+        ),
+    )
+    if work.check_queries:
+        stages.run("queries", lambda: _queries(work, rows, joined, order))
+    counts = [
+        stages.run(f"vectors-{shard.number}", partial(_add, shard, folder, joined))["with_vector"] for shard in filled
+    ]
+    weights = material.weights
+    for shard in filled:
+        if weights is not None and plan["depth"] > COARSE and not (shard.work.path / QUICK).exists():
+            stages.run(f"lengths-{shard.number}", partial(measure_lengths, shard.work.path, weights))
+    remove_tree(folder)
+    return counts
+
+
+def _queries(work: SegmentWork, rows: int, joined: JoinedBlocks, order: _CommonOrder) -> Mapping[str, int]:
+    return {"queries": len(draw_check_queries(work, rows, joined, order.positions))}
+
+
+def _add(shard: _Shard, trained: Path, joined: JoinedBlocks) -> Mapping[str, Any]:
+    work, exact = shard.work, None
+    queries = work.stages.folder / CHECK_QUERIES
+    if queries.exists():
+        exact = ExactSearch(joined.rows(map_array(queries, np.int64))[0])
+    if (trained / QUICK_STEPS).exists():
+        with NpyWriter(work.path / QUICK_STEPS, np.float32) as steps:
+            steps.append(map_array(trained / QUICK_STEPS, np.float32))
+    return add_vectors(work, trained / TRAINED, work.material.blocks(work.path), shard.rows, exact)
+
+
+class _CommonOrder:
+    """The order that the utterances of all shards would have in one segment: by their hashes, then by their keys."""
+
+    def __init__(self, shas: Sequence[NDArray[np.uint64]], keys: Sequence[NDArray[np.uint64]]) -> None:
+        self._shas, self._keys = shas, keys
+        self._firsts = np.cumsum([0, *(len(sha) for sha in shas)])
+
+    @classmethod
+    def of(cls, filled: Sequence[_Shard]) -> _CommonOrder:
+        """Map the hashes and keys of all shards."""
+        paths = [shard.work.path for shard in filled]
+        return cls(
+            [map_array(path / "utterance_sha.npy", np.uint64) for path in paths],
+            [map_array(path / "utterance_key.npy", np.uint64) for path in paths],
+        )
+
+    def positions(self, ranks: Rows) -> Rows:
+        """Return the positions, numbered through all shards, of the utterances with these ranks."""
+        order = np.argsort(ranks)
+        positions, sorted_ranks, first = np.empty(len(ranks), np.int64), ranks[order], 0
+        for block in self._blocks():
+            begin, end = np.searchsorted(sorted_ranks, [first, first + len(block)])
+            positions[order[begin:end]] = block[sorted_ranks[begin:end] - first]
+            first += len(block)
+        return positions
+
+    def _blocks(self) -> Iterator[Rows]:
+        """Yield the positions of all utterances in their common order, those with hashes of one range at a time."""
+        ranges = ceil(int(self._firsts[-1]) / _ROWS_AT_ONCE)
+        borders = np.array([number * 2**64 // ranges for number in range(1, ranges)], np.uint64)
+        cuts = [[0, *np.searchsorted(sha, borders).tolist(), len(sha)] for sha in self._shas]
+        for number in range(ranges):
+            slices = [slice(of_shard[number], of_shard[number + 1]) for of_shard in cuts]
+            sha = np.concatenate([array[part] for array, part in zip(self._shas, slices, strict=True)])
+            key = np.concatenate([array[part] for array, part in zip(self._keys, slices, strict=True)])
+            rows = [np.arange(part.start, part.stop) + first for part, first in zip(slices, self._firsts, strict=False)]
+            yield np.concatenate(rows)[np.lexsort((key, sha))]
+
+
+class _InCommonOrder:
+    """The vectors of all shards by the ranks of their utterances."""
+
+    def __init__(self, joined: JoinedBlocks, order: _CommonOrder) -> None:
+        self._joined, self._order = joined, order
+
+    @property
+    def dimensions(self) -> int:
+        """The length of a vector."""
+        return self._joined.dimensions
+
+    def rows(self, rows: Rows) -> tuple[Vectors, NDArray[np.bool_]]:
+        """Return the vectors of the utterances with these ranks, and which have one."""
+        return self._joined.rows(self._order.positions(rows))
+
+
+# BM25
+
+
+def _bm25(work: SegmentWork, filled: Sequence[_Shard]) -> None:
+    """Build the postings of each shard with the statistics of all."""
+    settings, words = work.bm25, len(work.vocabulary)
+    if settings is None:
+        return
+    of_all = tuple(
+        Bm25Statistics.summed((map_words(shard.work.path, responses=responses) for shard in filled), words)
+        for responses in (False, True)
+    )
+    for shard in filled:
+        work.stages.run(
+            f"bm25-{shard.number}",
+            partial(add_bm25, shard.work.path, words, settings, work.progress, (of_all[0], of_all[1])),
+        )

@@ -1,0 +1,10 @@
+"""The candidates of a search, merged over all segments of an index to one depth before they are compared exactly.
+
+The main names:
+
+- `pool.collect`: the candidates of some queries in all segments
+- `pool.CandidateSource`: what finds candidates in one segment
+- `choice.choose_best`: the best of a table, ties broken by the hash of the utterance.
+"""
+
+__all__ = ["choice", "pool"]

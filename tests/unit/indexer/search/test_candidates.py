@@ -1,0 +1,147 @@
+"""Candidates of several segments: those of one list of all, however it is cut, with ties and outdated utterances."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refaug.indexer.search.candidates.choice import choose_best, least_of_best, pack
+from refaug.indexer.search.candidates.pool import collect
+
+QUERIES = 3
+
+
+class Scores:
+    """A source with a table of similarities (queries, utterances of all segments), of which a segment has some."""
+
+    def __init__(self, similarities, finer=None, depth=0):
+        self.similarities, self.finer_similarities, self.depth = similarities, finer, depth
+        self.widest = 0
+
+    def code_depth(self, _segments, count):
+        return max(count, self.depth)
+
+    def code_candidates(self, segment, query_numbers, width, _effort):
+        self.widest = max(self.widest, width)
+        rows = np.full((len(query_numbers), width), -1, np.int64)
+        levels = np.full((len(query_numbers), width), -np.inf)
+        for at, query in enumerate(query_numbers):
+            own = self.similarities[query, segment.owned]
+            order = segment.shuffled[np.argsort(-own[segment.shuffled], kind="stable")][:width]  # ties by chance
+            order = order[np.isfinite(own[order])]
+            rows[at, : len(order)], levels[at, : len(order)] = order, own[order]
+        return rows, levels
+
+    def finer(self, segment, query_numbers, rows):
+        if self.finer_similarities is None:
+            return None
+        levels = self.finer_similarities[query_numbers[:, None], segment.owned[np.maximum(rows, 0)]]
+        return np.where(rows >= 0, levels, -np.inf)
+
+
+def cut(rng, count, segments, *, with_outdated):
+    """Utterances 0, 1, … in segments by chance; an utterance's number is its hash, and half of them share one."""
+    owner = rng.integers(0, segments, count)
+    parts = []
+    for number in range(segments):
+        owned = np.flatnonzero(owner == number)
+        outdated = rng.random(len(owned)) < 0.4 if with_outdated else np.zeros(0, np.bool_)
+        tables = SimpleNamespace(
+            utterance_sha=(owned // 2).astype(np.uint64), utterance_key=owned.astype(np.uint64), superseded=outdated
+        )
+        parts.append(
+            SimpleNamespace(
+                owned=owned, tables=tables, utterance_count=len(owned), shuffled=rng.permutation(len(owned))
+            )
+        )
+    return parts
+
+
+def outdated_of(parts, count):
+    outdated = np.zeros(count, np.bool_)
+    for part in parts:
+        if len(part.tables.superseded):
+            outdated[part.owned] = part.tables.superseded
+    return outdated
+
+
+def best_of_all(similarities, outdated, count):
+    """By similarity, then by number."""
+    live = np.where(outdated, -np.inf, similarities)
+    order = np.argsort(-live, kind="stable")[:count]
+    return sorted(order[np.isfinite(live[order])].tolist())
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    utterances=st.integers(1, 120),
+    segments=st.integers(1, 8),
+    count=st.integers(1, 40),
+    levels=st.sampled_from((2, 5, 1_000_000)),
+    with_outdated=st.booleans(),
+)
+def test_candidates_are_those_of_one_list(seed, utterances, segments, count, levels, with_outdated):
+    rng = np.random.default_rng(seed)
+    similarities = rng.integers(0, levels, (QUERIES, utterances)).astype(np.float64)
+    similarities[rng.random(similarities.shape) < 0.2] = -np.inf  # without a vector, or in a list not searched
+    finer = rng.integers(0, levels, similarities.shape).astype(np.float64)
+    parts = cut(rng, utterances, segments, with_outdated=with_outdated)
+    parts = [part for part in parts if part.utterance_count]
+    outdated, numbers = outdated_of(parts, utterances), np.arange(QUERIES)
+    for source in (Scores(similarities), Scores(similarities, finer, 2 * count)):
+        pool = collect(parts, source, numbers, count, [1] * len(parts))
+        width = min(source.code_depth(parts, count), max(count, utterances))
+        for query in range(QUERIES):
+            found = sorted(
+                int(part.owned[row])
+                for part, rows in zip(parts, pool.rows, strict=True)
+                for row in rows[query].tolist()
+                if row >= 0
+            )
+            expected, size = best_of_all(similarities[query], outdated, width), width
+            if source.finer_similarities is not None:
+                chosen = np.full(utterances, -np.inf)
+                chosen[expected] = finer[query, expected]
+                expected, size = best_of_all(chosen, outdated, count), count
+            assert found == expected
+            assert pool.is_short[query] == (len(expected) < size)
+
+
+def test_without_resolving_ties_a_segment_is_asked_once_for_no_more_than_needed():
+    rng = np.random.default_rng(3)
+    source = Scores(rng.integers(0, 3, (QUERIES, 400)).astype(np.float64))
+    parts = cut(rng, 400, 3, with_outdated=False)
+    pool = collect(parts, source, np.arange(QUERIES), 40, [1, 1, 1], resolves_ties=False)
+    assert source.widest == 40
+    for query in range(QUERIES):
+        levels = [
+            source.similarities[query, part.owned[row]]
+            for part, rows in zip(parts, pool.rows, strict=True)
+            for row in rows[query].tolist()
+            if row >= 0
+        ]
+        assert sorted(levels) == sorted(source.similarities[query])[-40:]
+
+
+def test_no_segments_have_no_candidates():
+    pool = collect([], Scores(np.zeros((QUERIES, 0))), np.arange(QUERIES), 5, [])
+    assert (pool.rows, pool.is_short.tolist()) == ([], [True] * QUERIES)
+
+
+def test_chosen_candidates_move_together_in_their_order():
+    rows = np.array([[4, 2, -1, 7], [1, 3, 5, 9]])
+    levels = np.array([[0.5, 0.4, -np.inf, 0.1], [0.9, 0.8, 0.7, 0.6]])
+    marks = np.array([[True, False, False, True], [False, True, True, True]])
+    packed, their_levels = pack(rows, levels, marks)
+    assert packed.tolist() == [[4, 7, -1], [3, 5, 9]]
+    assert their_levels.tolist() == [[0.5, 0.1, -np.inf], [0.8, 0.7, 0.6]]
+    assert least_of_best(levels, 3).tolist() == [0.1, 0.7]
+    assert least_of_best(levels, 5).tolist() == [-np.inf, -np.inf]
+    part = SimpleNamespace(tables=SimpleNamespace(utterance_sha=np.zeros(10, np.uint64), utterance_key=np.arange(10)))
+    assert [marks.tolist() for marks in choose_best([part], [rows], [levels], 2)] == [
+        [[True, True, False, False], [True, True, False, False]]
+    ]
