@@ -109,6 +109,11 @@ class GeneratingBot:
         """Nothing: every reply is the network's."""
         return ()
 
+    @property
+    def remarks(self) -> Sequence[str]:
+        """Nothing: the network runs here."""
+        return ()
+
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Write all replies, in batches."""
         turns = [tuple(turn for turn in request.pair.turns if turn.strip()) for request in requests]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from refaug.bots import generation, retrieval
 from refaug.bots.replier import Replier
-from refaug.bots.specification import SEED, BotSpecification
+from refaug.bots.specification import SEED, STORED, BotSpecification
 from refaug.core.errors import Usage
+from refaug.core.files import require_name
 from refaug.indexer.search.index import ReferenceIndex
 
 if TYPE_CHECKING:
     from refaug.rater.adem.vhred.artefact import Vhred
+
+
+_HASH: Final = re.compile(r"[0-9a-f]{6,64}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +27,7 @@ class BotSources:
 
     open_index: Callable[[str], ReferenceIndex]  # by name or name@version
     open_vhred: Callable[[str], Vhred]  # the same
+    open_stored: Callable[[str], Replier] | None = None  # a stored bot, by its name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +39,7 @@ class BotKind:
     repeated_keys: tuple[str, ...]
     check: Callable[[BotSpecification], object]  # raises Usage where a setting is wrong; opens nothing
     open: Callable[[BotSpecification, BotSources], Replier]
-    artefact: str  # the kind of artefact that the source names, and its key in the provenance
+    artefact: str | None  # the kind of artefact that the source names, and its key in the provenance
 
 
 def _open_retrieval(specification: BotSpecification, sources: BotSources) -> Replier:
@@ -42,6 +48,19 @@ def _open_retrieval(specification: BotSpecification, sources: BotSources) -> Rep
 
 def _open_generation(specification: BotSpecification, sources: BotSources) -> Replier:
     return generation.GeneratingBot.of(specification, sources.open_vhred(specification.source))
+
+
+def _open_named(specification: BotSpecification, sources: BotSources) -> Replier:
+    if sources.open_stored is None:
+        raise Usage(f"{specification}: no stored bots can be asked here", remedy="name an index: retrieval:INDEX")
+    return sources.open_stored(specification.source)
+
+
+def _check_named(specification: BotSpecification) -> None:
+    name, mark, digits = specification.source.partition("#")
+    require_name("bot", name)
+    if mark and not _HASH.fullmatch(digits):
+        raise Usage(f"{specification}: {digits!r} is no hash", remedy=f"bot:{name}#, and 6 to 64 digits of its hash")
 
 
 KINDS: Final[Mapping[str, BotKind]] = {
@@ -61,6 +80,7 @@ KINDS: Final[Mapping[str, BotKind]] = {
         open=_open_generation,
         artefact="vhred",
     ),
+    STORED: BotKind(source="NAME", keys={}, repeated_keys=(), check=_check_named, open=_open_named, artefact=None),
 }
 
 

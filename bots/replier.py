@@ -18,18 +18,28 @@ class ReplyRequest:
     """A dialogue to reply to: the turns of `pair`, of which the last one is the utterance.
 
     Everything else in `pair` says what a reply must not come from: its references, its dialogue, excluded dialogues.
+    The turns alternate: the bot's own earlier replies are the last but one, the last but three, and so on. `id` names
+    the request to bots behind an address; bots in this process do not read it.
     """
 
     pair: TestPair
     seed: int
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BotReply:
-    """The reply of a bot, or a code that says why there is none, such as `no_utterance` or `nothing_retrieved`."""
+    """The reply of a bot, or a code that says why there is none, such as `no_utterance` or `nothing_retrieved`.
+
+    A reply is never empty. `detail` says more of the problem, for people; tokens are those that an endpoint counted.
+    """
 
     text: str | None
     problem: str = ""
+    detail: str = ""
+    prompt_tokens: int | None = None
+    answer_tokens: int | None = None
+    is_stored: bool = False  # whether it was answered before, and not asked again
 
 
 class Replier(Protocol):
@@ -46,6 +56,10 @@ class Replier(Protocol):
     @property
     def warnings(self) -> Sequence[str]:
         """What to know of all replies."""
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What the replies so far have cost, where they cost something."""
 
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Return one reply for each request, in their order."""

@@ -104,6 +104,11 @@ class RetrievalBot:
             return ()
         return (f"{self.search.mode} compares with the gold, which a system under test never sees",)
 
+    @property
+    def remarks(self) -> Sequence[str]:
+        """Nothing: the index is searched here."""
+        return ()
+
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Search for all requests at once, and draw one of the candidates of each."""
         retrieved = self.index.search([withheld(request.pair) for request in requests], self.search)

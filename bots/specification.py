@@ -8,6 +8,7 @@ from typing import Final, Self
 
 from refaug.core.errors import Usage
 
+STORED: Final = "bot"  # the kind of stored bots
 SEED: Final = "seed"  # a key of every kind
 DEFAULT_SEED: Final = 1
 MAX_SEED: Final = 2**32 - 1
@@ -56,6 +57,11 @@ class BotSpecification:
         if not (is_number and least <= int(text) <= most):
             raise Usage(f"{self}: {key}={text}", remedy=f"{key} is a whole number from {least} to {most:,}")
         return int(text)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the source is the name of a stored bot."""
+        return self.kind == STORED
 
     @property
     def seed(self) -> int:

@@ -183,6 +183,10 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
             "probe": "scores.probe:probe_command",
         },
     ),
+    "bots": _CommandPlace(
+        at="bots.bots:app",
+        help="Bots by name: retrieval, a model behind an endpoint, a server of your own, fixed replies, a network.",
+    ),
     "judge": _CommandPlace(
         at="judges.judge:app",
         help="Language models behind an endpoint as judges: try them, compare replies in pairs, probe for bias.",

@@ -66,6 +66,11 @@ class ServeSettings:
         "hosts that judges may ask for requests, with commas: names, names with ports, addresses, networks; without it "
         "no request asks a judge",
     )
+    bot_hosts: str = _setting(
+        "",
+        "hosts that stored bots may ask, with commas: names, names with ports, addresses, networks; without it "
+        "a server asks none, and a command any",
+    )
     sources: str = _setting("", "folders beside inbox/ that jobs may read sources from, with colons between them")
     database: str = _setting("", "URL of a PostgreSQL database; without it, refaug.db in the home")
 
@@ -78,6 +83,9 @@ class ServeSettings:
     judge_replies: int = _setting(200, "replies that a judge is asked about in one request", least=1, most=100_000)
     judge_tokens: int = _setting(
         1_000_000, "tokens that judges may cost for requests in a day (UTC)", least=1, most=1_000_000_000_000
+    )
+    bot_tokens: int = _setting(
+        1_000_000, "tokens that stored bots may cost in a day (UTC)", least=1, most=1_000_000_000_000
     )
     draws: int = _setting(10_000, "draws of a bootstrap in one request", least=0, most=1_000_000)
     body_mib: int = _setting(32, "size of a request's body, unpacked", least=1, most=4_096)
@@ -166,7 +174,8 @@ class ServeSettings:
             _require_address(address.strip())
         for name in self.allowed_hosts.split(",") if self.allowed_hosts not in ("", "*") else ():
             _require_host(name.strip())
-        _require_judge_hosts(self.judge_hosts)
+        _require_hosts("judge_hosts", self.judge_hosts)
+        _require_hosts("bot_hosts", self.bot_hosts)
 
     def as_env(self) -> dict[str, str]:
         """Return the settings as variables for a child process."""
@@ -235,16 +244,16 @@ def _require_metric(text: str) -> None:
         raise Usage(f"REFAUG_DEFAULT_METRIC is {text!r}: {error.message}", remedy=error.remedy) from None
 
 
-def _require_judge_hosts(text: str) -> None:
+def _require_hosts(name: str, text: str) -> None:
     """Raise Usage for a list that names no hosts."""
     if not text:
         return
-    from refaug.bots.endpoint.addresses import AddressPolicy  # noqa: PLC0415  httpx, only where judges are asked
+    from refaug.bots.endpoint.addresses import AddressPolicy  # noqa: PLC0415  httpx, only where hosts are listed
 
     try:
         AddressPolicy.of_list(text.split(","))
     except Usage as error:
-        raise Usage(f"REFAUG_JUDGE_HOSTS is {text!r}: {error.message}", remedy=error.remedy) from None
+        raise Usage(f"{variable_of(name)} is {text!r}: {error.message}", remedy=error.remedy) from None
 
 
 def _require_address(text: str) -> None:

@@ -168,6 +168,11 @@ def answers(client: TestClient) -> Mapping[str, Asked]:
     ask("list_schedules", "GET", "/v1/schedules")
     ask("get_schedule", "GET", "/v1/schedules/nightly")
     ask("delete_schedule", "DELETE", "/v1/schedules/nightly")
+    ask("put_bot", "PUT", "/v1/bots/fixed", of("put_bot"))
+    ask("list_bots", "GET", "/v1/bots")
+    ask("get_bot", "GET", "/v1/bots/fixed")
+    ask("reply_to_dialogues", "POST", "/v1/bots/fixed/replies", of("reply_to_dialogues"))
+    ask("delete_bot", "DELETE", "/v1/bots/fixed")
     ask("list_audit_log", "GET", "/v1/audit")
     _ask_of_keys(recorder, of)
     return recorder.kept

@@ -16,6 +16,7 @@ __all__ = [
     "client",
     "daily_spending",
     "faults",
+    "field_reader",
     "rate_limit",
     "specification",
     "spending",

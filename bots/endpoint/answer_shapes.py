@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import orjson
@@ -29,6 +29,17 @@ _NO_QUOTA: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"
 
 def read_answer(status: int, content_type: str, content: bytes) -> ChatAnswer | Fault:
     """Return the answer in a response, or the fault that it stands for."""
+    return _read(status, content_type, content, _answer, "a chat completion")
+
+
+def read_turns_answer(status: int, content_type: str, content: bytes) -> ChatAnswer | Fault:
+    """Return the answer in a response to turns: an object with a text `reply`, and `usage` where tokens are counted."""
+    return _read(status, content_type, content, _turns_answer, '{"reply": "…"}')
+
+
+def _read(
+    status: int, content_type: str, content: bytes, answer_of: Callable[[Mapping[str, Any]], ChatAnswer], shape: str
+) -> ChatAnswer | Fault:
     try:
         fields = orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -40,9 +51,9 @@ def read_answer(status: int, content_type: str, content: bytes) -> ChatAnswer | 
     if fields.get("error"):
         return Fault(kind=FaultKind.SERVER, message=f"status 200 with an error: {_error_text(fields)}")
     try:
-        return _answer(fields)
+        return answer_of(fields)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-        return Fault(kind=FaultKind.WRONG_SHAPE, message=f"not the JSON of a chat completion: {shorten(content)}")
+        return Fault(kind=FaultKind.WRONG_SHAPE, message=f"not the JSON of {shape}: {shorten(content)}")
 
 
 def shorten(text: str | bytes) -> str:
@@ -107,6 +118,18 @@ def _answer(fields: Mapping[str, Any]) -> ChatAnswer:
         prompt_tokens=_count(usage.get("prompt_tokens")),
         answer_tokens=_count(usage.get("completion_tokens")),
         tokens=_tokens(choice.get("logprobs")),
+    )
+
+
+def _turns_answer(fields: Mapping[str, Any]) -> ChatAnswer:
+    reply, usage = fields["reply"], fields.get("usage") or {}
+    if not isinstance(reply, str):
+        raise TypeError(reply)
+    return ChatAnswer(
+        text=reply,
+        finish="stop",
+        prompt_tokens=_count(usage.get("prompt_tokens")),
+        answer_tokens=_count(usage.get("completion_tokens")),
     )
 
 

@@ -17,7 +17,7 @@ import httpx2
 import orjson
 
 from refaug.bots.endpoint.addresses import THIS_MACHINE, AddressPolicy, AddressRefused, CheckedTransport
-from refaug.bots.endpoint.answer_shapes import read_answer, shorten
+from refaug.bots.endpoint.answer_shapes import read_answer, read_turns_answer, shorten
 from refaug.bots.endpoint.answer_store import AnswerStore
 from refaug.bots.endpoint.breaker import Breaker, Permit
 from refaug.bots.endpoint.chat import ChatAnswer, ChatRequest
@@ -48,6 +48,12 @@ class ClientSettings:
 
 def request_body(endpoint: Endpoint, request: ChatRequest) -> dict[str, Any]:
     """Return the JSON of a request."""
+    if endpoint.dialect == "turns":
+        return {
+            "turns": [message.content for message in request.messages],
+            "id": request.draw or _turns_id(endpoint, request),
+            "seed": request.seed,
+        }
     body: dict[str, Any] = {
         "model": endpoint.model,
         "messages": [{"role": message.role, "content": message.content} for message in request.messages],
@@ -61,6 +67,12 @@ def request_body(endpoint: Endpoint, request: ChatRequest) -> dict[str, Any]:
     if "max_tokens" in body:
         body[endpoint.max_tokens_field] = body.pop("max_tokens")
     return {**body, **endpoint.parameters}
+
+
+def _turns_id(endpoint: Endpoint, request: ChatRequest) -> str:
+    """Return an id for turns that came without one."""
+    parts = [endpoint.url, [message.content for message in request.messages], request.seed]
+    return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:_ID_DIGITS]
 
 
 def request_id(endpoint: Endpoint, request: ChatRequest) -> str:
@@ -273,7 +285,8 @@ class ChatClient:
                 content += piece
                 if len(content) > most:
                     return Fault(kind=FaultKind.TOO_LARGE, message=f"an answer of more than {most:,} bytes")
-        outcome = read_answer(got.status_code, got.headers.get("content-type", ""), self._without_secret(content))
+        read = read_turns_answer if endpoint.dialect == "turns" else read_answer
+        outcome = read(got.status_code, got.headers.get("content-type", ""), self._without_secret(content))
         if isinstance(outcome, Fault):
             return replace(outcome, retry_after_s=retry_after_s(got.headers.get("retry-after")))
         return outcome

@@ -12,14 +12,14 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from math import isfinite
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
+from refaug.bots.endpoint.field_reader import KEY_REMEDY, FieldReader
 from refaug.bots.endpoint.spending import Budget, Price
 from refaug.core.errors import BadInput, NotFound
 
@@ -35,7 +35,7 @@ _OMITTED: Final = ("temperature", "seed", "max_tokens")
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """An OpenAI-compatible endpoint and the model behind it."""
+    """An OpenAI-compatible endpoint and the model behind it, or an address that is sent turns."""
 
     url: str  # the base, to which /chat/completions is added
     model: str
@@ -52,10 +52,13 @@ class Endpoint:
     parameters: Mapping[str, Any] = field(default_factory=dict)  # further fields of requests
     price: Price | None = None
     budget: Budget = field(default_factory=Budget)
+    dialect: Literal["chat", "turns"] = "chat"  # turns: {"turns": […], "id": …, "seed": …} to {"reply": …}
 
     @property
     def completions_url(self) -> str:
         """The address that requests go to; a query stays at its end."""
+        if self.dialect == "turns":
+            return self.url
         parts = urlsplit(self.url)
         return parts._replace(path=f"{parts.path.rstrip('/')}/chat/completions").geturl()
 
@@ -104,7 +107,7 @@ def read_table(path: Path) -> dict[str, Any]:
 
 def endpoint_of(table: Mapping[str, Any], *, where: str, name: str) -> Endpoint:
     """Check the fields of a file; BadInput names the field that is wrong."""
-    reader = _Fields(table, where)
+    reader = FieldReader(table, where)
     reader.require_only(_FIELDS)
     price = _price(reader.table("price"), where)
     budget = _budget(reader.table("budget"), where)
@@ -129,6 +132,22 @@ def endpoint_of(table: Mapping[str, Any], *, where: str, name: str) -> Endpoint:
     )
 
 
+def turns_endpoint_of(table: Mapping[str, Any], *, where: str, name: str) -> Endpoint:
+    """Check the fields of an address that is sent turns, and knows no model."""
+    FieldReader(table, where).require_only(_TURNS_FIELDS)
+    return replace(endpoint_of({**table, "model": "turns"}, where=where, name=name), dialect="turns")
+
+
+_TURNS_FIELDS: Final = (
+    "url",
+    "key_env",
+    "key_header",
+    "concurrency",
+    "timeout_s",
+    "tries",
+    "patience_s",
+    "max_answer_bytes",
+)
 _FIELDS: Final = (
     "url",
     "model",
@@ -147,7 +166,7 @@ _FIELDS: Final = (
 )
 
 
-def _checked_url(reader: _Fields) -> str:
+def _checked_url(reader: FieldReader) -> str:
     """Return the address; one with a key in it is refused, and not repeated in the message."""
     url = reader.text("url", required=True) or ""
     try:
@@ -158,9 +177,9 @@ def _checked_url(reader: _Fields) -> str:
     query = parse_qsl(parts.query, keep_blank_values=True)
     has_secret = any(_SECRET.fullmatch(segment) for segment in parts.path.split("/"))
     if parts.username is not None or parts.password is not None or has_secret or parts.fragment:
-        raise reader.bad("url", "there is a key in it", _KEY_REMEDY)
+        raise reader.bad("url", "there is a key in it", KEY_REMEDY)
     if unknown := [key for key, _ in query if key not in _ALLOWED_QUERY]:
-        raise reader.bad("url", f"there may be a key in it, as {unknown[0][:20]!r}", _KEY_REMEDY)
+        raise reader.bad("url", f"there may be a key in it, as {unknown[0][:20]!r}", KEY_REMEDY)
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
         raise reader.bad("url", "it is no address of http or https", "http://127.0.0.1:8000/v1")
     if parts.path.rstrip("/").endswith("/chat/completions"):
@@ -168,17 +187,14 @@ def _checked_url(reader: _Fields) -> str:
     return url.rstrip("/")
 
 
-_KEY_REMEDY: Final = 'take it out, and name the environment variable that holds it: key_env = "JUDGE_KEY"'
-
-
-def _key_variable(reader: _Fields) -> str | None:
+def _key_variable(reader: FieldReader) -> str | None:
     name = reader.text("key_env")
     if name is not None and not _VARIABLE.fullmatch(name):
         raise reader.bad("key_env", "it is no name of a variable", 'key_env = "JUDGE_KEY", and export JUDGE_KEY=…')
     return name
 
 
-def _parameters(reader: _Fields) -> Mapping[str, Any]:
+def _parameters(reader: FieldReader) -> Mapping[str, Any]:
     parameters = reader.table("parameters")
     if clash := sorted(_OWN_FIELDS & set(parameters)):
         raise reader.bad(f"parameters.{clash[0]}", "refaug sets it", "leave it out")
@@ -192,7 +208,7 @@ def _parameters(reader: _Fields) -> Mapping[str, Any]:
 def _price(table: Mapping[str, Any], where: str) -> Price | None:
     if not table:
         return None
-    reader = _Fields(table, f"{where}, price")
+    reader = FieldReader(table, f"{where}, price")
     reader.require_only(("input", "output", "currency"))
     return Price(
         input=reader.number("input", 0.0, 0, 1e6),
@@ -202,68 +218,9 @@ def _price(table: Mapping[str, Any], where: str) -> Price | None:
 
 
 def _budget(table: Mapping[str, Any], where: str) -> Budget:
-    reader = _Fields(table, f"{where}, budget")
+    reader = FieldReader(table, f"{where}, budget")
     reader.require_only(("tokens", "money"))
     return Budget(
         tokens=int(reader.number("tokens", 0, 1, 10**12, whole=True)) if "tokens" in table else None,
         money=reader.number("money", 0, 0, 1e9) if "money" in table else None,
     )
-
-
-class _Fields:
-    """Reads fields of a table one by one, and names those that are wrong."""
-
-    def __init__(self, table: Mapping[str, Any], where: str) -> None:
-        self._table, self._where = table, where
-
-    def bad(self, name: str, message: str, remedy: str) -> BadInput:
-        """Return the error of a field."""
-        return BadInput(f"{self._where}, {name}: {message}", remedy=remedy)
-
-    def require_only(self, names: tuple[str, ...]) -> None:
-        """Refuse unknown fields; one that looks like a key gets its own remedy."""
-        for name in self._table:
-            if name in names:
-                continue
-            if any(word in str(name).lower() for word in ("key", "token", "secret", "password", "authorization")):
-                raise self.bad(str(name), "keys do not belong into this file", _KEY_REMEDY)
-            raise self.bad(str(name), "there is no such field", f"one of: {', '.join(names)}")
-
-    def text(self, name: str, *, required: bool = False) -> str | None:
-        """Return a text, or None."""
-        text = self._table.get(name)
-        if text is None and not required:
-            return None
-        if not isinstance(text, str) or not text.strip() or len(text) > 2_000:
-            raise self.bad(name, "a text was expected", f'{name} = "…"')
-        return text.strip()
-
-    def choice(self, name: str, choices: tuple[str, ...]) -> str:
-        """Return one of the choices, by default the first."""
-        text = self.text(name) or choices[0]
-        if text not in choices:
-            raise self.bad(name, f"{text!r} is none of them", f"one of: {', '.join(choices)}")
-        return text
-
-    def words(self, name: str, choices: tuple[str, ...]) -> tuple[str, ...]:
-        """Return a list of choices."""
-        listed = self._table.get(name, [])
-        if not isinstance(listed, list) or not all(word in choices for word in listed):
-            raise self.bad(name, "a list was expected", f"some of: {', '.join(choices)}")
-        return tuple(dict.fromkeys(listed))
-
-    def number(self, name: str, default: float, least: float, most: float, *, whole: bool = False) -> float:
-        """Return a number between two bounds."""
-        number = self._table.get(name, default)
-        is_number = isinstance(number, int | float) and not isinstance(number, bool) and isfinite(number)
-        if not is_number or not least <= number <= most or (whole and number != int(number)):
-            kind = "whole number" if whole else "number"
-            raise self.bad(name, f"{number!r} is not possible", f"a {kind} from {least:g} to {most:g}")
-        return float(number)
-
-    def table(self, name: str) -> Mapping[str, Any]:
-        """Return a table, empty where there is none."""
-        table = self._table.get(name, {})
-        if not isinstance(table, dict):
-            raise self.bad(name, "a table was expected", f"[{name}] and its fields")
-        return table

@@ -21,15 +21,13 @@ from refaug.evaluation.scoring.items import BadItem, item_json, system_name
 
 if TYPE_CHECKING:
     from refaug.evaluation.replies.system_replies import AnsweredItem, BotSystem
-    from refaug.indexer.search.index import ReferenceIndex
-    from refaug.rater.adem.vhred.artefact import Vhred
 
 FromOption = Annotated[
     list[str] | None,
     typer.Option(
         "--from",
         help="What replies: KIND:SOURCE,key=value,…, such as retrieval:INDEX,mode=bm25-utterance,k=10,seed=1 or "
-        "vhred:NAME,method=beam; repeat it with --as for several.",
+        "vhred:NAME,method=beam, or bot:NAME for a stored bot; repeat it with --as for several.",
         metavar="SPEC",
     ),
 ]
@@ -84,16 +82,19 @@ def replies_command(
             if not is_skipped:
                 print_json_line({**item_json(answered.item), **answered.item.search_notes})
         report_problems(bad, tuple(remarks.warnings), progress, rest="")
+        for system in systems:
+            for remark in system.replier.remarks:
+                progress.say(f"{system.name}: {remark}")
     require_all(bad, strict=strict)
 
 
 def _open_systems(
     home: Settings, bots: Sequence[str], names: Sequence[str], threads: int | None, stack: ExitStack
 ) -> list[BotSystem]:
-    """Open every bot until the stack closes; all specifications are checked before, and an index is opened once."""
-    from refaug.bots.kinds import BotSources, open_bot, parse_bot  # noqa: PLC0415  compiles
-    from refaug.evaluation.home.indexes import open_index  # noqa: PLC0415
+    """Open every bot until the stack closes; all specifications are checked before."""
+    from refaug.bots.kinds import parse_bot  # noqa: PLC0415  compiles
     from refaug.evaluation.replies.system_replies import BotSystem, require_distinct_names  # noqa: PLC0415
+    from refaug.service.bots.opening import open_bots  # noqa: PLC0415
 
     if not bots:
         raise Usage("nothing is to reply", remedy="--from retrieval:INDEX,mode=bm25-utterance --as c-bm25")
@@ -101,25 +102,10 @@ def _open_systems(
         raise Usage(
             f"{len(bots)} --from and {len(names)} --as", remedy="one --as with the system's name for each --from"
         )
-    specifications = [parse_bot(text) for text in bots]
+    parsed = [parse_bot(text) for text in bots]
     require_distinct_names([system_name(name) for name in names])
-    opened: dict[str, ReferenceIndex] = {}
-
-    def open_once(spec: str) -> ReferenceIndex:
-        if spec not in opened:
-            opened[spec] = stack.enter_context(open_index(home, spec, threads=threads))
-        return opened[spec]
-
-    def open_vhred(spec: str) -> Vhred:
-        from refaug.evaluation.home.vhreds import held_vhred  # noqa: PLC0415  torch
-
-        return held_vhred(home, spec, threads)
-
-    sources = BotSources(open_index=open_once, open_vhred=open_vhred)
-    return [
-        BotSystem(name=name, replier=open_bot(specification, sources), seed=specification.seed)
-        for name, specification in zip(names, specifications, strict=True)
-    ]
+    opened = open_bots(home, [str(specification) for specification in parsed], stack=stack, threads=threads)
+    return [BotSystem(name=name, replier=bot.replier, seed=bot.seed) for name, bot in zip(names, opened, strict=True)]
 
 
 def _require_replies(answered: AnsweredItem) -> None:

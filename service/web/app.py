@@ -32,6 +32,7 @@ from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.service import prometheus_figures
 from refaug.service.audit import AuditLog
+from refaug.service.bots.bot_store import BotStore
 from refaug.service.database.database import Database
 from refaug.service.database.stored_answers import IdempotencyStore
 from refaug.service.jobs.audited_jobs import JobActs
@@ -63,7 +64,7 @@ from refaug.service.web.routes import (
     schedules,
     scores,
 )
-from refaug.service.web.routes.bots import replies
+from refaug.service.web.routes.bots import replies, stored
 from refaug.service.web.routes.pages import documentation, shells
 from refaug.service.web.state import ServiceState
 from refaug.service.wrong_keys import WrongKeys
@@ -80,6 +81,7 @@ that made it; a score never comes without its signature.
 """
 _TAGS: Final = (
     {"name": "scoring", "description": "References, ratings and scores of what comes along with the request."},
+    {"name": "bots", "description": "What can reply to a dialogue, by name."},
     {"name": "reference-sets", "description": "Frozen references, so that scores keep their meaning."},
     {"name": "logs", "description": "Dialogues that references are found in."},
     {"name": "indexes", "description": "Versions of indexes, and which one serves."},
@@ -99,6 +101,7 @@ _GARBAGE_THRESHOLD: Final = 50_000
 _ROUTERS: Final = (
     references,
     replies,
+    stored,
     scores,
     ratings,
     catalogue,
@@ -182,6 +185,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.wrong_keys = WrongKeys(serve.wrong_keys, workers=serve.workers)
         state.key_places = KeyPlaces(serve.key_requests)
         state.audit = AuditLog(state.database)
+        state.bots = BotStore(state.database, state.home)
         state.sets = HeldSets(home, serve)
         state.bases = BaselineCache(places_of(home).indexes)
         state.rubers = HeldRubers(home, threads=state.threads)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from refaug.evaluation.metric_setup.metric_requests import BaselineCache
     from refaug.evaluation.metric_setup.model_metrics import HeldRubers
     from refaug.service.audit import AuditLog
+    from refaug.service.bots.bot_store import BotStore
     from refaug.service.database.database import Database
     from refaug.service.database.stored_answers import IdempotencyStore
     from refaug.service.jobs.inbox import Inbox
@@ -54,6 +55,7 @@ class ServiceState:
     audit: AuditLog = field(init=False)
     processes: LiveProcesses = field(init=False)
     inbox: Inbox = field(init=False)
+    bots: BotStore = field(init=False)
     bases: BaselineCache = field(init=False)
     rubers: HeldRubers = field(init=False)
     adems: HeldAdems = field(init=False)

@@ -146,6 +146,15 @@ IDEMPOTENCY: Final = Table(
 )
 Index("ix_idempotency_created", IDEMPOTENCY.c.created)
 
+BOTS: Final = Table(
+    "bots",
+    TABLES,
+    Column("name", PLAIN, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("spec", Text, nullable=False),  # JSON with sorted keys
+    Column("spec_sha256", Text, nullable=False),
+)
+
 # Triggers of the migration refuse to change or remove a row.
 AUDIT: Final = Table(
     "audit",

@@ -1,69 +1,145 @@
-"""Bots of a request, each with a lease on what it replies from."""
+"""Bots of a request, each with a lease on what it replies from; those behind addresses are waited for in threads."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from refaug.bots.kinds import KINDS, BotSources, open_bot
 from refaug.bots.replier import BotReply
 from refaug.bots.specification import BotSpecification
+from refaug.core.errors import Expired
 from refaug.core.records import Item
 from refaug.evaluation.replies.system_replies import BotSystem
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.service.serving.versions.leases import Lease
+from refaug.service.web.handling import database_threads
 from refaug.service.web.handling.reference_retrieval import open_lease
 from refaug.service.web.state import ServiceState
 
 if TYPE_CHECKING:
+    from refaug.bots.stored.specification import StoredBot
     from refaug.rater.adem.vhred.artefact import Vhred
+
+AskSystem = Callable[[BotSystem], list[BotReply]]
+# Requests wait here for bots behind addresses: elsewhere a slow one would keep the threads of everything else.
+_WAITING_THREADS: Final = ThreadPoolExecutor(16, thread_name_prefix="bots")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AskedBot:
     """What one bot replied to all items of a request."""
 
-    pinned: BotSpecification  # with the version of its index
+    pinned: BotSpecification  # with the version of its index, or the hash of its specification
     system: BotSystem
     replies: Sequence[BotReply]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _FoundBot:
+    """A bot of a request, and the stored one that it names."""
+
+    name: str
+    specification: BotSpecification
+    stored: StoredBot | None
+
+    @property
+    def source(self) -> tuple[str, str] | None:
+        """What it replies from: the kind of artefact, and its name; None for what needs no artefact."""
+        if self.stored is not None:
+            return next(iter(self.stored.sources), None)
+        artefact = KINDS[self.specification.kind].artefact
+        return None if artefact is None else (artefact, self.specification.source)
+
+    @property
+    def has_address(self) -> bool:
+        """Whether it waits for a server elsewhere."""
+        return self.stored is not None and next(iter(self.stored.addresses), None) is not None
 
 
 async def ask_bots(
     state: ServiceState, specifications: Mapping[str, BotSpecification], items: Sequence[Item], *, deadline: float
 ) -> list[AskedBot]:
     """Let each bot reply to all items; bots of the same index share a lease on it, and so reply from one version."""
+    return await ask_systems(
+        state, specifications, lambda system: system.replies(items), count=len(items), deadline=deadline
+    )
+
+
+async def ask_systems(
+    state: ServiceState,
+    specifications: Mapping[str, BotSpecification],
+    ask: AskSystem,
+    *,
+    count: int,
+    deadline: float,
+) -> list[AskedBot]:
+    """Let each bot reply as `ask` has it, `count` times."""
+    bots = await _find_bots(state, specifications)
     replied = dict[str, AskedBot]()
-    sources = dict.fromkeys(_source(specification) for specification in specifications.values())
-    for artefact, source in sources:
-        index = source if artefact == "index" else None
-        async with open_lease(
-            state, index=index, rater=None, needs_index=index is not None, needs_rater=False, deadline=deadline
-        ) as lease:
-            for name, specification in specifications.items():
-                if _source(specification) == (artefact, source):
-                    replied[name] = await _ask_bot(state, name, specification, items, lease, deadline=deadline)
+    for source in dict.fromkeys(bot.source for bot in bots):
+        async with AsyncExitStack() as stack:
+            index = source[1] if source is not None and source[0] == "index" else None
+            lease = await stack.enter_async_context(
+                open_lease(
+                    state, index=index, rater=None, needs_index=index is not None, needs_rater=False, deadline=deadline
+                )
+            )
+            for bot in bots:
+                if bot.source == source:
+                    replied[bot.name] = await _ask_bot(state, bot, ask, lease, count=count, deadline=deadline)
     return [replied[name] for name in specifications]
 
 
-def _source(specification: BotSpecification) -> tuple[str, str]:
-    """Return what a bot replies from: the kind of artefact, and its name."""
-    return KINDS[specification.kind].artefact, specification.source
+async def _find_bots(state: ServiceState, specifications: Mapping[str, BotSpecification]) -> list[_FoundBot]:
+    """Look up the stored bots among them, all at once."""
+    names = {bot.source for bot in specifications.values() if bot.is_stored}
+    stored = dict[str, "StoredBot"]()
+    if names:
+        stored = await database_threads.run_query(lambda: {name: state.bots.get(name) for name in names})
+    return [
+        _FoundBot(name=name, specification=bot, stored=stored[bot.source] if bot.is_stored else None)
+        for name, bot in specifications.items()
+    ]
 
 
 async def _ask_bot(
-    state: ServiceState,
-    name: str,
-    specification: BotSpecification,
-    items: Sequence[Item],
-    lease: Lease,
-    *,
-    deadline: float,
+    state: ServiceState, bot: _FoundBot, ask: AskSystem, lease: Lease, *, count: int, deadline: float
 ) -> AskedBot:
-    """Let one bot reply to all items from its leased index or its VHRED, in the thread of the batches."""
+    """Let one bot reply, in the thread of the batches, or in one that waits where the bot has an address."""
 
+    def check_time() -> None:
+        if time.monotonic() >= deadline:
+            raise Expired(
+                f"the time for this answer was over before {bot.name} had replied",
+                remedy="ask again: what it has replied is stored; or give it more time, or fewer items",
+            )
+
+    replier = await asyncio.to_thread(open_bot, bot.specification, _sources(state, bot, lease, check_time))
+    system = BotSystem(name=bot.name, replier=replier, seed=bot.specification.seed)
+    if bot.has_address:
+
+        def wait() -> list[BotReply]:
+            check_time()
+            return ask(system)
+
+        replies = await asyncio.get_running_loop().run_in_executor(_WAITING_THREADS, wait)
+    else:
+        replies = await state.batcher.run(partial(ask, system), items=count, deadline=deadline, lease=lease)
+    if bot.stored is not None:
+        source = bot.stored.spec
+    else:
+        source = replier.provenance[KINDS[bot.specification.kind].artefact or ""].partition("#")[0]
+    return AskedBot(pinned=replace(bot.specification, source=source), system=system, replies=replies)
+
+
+def _sources(state: ServiceState, bot: _FoundBot, lease: Lease, check_time: Callable[[], None]) -> BotSources:
     def leased_index(_spec: str) -> ReferenceIndex:
         assert lease.index is not None, "an index was asked for"
         return lease.index
@@ -73,10 +149,13 @@ async def _ask_bot(
 
         return held_vhred(state.home, spec, state.threads)
 
-    sources = BotSources(open_index=leased_index, open_vhred=open_vhred)
-    bot = await asyncio.to_thread(open_bot, specification, sources)
-    system = BotSystem(name=name, replier=bot, seed=specification.seed)
-    replies = await state.batcher.run(partial(system.replies, items), items=len(items), deadline=deadline, lease=lease)
-    artefact, _ = _source(specification)
-    pinned = replace(specification, source=bot.provenance[artefact].partition("#")[0])
-    return AskedBot(pinned=pinned, system=system, replies=replies)
+    if bot.stored is None:
+        return BotSources(open_index=leased_index, open_vhred=open_vhred)
+    from refaug.bots.stored.opening import StoredBotSources, open_stored  # noqa: PLC0415  httpx
+    from refaug.service.bots.stored_bots import server_access  # noqa: PLC0415
+
+    stored, access = bot.stored, server_access(state.home, state.serve, on_tick=check_time)
+    sources = StoredBotSources(open_index=leased_index, open_vhred=open_vhred, access=access)
+    return BotSources(
+        open_index=leased_index, open_vhred=open_vhred, open_stored=lambda _name: open_stored(stored, sources)
+    )

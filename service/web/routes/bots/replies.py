@@ -30,7 +30,7 @@ from refaug.service.web.handling.request_items import ParsedItems, parse_items
 from refaug.service.web.openapi import errors
 from refaug.service.web.problems import BadRequest, bad_items_error, field_problem
 from refaug.service.web.routes.bots.leased_bots import AskedBot, ask_bots
-from refaug.service.web.schemas.replies import RepliesIn, RepliesOut
+from refaug.service.web.schemas.bots.replies import RepliesIn, RepliesOut
 from refaug.service.web.state import ServiceState, state_of
 
 router = APIRouter(prefix="/v1", tags=["scoring"])

@@ -28,6 +28,7 @@ from .large import AsyncStream, async_send_whole, keep_row
 from .resources import AsyncIndexes, AsyncJobs, AsyncLogs, AsyncRaters, AsyncSchedules, AsyncSets
 from .score_documents import AsyncScoreDocumentCalls
 from .server import AsyncServerCalls
+from .stored_bots import AsyncBots
 
 C = TypeVar("C", bound="AsyncClient")
 
@@ -76,6 +77,7 @@ class AsyncClient(AsyncBotCalls, AsyncScoreDocumentCalls, AsyncServerCalls, Asyn
         self.raters: AsyncRaters = AsyncRaters(connection)
         self.jobs: AsyncJobs = AsyncJobs(connection)
         self.schedules: AsyncSchedules = AsyncSchedules(connection)
+        self.bots: AsyncBots = AsyncBots(connection)
         self.keys: AsyncKeys = AsyncKeys(connection)
         self.audit: AsyncAudit = AsyncAudit(connection)
 

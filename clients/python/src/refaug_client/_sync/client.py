@@ -28,6 +28,7 @@ from .large import Stream, keep_row, send_whole
 from .resources import Indexes, Jobs, Logs, Raters, Schedules, Sets
 from .score_documents import ScoreDocumentCalls
 from .server import ServerCalls
+from .stored_bots import Bots
 
 C = TypeVar("C", bound="Client")
 
@@ -76,6 +77,7 @@ class Client(BotCalls, ScoreDocumentCalls, ServerCalls, Extras):
         self.raters: Raters = Raters(connection)
         self.jobs: Jobs = Jobs(connection)
         self.schedules: Schedules = Schedules(connection)
+        self.bots: Bots = Bots(connection)
         self.keys: Keys = Keys(connection)
         self.audit: Audit = Audit(connection)
 

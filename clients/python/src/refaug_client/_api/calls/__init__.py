@@ -21,6 +21,7 @@ from .artefacts import (
 )
 from .audit import list_audit
 from .bodies import PAGE, SYSTEM, attach_replies, by_system, format_times, metric_list, request_body, to_list
+from .bots import Dialogue, delete_bot, get_bot, list_bots, put_bot, reply_to_dialogues
 from .jobs import (
     cancel_job,
     delete_schedule,
@@ -53,11 +54,13 @@ from .sets import (
 __all__ = [
     "PAGE",
     "SYSTEM",
+    "Dialogue",
     "attach_replies",
     "by_system",
     "cancel_job",
     "combine",
     "create_key",
+    "delete_bot",
     "delete_schedule",
     "derive_set",
     "download_set",
@@ -68,6 +71,7 @@ __all__ = [
     "freeze_set",
     "frozen_set_from_job",
     "frozen_set_id",
+    "get_bot",
     "get_index",
     "get_job",
     "get_log",
@@ -77,6 +81,7 @@ __all__ = [
     "get_set",
     "health",
     "list_audit",
+    "list_bots",
     "list_index_versions",
     "list_indexes",
     "list_ingests",
@@ -93,6 +98,7 @@ __all__ = [
     "post_dialogues",
     "publish_index",
     "publish_rater",
+    "put_bot",
     "put_schedule",
     "rate",
     "read_model",
@@ -100,6 +106,7 @@ __all__ = [
     "ready",
     "references",
     "replies",
+    "reply_to_dialogues",
     "request_body",
     "retry_job",
     "revoke_key",

@@ -16,7 +16,7 @@ from .common import FieldProblem, Versions
 from .jobs import ENDED_STATES, Firing, Job, Schedule
 from .logs import BadDialogue, Ingest, Log, Posted, Waiting
 from .references import ExcludedReference, Ratings, Reference, ReferencedItem, References
-from .replies import BotReplies, RepliedItem
+from .replies import BotReplies, DialogueReplies, DialogueReply, PutBot, RepliedItem, StoredBot
 from .scored_item import ScoredItem
 from .scores import (
     Comparison,
@@ -45,6 +45,8 @@ __all__ = [
     "BotReplies",
     "Comparison",
     "Copies",
+    "DialogueReplies",
+    "DialogueReply",
     "Evidence",
     "ExcludedReference",
     "FieldProblem",
@@ -68,6 +70,7 @@ __all__ = [
     "Posted",
     "ProblemCode",
     "Published",
+    "PutBot",
     "Rater",
     "RaterVersion",
     "Ratings",
@@ -85,6 +88,7 @@ __all__ = [
     "ScoredItem",
     "ScoredSet",
     "Scores",
+    "StoredBot",
     "SystemScores",
     "Verification",
     "VerifiedPart",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import field
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 from refaug_client._core.frames import make_frame
 
@@ -60,3 +60,52 @@ class BotReplies(Model):
             for system in self.bots
         ]
         return make_frame(rows, kind, columns=("item", "system", "reply", "no_reply"))
+
+
+@record
+class StoredBot(Model):
+    """A bot by name."""
+
+    name: str
+    kind: str  # retrieval, openai, http, replay, degraded or neural
+    sha256: str  # of its specification; the name is not in it
+    specification: dict[str, Any] = field(default_factory=dict)
+
+
+@record
+class PutBot(StoredBot):
+    """A bot as it was stored."""
+
+    before: Optional[str] = None  # the hash of the specification that it replaces; None for the same or none
+
+
+@record
+class DialogueReply(Model):
+    """A bot's reply to one dialogue, or why there is none."""
+
+    reply: Optional[str] = None
+    problem: Optional[str] = None  # why there is no reply: timeout, refusal, empty, ...
+    detail: Optional[str] = None  # more of the problem, for people
+    prompt_tokens: Optional[int] = None  # as the endpoint counted them
+    answer_tokens: Optional[int] = None
+    stored: bool = False  # whether it was answered before, and not asked again
+
+
+@record
+class DialogueReplies(Model):
+    """A bot's replies, in the order of the dialogues."""
+
+    bot: str  # name#hash
+    replies: list[DialogueReply]
+    reply_provenance: str = ""
+    problems: dict[str, int] = field(default_factory=dict)  # how many dialogues have no reply, by problem
+    remarks: list[str] = field(default_factory=list)  # what was asked and what it cost
+
+    def __iter__(self) -> Iterator[DialogueReply]:
+        return iter(self.replies)
+
+    def __len__(self) -> int:
+        return len(self.replies)
+
+    def __getitem__(self, place: int) -> DialogueReply:
+        return self.replies[place]

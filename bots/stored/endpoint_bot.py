@@ -1,0 +1,163 @@
+"""What all bots behind an address do: ask a batch at once, and turn each outcome into a reply or a problem."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from refaug.bots.endpoint.answer_store import AnswerStore
+from refaug.bots.endpoint.chat import ChatAnswer, ChatMessage, ChatRequest
+from refaug.bots.endpoint.client import Outcome, ask_all
+from refaug.bots.endpoint.faults import Fault, FaultKind
+from refaug.bots.endpoint.specification import Endpoint
+from refaug.bots.endpoint.spending import Spending
+from refaug.bots.replier import BotReply, ReplyRequest
+from refaug.bots.stored.endpoint_access import EndpointAccess
+from refaug.bots.stored.specification_fields import MOST_TEXT
+
+NO_UTTERANCE: Final = "no_utterance"
+EMPTY: Final = "empty"
+REFUSAL: Final = "refusal"
+TOOL_CALL: Final = "tool_call"
+CONTENT_FILTER: Final = "content_filter"
+_MOST_ID: Final = 200  # characters
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EndpointBot:
+    """A bot behind an address: an OpenAI-compatible endpoint, or a server that is sent turns."""
+
+    kind: str
+    spec: str
+    endpoint: Endpoint
+    access: EndpointAccess
+    most_turns: int
+    system: str = ""
+    max_tokens: int = 1
+    temperature: float = 0.0
+    spending: Spending
+    faults: Counter[str] = field(default_factory=Counter)  # the messages of requests without an answer
+    notes: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """The name with its hash, which covers the address, the model, the prompt and the parameters."""
+        model = {"model": self.endpoint.model} if self.endpoint.dialect == "chat" else {}
+        return {"kind": self.kind, "bot": self.spec, **model}
+
+    @property
+    def is_random(self) -> bool:
+        """Whether a seed can change a reply, as far as refaug knows: it cannot without a temperature."""
+        return self.endpoint.dialect == "turns" or self.temperature > 0
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """Nothing: a reply comes as the endpoint gives it."""
+        return ()
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What was asked and what it cost, and the commonest fault."""
+        return tuple(self._remarks())
+
+    def _remarks(self) -> Iterator[str]:
+        yield self.spending.line
+        if self.faults:
+            message, count = self.faults.most_common(1)[0]
+            yield f"{self.faults.total():,} requests without an answer; {count:,} times: {message}"
+        for note, count in self.notes.items():
+            yield f"{count:,} replies {note}"
+
+    def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        """Ask for all replies, so many at once as the specification says."""
+        questions = [self._question(request) for request in requests]
+        answerable = [question for question in questions if question is not None]
+        outcomes = iter(self._ask(answerable))
+        return [
+            BotReply(text=None, problem=NO_UTTERANCE) if question is None else self._reply(next(outcomes))
+            for question in questions
+        ]
+
+    def _question(self, request: ReplyRequest) -> ChatRequest | None:
+        """Return what is sent; None where there is nothing to reply to. The roles alternate, and the last is a user."""
+        turns = request.pair.turns[-self.most_turns :]
+        if not turns or not turns[-1].strip():
+            return None
+        messages = [
+            ChatMessage("assistant" if (len(turns) - place) % 2 == 0 else "user", turn)
+            for place, turn in enumerate(turns)
+            if turn.strip()
+        ]
+        if self.system.strip():
+            messages.insert(0, ChatMessage("system", self.system))
+        return ChatRequest(
+            messages=tuple(messages),
+            max_tokens=self.max_tokens,
+            temperature=self.temperature,
+            seed=request.seed,
+            draw=request.id[:_MOST_ID] if self.endpoint.dialect == "turns" else "",
+        )
+
+    def _ask(self, questions: Sequence[ChatRequest]) -> list[Outcome]:
+        if not questions:
+            return []
+        if self.access.answers is None:
+            return self._ask_new(questions, None)
+        with AnswerStore(self.access.answers) as store:
+            return self._ask_new(questions, store)
+
+    def _ask_new(self, questions: Sequence[ChatRequest], store: AnswerStore | None) -> list[Outcome]:
+        """Ask what is not stored; an address that was given up lately is not asked again at once."""
+        settings, message = self.access.client, self.access.resting.message_of(self.endpoint.url)
+        if message is not None:
+            settings = replace(settings, is_offline=True)
+        outcomes = ask_all(
+            self.endpoint,
+            questions,
+            settings=settings,
+            store=store,
+            spending=self.spending,
+            on_tick=self.access.on_tick,
+        )
+        if message is not None:
+            fault = Fault(kind=FaultKind.GIVEN_UP, message=message)
+            return [fault if isinstance(outcome, Fault) else outcome for outcome in outcomes]
+        given_up = (
+            outcome for outcome in outcomes if isinstance(outcome, Fault) and outcome.kind is FaultKind.GIVEN_UP
+        )
+        if (fault_of_all := next(given_up, None)) is not None:
+            self.access.resting.rest(self.endpoint.url, fault_of_all.message)
+        return outcomes
+
+    def _reply(self, outcome: Outcome) -> BotReply:
+        if isinstance(outcome, Fault):
+            self.faults[outcome.message] += 1
+            return BotReply(text=None, problem=outcome.kind.value, detail=outcome.message)
+        problem, detail = _problem_of(outcome)
+        if problem is None and outcome.finish == "length":
+            self.notes[f"end at max_tokens={self.max_tokens}"] += 1
+        return BotReply(
+            text=outcome.text.strip() if problem is None else None,
+            problem=problem or "",
+            detail=detail,
+            prompt_tokens=outcome.prompt_tokens,
+            answer_tokens=outcome.answer_tokens,
+            is_stored=outcome.is_stored,
+        )
+
+
+def _problem_of(answer: ChatAnswer) -> tuple[str | None, str]:
+    """Return why an answer is no reply, and more of it for people; None for a reply."""
+    if answer.refusal:
+        return REFUSAL, answer.refusal[:_MOST_ID]
+    if answer.calls_tools or answer.finish in ("tool_calls", "function_call"):
+        return TOOL_CALL, "it calls a tool instead of replying"
+    if answer.finish == "content_filter":
+        return CONTENT_FILTER, "the endpoint's filter stopped the reply"
+    if not answer.text.strip():
+        return EMPTY, f"an empty reply, which ended by {answer.finish[:_MOST_ID]}"
+    if len(answer.text) > MOST_TEXT:
+        return FaultKind.TOO_LARGE.value, f"a reply of {len(answer.text):,} characters, of at most {MOST_TEXT:,}"
+    return None, ""

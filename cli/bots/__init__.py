@@ -1,0 +1,10 @@
+"""Commands of stored bots: `refaug bots`.
+
+The main names:
+
+- `bots.app`: the group of commands
+- `bots.add_command`: stores a bot from a file
+- `bots.try_command`: lets a bot reply once.
+"""
+
+__all__ = ["bots"]

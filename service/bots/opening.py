@@ -1,0 +1,89 @@
+"""Open bots by name or by specification, for commands and jobs; what stored bots need is imported only for these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from refaug.bots.kinds import BotSources, open_bot, parse_bot
+from refaug.bots.replier import Replier
+from refaug.bots.specification import BotSpecification
+from refaug.core.home import Settings
+from refaug.evaluation.home.indexes import open_index
+from refaug.indexer.search.index import ReferenceIndex
+
+if TYPE_CHECKING:
+    from refaug.bots.stored.endpoint_access import EndpointAccess
+    from refaug.bots.stored.specification import StoredBot
+    from refaug.rater.adem.vhred.artefact import Vhred
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenBot:
+    """A bot that replies, with what it was opened from."""
+
+    name: str  # of the stored bot, or the specification
+    kind: str
+    replier: Replier
+    seed: int
+    specification_sha256: str | None  # None: it is written out, and not stored
+
+
+def open_bots(
+    home: Settings,
+    texts: Sequence[str],
+    *,
+    stack: ExitStack,
+    threads: int | None = None,
+    access: EndpointAccess | None = None,
+) -> list[OpenBot]:
+    """Open bots until the stack closes, each index once; a text without a colon is the name of a stored bot.
+
+    All texts are checked before anything is opened. Without `access` they are asked as a command asks them.
+    """
+    specifications = [parse_bot(text if ":" in text else f"bot:{text}") for text in texts]
+    names = [specification.source for specification in specifications if specification.is_stored]
+    opened: dict[str, ReferenceIndex] = {}
+
+    def open_once(spec: str) -> ReferenceIndex:
+        if spec not in opened:
+            opened[spec] = stack.enter_context(open_index(home, spec, threads=threads))
+        return opened[spec]
+
+    def open_vhred(spec: str) -> Vhred:
+        from refaug.evaluation.home.vhreds import held_vhred  # noqa: PLC0415  torch
+
+        return held_vhred(home, spec, threads)
+
+    stored, opener = _stored_bots(home, names, open_once, open_vhred, access) if names else ({}, None)
+    sources = BotSources(open_index=open_once, open_vhred=open_vhred, open_stored=opener)
+    return [_open(specification, sources, stored) for specification in specifications]
+
+
+def _open(specification: BotSpecification, sources: BotSources, stored: dict[str, StoredBot]) -> OpenBot:
+    bot = stored[specification.source] if specification.is_stored else None
+    return OpenBot(
+        name=str(specification) if bot is None else bot.name,
+        kind=specification.kind if bot is None else bot.kind,
+        replier=open_bot(specification, sources),
+        seed=specification.seed,
+        specification_sha256=None if bot is None else bot.sha256,
+    )
+
+
+def _stored_bots(
+    home: Settings,
+    names: Sequence[str],
+    open_index: Callable[[str], ReferenceIndex],
+    open_vhred: Callable[[str], Vhred],
+    access: EndpointAccess | None,
+) -> tuple[dict[str, StoredBot], Callable[[str], Replier]]:
+    """Return the stored bots of these names, and what opens one of them."""
+    from refaug.bots.stored.opening import StoredBotSources, open_stored  # noqa: PLC0415  httpx
+    from refaug.service.bots.stored_bots import command_access, find_bots  # noqa: PLC0415  sqlalchemy
+
+    stored = find_bots(home, names)
+    sources = StoredBotSources(open_index=open_index, open_vhred=open_vhred, access=access or command_access(home))
+    return stored, lambda name: open_stored(stored[name], sources)

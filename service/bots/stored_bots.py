@@ -1,0 +1,59 @@
+"""Stored bots of a home, and how commands and servers ask those behind an address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from refaug.bots.endpoint.addresses import THIS_MACHINE, AddressPolicy
+from refaug.bots.endpoint.client import ClientSettings
+from refaug.bots.endpoint.daily_spending import DailyTokens
+from refaug.bots.stored.endpoint_access import EndpointAccess, RestingEndpoints
+from refaug.bots.stored.specification import StoredBot
+from refaug.core.home import Settings
+from refaug.evaluation.judge.judge_files import answers_path, spending_path
+from refaug.service.bots.bot_store import BotStore
+from refaug.service.database.database import Database
+from refaug.service.server_settings import ServeSettings
+
+_RESTING: Final = RestingEndpoints()  # of all requests to this process
+
+
+def find_bots(home: Settings, names: Sequence[str]) -> dict[str, StoredBot]:
+    """Return the stored bots of these names; NotFound names the first that is missing."""
+    database = Database.open(home, ServeSettings.from_env().database)
+    try:
+        database.migrate()
+        store = BotStore(database, home)
+        return {name: store.get(name) for name in names}
+    finally:
+        database.close()
+
+
+def bot_policy(hosts: str, *, is_server: bool) -> AddressPolicy:
+    """Return the hosts that bots may ask: those listed; without a list any for a command, and none for a server."""
+    if hosts or is_server:
+        return AddressPolicy.of_list(hosts.split(",") if hosts else [])
+    return THIS_MACHINE
+
+
+def command_access(home: Settings, *, stores_answers: bool = True, hosts: str | None = None) -> EndpointAccess:
+    """Return how a command asks bots behind an address; `hosts` replaces the list of the environment."""
+    listed = ServeSettings.from_env().bot_hosts if hosts is None else hosts
+    return EndpointAccess(
+        client=ClientSettings(policy=bot_policy(listed, is_server=False)),
+        answers=answers_path(home) if stores_answers else None,
+    )
+
+
+def server_access(
+    home: Settings, serve: ServeSettings, *, on_tick: Callable[[], object] = lambda: None, stores_answers: bool = True
+) -> EndpointAccess:
+    """Return how a server asks bots behind an address: listed hosts only, below the tokens of a day."""
+    return EndpointAccess(
+        client=ClientSettings(policy=bot_policy(serve.bot_hosts, is_server=True)),
+        answers=answers_path(home) if stores_answers else None,
+        resting=_RESTING,
+        days=DailyTokens(spending_path(home).with_name("bot-spending.db"), serve.bot_tokens),
+        on_tick=on_tick,
+    )

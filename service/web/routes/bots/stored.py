@@ -1,0 +1,190 @@
+"""Routes of stored bots: listing, putting and removing them, and their replies to dialogues."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Path, Request
+from starlette.responses import Response
+
+from refaug.bots.kinds import parse_bot
+from refaug.bots.replier import BotReply, ReplyRequest
+from refaug.bots.stored.specification import StoredBot
+from refaug.core.errors import NotAllowed, TooLarge
+from refaug.core.records import TestPair
+from refaug.evaluation.replies.system_replies import BotSystem
+from refaug.service.bots.bot_store import PutBot
+from refaug.service.keys import Scope
+from refaug.service.web.answers import json_response, large_json_response
+from refaug.service.web.connection.body import body_of, request_body
+from refaug.service.web.dependencies import Deadline, count_items, requires, while_connected
+from refaug.service.web.handling import database_threads
+from refaug.service.web.handling.audit_rows import actor_of_request, id_of_request
+from refaug.service.web.handling.pagination import After, Limit, page_of
+from refaug.service.web.openapi import errors
+from refaug.service.web.routes.bots.leased_bots import AskedBot, ask_systems
+from refaug.service.web.schemas.bots.stored import (
+    BotIn,
+    BotRepliesIn,
+    BotRepliesOut,
+    BotsOut,
+    DeletedBotOut,
+    OneBotOut,
+    PutBotOut,
+)
+from refaug.service.web.state import ServiceState, state_of
+
+router = APIRouter(prefix="/v1", tags=["bots"])
+
+_READ: Final = [Depends(requires(Scope.READ))]
+_ADMIN: Final = [Depends(requires(Scope.ADMIN))]
+_KEY_VARIABLE: Final = re.compile(r"BOT_[A-Z0-9_]+")
+_EXAMPLES: Final = {
+    "fixed": {"specification": {"kind": "replay", "replies": ["Hello.", "Tell me more."]}},
+    "C-BM25": {"specification": {"kind": "retrieval", "index": "chat", "mode": "bm25-utterance"}},
+}
+_REPLY_EXAMPLES: Final = {"two dialogues": {"dialogues": [{"turns": ["Hi!"]}, {"turns": ["Hi!", "Hello.", "Rain?"]}]}}
+BotName = Annotated[str, Path(description="name of the bot", pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+
+
+@router.get("/bots", dependencies=_READ, responses={200: {"model": BotsOut}})
+async def list_bots(request: Request, after: After = "", limit: Limit = 50) -> Response:
+    """Bots by name, with their specifications; keys are never in these."""
+    state = state_of(request)
+
+    def page() -> dict[str, Any]:
+        bots = {bot.name: bot for bot in state.bots.list()}
+        names, following = page_of(sorted(bots), after, limit)
+        return {"bots": [_describe(bots[name]) for name in names], "next": following}
+
+    return json_response(await database_threads.run_query(page))
+
+
+@router.get("/bots/{name}", dependencies=_READ, responses={200: {"model": OneBotOut}, **errors(404)})
+async def get_bot(request: Request, name: BotName) -> Response:
+    """A bot, with the hash by which a change is noticed."""
+    state = state_of(request)
+    return json_response(_describe(await database_threads.run_query(lambda: state.bots.get(name))))
+
+
+@router.put(
+    "/bots/{name}",
+    dependencies=_ADMIN,
+    openapi_extra=request_body(BotIn, examples=_EXAMPLES),
+    responses={200: {"model": PutBotOut}, 201: {"model": PutBotOut}, **errors(403, 404, 409, 422)},
+)
+async def put_bot(request: Request, name: BotName, body: Annotated[BotIn, Depends(body_of(BotIn))]) -> Response:
+    """Store a bot (201), or change one (200).
+
+    Its address is one of the server's `bot_hosts`, and the variable of its key begins with `BOT_`. An index or a
+    network without a version gets the published one.
+    """
+    state = state_of(request)
+
+    def put() -> PutBot:
+        return state.bots.put(
+            name,
+            body.specification,
+            check=lambda bot: _require_allowed(state, bot),
+            expected_sha256=body.expected_sha256,
+            actor=actor_of_request(request),
+            request=id_of_request(request),
+        )
+
+    stored = await database_threads.run_query(put)
+    content = {**_describe(stored.bot), "before": stored.old_sha256}
+    return json_response(content, status=201 if stored.is_new else 200)
+
+
+@router.delete("/bots/{name}", dependencies=_ADMIN, responses={200: {"model": DeletedBotOut}, **errors(404)})
+async def delete_bot(request: Request, name: BotName) -> Response:
+    """Take a bot away; what it has replied stays, with its hash."""
+    state = state_of(request)
+    await database_threads.run_query(
+        lambda: state.bots.remove(name, actor=actor_of_request(request), request=id_of_request(request))
+    )
+    return json_response({"name": name})
+
+
+@router.post(
+    "/bots/{name}/replies",
+    dependencies=[Depends(requires(Scope.SCORE))],
+    openapi_extra=request_body(BotRepliesIn, examples=_REPLY_EXAMPLES),
+    responses={200: {"model": BotRepliesOut}, **errors(403, 404, 409)},
+)
+async def reply_to_dialogues(
+    request: Request, name: BotName, body: Annotated[BotRepliesIn, Depends(body_of(BotRepliesIn))], deadline: Deadline
+) -> Response:
+    """A bot's reply to each dialogue; one without a reply says why, and an empty reply is none.
+
+    Equal dialogues with equal seeds get equal replies; what an endpoint has answered once is not asked again.
+    """
+    return await while_connected(request, _reply(request, name, body, deadline))
+
+
+async def _reply(request: Request, name: str, body: BotRepliesIn, deadline: float) -> Response:
+    state = state_of(request)
+    if len(body.dialogues) > state.serve.replies:
+        raise TooLarge(
+            f"{len(body.dialogues):,} dialogues, of at most {state.serve.replies:,}",
+            remedy="send them in several requests",
+        )
+    count_items(request, len(body.dialogues))
+    requests = [
+        ReplyRequest(
+            pair=TestPair(id=f"dialogue-{place + 1}", turns=tuple(dialogue.turns)), seed=dialogue.seed, id=dialogue.id
+        )
+        for place, dialogue in enumerate(body.dialogues)
+    ]
+
+    def ask(system: BotSystem) -> list[BotReply]:
+        return system.replier.replies(requests)
+
+    text = f"bot:{name}" if body.sha256 is None else f"bot:{name}#{body.sha256}"
+    (bot,) = await ask_systems(state, {name: parse_bot(text)}, ask, count=len(requests), deadline=deadline)
+    return await large_json_response(lambda: _content(state, bot), items=len(requests))
+
+
+def _content(state: ServiceState, bot: AskedBot) -> dict[str, Any]:
+    replier = bot.system.replier
+    provenance = "|".join(f"{key}:{text}" for key, text in replier.provenance.items())
+    return {
+        "bot": bot.pinned.source,
+        "reply_provenance": provenance,
+        "replies": [
+            {
+                "reply": reply.text,
+                "problem": reply.problem or None,
+                "detail": state.without_paths(reply.detail) if reply.detail else None,
+                "prompt_tokens": reply.prompt_tokens,
+                "answer_tokens": reply.answer_tokens,
+                "stored": reply.is_stored,
+            }
+            for reply in bot.replies
+        ],
+        "problems": dict(sorted(Counter(reply.problem for reply in bot.replies if reply.text is None).items())),
+        "remarks": [state.without_paths(remark) for remark in replier.remarks],
+    }
+
+
+def _require_allowed(state: ServiceState, bot: StoredBot) -> None:
+    """Raise NotAllowed for an address that is not listed, and for a variable that may hold something else than a key.
+
+    Otherwise a request could send any secret of the server's environment to a listed host.
+    """
+    from refaug.bots.stored.endpoint_access import require_hosts  # noqa: PLC0415  httpx
+    from refaug.service.bots.stored_bots import bot_policy  # noqa: PLC0415
+
+    require_hosts(bot.name, bot.addresses, bot_policy(state.serve.bot_hosts, is_server=True))
+    for variable in bot.key_variables:
+        if not _KEY_VARIABLE.fullmatch(variable):
+            raise NotAllowed(
+                f"bot {bot.name}, key_env: {variable} may hold something else than the key of a bot",
+                remedy="a variable whose name begins with BOT_; refaug bots add takes any",
+            )
+
+
+def _describe(bot: StoredBot) -> dict[str, Any]:
+    return {"name": bot.name, "kind": bot.kind, "sha256": bot.sha256, "specification": dict(bot.fields)}
