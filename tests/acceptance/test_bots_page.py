@@ -11,7 +11,7 @@ from acceptance.examples import ROOT, run, whole
 from refaug.bots.generation import NOTHING_GENERATED
 from refaug.bots.kinds import KINDS
 from refaug.bots.retrieval import NOTHING_RETRIEVED, search_settings
-from refaug.bots.specification import DEFAULT_SEED, SEED, BotSpecification
+from refaug.bots.specification import DEFAULT_SEED, SEED, STORED, BotSpecification
 
 PAGE = ROOT / "docs" / "bots.md"
 
@@ -29,10 +29,12 @@ def test_every_example_of_the_page_gives_what_it_shows(
 
 
 def test_the_page_has_the_kinds_the_keys_and_their_defaults() -> None:
-    assert sorted(first_cells("What a bot is")) == sorted(key for kind in KINDS.values() for key in (*kind.keys, SEED))
+    assert sorted(first_cells("What a bot is")) == sorted(
+        key for name, kind in KINDS.items() if name != STORED for key in (*kind.keys, SEED)
+    )
     text = PAGE.read_text("utf-8")
-    assert "There are two kinds. `retrieval`" in text
-    assert list(KINDS) == ["retrieval", "vhred"]
+    assert "There are three kinds. `retrieval`" in text
+    assert list(KINDS) == ["retrieval", "vhred", STORED]
     settings = search_settings(BotSpecification(kind="retrieval", source="chat"))
     assert f"(indexes.md#modes) | `{settings.mode}` |" in text
     assert f"with the same probability | {settings.k}: the best one |" in text
