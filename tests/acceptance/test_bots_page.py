@@ -17,7 +17,7 @@ PAGE = ROOT / "docs" / "bots.md"
 
 
 def first_cells(heading: str) -> list[str]:
-    """The inline code in the first cells of the table below a heading."""
+    """The inline code in the first cells of the tables below a heading, up to the next one."""
     text = PAGE.read_text("utf-8").split(f"## {heading}\n", 1)[1].split("\n## ")[0]
     return re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
 
