@@ -1,4 +1,4 @@
-"""How quickly the playground shows new scores while a reply is typed, and how soon and how small its first page is.
+"""How quickly the playground shows scores while a reply is typed, its first page, and a job with a thousand events.
 
     python bench/bench_pages.py [--home HOME]
 
@@ -24,7 +24,10 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from browser import Page, opened
 from screenshots import make_home
-from servers import served
+from servers import Served, served
+
+from refaug.core.home import Settings
+from refaug.service.database.database import Database
 
 REPLIES = (
     "You can get one at the machine beside the stop.",
@@ -41,7 +44,14 @@ _TYPE = """(text) => new Promise((done) => {
   const begun = performance.now();
   field.dispatchEvent(new Event('input', {bubbles: true}));
 })"""
+_EVENTS = 1_000
 _PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
+_LARGEST = """new Promise((done) => new PerformanceObserver((list) => done(list.getEntries().at(-1).startTime))
+  .observe({type: 'largest-contentful-paint', buffered: true}))"""
+# From here on: every stretch of more than 50 ms in which the page could not answer a key.
+_WATCH = """(() => { window.stretches = [];
+  new PerformanceObserver((list) => window.stretches.push(...list.getEntries().map((task) => task.duration)))
+    .observe({type: 'longtask'}); })()"""
 _BLOCKED = """new Promise((done) => {
   const observer = new PerformanceObserver(() => undefined);
   observer.observe({type: 'longtask', buffered: true});
@@ -72,8 +82,54 @@ def first_pages(page: Page, address: str, runs: int = 5) -> list[dict[str, Any]]
             "document.querySelector('#setting-mode') && document.querySelector('#references').textContent !== ''"
         )
         blocked = page.run(_BLOCKED)
-        rows.append({"bytes": sum(page.sizes.values()), "paint_ms": page.run(_PAINT), "blocked_ms": blocked})
+        rows.append(
+            {
+                "bytes": sum(page.sizes.values()),
+                "paint_ms": page.run(_PAINT),
+                "largest_paint_ms": page.run(_LARGEST),
+                "blocked_ms": blocked,
+            }
+        )
     return rows
+
+
+def job_events(page: Page, address: str, home: Path, server: Served) -> dict[str, Any]:
+    """Open a job with few events and one with a thousand, and return what the page was busy with."""
+    job = server.ask("POST", "/v1/jobs", json={"kind": "index-update", "index": "demo"}).json()["id"]
+    server.ended(job)
+    figures = {"few": _opened(page, address, job, "document.querySelectorAll('#job .log li').length >= 2")}
+    database = Database.open(Settings(home=home))
+    with database.writing() as connection:
+        last = connection.exec_driver_sql("SELECT max(number) FROM job_events WHERE job = ?", (job,)).scalar_one()
+        rows = [
+            (job, last + 1 + number, "2026-11-20T07:00:00+00:00", "note", json.dumps({"message": f"line {number}"}))
+            for number in range(_EVENTS)
+        ]
+        connection.exec_driver_sql("INSERT INTO job_events (job, number, at, type, data) VALUES (?, ?, ?, ?, ?)", rows)
+    database.close()
+    end = f"document.querySelector('#job .log')?.innerText.includes('line {_EVENTS - 1}')"
+    return {"events": _EVENTS, **figures, "many": _opened(page, address, job, end)}
+
+
+def _opened(page: Page, address: str, job: str, end: str) -> dict[str, Any]:
+    page.go(f"{address}/service")
+    page.until("!document.querySelector('[aria-busy]')")
+    page.run(_WATCH)
+    page.tell("Performance.enable")
+    before = _busy(page)
+    page.run(f"location.hash = 'job={job}'")
+    page.until(end)
+    stretches = page.run("new Promise((done) => setTimeout(() => done(window.stretches), 500))")
+    return {
+        "main_thread_ms": round(1_000 * (_busy(page) - before), 1),
+        "longest_stretch_ms": max(stretches, default=0),
+        "lines_in_the_page": page.run("document.querySelectorAll('#job .log li').length"),
+    }
+
+
+def _busy(page: Page) -> float:
+    metrics = page.tell("Performance.getMetrics")["metrics"]
+    return float(next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration"))
 
 
 def main() -> None:
@@ -96,6 +152,7 @@ def main() -> None:
             typing(page)  # the caches of both sides are filled, as after a minute of use
             took = np.array(typing(page))
             item = server.client.get("/readyz").json()["versions"]
+            events = job_events(page, address, home, server)
     typed = {
         name: round(float(np.percentile(took, share)), 1) for name, share in (("p50", 50), ("p95", 95), ("p99", 99))
     }
@@ -103,6 +160,7 @@ def main() -> None:
         "letters": len(took),
         "score_ms": {**typed, "max": round(float(took.max()), 1)},
         "first_page": pages,
+        "job": events,
         "served": item,
         "load_1min": round(os.getloadavg()[0], 2),
     }

@@ -33,6 +33,7 @@ class ScoreHistogram:
     high: str
     counts: Sequence[int]
     bars: Sequence[HistogramBar]
+    bins: Sequence[tuple[str, str, int]]  # the ends of each bin that holds a score, and how many it holds
     width: float = _WIDTH
     height: float = _HEIGHT
     base: float = _BASE
@@ -40,7 +41,7 @@ class ScoreHistogram:
     @classmethod
     def of(cls, caption: str, scores: NDArray[np.float64], ends: tuple[float, float]) -> Self:
         """Count scores between the ends; NaN is left out."""
-        counts, _ = np.histogram(scores[~np.isnan(scores)], bins=BINS, range=ends)
+        counts, edges = np.histogram(scores[~np.isnan(scores)], bins=BINS, range=ends)
         step, most = _WIDTH / BINS, max(1, int(counts.max()))
         heights = [round(float(count) / most * (_BASE - 4), 1) for count in counts]
         bars = [
@@ -48,7 +49,12 @@ class ScoreHistogram:
             for place, height in enumerate(heights)
         ]
         low, high = (f"{end:.4g}" for end in ends)
-        return cls(caption=caption, low=low, high=high, counts=counts.tolist(), bars=bars)
+        bins = [
+            (f"{start:.4g}", f"{end:.4g}", int(count))
+            for start, end, count in zip(edges[:-1], edges[1:], counts, strict=True)
+            if count
+        ]
+        return cls(caption=caption, low=low, high=high, counts=counts.tolist(), bars=bars, bins=bins)
 
 
 def ends_of(scores: Sequence[NDArray[np.float64]]) -> tuple[float, float]:

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 import torch
@@ -32,7 +33,7 @@ from refaug.evaluation.rater_report.report import (
     answered_utterance,
     report_on_rater,
 )
-from refaug.evaluation.reports.plotting import Plot
+from refaug.evaluation.reports.plotting import Plot, with_palette
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import Augmented, augment
 from refaug.evaluation.scoring.items import BadItem
@@ -57,7 +58,7 @@ ABOUT = RaterDescription(
     },
 )
 PLOTS = [
-    Plot(file=f"{name}.png", png=name.encode(), caption=f"of {name}", width=1, height=1)
+    Plot(file=f"{name}.png", png=with_palette(np.zeros((1, 1, 3), np.uint8)), caption=f"of {name}", width=1, height=1)
     for name in ("curves", "reliability", "ratings", "retrieved")
 ]
 
@@ -274,7 +275,8 @@ def test_page_is_self_contained_and_its_pictures_lie_beside_it(tools: Tools, tmp
     assert [one.name for one in pictures] == ["curves.png", "reliability.png", "ratings.png", "retrieved.png"]
     parsed = Parsed(html.read_text("utf-8"))
     embedded = {str(value).partition(",")[2] for name, value in parsed.attributes if name == "src"}
-    assert embedded == {base64.b64encode(one.read_bytes()).decode() for one in pictures}
+    plots = [Plot(file=one.name, png=one.read_bytes(), caption="", width=1, height=1) for one in pictures]
+    assert embedded == {base64.b64encode(plot.webp).decode() for plot in plots}
     anchors = {value for name, value in parsed.attributes if name == "id"}
     links = [str(value) for name, value in parsed.attributes if name == "href"]
     assert links == ["#training", "#retrieved", "#examples", "#how"]

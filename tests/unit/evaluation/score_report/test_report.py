@@ -103,6 +103,7 @@ def test_histograms_count_every_score_once() -> None:
     chart = ScoreHistogram.of("scores", scores, ends_of([scores]))
     assert (chart.low, chart.high, len(chart.counts), sum(chart.counts)) == ("0", "1", BINS, 5)
     assert (chart.counts[0], chart.counts[1], chart.counts[10], chart.counts[-1]) == (2, 1, 1, 1)
+    assert chart.bins == [("0", "0.05", 2), ("0.05", "0.1", 1), ("0.5", "0.55", 1), ("0.95", "1", 1)]
     assert max(bar.height for bar in chart.bars) == chart.bars[0].height
     assert ends_of([np.array([-2.0, 3.0])]) == (-2.0, 3.0)
     assert ends_of([np.array([5.0])]) == (4.5, 5.5)

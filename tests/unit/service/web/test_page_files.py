@@ -12,6 +12,7 @@ from serving import client_of, migrated
 from starlette.testclient import TestClient
 
 from refaug.core.home import Settings
+from refaug.evaluation.reports import html_page
 from refaug.service.web.pages import static_files as module
 from refaug.service.web.pages.shells import SHELLS, render_shell
 from refaug.service.web.pages.static_files import StaticFiles, static_files
@@ -180,6 +181,14 @@ TOKENS = dict(re.findall(r"--([\w-]+): light-dark\((#[0-9a-f]{6}, #[0-9a-f]{6})\
 TEXT = [(ink, paper) for paper in ("paper", "raised") for ink in ("ink", "faint", "accent", "good", "bad", "warn")]
 TEXT += [("on-accent", "accent"), ("ink", "bad-paper"), ("bad", "bad-paper"), ("faint", "bad-paper"), ("ink", "mark")]
 CONTROLS = [(name, paper) for paper in ("paper", "raised") for name in ("control", "accent", "good", "bad", "focus")]
+
+
+def test_reports_of_commands_have_the_colours_of_the_pages() -> None:
+    report = Path(html_page.__file__).with_name("style.css").read_text("utf-8")
+    colours = dict(re.findall(r"--([\w-]+): light-dark\((#[0-9a-f]{6}, #[0-9a-f]{6})\);", report))
+    assert len(colours) >= 8
+    assert colours.items() <= TOKENS.items()
+    assert set(re.findall(r"var\(--([\w-]+)\)", report)) <= set(colours)
 
 
 def luminance(colour: str) -> float:

@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.image import imread
+from PIL import Image
 
 from refaug.core.errors import Usage
 from refaug.core.records import Item, Origin
@@ -44,6 +45,7 @@ from refaug.evaluation.agreement.report import plots
 from refaug.evaluation.agreement.report.page import page as page_of
 from refaug.evaluation.agreement.report.plots import Plot
 from refaug.evaluation.agreement.report.report import as_csv, as_latex, require_folder, write_report
+from refaug.evaluation.reports.plotting import with_palette
 from refaug.evaluation.scoring.items import BadItem, item_of
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
@@ -335,7 +337,7 @@ def one_annotator() -> AnnotatorFigures:
 
 
 def blank_plot() -> Plot:
-    return Plot(file="x.png", png=b"", caption="a plot", width=1, height=1)
+    return Plot(file="x.png", png=with_palette(np.zeros((1, 1, 3), np.uint8)), caption="a plot", width=1, height=1)
 
 
 # ── LaTeX ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -651,7 +653,7 @@ def test_names_are_text_on_the_page_and_nothing_is_loaded_from_elsewhere(page: P
     assert not {"script", "link", "iframe", "object"} & set(page.tags)
     assert "<script>" not in report[0].read_text(encoding="utf-8")
     sources = [value for name, value in page.attributes if name == "src"]
-    assert all(one.startswith("data:image/png;base64,") for one in sources)
+    assert all(one.startswith("data:image/webp;base64,") for one in sources)
     assert re.findall(r"https?:|url\(|@import", report[0].read_text(encoding="utf-8")) == []
     assert ("name", "viewport") in page.attributes
     assert "prefers-color-scheme: dark" in report[0].read_text(encoding="utf-8")
@@ -659,8 +661,10 @@ def test_names_are_text_on_the_page_and_nothing_is_loaded_from_elsewhere(page: P
 
 def test_the_plots_on_the_page_are_the_files_beside_it(page: Page, report: list[Path]) -> None:
     sources = [value for name, value in page.attributes if name == "src"]
-    embedded = [base64.b64decode(one.removeprefix("data:image/png;base64,")) for one in sources]
-    assert sorted(embedded) == sorted(path.read_bytes() for path in report[1:])
+    embedded = [base64.b64decode(one.removeprefix("data:image/webp;base64,")) for one in sources]
+    pixels = [np.asarray(Image.open(io.BytesIO(one)).convert("RGB")).tobytes() for one in embedded]
+    assert sorted(pixels) == sorted(np.asarray(Image.open(path).convert("RGB")).tobytes() for path in report[1:])
+    assert sum(map(len, embedded)) < 0.85 * sum(path.stat().st_size for path in report[1:])
     assert len(report) == 1 + 1 + 2 * (1 + 3 * (len(SPECIFICATIONS) + 1))  # the mean; for each set bars and three a row
     captions = [value for name, value in page.attributes if name == "alt"]
     assert all(captions)
