@@ -110,6 +110,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python bench/bench_index.py --data $(DATA)
 	$(BIN)/python bench/bench_rater.py --data $(DATA)
 	$(BIN)/python bench/bench_vhred.py --data $(DATA)
+	$(BIN)/python bench/bench_adem.py --data $(DATA)
 
 faults: $(VENV)/.installed
 	$(BIN)/python -m pytest -m faults -n 2 --dist load

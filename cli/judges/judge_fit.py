@@ -40,7 +40,11 @@ class _FitOptions:
     """How a judge is fitted; a group of options."""
 
     method: Annotated[
-        str, typer.Option(help="ridge: on normal scores; ordinal: proportional odds on fifths of the ratings.")
+        str,
+        typer.Option(
+            help="ridge: on normal scores; ordinal: proportional odds on fifths of the ratings; equal: the same "
+            "weight for every metric."
+        ),
     ] = "ridge"
     length: Annotated[
         str, typer.Option(help="free, or held: a reply gets no more and no less for its length alone.")

@@ -54,6 +54,12 @@ class ReproduceOptions:
         bool,
         typer.Option("--ruber/--no-ruber", help="Whether RUBER is trained, which takes longer than all the rest."),
     ] = True
+    cross: Annotated[
+        bool,
+        typer.Option(
+            "--cross/--no-cross", help="Whether a cross rater is trained for the judges that ask one: half an hour."
+        ),
+    ] = True
     encoder: Annotated[
         str | None,
         typer.Option(
@@ -104,6 +110,7 @@ class ReproduceOptions:
             epochs=self.epochs,
             encoder=self.encoder,
             ruber=self.ruber,
+            cross=self.cross,
         )
 
 

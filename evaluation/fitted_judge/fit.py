@@ -2,7 +2,8 @@
 
 Two ways to fit: ridge regression on the normal scores of the ratings, and ordinal regression on fifths of the ratings
 within each set (proportional odds, McCullagh 1980), whose linear predictor is the score. Both shrink the weights; how
-much is chosen on folds over contexts of the training rows.
+much is chosen on folds over contexts of the training rows. A third way, `equal`, takes scales and the effect of length
+from the training rows, and gives every metric the same weight, whatever their ratings.
 
 With `length="held"` the length of the reply is regressed out of every metric and of the ratings first (Frisch and
 Waugh 1933), and out of the metrics again when a reply is scored: a longer reply gets no more and no less for its
@@ -36,6 +37,8 @@ def fit_judge(table: RatedTable, settings: FitSettings | None = None) -> Combine
     """Fit a judge to the complete rows of a table; the penalty is the one with the best Spearman on folds."""
     settings, table = settings or FitSettings(), table.complete()
     table.require_enough()
+    if settings.method == "equal":
+        return _fit_with(table, 0.0, settings)
     folds = context_folds(table.contexts, settings.seed)
     scores = [_score_of_penalty(table, folds, penalty, settings) for penalty in PENALTIES]
     return _fit_with(table, PENALTIES[int(np.argmax(scores))], settings)
@@ -86,8 +89,8 @@ def _fit_with(table: RatedTable, penalty: float, settings: FitSettings) -> Combi
         unfitted = replace(unfitted, length_slopes=tuple(slopes[:-1].tolist()))
         targets = targets - slopes[-1] * lengths
     design = unfitted.design(table.values, table.lengths)
-    fit = _ridge if settings.method == "ridge" else _ordinal
-    coefficients = fit(design, targets, weights, penalty * len(table), table.sets)
+    fits = {"ridge": _ridge, "ordinal": _ordinal, "equal": _equal}
+    coefficients = fits[settings.method](design, targets, weights, penalty * len(table), table.sets)
     return replace(unfitted, coefficients=tuple(coefficients.tolist()))
 
 
@@ -95,6 +98,12 @@ def _slopes(columns: Floats, lengths: Floats, weights: Floats) -> Floats:
     """Return the slope of each column on length, with an intercept."""
     centred = lengths - np.average(lengths, weights=weights)
     return np.asarray((weights * centred) @ columns / (weights @ centred**2 or 1.0))
+
+
+def _equal(design: Floats, targets: Floats, weights: Floats, penalty: float, sets: Indexes) -> Floats:
+    """Return the same weight for every metric: what ratings say changes nothing."""
+    del targets, weights, penalty, sets
+    return np.full(design.shape[1], 1.0 / design.shape[1])
 
 
 def _ridge(design: Floats, targets: Floats, weights: Floats, penalty: float, sets: Indexes) -> Floats:

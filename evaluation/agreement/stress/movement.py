@@ -1,9 +1,10 @@
 """Stress rows of `refaug meta probe`: how far a metric's scores move when replies are altered, in their own units.
 
 The altered replies are those of the probes and of `altered_replies`. A change is the mean over items of the altered
-reply's score less the base's, divided by the standard deviation of all scores of the table, with an interval over
-items; only replies that the alteration changed count. R. Lowe's seven groups of replies (2019) are rebuilt from the
-golds of the file: relevant and irrelevant ones, short and long, a generic one, one without a known word, the gold.
+reply's score less the base's, divided by the standard deviation of all scores of the table but those of empty replies,
+with an interval over items; only replies that the alteration changed count. R. Lowe's seven groups of replies (2019)
+are rebuilt from the golds of the file: relevant and irrelevant ones, short and long, a generic one, one without a
+known word, the gold.
 """
 
 from __future__ import annotations
@@ -194,7 +195,10 @@ def _of_metric(
     bound = bind_metric(metric, chosen, cases)
     sign = 1.0 if metric.info.higher_is_better else -1.0
     values = sign * score_cases(bound, cases, progress).values(bound).reshape(len(rows), len(items))
-    defined = values[np.isfinite(values)]
+    # An empty reply gets the least of a scale, which may lie far below all others: it must not set the unit.
+    is_empty = np.array([name == Probe.EMPTY.value for name in ["", *replies, *groups]])
+    spoken = values[~is_empty]
+    defined = spoken[np.isfinite(spoken)]
     spread = float(defined.std()) if len(defined) else 0.0
     of_replies, of_groups = values[1 : len(replies) + 1], values[len(replies) + 1 :]
     return MetricStress(

@@ -12,7 +12,7 @@ from scipy.stats import norm, rankdata
 from refaug.core.errors import Corrupt, Usage
 from refaug.metrics.base import Floats
 
-Method = Literal["ridge", "ordinal"]
+Method = Literal["ridge", "ordinal", "equal"]
 LengthEffect = Literal["free", "held"]
 LENGTH_TOKENIZER: Final = "word"  # counts lengths of texts that are not Japanese
 _KNOTS: Final = 101  # of the map from a metric's values to normal scores

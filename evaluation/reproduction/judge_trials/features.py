@@ -80,7 +80,10 @@ def features_of(chain: Chain, trial: Trial) -> JudgeFeatures:
         BLEU: lambda: line_of(BLEU, trial.sets, build("bleu"), about="bleu"),
         LENGTH: lambda: _line(LENGTH, trial, lambda rated_set: rated_set.lengths),
     }
-    chain.cross_rater()  # trained before any time is taken
+    if chain.settings.cross:
+        chain.cross_rater()  # trained before any time is taken
+    else:
+        computed = {name: compute for name, compute in computed.items() if name not in (CROSS, CROSS_ALONE)}
     lines, seconds = dict[str, Line](), dict[str, float]()
     chain.progress.stage("features of judges", len(computed), "features")
     for name, compute in computed.items():

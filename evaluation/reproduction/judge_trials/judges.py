@@ -26,6 +26,7 @@ from refaug.evaluation.reproduction.judge_trials.features import (
     CONSISTENCY,
     CROSS,
     CROSS_ALONE,
+    CROWDING,
     LENGTH,
     RECALL,
     REPETITION,
@@ -55,6 +56,14 @@ TILT: Final = 0.25  # Spearman of length and rating
 GAIN: Final = 0.04  # over the recommended judge, that a new one should have
 SHUFFLES: Final = 5
 _TWO: Final = (RATER, GREEDY)
+_EQUAL: Final = FitSettings(method="equal", length="held")
+_SHORT: Final = {
+    RECALL: "rare words",
+    CROWDING: "crowding",
+    GREEDY_GOLD.name: "greedy, gold",
+    CONSISTENCY: "turns",
+    CHRF: "chrF",
+}  # names of features within names of attempts
 _ALL: Final = (*_TWO, GREEDY_GOLD.name, CROSS, CROSS_ALONE, *TEXT_FEATURES)
 
 
@@ -111,6 +120,24 @@ ATTEMPTS: Final = (
         features=_TWO,
         fit=FitSettings(method="ordinal", length="held"),
     ),
+    *(
+        Attempt(
+            name=f"equal, length held: {' + '.join(['rater', 'υ-greedy', *(_SHORT[feature] for feature in more)])}",
+            why="no weight is fitted; scales and the effect of length are those of other groups",
+            features=(*_TWO, *more),
+            fit=_EQUAL,
+        )
+        for more in (
+            (),
+            (RECALL,),
+            (CROWDING,),
+            (GREEDY_GOLD.name,),
+            (RECALL, CROWDING),
+            (RECALL, CROWDING, GREEDY_GOLD.name),
+            (RECALL, CROWDING, CONSISTENCY),
+            (CHRF,),
+        )
+    ),
 )
 _SINGLE: Final = (LENGTH, BLEU, CHRF, GREEDY_GOLD.name, RATER, CROSS, CROSS_ALONE, GREEDY, *TEXT_FEATURES)
 
@@ -120,7 +147,7 @@ def judges(chain: Chain, sets: Sequence[ProofSet]) -> Report:
     single = [rated_set.with_first_gold() for rated_set in sets]
     trial = Trial(chain, single)
     features = features_of(chain, trial)
-    lines = _lines(single, features)
+    lines, tried = _lines(single, features), _tried(features)
     settings = chain.settings
     correlations = correlate(single, lines, kinds=KINDS, draws=settings.draws, seed=settings.seed)
     # The mean over many drawings takes long, and a draw of contexts in each of them too.
@@ -132,12 +159,12 @@ def judges(chain: Chain, sets: Sequence[ProofSet]) -> Report:
     return Report(
         name="judges",
         title="Judges fitted to people's ratings, on groups that they never saw",
-        summary=list(_summary(correlations, tilted)),
+        summary=list(_summary(correlations, tilted, tried)),
         sections=list(_sections(single, features, correlations, tilted, people, seconds)),
         data={
-            "attempts": [{**asdict(attempt), "features": list(attempt.features)} for attempt in ATTEMPTS],
+            "attempts": [{**asdict(attempt), "features": list(attempt.features)} for attempt in tried],
             "main": correlations.as_json(KINDS),
-            "less_recommended": _differences(correlations),
+            "less_recommended": _differences(correlations, tried),
             "tilted": None if tilted is None else tilted.as_json(KINDS),
             "seconds_per_1000_replies": seconds,
             "people": {row.name: row.as_json() for row in people},
@@ -151,9 +178,14 @@ def judges(chain: Chain, sets: Sequence[ProofSet]) -> Report:
 
 def _lines(sets: Sequence[ProofSet], features: JudgeFeatures) -> list[Line]:
     """Return the recommended judge, single features, all attempts, and the controls."""
-    single = [features.lines[name] for name in dict.fromkeys((*_SINGLE, RECOMMENDED.name))]
-    attempts = [_attempt_line(attempt, sets, features) for attempt in ATTEMPTS]
+    single = [features.lines[name] for name in dict.fromkeys((*_SINGLE, RECOMMENDED.name)) if name in features.lines]
+    attempts = [_attempt_line(attempt, sets, features) for attempt in _tried(features)]
     return [*single, *attempts, *_controls(sets, features)]
+
+
+def _tried(features: JudgeFeatures) -> list[Attempt]:
+    """Return the attempts whose features there are: a run may leave the cross rater out."""
+    return [attempt for attempt in ATTEMPTS if features.lines.keys() >= set(attempt.features)]
 
 
 def _attempt_line(attempt: Attempt, sets: Sequence[ProofSet], features: JudgeFeatures) -> Line:
@@ -169,7 +201,7 @@ def _controls(sets: Sequence[ProofSet], features: JudgeFeatures) -> Iterator[Lin
     """Yield a fit to length alone, to shuffled ratings, and one that saw other contexts of the same sets."""
     if len(groups_of(sets)) < 2:
         return
-    table = table_of(sets, features, _ALL)
+    table = table_of(sets, features, [name for name in _ALL if name in features.lines])
     yield _as_line(
         "control: length alone, fitted",
         sets,
@@ -242,7 +274,7 @@ def _coefficients(sets: Sequence[ProofSet], features: JudgeFeatures) -> dict[str
                 strict=True,
             )
         )
-        for attempt in ATTEMPTS
+        for attempt in _tried(features)
         if attempt.fit is not None
     }
 
@@ -254,18 +286,18 @@ def _fair(sets: Sequence[ProofSet], features: JudgeFeatures, attempt: Attempt) -
 # ── words and tables ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _differences(correlations: Correlations) -> dict[str, Any]:
+def _differences(correlations: Correlations, tried: Sequence[Attempt]) -> dict[str, Any]:
     return {
         attempt.name: {kind: correlations.difference(attempt.name, RECOMMENDED.name, kind).as_json() for kind in KINDS}
-        for attempt in ATTEMPTS
+        for attempt in tried
     }
 
 
-def _summary(correlations: Correlations, tilted: Correlations | None) -> Iterator[str]:
-    best = max(ATTEMPTS, key=lambda attempt: correlations.estimate(attempt.name, "spearman").value or -1.0)
+def _summary(correlations: Correlations, tilted: Correlations | None, tried: Sequence[Attempt]) -> Iterator[str]:
+    best = max(tried, key=lambda attempt: correlations.estimate(attempt.name, "spearman").value or -1.0)
     differences = [correlations.difference(best.name, RECOMMENDED.name, kind) for kind in KINDS]
     yield (
-        f"The best of {len(ATTEMPTS)} attempts out of group, {best.name}, agrees with people at "
+        f"The best of {len(tried)} attempts out of group, {best.name}, agrees with people at "
         f"{cell(correlations.estimate(best.name, 'spearman'))}, beside "
         f"{cell(correlations.estimate(RECOMMENDED.name, 'spearman'))} of the recommended blend; the difference is "
         f"{cell(differences[0])}, given length {cell(differences[1])}. It was chosen on these figures, so it looks "
@@ -283,7 +315,14 @@ def _summary(correlations: Correlations, tilted: Correlations | None) -> Iterato
         f"Fitting the weights of the same two metrics gives {cell(by_fit[0])} over the unfitted sum of ranks: "
         f"{verdict(by_fit)}."
     )
+    even = max(tried, key=lambda attempt: correlations.estimate(attempt.name, PARTIAL).value or -1.0)
     if tilted is not None:
+        gains = [cell(correlations.difference(even.name, RECOMMENDED.name, kind)) for kind in (PARTIAL, "spearman")]
+        yield (
+            f"Given length, {even.name} agrees best: {cell(correlations.estimate(even.name, PARTIAL))}, {gains[0]} over "
+            f"the recommended blend, and {gains[1]} with length free; where length and rating correlate at "
+            f"+{short(TILT, 2)} it is {cell(tilted.difference(even.name, CHRF, 'spearman'))} over chrF."
+        )
         yield (
             f"Where length and rating correlate at +{short(TILT, 2)}, {best.name} less chrF with the gold is "
             f"{cell(tilted.difference(best.name, CHRF, 'spearman'))}, and the recommended blend less chrF "
@@ -299,7 +338,8 @@ def _sections(
     people: Sequence[HumanRow],
     seconds: Mapping[str, float | None],
 ) -> Iterator[Section]:
-    del sets, features
+    del sets
+    tried = _tried(features)
     yield Section(
         title="All attempts",
         text=(
@@ -309,11 +349,17 @@ def _sections(
         tables=[
             agreement_table(correlations, "Agreement out of group", kinds=KINDS, baseline=RECOMMENDED.name),
             Table(
+                title="Seconds for 1,000 replies",
+                columns=("judge", "seconds"),
+                rows=[(name, f"{cost:.2f}") for name, cost in seconds.items() if cost is not None],
+                notes=("processor seconds of one core; an attempt takes the sum of its features",),
+            ),
+            Table(
                 title="What each attempt is",
                 columns=("attempt", "reason", "features", "seconds for 1,000 replies"),
                 rows=[
                     (attempt.name, attempt.why, ", ".join(attempt.features), f"{seconds[attempt.name]:.1f}")
-                    for attempt in ATTEMPTS
+                    for attempt in tried
                 ],
                 notes=("processor seconds of one core, with the search of references; sums over features",),
                 text=True,
@@ -323,7 +369,7 @@ def _sections(
     yield Section(
         title="Beside people",
         text=("The reliability of the mean rating of each set is about the most that a judge can reach.",),
-        tables=[_ceiling_table(correlations, people)],
+        tables=[_ceiling_table(correlations, people, tried)],
     )
     if tilted is not None:
         yield Section(
@@ -333,8 +379,8 @@ def _sections(
         )
 
 
-def _ceiling_table(correlations: Correlations, people: Sequence[HumanRow]) -> Table:
-    names = [RECOMMENDED.name, *(attempt.name for attempt in ATTEMPTS)]
+def _ceiling_table(correlations: Correlations, people: Sequence[HumanRow], tried: Sequence[Attempt]) -> Table:
+    names = [RECOMMENDED.name, *(attempt.name for attempt in tried)]
     known = [row for row in people if row.spearman.value and row.name in correlations.sets]
     rows = []
     for name in names:

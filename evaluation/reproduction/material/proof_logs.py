@@ -39,6 +39,7 @@ class ProofSettings:
     preset: str = "base"  # of raters, where a part of the proof does not say which
     epochs: int | None = None  # of raters; None: the preset's
     encoder: str | None = None  # a vhred of the home that ADEM stands on, beside drawn ones
+    cross: bool = True  # whether a cross rater is trained, and the judges that ask it are tried
     ruber: bool = True  # whether RUBER is trained, which takes as long as everything else together
 
     def __post_init__(self) -> None:
