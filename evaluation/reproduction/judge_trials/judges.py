@@ -319,8 +319,8 @@ def _summary(correlations: Correlations, tilted: Correlations | None, tried: Seq
     if tilted is not None:
         gains = [cell(correlations.difference(even.name, RECOMMENDED.name, kind)) for kind in (PARTIAL, "spearman")]
         yield (
-            f"Given length, {even.name} agrees best: {cell(correlations.estimate(even.name, PARTIAL))}, {gains[0]} over "
-            f"the recommended blend, and {gains[1]} with length free; where length and rating correlate at "
+            f"Given length, {even.name} agrees best: {cell(correlations.estimate(even.name, PARTIAL))}, {gains[0]} "
+            f"over the recommended blend, and {gains[1]} with length free; where length and rating correlate at "
             f"+{short(TILT, 2)} it is {cell(tilted.difference(even.name, CHRF, 'spearman'))} over chrF."
         )
         yield (

@@ -122,6 +122,28 @@ def test_altered_judges_are_corrupt(change: dict[str, object]) -> None:
         CombinedJudge.read({**fit_judge(table_of()).as_json(), **change}, "judge.json")
 
 
+def test_equal_weights_do_not_depend_on_ratings_and_hold_length() -> None:
+    table, settings = table_of(), FitSettings(method="equal", length="held")
+    judge = fit_judge(table, settings)
+    assert judge.coefficients == (1 / len(table.features),) * len(table.features)
+    other = fit_judge(replace(table, ratings=table.ratings[::-1].copy()), settings)
+    np.testing.assert_array_equal(other.score(table.values, table.lengths), judge.score(table.values, table.lengths))
+    lengths = judge.length_scale.apply(table.lengths)
+    slope = np.polyfit(lengths, judge.score(table.values, table.lengths), 1, w=np.sqrt(table.weights))[0]
+    assert slope == pytest.approx(0, abs=1e-9)
+
+
+def test_no_reply_scores_beyond_the_limits() -> None:
+    table = table_of()
+    judge = fit_judge(table, FitSettings(length="held"))
+    low, high = judge.limits
+    rng = np.random.default_rng(2)
+    values = rng.normal(scale=1e3, size=(500, len(table.features)))
+    scores = judge.score(values, rng.integers(1, 1_000, 500).astype(np.float64))
+    assert low <= scores.min()
+    assert scores.max() <= high
+
+
 def test_tables_without_enough_to_fit_are_refused() -> None:
     with pytest.raises(BadInput, match="at least 50"):
         fit_judge(table_of().select(np.arange(40)))
