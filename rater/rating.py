@@ -97,11 +97,11 @@ class Rater(ABC):
         counts = [len(request.candidates) * self._gold_count(request) for request in requests]
         first, second = self.probabilities(requests, second=settings.needs_second, calibration=settings.calibration)
         ratings = combine_probabilities(first, second, settings.combine)
-        by_request = list[list[float]]()
-        for request, own in zip(requests, np.split(ratings, np.cumsum(counts)[:-1]), strict=True):
-            golds = self._gold_count(request)
-            by_gold = own.reshape(golds, len(request.candidates))
-            by_request.append(by_gold.mean(axis=0).tolist() if golds else [])
+        by_request, at = list[list[float]](), 0
+        for request, count in zip(requests, counts, strict=True):
+            own, at = ratings[at : at + count], at + count
+            several = count > len(request.candidates)
+            by_request.append((own.reshape(-1, len(request.candidates)).mean(axis=0) if several else own).tolist())
         return by_request
 
     def coverage(self, texts: Sequence[str]) -> Coverage:

@@ -207,13 +207,18 @@ def evidence_of(test_item: Item) -> dict[str, Any]:
     """Return the references that a weighted score of this item rests on."""
     references = [reference for reference in test_item.pair.references if not reference.is_unused]
     further = [reference for reference in references if reference.source is not Origin.GOLD]
+    above_zero = _count_positive(test_item)
+    sources: dict[str, int] = {}
+    for reference in references:
+        source = reference.source.value
+        sources[source] = sources.get(source, 0) + 1
     return {
         "references": len(references),
-        "sources": dict(sorted(Counter(reference.source.value for reference in references).items())),
+        "sources": dict(sorted(sources.items())),
         "similarities": [reference.similarity for reference in further],
         "weights": [reference.weight for reference in further],
-        "above_zero": _count_positive(test_item),
-        "thin": is_thin(test_item),
+        "above_zero": above_zero,
+        "thin": above_zero < ENOUGH,
     }
 
 
@@ -224,8 +229,11 @@ def is_thin(test_item: Item) -> bool:
 
 def _count_positive(test_item: Item) -> int:
     """Count the references beside the golds that have a positive weight."""
-    further = (reference for reference in test_item.pair.references if reference.source is not Origin.GOLD)
-    return sum((reference.weight or 0) > 0 for reference in further)
+    count = 0
+    for reference in test_item.pair.references:
+        if (reference.weight or 0) > 0 and reference.source is not Origin.GOLD:
+            count += 1
+    return count
 
 
 def references_hash(items: Sequence[Item], chosen: Sequence[References | Problem]) -> str:

@@ -123,6 +123,50 @@ def find_copies(
     return copies
 
 
+def find_copies_in(items: Sequence[Item], systems: Sequence[str]) -> dict[str, CopiedReplies]:
+    """Return what `find_copies` returns for the table of these items, without making it: few replies are copies."""
+    rows: dict[str, list[int]] = {system: [] for system in systems}
+    for row, test_item in enumerate(items):
+        text = normalise(test_item.pair.utterance or "")
+        if not text:
+            continue
+        words = _pieces(text.split())
+        distinct = set(words)
+        for system, reply in test_item.replies.items():
+            if _is_copy_of(reply, text, len(words), distinct) and not _has_copied_gold(test_item, text, words):
+                rows[system].append(row)
+    return {
+        system: CopiedReplies(rows=tuple(listed), items=tuple(items[row].id for row in listed))
+        for system, listed in rows.items()
+        if listed
+    }
+
+
+def _is_copy_of(reply: str, text: str, count: int, distinct: set[str]) -> bool:
+    """Say whether a reply equals a normalised text of so many words, or is near it."""
+    words = normalised_words(reply)
+    pieces = words if reply.isascii() else _pieces(words)
+    if len(pieces) == count and " ".join(words) == text:
+        return True
+    if len(pieces) < NEAR_WORDS or count < NEAR_WORDS:
+        return False
+    own = set(pieces)
+    return len(own & distinct) >= NEAR * len(own | distinct)
+
+
+def _has_copied_gold(test_item: Item, text: str, words: Sequence[str]) -> bool:
+    """Say whether a gold equals the normalised utterance, or is near it."""
+    for reference in test_item.pair.references:
+        if reference.source is Origin.GOLD:
+            gold = normalise(reference.text)
+            gold_words, distinct = _pieces(gold.split()), set(words)
+            is_long = min(len(words), len(gold_words)) >= NEAR_WORDS
+            shared = len(distinct.intersection(gold_words))
+            if gold == text or (is_long and shared >= NEAR * len(distinct.union(gold_words))):
+                return True
+    return False
+
+
 def copies_json(copies: Mapping[str, CopiedReplies]) -> dict[str, Any]:
     """Return the part of an answer about copies, which is not there where no reply is one."""
     return {"copies": {system: copied.as_json() for system, copied in copies.items()}} if copies else {}

@@ -35,10 +35,8 @@ from refaug.evaluation.scoring.cases import (
     trained_on_error,
 )
 from refaug.evaluation.scoring.copies import (
-    CopiedReplies,
-    UtteranceTable,
     copy_warning,
-    find_copies,
+    find_copies_in,
     reference_copy_warning,
 )
 from refaug.evaluation.scoring.items import BadItem
@@ -99,7 +97,11 @@ def evaluate(
         raise unscored[0]
     weighted = any(metric.info.uses is Uses.WEIGHTED for metric in metrics)
     evidence = {item.id: evidence_of(item) for item in usable} if weighted else {}
-    copies, reply_provenance, hashes = _copies(usable, systems), reply_provenance_of(usable), TextHashes.of(usable)
+    copies, reply_provenance, hashes = (
+        find_copies_in(usable, systems),
+        reply_provenance_of(usable),
+        TextHashes.of(usable),
+    )
     return Evaluation(
         scores=tuple(scores),
         data=hashes.data,
@@ -150,11 +152,6 @@ def _suitable_metrics(
 def _was_searched(provenance: Provenance) -> bool:
     """Say whether references were searched for: where none are found, the gold alone is thin evidence."""
     return "mode" in provenance.settings
-
-
-def _copies(items: Sequence[Item], systems: Sequence[str]) -> dict[str, CopiedReplies]:
-    replies = {system: [item.replies.get(system) for item in items] for system in systems}
-    return find_copies(UtteranceTable.of(items), range(len(items)), [item.id for item in items], replies)
 
 
 def signature_of(metric: Metric, provenance: Provenance | None = None) -> Signature:

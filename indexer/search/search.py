@@ -355,7 +355,7 @@ def _records(
         segment.positions.take(occurrence),
         tables.occurrence_log[occurrence].tolist(),
         [None] * len(pair) if segment.speakers is None else segment.speakers.take(occurrence),
-        list(map(_time_of, tables.occurrence_time[occurrence].tolist())),
+        _times_of(tables.occurrence_time[occurrence]),
         counts.tolist(),
         (events.level[chosen] / MILLION).tolist(),
         (ranks + 1).tolist(),
@@ -383,9 +383,16 @@ def _records(
     ]
 
 
+def _times_of(microseconds: NDArray[np.int64]) -> list[str | None]:
+    """Return times as items have them; many logs have none."""
+    if (microseconds == NO_TIME).all():
+        return [None] * len(microseconds)
+    return list(map(_time_of, microseconds.tolist()))
+
+
 def _time_of(microseconds: int) -> str | None:
     """Return a time as items have it; None where the log has none, or the number is no time."""
     try:
-        return None if microseconds == NO_TIME else (_EPOCH + timedelta(microseconds=microseconds)).isoformat()
+        return None if microseconds == NO_TIME else (_EPOCH + timedelta(0, 0, microseconds)).isoformat()
     except OverflowError:
         return None

@@ -7,8 +7,9 @@ a rater give an item are the same each time, so they are looked up as long as th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from refaug.core.memory.bounded_cache import BoundedCache
@@ -62,6 +63,12 @@ def _size_of(reference: Reference) -> int:
     return _REFERENCE_BYTES + 2 * (len(reference.text) + texts)
 
 
+@lru_cache(maxsize=64)
+def _written(settings: AugmentSettings) -> str:
+    """Return settings as a text; most requests have the same ones."""
+    return repr(settings)
+
+
 class ReferenceCache(BoundedCache[bytes, CachedReferences]):
     """The most recently used references, up to a number of bytes; thread-safe."""
 
@@ -69,10 +76,10 @@ class ReferenceCache(BoundedCache[bytes, CachedReferences]):
         super().__init__(most_bytes, lambda _key, references: references.size)
 
     @staticmethod
-    def key(lease: Lease, settings: AugmentSettings, scored_item: Item) -> bytes:
-        """Return a key of all that references depend on: versions, settings, and the item without its replies."""
+    def keys(lease: Lease, settings: AugmentSettings, items: Sequence[Item]) -> list[bytes]:
+        """Return a key for each item of all that references depend on: versions, settings, the item without replies."""
         versions = lease.versions()
         rater = versions.get("rater", "") if settings.needs_rater else ""
-        settings_key = f"{versions.get('index', '')}\0{rater}\0{settings!r}\0".encode()
-        pair = repr(scored_item.pair).encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(settings_key + pair, digest_size=16).digest()
+        prefix = f"{versions.get('index', '')}\0{rater}\0{_written(settings)}\0".encode()
+        pairs = (repr(item.pair).encode("utf-8", "surrogatepass") for item in items)
+        return [hashlib.blake2b(prefix + pair, digest_size=16).digest() for pair in pairs]

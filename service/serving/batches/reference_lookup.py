@@ -27,7 +27,7 @@ class ReferenceLookup:
     def __init__(self, cache: ReferenceCache, lease: Lease, items: Sequence[Item], settings: AugmentSettings) -> None:
         self._cache, self._items = cache, items
         self._rater = lease.rater if settings.needs_rater else None
-        self._keys = [cache.key(lease, settings, item) for item in items]
+        self._keys = cache.keys(lease, settings, items)
         self._references = [cache.get(key) for key in self._keys]
         self.missing = [place for place, references in enumerate(self._references) if references is None]
 

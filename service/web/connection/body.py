@@ -77,7 +77,7 @@ def parse_json(model: type[Model], raw: bytes) -> Model:
 
 def _require_few_values(raw: bytes) -> None:
     """Refuse a body of very many values before they are made; commas and brackets inside texts do not count."""
-    if _mark_count(raw) <= MAX_VALUES or _mark_count(_TEXT.sub(b"", raw)) <= MAX_VALUES:
+    if len(raw) <= MAX_VALUES or _mark_count(raw) <= MAX_VALUES or _mark_count(_TEXT.sub(b"", raw)) <= MAX_VALUES:
         return
     raise TooLarge(f"the body has more than {MAX_VALUES:,} values", remedy="send it in several requests")
 

@@ -48,11 +48,13 @@ class Guard(asyncio.Protocol):
         )
         self._reader = RequestReader(config.limits)
         self._transport: asyncio.Transport | None = None
+        self._loop = loop
         self._held = b""  # of the next requests
+        self._head = b""  # of the answer, which goes out with the first part of its body
         self._thrown_bytes = 0
         self._is_feeding = self._has_refused = False  # uvicorn is being fed, and has answered by itself
         self._wants_pause = self._is_paused = self._is_surplus = False
-        self._has_started = self._has_stream = self._has_eof = self._has_probed = False
+        self._has_started = self._has_stream = self._has_eof = self._has_probed = self._expects_head = False
 
     # ── what asyncio calls ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -202,12 +204,25 @@ class Guard(asyncio.Protocol):
         """Write a part of an answer."""
         if self._is_feeding:
             self._has_refused = True
+        elif self._expects_head:  # a packet for it alone would wake the client twice
+            self._expects_head = False
+            self._head = content
+            self._loop.call_soon(self._send_head)
         elif self._transport is not None and self.state not in ENDING:
+            if self._head:
+                content, self._head = self._head + content, b""
             self._transport.write(content)
+
+    def _send_head(self) -> None:
+        """Write the head of an answer whose body does not follow at once."""
+        head, self._head = self._head, b""
+        if head and self._transport is not None and self.state not in ENDING:
+            self._transport.write(head)
 
     def shut(self) -> None:
         """Close the connection: uvicorn has written its last answer."""
         if not self._is_feeding:
+            self._send_head()
             self.step(ConnectionEvent.SHUT)
 
     def pause_reading(self) -> None:
@@ -229,7 +244,7 @@ class Guard(asyncio.Protocol):
 
     def start_answer(self, message: Message) -> None:
         """Note what is answered; a connection above the limit takes no second request."""
-        self._has_started = True
+        self._has_started = self._expects_head = True
         headers = message.get("headers", ())
         self._has_stream = any(content.startswith(b"text/event-stream") for _, content in headers)
         if self._is_surplus:
@@ -237,6 +252,7 @@ class Guard(asyncio.Protocol):
 
     def end_answer(self) -> None:
         """Go on with what the client has sent meanwhile."""
+        self._send_head()
         self.step(ConnectionEvent.ANSWERED)
         if self.state is State.IDLE and self._reader.is_last:
             self.step(ConnectionEvent.SHUT)

@@ -12,7 +12,7 @@ from refaug.core.errors import BadInput
 from refaug.core.records import Item, Origin, Reference, TestPair
 from refaug.core.text.normalisation import normalise
 from refaug.evaluation.scoring.combine import combine, statistics_of
-from refaug.evaluation.scoring.copies import CopiedReplies, UtteranceTable, find_copies
+from refaug.evaluation.scoring.copies import CopiedReplies, UtteranceTable, find_copies, find_copies_in
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
@@ -86,6 +86,22 @@ def test_copies_are_listed_by_row_and_item_of_each_system_that_has_any() -> None
     replies = {"m": ["milk", None, "tea", "Milk!"], "n": ["no", "no", "no", "no"]}
     copies = find_copies(table, [1, 1, -1, 1], ["b", "b", "unknown", "b"], replies)
     assert copies == {"m": CopiedReplies(rows=(0, 3), items=("b", "b"))}
+
+
+@given(WORDS, WORDS, WORDS, st.integers(0, 3))
+def test_copies_among_items_are_those_that_their_table_finds(
+    utterance: str, gold: str, other: str, kept_words: int
+) -> None:
+    """Golds and replies are drawn so that some repeat the utterance, whole or nearly so."""
+    nearly = " ".join(utterance.split()[kept_words:])
+    items = [
+        item(utterance, gold, name="a", model=nearly, echo=utterance),
+        item(utterance, nearly, other, name="b", model=utterance),
+        item(None, gold, name="c", model=other),
+    ]
+    replies = {system: [test_item.replies.get(system) for test_item in items] for system in ("model", "echo")}
+    expected = find_copies(UtteranceTable.of(items), range(3), ["a", "b", "c"], replies)
+    assert find_copies_in(items, ["model", "echo"]) == expected
 
 
 def items_with_echo() -> list[Item]:
