@@ -143,6 +143,7 @@ class ReplyRemarks:
 
     def __init__(self) -> None:
         self._missing = dict[str, list[str]]()  # by system: items with the reason
+        self._reasons = dict[str, Counter[str]]()
         self._dropped, self._skipped = Counter[str](), 0
 
     def add(self, answered: AnsweredItem, *, is_skipped: bool = False) -> None:
@@ -150,6 +151,7 @@ class ReplyRemarks:
         self._dropped.update(answered.dropped_ratings)
         self._skipped += is_skipped
         for system, why in answered.missing.items():
+            self._reasons.setdefault(system, Counter())[why] += 1
             self._missing.setdefault(system, []).append(f"{answered.item.id} ({why})")
 
     @property
@@ -158,6 +160,9 @@ class ReplyRemarks:
         for system, listed in self._missing.items():
             more = f" and {len(listed) - _LISTED:,} more" if len(listed) > _LISTED else ""
             yield f"{system} has no reply to {_items(len(listed))}: {', '.join(listed[:_LISTED])}{more}"
+            if more:
+                counts = ", ".join(f"{why} {count:,}" for why, count in self._reasons[system].most_common())
+                yield f"{system} without a reply, by reason: {counts}"
         if self._skipped:
             yield f"{_items(self._skipped)} without a reply left out"
         for system, count in self._dropped.items():
