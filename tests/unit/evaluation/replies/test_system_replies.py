@@ -10,7 +10,7 @@ import pytest
 from refaug.bots.replier import BotReply, ReplyRequest
 from refaug.core.errors import BadInput, Usage
 from refaug.core.records import Item, Reference, TestPair
-from refaug.evaluation.replies.system_replies import AnsweredItem, BotSystem, add_replies
+from refaug.evaluation.replies.system_replies import AnsweredItem, BotSystem, ReplyRemarks, add_replies
 from refaug.evaluation.scoring.items import BadItem, item_json, item_of
 
 
@@ -88,3 +88,13 @@ def test_a_clash_of_names_is_refused_unless_the_system_is_replaced() -> None:
     assert answered.dropped_ratings == ("e",)
     with pytest.raises(Usage, match="two bots are called 'e'"):
         list(add_replies([], systems * 2, replace_systems=True))
+
+
+def test_many_missing_replies_are_counted_by_reason() -> None:
+    remarks = ReplyRemarks()
+    for number in range(9):
+        item = Item(pair=TestPair(id=f"i{number}", turns=("a",)))
+        remarks.add(
+            AnsweredItem(item=item, missing={"mine": "timeout" if number % 3 else "refusal"}, dropped_ratings=())
+        )
+    assert list(remarks.warnings)[1:] == ["mine without a reply, by reason: timeout 6, refusal 3"]
