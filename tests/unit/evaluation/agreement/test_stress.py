@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from refaug.core.progress import Silent
@@ -11,6 +13,8 @@ from refaug.evaluation.agreement.probe import ProbeSettings
 from refaug.evaluation.agreement.stress.altered_replies import altered, last_of_speaker, negate
 from refaug.evaluation.agreement.stress.movement import StressRow, stress
 from refaug.evaluation.scoring.items import item_of
+from refaug.metrics.base import Floats, Indexes, MeanMetric, Prepared, References
+from refaug.metrics.catalogue import METRICS
 from refaug.metrics.specification import build
 
 ITEMS = [
@@ -85,3 +89,29 @@ def test_the_seven_groups_are_there_and_the_gold_is_the_best(rows: dict[str, Str
     means = {group.name: group.mean for group in of_metric.groups if group.mean is not None}
     assert len(of_metric.groups) == 7
     assert means["gold"] == max(means.values())
+
+
+class WordCount(MeanMetric):
+    """The number of words of a reply, and a floor for an empty one."""
+
+    info, settings = METRICS["bleu"], {"n": "2"}
+
+    def __init__(self, floor: float) -> None:
+        self.floor = floor
+
+    def prepare(self, references: Sequence[References]) -> Prepared:
+        return Prepared(items=len(references))
+
+    def statistics(
+        self, replies: Sequence[str], prepared: Prepared, reply_places: Indexes, item_places: Indexes
+    ) -> Floats:
+        counts = [len(replies[place].split()) for place in reply_places.tolist()]
+        return self.rows(np.array([float(count) if count else self.floor for count in counts]))
+
+
+def test_the_least_of_a_scale_does_not_set_the_unit() -> None:
+    near, far = (stress(ITEMS, [WordCount(floor)], ProbeSettings(), Silent())[0] for floor in (-1.0, -1_000.0))
+    changes = [{row.name: row.change for row in each.rows if row.change is not None} for each in (near, far)]
+    assert changes[1].pop("empty") < changes[0].pop("empty") < 0
+    assert changes[0] == changes[1]
+    assert changes[0]["no-stopwords"] < -0.5
