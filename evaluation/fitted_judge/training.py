@@ -106,7 +106,8 @@ def _report(
         **plain,
     }
     figures = {name: _agreement(complete, scores) for name, scores in lines.items()}
-    shuffled = [out_of_fold_scores(shuffled_within_sets(complete, seed), settings) for seed in range(_SHUFFLES)]
+    seeds = () if settings.method == "equal" else range(_SHUFFLES)  # equal weights do not depend on ratings
+    shuffled = [out_of_fold_scores(shuffled_within_sets(complete, seed), settings) for seed in seeds]
     by_seed = [_agreement(complete, scores)["spearman"] or 0.0 for scores in shuffled]
     return {
         "sets": {
@@ -121,8 +122,12 @@ def _report(
         "coefficients": dict(zip(judge.features, judge.coefficients, strict=True)),
         "penalty": judge.penalty,
         "length_effect": _length_effect(complete, judge),
-        "agreement": {**figures, "shuffled ratings": {"spearman": float(np.mean(by_seed)), "partial_spearman": None}},
+        "agreement": {**figures, **_shuffled(by_seed)},
     }
+
+
+def _shuffled(by_seed: Sequence[float]) -> dict[str, dict[str, float | None]]:
+    return {"shuffled ratings": {"spearman": float(np.mean(by_seed)), "partial_spearman": None}} if by_seed else {}
 
 
 def _agreement(table: RatedTable, scores: Floats) -> dict[str, float | None]:
