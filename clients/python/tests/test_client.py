@@ -418,6 +418,25 @@ def test_jobs_are_started_found_and_stopped(client: Any) -> None:
         client.jobs.start("no-such-kind")
 
 
+def test_bots_are_put_changed_asked_and_deleted(client: Any, opened: Opened) -> None:
+    name, replay = f"fixed-{opened.kind}", {"kind": "replay", "replies": ["Hello.", "Tell me more."]}
+    made = client.bots.put(name, replay)
+    assert (made.kind, made.before, made.specification) == ("replay", None, replay)
+    answer = client.bots.reply(
+        name, [["Hi!"], {"turns": ["a", "b", "c", "d", "e"], "seed": 3}], seed=7, sha256=made.sha256
+    )
+    assert [reply.reply for reply in answer] == ["Hello.", None]
+    assert (answer[1].problem, answer.problems) == ("no_more_replies", {"no_more_replies": 1})
+    changed = client.bots.put(name, {**replay, "cycle": True}, expected_sha256=made.sha256)
+    assert (changed.before, client.bots.get(name).sha256) == (made.sha256, changed.sha256)
+    with pytest.raises(Conflict):
+        client.bots.reply(name, [["Hi!"]], sha256=made.sha256)
+    assert name in [bot.name for bot in client.bots.list()]
+    assert client.bots.delete(name) is None
+    with pytest.raises(NotFound):
+        client.bots.get(name)
+
+
 def test_schedules_are_put_changed_and_deleted(client: Any, opened: Opened) -> None:
     name, order = f"night-{opened.kind}", {"kind": "gc", "artefact": "index", "name": "chat"}
     made = client.schedules.put(name, cron="30 2 * * *", order=order, timezone="Europe/Berlin", enabled=False)
