@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from plain_search import RawPair
 
-from refaug.core.progress import Silent
+from refaug.core.progress import Progress, Silent
 from refaug.core.text.normalisation import normalise
 from refaug.core.vectors.word_vectors import WordVectors
 from refaug.indexer.building.build import build_index
@@ -69,7 +69,9 @@ def home_of(folder: Path, pairs: Iterable[RawPair], words: Words) -> Places:
     return places
 
 
-def build(places: Places, name: str = "chat", *, factory: str = "Flat", **order: object) -> str:
+def build(
+    places: Places, name: str = "chat", *, factory: str = "Flat", progress: Progress | None = None, **order: object
+) -> str:
     """Build an index of all logs there are, to be searched through and through; its version."""
     settings = {
         "logs": tuple(sorted(path.name for path in places.logs.iterdir() if path.is_dir())),
@@ -79,7 +81,8 @@ def build(places: Places, name: str = "chat", *, factory: str = "Flat", **order:
         "check_queries": 0,
         "least_coverage": 0.0,
     }
-    return build_index(places, IndexOrder(name=name, **{**settings, **order}), Silent(), again=True).version
+    index_order = IndexOrder(name=name, **{**settings, **order})
+    return build_index(places, index_order, progress or Silent(), again=True).version
 
 
 def built(places: Places, name: str = "chat", *, threads: int = 1, **order: object) -> ReferenceIndex:

@@ -63,12 +63,16 @@ def check_index(
 
 
 def _draw_pairs(index: ReferenceIndex, count: int, seed: int) -> list[TestPair]:
-    """Draw pairs of the main segment as test pairs."""
-    segment = index.segments[0]
-    rows = len(segment.tables.response_key)
-    pairs = np.sort(np.random.default_rng(seed).permutation(rows)[:count]).astype(np.int64)
-    utterances = np.searchsorted(segment.tables.pair_start, pairs, side="right") - 1
-    texts = zip(segment.utterances.take(utterances), segment.responses.take(pairs), strict=True)
+    """Draw pairs of the main segments as test pairs."""
+    mains = index.segments[: len(index.manifest.main_segments)]
+    ends = np.cumsum([len(segment.tables.response_key) for segment in mains])
+    drawn = np.sort(np.random.default_rng(seed).permutation(int(ends[-1]))[:count]).astype(np.int64)
+    texts = list[tuple[str | None, str | None]]()
+    for segment, end in zip(mains, ends, strict=True):
+        first = end - len(segment.tables.response_key)
+        pairs = drawn[(drawn >= first) & (drawn < end)] - first
+        utterances = np.searchsorted(segment.tables.pair_start, pairs, side="right") - 1
+        texts += zip(segment.utterances.take(utterances), segment.responses.take(pairs), strict=True)
     return [
         TestPair(id=str(place), turns=(utterance or "",), references=(Reference(text=response or ""),))
         for place, (utterance, response) in enumerate(texts)

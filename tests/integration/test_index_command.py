@@ -43,6 +43,7 @@ SPEAKERS = ["ann", "bob", "cem"]
 MODES = ["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog"]
 BEGAN = 1_600_000_000
 FEW = ("--check-queries", "20")
+TEXTS = ("tea and rain", "do you like tea?", "rain", "the cat")
 
 
 def talk(*, count=60, seed=1):
@@ -210,6 +211,40 @@ def test_the_content_does_not_depend_on_threads_memory_or_the_name(ready):
     assert len(set(ids)) == 1
     other = ready("index", "build", "chat", *FEW, "--weighting", "sif", "--json").json["id"]
     assert other != ids[0]
+
+
+def test_an_index_in_shards_answers_and_travels_as_one(ready, homes):
+    """Built, verified, deleted from, checked, compacted, exported and imported; and its settings are kept."""
+    plain = ready("index", "build", "chat", "--name", "plain", *FEW, "--json").json
+    told = ready("index", "build", "chat", "--shards", "3", *FEW, "--json").json
+    assert (told["shards"], told["segments"], "shards" in plain) == (3, 3, False)
+    assert [told[name] for name in ("utterances", "pairs", "kind")] == [
+        plain[name] for name in ("utterances", "pairs", "kind")
+    ]
+    again = ready("index", "build", "chat", "--shards", "3", *FEW, "--json").json
+    assert (again["index"], "note" in again) == (told["index"], True)
+    assert ready("doctor", "--verify").code == 0
+    assert ready("index", "check", "chat", "--queries", "20", "--least", "1").code == 0
+
+    def texts(name):
+        return [
+            [one["text"] for one in ready("index", "search", name, text, "--json").json["references"]] for text in TEXTS
+        ]
+
+    assert texts("chat") == texts("plain")
+    for name in ("chat", "plain"):
+        assert ready("index", "delete", name, "--dialogue", "d3", "--dialogue", "d4").code == 0
+    assert texts("chat") == texts("plain")
+    compacted = ready("index", "compact", "chat", "--json").json
+    assert (compacted["shards"], compacted["segments"], compacted["superseded"]) == (3, 3, 0)
+    assert texts("chat") == texts("plain")
+    ready("export", "index", "chat", ready.path / "chat.tar.zst")
+    ready("index", "remove", "chat", "--yes")
+    assert ready("import", ready.path / "chat.tar.zst").code == 0
+    assert texts("chat") == texts("plain")
+    refused = ready("index", "build", "chat", "--shards", "2", "--index", "HNSW32", "--json")
+    assert (refused.code, refused.error["code"]) == (2, "usage")
+    assert ready("index", "build", "chat", "--shards", "0").code == 2
 
 
 def test_several_logs_make_one_index_and_one_of_them_can_be_left_out(ready, tmp_path):

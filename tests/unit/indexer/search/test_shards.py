@@ -201,3 +201,39 @@ def test_numbers_of_shards_that_cannot_be_meant(tmp_path):
     add_to_log(places, "other", pairs_of_chance(Random(4), 1))
     with pytest.raises(BadInput, match=r"only .* have a vector"):
         build(places, shards=2, least_coverage=1.0)
+
+
+class Interrupting(Silent):
+    """Interrupts the work when so many stages have begun."""
+
+    def __init__(self, stages):
+        self.left = stages
+
+    def stage(self, name, total=None, unit=""):
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt(name)
+
+
+def test_a_build_that_is_stopped_again_and_again_goes_on_and_ends_the_same(log, tmp_path):
+    """Whatever stage it is stopped in, the version before keeps serving, and no finished stage is done again."""
+    places = home_of(tmp_path, log[0], vectors())
+    order = order_of("PCAR8,IVF8,PQ4x4fs", 3)
+    whole = build(places, "whole", **order)
+    first = build(places, "many")
+    stops = set()
+    for attempt in range(60):
+        try:
+            build(places, "many", progress=Interrupting(attempt % 7), **order)
+            break
+        except KeyboardInterrupt as stop:
+            stops.add(str(stop))
+            assert places.indexes.current("many") == first
+            assert places.indexes.versions("many") == [first]
+    else:
+        raise AssertionError(f"no end after stops in {stops}")
+    assert len(stops) >= 8, stops
+    with ReferenceIndex.open(places, "whole") as expected, ReferenceIndex.open(places, "many") as index:
+        assert expected.version == whole
+        assert index.manifest.id == expected.manifest.id
+        assert_same(expected, index, log[1][:10])
