@@ -92,7 +92,8 @@ format: $(VENV)/.installed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# needs Chromium; the pictures of the pages in docs/images, over a demo log that is made for them
+# needs Chromium; the pictures of the pages in docs/images, over a demo log that is made for them; with --all and a font
+# such as Debian's fonts-vlgothic (2 MB) a Japanese one, too
 screenshots: $(VENV)/.installed
 	$(BIN)/python tests/screenshots.py
 

@@ -1,6 +1,8 @@
 """Pictures of the pages for docs/images: `python tests/screenshots.py [--home HOME]`, by `make screenshots`.
 
 Every page by day and by night, wide and narrow, over the demo log; without a home one is made, which takes minutes.
+With --all, pages with errors, long words and Japanese are among them, for looking: Japanese needs a font, of which
+Debian's fonts-vlgothic is a small one.
 """
 
 from __future__ import annotations
@@ -108,6 +110,17 @@ def show_long(page: Page) -> None:
     page.until("document.querySelector('#words-C').innerText.includes('At the machine')")
 
 
+def show_japanese(page: Page) -> None:
+    """Type a Japanese dialogue; without a Japanese font its signs are boxes."""
+    page.until("document.querySelector('#setting-k')")
+    page.type("#turn-0", "週末は何をする予定ですか。")
+    page.type("#gold", "友達と映画を見に行くつもりです。")
+    page.type("#reply-0", "週末は友達と映画を見に行きます。切符はもう買いました。")
+    page.click("#add-reply")
+    page.type("#reply-1", "特に予定はありません。家でゆっくり休みたいです。")
+    page.until("document.querySelectorAll('#scores-B .score').length >= 3")
+
+
 PAGES: Final = {
     "playground": ("/", show_playground),
     "service": ("/service", show_service),
@@ -115,6 +128,7 @@ PAGES: Final = {
     "keys": ("/keys", lambda page: page.until("!document.querySelector('[aria-busy]')")),
     "error": ("/", show_error),
     "long": ("/", show_long),
+    "japanese": ("/", show_japanese),
 }
 KEPT: Final = ("playground", "service", "keys")  # in the repository; the others are for looking
 
@@ -142,6 +156,8 @@ def take_pictures(home: Path, to: Path, names: tuple[str, ...]) -> None:
                             page.run("sessionStorage.clear()")
                             page.go(f"{address}{path}")
                             show(page)
+                            if name != "job":
+                                page.run("window.scrollTo(0, 0)")
                             picture = page.picture(whole=name != "job")
                             (to / f"{name}-{scheme}-{width}.png").write_bytes(small(picture, LONGEST[width]))
             assert page.said == [] or "error" in names, page.said

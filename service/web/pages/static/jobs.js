@@ -10,7 +10,7 @@ let isAdmin = false, refreshAll = () => undefined, watching = new AbortControlle
 
 const SIGNS = { queued: "", running: "warn", done: "good", failed: "bad", cancelled: "" };
 export const stateBadge = (state) => element("span", { class: `badge ${SIGNS[state] ?? ""}` }, state);
-export const jobLink = (id, what) => element("a", { href: `#job=${id}` }, `${what}job ${id.slice(-6)} `);
+export const jobLink = (id, what) => [element("a", { href: `#job=${id}` }, `${what}job ${id.slice(-6)}`), " "];
 
 export function setUpJobs(mayAct, refresh) {
   isAdmin = mayAct;

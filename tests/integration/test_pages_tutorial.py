@@ -1,0 +1,161 @@
+"""The tutorial with the pages alone, walked in a real browser: every control that it names is pressed as it says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engines import TEXTS
+from page_tests import Browsed, browsing, press, wait_until_quiet
+from serving import small_home
+
+pytestmark = [pytest.mark.machine, pytest.mark.slow]
+TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "pages.md"
+WALKED = {
+    *("Example", "BLEU", "multi-BLEU", "υBLEU", "Rater", "Further metrics", "left out", "Settings"),
+    *("Copy the link", "Copy as curl", "Copy as Python", "Copy as a command", "Freeze as a set"),
+    *("Service", "Versions", "Publish", "Roll back", "Jobs", "Cancel", "Try again"),
+    *("New job", "New schedule", "Schedules", "Runs", "Key", "Keys", "Go to"),
+}  # by the tests below, one a section
+
+
+@pytest.fixture(scope="module")
+def browsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browsed]:
+    home = small_home(tmp_path_factory.mktemp("home"), indexes=2)
+    with browsing(home.home, tmp_path_factory.mktemp("browser")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def page(browsed: Browsed) -> Any:
+    return browsed.page
+
+
+def names(page: Any) -> list[str]:
+    """The scores under the first reply, by the names that the reader sees."""
+    shown: list[str] = page.run("[...document.querySelectorAll('#scores-A .name')].map((name) => name.innerText)")
+    return shown
+
+
+def test_the_walk_names_what_the_tutorial_names() -> None:
+    named = set(re.findall(r"\*\*([^*]+)\*\*", TUTORIAL.read_text("utf-8")))
+    assert named - WALKED == set(), "the tutorial names a control that no test here presses"
+    assert WALKED - named == set()
+
+
+def test_a_first_score(browsed: Browsed, page: Any) -> None:
+    serving = browsed.server.ask("GET", "/readyz").json()["versions"]["index"]["chat"]
+    page.until(f"document.querySelector('#served').innerText.includes('chat@{serving}')")
+    page.until("document.querySelector('#example-select').options.length > 1")
+    assert page.text("label[for=example-select]") == "Example"
+    select = "document.querySelector('#example-select')"
+    page.run(f"{select}.value = '0'; {select}.dispatchEvent(new Event('change'))")
+    page.until("document.querySelectorAll('#scores-A .score').length === 4")
+    page.type("#turn-0", TEXTS[3])
+    page.type("#gold", TEXTS[40])
+    page.type("#reply-0", TEXTS[40])
+    page.until("document.querySelectorAll('.reference').length > 5")
+    page.until("document.querySelectorAll('#scores-A .score').length === 4")
+    page.until("document.querySelector('#scores-A [data-metric=bleu] .value').innerText === '1.000'")
+    for name in ("BLEU", "multi-BLEU", "υBLEU", "Rater"):
+        assert name in names(page)
+
+
+def test_why_it_is_what_it_is(page: Any) -> None:
+    page.until("document.querySelectorAll('#words-A .word.positive').length")
+    page.run("document.querySelector('#words-A .word.positive').focus()")
+    assert "is credited by reference" in page.text("#pointed")
+    page.run("document.activeElement.blur()")
+    weighted = "document.querySelector('#scores-A [data-metric=upsilon-bleu] .value')?.innerText"
+    before = page.run(weighted)
+    page.click("#reference-0 .use")  # the gold
+    page.until("document.querySelector('#reference-0').classList.contains('dropped')")
+    page.until(f"{weighted} !== {before!r} || document.querySelector('#score-problem').innerText")
+    page.click("#reset-weights")
+    page.until(f"{weighted} === {before!r}")
+    assert "left out" in page.run("document.querySelector('#excluded-title').textContent") or page.run(
+        "document.querySelector('#excluded-box').hidden"
+    )
+    page.click("#settings-box summary")
+    assert page.text("#settings-box summary") == "Settings"
+    assert "Further metrics" in page.text("#settings")
+    more = "document.querySelector('#setting-more')"
+    page.run(f"{more}.value = 'chrf'; {more}.dispatchEvent(new Event('change'))")
+    page.until("document.querySelectorAll('#scores-A .score').length === 5")
+
+
+@pytest.mark.parametrize(
+    ("button", "words"),
+    [
+        ("Copy the link", "#p="),
+        ("Copy as curl", "curl "),
+        ("Copy as Python", "import"),
+        ("Copy as a command", "refaug "),
+        ("Freeze as a set", "#p="),
+    ],
+)
+def test_taking_it_along(page: Any, button: str, words: str) -> None:
+    page.run("document.querySelector('#share-text').textContent = ''")
+    press(page, button)
+    page.until(f"document.querySelector('#share-text').textContent.includes({words!r})")
+
+
+def test_versions_and_jobs(browsed: Browsed, page: Any) -> None:
+    page.click("header nav a[href$='/service']")
+    page.until("document.querySelector('#jobs-title')")
+    wait_until_quiet(page)
+    for part in ("Versions", "Jobs", "Schedules"):
+        assert part in page.run("[...document.querySelectorAll('h2')].map((heading) => heading.innerText)")
+    press(page, "Publish", "#versions")
+    press(page, "Publish it", "#question")
+    page.until("!document.querySelector('#question').open")
+    press(page, "Roll back", "#versions")
+    press(page, "Roll back", "#question")
+    page.until("!document.querySelector('#question').open")
+    press(page, "New job")
+    page.until("document.querySelector('#order').open")
+    page.run("document.querySelector('#order-field-index').value = 'none'")
+    press(page, "Start it", "#order")
+    press(page, "Try again", "#job")
+    page.until("document.querySelector('#job').innerText.includes('failed')")
+    press(page, "New schedule")
+    page.until("document.querySelector('#schedule-name')")
+    page.type("#schedule-name", "night")
+    page.type("#schedule-cron", "30 2 * * *")
+    page.run("document.querySelector('#order-field-log').value = 'chat'")
+    page.run("document.querySelector('#order-field-index').value = 'chat'")
+    press(page, "Make it", "#order")
+    press(page, "Runs", "#schedules")
+    page.until("document.querySelector('#schedules .runs').innerText.includes('has not run yet')")
+    for button in ("Pause", "Go on"):
+        press(page, button, "#schedules")
+    page.until("document.querySelectorAll('#schedules td[data-name=Next] time').length === 3")
+    press(page, "Remove", "#schedules")
+    press(page, "Remove it", "#question")
+    page.until("document.querySelector('#schedules').innerText.includes('Nothing runs by itself')")
+
+
+def test_a_job_is_cancelled(browsed: Browsed, page: Any) -> None:
+    browsed.server.kill("jobs")  # so that the job waits while the page is at it
+    job = browsed.server.ask("POST", "/v1/jobs", json={"kind": "index-compact", "index": "chat"}).json()["id"]
+    page.run(f"location.hash = 'job={job}'")
+    page.until("document.querySelector('#job').innerText.includes('Cancel')")
+    press(page, "Cancel", "#job")
+    assert browsed.server.ended(job)["state"] in ("cancelled", "done")
+
+
+def test_keys_and_keyboard(page: Any) -> None:
+    page.click("header nav a[href$='/keys']")
+    page.until("document.querySelector('#own dl')")
+    assert "This service asks for no keys" in page.text("#own")
+    press(page, "Key", "header")
+    page.until("document.querySelector('#key-dialog').open")
+    page.click("#key-close")
+    press(page, "Go to", "header")
+    page.until("document.querySelector('#palette')?.open")
+    page.type("#palette-input", "playground")
+    page.press("Enter", 13)
+    page.until("location.pathname === '/'")
