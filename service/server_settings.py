@@ -121,6 +121,13 @@ class ServeSettings:
         1_024, "dialogues that were posted and wait to be ingested, for each log", least=1, most=10_000_000
     )
     waiting_jobs: int = _setting(1_000, "jobs that wait", least=1, most=1_000_000)
+    upload_mib: int = _setting(200, "size of one uploaded file", least=1, most=1_000_000)
+    uploads_mib: int = _setting(4_096, "size of all uploaded files together", least=1, most=100_000_000)
+    preview_rows: int = _setting(
+        10_000, "items of uploaded files that a preview reads; the counts are of these", least=5, most=100_000_000
+    )
+    key_evaluations: int = _setting(20, "evaluations of one key that wait or run", least=1, most=1_000_000)
+    evaluations_mib: int = _setting(8_192, "size of all stored evaluations together", least=1, most=100_000_000)
 
     # How long it takes
     timeout_s: float = _setting(
@@ -143,6 +150,8 @@ class ServeSettings:
         10, "how far the server's job process steps back behind requests, as `nice` has it", least=0, most=19
     )
     keep_jobs_days: int = _setting(90, "days that ended jobs are kept", least=1, most=36_500)
+    keep_uploads_days: int = _setting(7, "days that uploaded files are kept", least=1, most=36_500)
+    keep_evaluations_days: int = _setting(90, "days that evaluations are kept", least=1, most=36_500)
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] | None = None, **flags: Any) -> Self:

@@ -24,7 +24,10 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.logs.store import StoredLog
+from refaug.service.jobs.store import JobState
+from refaug.service.jobs.worker import run_worker
 from refaug.service.keys import KeyStore, Scope
+from refaug.service.server_settings import ServeSettings
 from refaug.service.web import openapi
 
 SAID = (
@@ -36,6 +39,11 @@ SAID = (
     ("Do you like tea?", "Yes, with milk."),
 )
 _ITEM = {"id": "d1", "utterance": "Where do you buy tea?", "references": ["At the market."]}
+_TABLE = b"""id,prompt,gold,before,after
+d1,Where do you buy tea?,At the market.,At the shop.,At the old market.
+d2,Do you like tea?,"Yes, with milk.",No.,"Yes, with milk and sugar."
+d3,Who sells bread?,The mill does.
+"""
 _REQUEST_ID = "3f9a1c7e5b2d8046"
 Asked = dict[str, Any]
 
@@ -71,9 +79,11 @@ class Recorder:
     client: TestClient
     kept: dict[str, Asked] = field(default_factory=dict)
 
-    def ask(self, name: str, method: str, path: str, body: Any = None) -> Any:
-        """The answer, kept under the operation's name."""
-        sent = {} if body is None else {"json": body}
+    def ask(self, name: str, method: str, path: str, body: Any = None, *, content: bytes | None = None) -> Any:
+        """The answer, kept under the operation's name; `content` is sent as the bytes of a file."""
+        sent: Any = {} if body is None else {"json": body}
+        if content is not None:
+            sent = {"content": content, "headers": {"Content-Type": "application/octet-stream"}}
         answer = self.client.request(method, path, **sent)
         assert answer.status_code < 300, (name, answer.text)
         kept: Asked = {"method": method, "path": path, "status": answer.status_code}
@@ -104,7 +114,7 @@ def first_example(client: TestClient, name: str) -> Any:
     """The first example of a body in the document."""
     found = client.get("/openapi.json").json()["paths"]
     bodies = {
-        operation["operationId"]: operation["requestBody"]["content"]["application/json"].get("examples", {})
+        operation["operationId"]: operation["requestBody"]["content"].get("application/json", {}).get("examples", {})
         for operations in found.values()
         for operation in operations.values()
         if "requestBody" in operation
@@ -164,6 +174,8 @@ def answers(client: TestClient) -> Mapping[str, Asked]:
     ask("follow_job", "GET", f"/v1/jobs/{job}/events")  # it has ended, and so does the stream
     ask("retry_job", "POST", f"/v1/jobs/{job}/retry")
 
+    _ask_of_evaluations(recorder)
+
     ask("put_schedule", "PUT", "/v1/schedules/nightly", of("put_schedule"))
     ask("list_schedules", "GET", "/v1/schedules")
     ask("get_schedule", "GET", "/v1/schedules/nightly")
@@ -190,6 +202,36 @@ def _ask_of_keys(recorder: Recorder, of: Any) -> None:
         keyed.kept["create_key"]["answer"]["token"] = f"refaug_{made['id']}_…"
         keyed.ask("list_keys", "GET", "/v1/keys")
         keyed.ask("revoke_key", "DELETE", f"/v1/keys/{made['id']}")
+
+
+def _ask_of_evaluations(recorder: Recorder) -> None:
+    """Ask for scores of an uploaded table, done by a worker in between."""
+    ask, state = recorder.ask, recorder.client.app.state.refaug
+    file = ask("upload_file", "POST", "/v1/uploads?name=table.csv", content=_TABLE)["id"]
+    ask("list_uploads", "GET", "/v1/uploads")
+    ask("get_upload", "GET", f"/v1/uploads/{file}")
+    files = {"items": f"upload:{file}", "map": ["utterance=prompt", "reply:old=before", "reply:new=after"]}
+    ask("preview_files", "POST", "/v1/uploads/preview", files)
+    order = {"kind": "score", **files, "metrics": ["multi-bleu", "chrf"], "baseline": "old", "draws": 100}
+    made = ask("start_evaluation", "POST", "/v1/evaluations", order)["id"]
+    state.jobs.cancel(made)
+    ask("retry_evaluation", "POST", f"/v1/evaluations/{made}/retry")
+    for job in state.jobs.list(state=JobState.QUEUED)[0]:
+        if job.id != made:
+            state.jobs.cancel(job.id)
+    run_worker(state.home, ServeSettings(), once=True)
+    at = f"/v1/evaluations/{made}"
+    ask("list_evaluations", "GET", "/v1/evaluations")
+    ask("get_evaluation", "GET", at)
+    ask("list_scored_replies", "GET", f"{at}/replies?sort=disagreement&other=1&order=descending&limit=2")
+    ask("get_scored_reply", "GET", f"{at}/replies/0")
+    ask("get_points", "GET", f"{at}/points")
+    ask("put_note", "PUT", f"{at}/notes/0", {"text": "right, but of another dialogue"})
+    ask("list_notes", "GET", f"{at}/notes")
+    ask("download_evaluation", "GET", f"{at}/download?format=latex")
+    ask("compare_two_evaluations", "GET", f"{at}/comparison?with={made}&first_system=old&second_system=new&limit=1")
+    ask("remove_evaluation", "DELETE", at)
+    ask("remove_upload", "DELETE", f"/v1/uploads/{file}")
 
 
 def _ask_of_sets(recorder: Recorder, of: Any) -> None:

@@ -423,12 +423,15 @@ def read_aligned(
     references: Sequence[Path],
     weights: Sequence[Path] = (),
     utterances: Path | None = None,
+    *,
+    shown_names: Sequence[str] = (),
 ) -> Iterator[Item | BadItem]:
     """Yield items from files with one text a line: a file a system, and one or more files of references.
 
     The first file of references holds the golds; an empty line in a further one means that the item has one
     reference fewer. With files of weights, one number a line for each file of references, every reference is a
     supplied one. A file of utterances has what is replied to; an empty line there means that it is not known.
+    `shown_names` are those that messages have for the utterances, replies, references and weights, in this order.
     """
     if weights and len(weights) != len(references):
         raise BadInput(
@@ -436,8 +439,8 @@ def read_aligned(
             remedy="give a file of weights for each file of references, in the same order",
         )
     files = [*([utterances] if utterances is not None else []), *replies.values(), *references, *weights]
-    names = [str(path) for path in files]
-    for number, texts in aligned_lines(files):
+    names = list(shown_names) or [str(path) for path in files]
+    for number, texts in aligned_lines(files, names):
         utterance = texts.pop(0) if utterances is not None else ""
         yield _aligned_item(number, utterance, texts, list(replies), len(references), names)
 

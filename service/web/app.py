@@ -35,6 +35,10 @@ from refaug.service.audit import AuditLog
 from refaug.service.bots.bot_store import BotStore
 from refaug.service.database.database import Database
 from refaug.service.database.stored_answers import IdempotencyStore
+from refaug.service.evaluations.evaluation_store import EvaluationStore
+from refaug.service.evaluations.held_views import HeldViews
+from refaug.service.evaluations.notes import NoteStore
+from refaug.service.evaluations.uploads import UploadStore
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.inbox import Inbox
 from refaug.service.jobs.schedules import ScheduleStore
@@ -65,6 +69,7 @@ from refaug.service.web.routes import (
     scores,
 )
 from refaug.service.web.routes.bots import replies, stored
+from refaug.service.web.routes.evaluations import evaluations, scored_replies, uploads
 from refaug.service.web.routes.pages import documentation, shells
 from refaug.service.web.state import ServiceState
 from refaug.service.wrong_keys import WrongKeys
@@ -87,6 +92,7 @@ _TAGS: Final = (
     {"name": "indexes", "description": "Versions of indexes, and which one serves."},
     {"name": "raters", "description": "Versions of raters, and which one serves."},
     {"name": "jobs", "description": "Work that takes longer than a request."},
+    {"name": "evaluations", "description": "Files to score, and what jobs have made of them."},
     {"name": "schedules", "description": "Jobs that begin by the clock."},
     {"name": "keys", "description": "Who may ask for what."},
     {"name": "audit", "description": "Who did what."},
@@ -109,6 +115,9 @@ _ROUTERS: Final = (
     logs,
     artefacts,
     jobs,
+    uploads,
+    evaluations,
+    scored_replies,
     schedules,
     keys,
     audit,
@@ -179,6 +188,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.schedules = ScheduleStore(state.database)
         state.idempotency = IdempotencyStore(state.database)
         state.inbox = Inbox(home, serve)
+        state.uploads = UploadStore(home, serve)
+        state.evaluations = EvaluationStore(home, serve)
+        state.score_views = HeldViews(state.evaluations)
+        state.notes = NoteStore(state.database)
         state.keys = await run_in_threadpool(KeyRing, state.database, required=serve.keys)
         stack.callback(state.keys.close)
         state.rate_limits = RateLimits(workers=serve.workers)

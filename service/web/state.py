@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from refaug.service.bots.bot_store import BotStore
     from refaug.service.database.database import Database
     from refaug.service.database.stored_answers import IdempotencyStore
+    from refaug.service.evaluations.evaluation_store import EvaluationStore
+    from refaug.service.evaluations.held_views import HeldViews
+    from refaug.service.evaluations.notes import NoteStore
+    from refaug.service.evaluations.uploads import UploadStore
     from refaug.service.jobs.inbox import Inbox
     from refaug.service.jobs.schedules import ScheduleStore
     from refaug.service.jobs.store import JobStore
@@ -56,6 +60,10 @@ class ServiceState:
     processes: LiveProcesses = field(init=False)
     inbox: Inbox = field(init=False)
     bots: BotStore = field(init=False)
+    uploads: UploadStore = field(init=False)
+    evaluations: EvaluationStore = field(init=False)
+    score_views: HeldViews = field(init=False)
+    notes: NoteStore = field(init=False)
     bases: BaselineCache = field(init=False)
     rubers: HeldRubers = field(init=False)
     adems: HeldAdems = field(init=False)

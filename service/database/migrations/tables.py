@@ -168,3 +168,14 @@ AUDIT: Final = Table(
     Column("request", Text),
     sqlite_with_rowid=False,
 )
+
+# Notes on replies, by the place of the reply in its evaluation, which never changes.
+EVALUATION_NOTES: Final = Table(
+    "evaluation_notes",
+    TABLES,
+    Column("evaluation", PLAIN, primary_key=True),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("text", Text, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("changed", PLAIN, nullable=False),
+)

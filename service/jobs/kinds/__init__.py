@@ -19,6 +19,7 @@ from typing import Any, Final
 from refaug.core.artefacts.changes import observing_changes
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
+from refaug.service.evaluations.expiry import remove_expired
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.kinds.job_context import JobContext, as_json, remove_old_jobs
 from refaug.service.jobs.orders.job_order import parse_order
@@ -36,6 +37,7 @@ _MODULES: Final[Mapping[str, str]] = {
     "index-compact": "indexing",
     "gc": "indexing",
     "freeze": "freezing",
+    "score": "scoring",
     "meta": "meta",
     "erase": "erasing",
     "nightly": "nightly",
@@ -51,6 +53,7 @@ def run(
     """
     parsed_order = parse_order(order)
     remove_old_jobs(home, serve.keep_jobs_days)
+    remove_expired(home, serve)
     context = JobContext.of(home, serve, progress, job)
     do: Callable[[Any, JobContext], Mapping[str, Any]] = import_module(
         f"{__name__}.{_MODULES[parsed_order.kind]}"

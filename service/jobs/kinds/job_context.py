@@ -84,6 +84,11 @@ class JobContext:
         """Return the context of a job by its id, with the stages that an earlier run has finished."""
         return cls(home=home, serve=serve, progress=TimedProgress(progress), stages=Stages(job_folder(home, job)))
 
+    @property
+    def job(self) -> str:
+        """The id of the job, which names its folder."""
+        return self.stages.folder.name
+
     def threads(self, ordered: int | None) -> int:
         """Return the threads of this job: those of its order, else of the server's settings, else one a free core."""
         return ordered or self.serve.job_threads or self.fitted_threads

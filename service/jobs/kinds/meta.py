@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 from refaug.core.errors import BadInput, Usage
@@ -15,36 +14,37 @@ from refaug.evaluation.agreement.metric_choice import choose_metrics
 from refaug.evaluation.agreement.records import ComparedMetric, MetaSettings, RatedItems, RowsChoice
 from refaug.evaluation.home.indexes import open_index, places_of
 from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.item_files.item_files import InputFile, ItemFiles
 from refaug.evaluation.metric_setup.metric_requests import (
-    MetricNeeds,
     SetBaseline,
     baseline_advice,
     baseline_setter,
     metrics_of,
-    refuse_judge,
 )
 from refaug.evaluation.metric_setup.model_names import ModelNames
 from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import augment, references_provenance
-from refaug.evaluation.scoring.items import BadItem, read_items
+from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.provenance import Provenance, with_provenance
 from refaug.metrics.base import Metric
 from refaug.service.jobs.kinds.freezing import augment_settings
 from refaug.service.jobs.kinds.job_context import JobContext
-from refaug.service.jobs.kinds.sources import require_source, resolve_metric_files
+from refaug.service.jobs.kinds.named_models import require_models
+from refaug.service.jobs.kinds.result_files import store_agreement
+from refaug.service.jobs.kinds.sources import named_file, resolve_metric_files
+from refaug.service.jobs.orders.evaluation_orders import MetaJob
 from refaug.service.jobs.orders.job_order import metrics_in
-from refaug.service.jobs.orders.set_orders import MetaJob
 
 _WEIGHTED: Final = "upsilon-bleu"  # what references are found for, where no metric is named
 
 
 def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
-    """Return what `refaug meta --json` prints."""
+    """Return what `refaug meta --json` prints, and keep it with its tables and plots as an evaluation."""
     if (preset := find_preset(order.preset)) is not None:
         preset.require_effect(order.metrics or ([_WEIGHTED] if order.index is not None else []))
-    _require_named(order, context.home)
+    require_models(order, context.home)
     _require_allowed(order, context)
     files = _named_files(order.data, context)
     settings = MetaSettings(
@@ -55,7 +55,7 @@ def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
         min_kappa=order.min_kappa,
     )
     context.progress.stage("read")
-    sets = {name: _items(name, path, context) for name, path in files.items()}
+    sets = {name: _items(file, order, context) for name, file in files.items()}
     specifications = order.metrics or default_metrics(item for items in sets.values() for item in items)
     provenance, augmenting, based = Provenance(), None, None
     if order.index is not None:
@@ -83,6 +83,8 @@ def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
     report = agreement(rated_sets, metrics, settings, baseline=baseline, progress=context.progress)
     for warning in report.warnings:
         context.progress.warn(warning)
+    context.progress.stage("store")
+    store_agreement(order, report, [file.name for file in files.values()], context)
     return report.as_json()
 
 
@@ -115,47 +117,27 @@ def _version_of(provenance: Provenance, kind: str) -> str | None:
     return provenance.settings.get(kind, "").partition("#")[0] or None
 
 
-def _require_named(order: MetaJob, home: Settings) -> None:
-    """Raise Usage before any work where a needed artefact is not named, or a named one is not used."""
-    wants = [MetricNeeds.of(text, home) for text in metrics_in(order)]
-    refuse_judge(wants)
-    rates = order.index is not None and augment_settings(order.reference_settings).needs_rater
-    if rates and order.rater is None:
-        raise Usage("something is to be rated, and no rater is named", remedy="rater, or weights one and parrot off")
-    if order.index is not None and wants and not any(one.weighted or one.sample for one in wants):
-        raise Usage(f"index {order.index}, and no metric looks at weighted references", remedy="leave index out")
-    for field, needed in (
-        ("rater", [one.name for one in wants if one.rater]),
-        ("ruber", [one.name for one in wants if one.ruber]),
-        ("adem", [one.name for one in wants if one.adem]),
-        ("sample", [one.name for one in wants if one.sample]),
-    ):
-        artefact = getattr(order, field)
-        if needed and artefact is None and not (field == "sample" and order.index is not None):
-            raise Usage(f"{needed[0]} asks a {field}, and none is named", remedy=f'"{field}": its name')
-        weighs = field == "rater" and (rates or any(one.weigher for one in wants))
-        if artefact is not None and not needed and not weighs:
-            raise Usage(f"{field} {artefact}, and no metric asks for it", remedy=f"leave {field} out")
-
-
 def _require_allowed(order: MetaJob, context: JobContext) -> None:
     """Raise NotAllowed before any work where a metric names a file that jobs may not read."""
     resolve_metric_files(metrics_in(order), context.home, context.serve)
 
 
-def _named_files(names: Sequence[str], context: JobContext) -> dict[str, Path]:
+def _named_files(names: Sequence[str], context: JobContext) -> dict[str, InputFile]:
     """Name every set by the stem of its file, or by its whole name where two stems are equal."""
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise Usage(f"{twice} is named twice", remedy="give every test set once")
-    short = [name.rpartition("/")[2].split(".")[0] or name for name in names]
-    called = [one if short.count(one) == 1 else name for one, name in zip(short, names, strict=True)]
-    return {one: require_source(name, context.home, context.serve) for one, name in zip(called, names, strict=True)}
+    files = [named_file(name, context.home, context.serve) for name in names]
+    short = [file.name.rpartition("/")[2].split(".")[0] or file.name for file in files]
+    return {
+        stem if short.count(stem) == 1 else f"{file.name} ({place})" if file.name != name else name: file
+        for place, (stem, file, name) in enumerate(zip(short, files, names, strict=True), start=1)
+    }
 
 
-def _items(name: str, path: Path, context: JobContext) -> list[Item | BadItem]:
-    items = list(read_items(path, shown_name=name, on_unknown_field=context.progress.warn))
+def _items(file: InputFile, order: MetaJob, context: JobContext) -> list[Item | BadItem]:
+    items = list(ItemFiles(items=file, table=order.table).read(context.progress.warn))
     if not items:
-        raise BadInput(f"there are no items in {name}", remedy="one item a line: docs/items.md")
+        raise BadInput(f"there are no items in {file.name}", remedy="one item a line: docs/items.md")
     return items
 
 

@@ -1,4 +1,4 @@
-"""The files that a job may read: those in inbox/, and those in folders that the settings name."""
+"""The files that a job may read: uploads, those in inbox/, and those in folders that the settings name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from pathlib import Path
 
 from refaug.core.errors import NoSource, NotAllowed
 from refaug.core.home import Settings
+from refaug.evaluation.item_files.item_files import AlignedFiles, InputFile, ItemFiles
 from refaug.evaluation.metric_setup.metric_requests import MODEL, resolve_files
+from refaug.service.evaluations.uploads import UploadStore, upload_in
+from refaug.service.jobs.orders.evaluation_orders import ItemSources
 from refaug.service.server_settings import ServeSettings
 
 
@@ -16,8 +19,10 @@ def require_source(text: str, home: Settings, serve: ServeSettings) -> Path:
     """Return the file or folder with its links resolved; NotAllowed if it lies outside the allowed folders.
 
     A relative name is one inside inbox/. Hidden files are refused, since posted dialogues wait in them. The content of
-    a folder is checked as well, so that no link in it leads outside.
+    a folder is checked as well, so that no link in it leads outside. `upload:ID` is an uploaded file.
     """
+    if (upload_id := upload_in(text)) is not None:
+        return UploadStore(home, serve).path(upload_id)
     inbox = home.home / "inbox"
     roots = [root.resolve() for root in (inbox, *map(Path, filter(None, serve.sources.split(":"))))]
     if not text.strip() or "\0" in text:
@@ -37,6 +42,28 @@ def require_source(text: str, home: Settings, serve: ServeSettings) -> Path:
     elif not path.is_file():
         raise NotAllowed(f"source {text} is no regular file", remedy="write what it gives into a file first")
     return path
+
+
+def named_file(text: str, home: Settings, serve: ServeSettings) -> InputFile:
+    """Return a source as `require_source` does, with the name that messages have: that of the upload, or as given."""
+    path = require_source(text, home, serve)
+    upload_id = upload_in(text)
+    return InputFile(path=path, name=text if upload_id is None else UploadStore(home, serve).get(upload_id).name)
+
+
+def item_files(order: ItemSources, home: Settings, serve: ServeSettings) -> ItemFiles:
+    """Return the files that an order names, each of them checked."""
+    return ItemFiles(
+        items=None if order.items is None else named_file(order.items, home, serve),
+        aligned=AlignedFiles(
+            replies={system: named_file(text, home, serve) for system, text in order.replies.items()},
+            references=[named_file(text, home, serve) for text in order.references],
+            weights=[named_file(text, home, serve) for text in order.weights],
+            utterances=None if order.utterances is None else named_file(order.utterances, home, serve),
+        ),
+        table=order.table,
+        allow_truncated=order.allow_truncated,
+    )
 
 
 def resolve_metric_files(specifications: Sequence[str], home: Settings, serve: ServeSettings) -> tuple[str, ...]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from refaug.core.errors import BadInput
+from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
 from refaug.service.jobs.orders.index_orders import GcJob, IndexBuildJob, IndexCompactJob, IndexUpdateJob
 from refaug.service.jobs.orders.log_orders import EraseJob, IngestJob
 from refaug.service.jobs.orders.nightly_order import NightlyJob
-from refaug.service.jobs.orders.set_orders import FreezeJob, MetaJob
+from refaug.service.jobs.orders.set_orders import FreezeJob
 from refaug.service.jobs.orders.training_orders import RaterTrainJob, VectorsJob
 
 _MAX_SHOWN: Final = 5
@@ -24,6 +26,7 @@ JobOrder = Annotated[
     | IndexCompactJob
     | RaterTrainJob
     | FreezeJob
+    | ScoreJob
     | MetaJob
     | EraseJob
     | NightlyJob
@@ -39,6 +42,7 @@ KINDS: Final = (
     "index-compact",
     "rater-train",
     "freeze",
+    "score",
     "meta",
     "erase",
     "nightly",
@@ -70,7 +74,7 @@ def metrics_in(order: JobOrder) -> list[str]:
     match order:
         case MetaJob():
             return [*order.metrics, *([order.baseline] if order.baseline is not None else [])]
-        case NightlyJob():
+        case NightlyJob() | ScoreJob():
             return list(order.metrics)
     return []
 
@@ -94,5 +98,6 @@ def resources_of(order: JobOrder) -> tuple[str, ...]:
             return (f"{order.artefact}/{order.name}",)
         case FreezeJob():
             return (f"items/{order.items or order.source}",)
-        case MetaJob():
-            return (f"meta/{'+'.join(order.data)}",)
+        case ScoreJob() | MetaJob():
+            order_hash = hashlib.sha256(order.model_dump_json().encode()).hexdigest()
+            return (f"{order.kind}/{order_hash[:16]}",)

@@ -1,4 +1,4 @@
-"""Orders of jobs that freeze reference sets and compare metrics with ratings of people."""
+"""Orders of jobs that freeze reference sets; how references are found, rated and weighed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pydantic import Field, field_validator, model_validator
 
 from refaug.evaluation.scoring.augment_settings import AugmentSettings, GoldUse, WeightSource
 from refaug.evaluation.scoring.presets import PresetName, find_preset, with_preset_defaults
-from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MIN_CONFIDENCE
 from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
 from refaug.rater.rating_settings import Combine, RatingSettings
 from refaug.service.jobs.orders.fields import (
@@ -17,7 +16,6 @@ from refaug.service.jobs.orders.fields import (
     Count,
     Mode,
     Name,
-    Seed,
     Share,
     Spec,
     Stored,
@@ -101,61 +99,3 @@ class FreezeJob(StrictModel):
         if self.index is None and (self.rater is not None or self.settings is not None):
             raise ValueError("rater and settings are for references that an index finds: name one")
         return self
-
-
-class MetaJob(StrictModel):
-    """Say how far metrics agree with people's ratings."""
-
-    kind: Literal["meta"] = Field(description="which job it is")
-    data: list[Text] = Field(description="test sets with ratings in inbox/, or in configured folders", min_length=1)
-    metrics: list[Text] = Field(
-        default_factory=list,
-        description="what to compare: NAME or NAME:key=value,…; without any: those of bleu, multi-bleu, rouge-l and "
-        "chrf that apply, and upsilon-bleu with an index",
-        max_length=1_000,
-    )
-    baseline: Text | None = Field(
-        default=None, description="the one of the metrics that every other is compared with; without it, the first"
-    )
-    preset: PresetName | None = Field(
-        default=None,
-        description="`tsuta20`: the weighted BLEUs of metrics and baseline as in the code of Tsuta et al. (2020)",
-    )
-    index: Spec | None = Field(
-        default=None, description="index that references are found in first; without it they are taken as they are"
-    )
-    rater: Spec | None = Field(
-        default=None, description="rater that weighs references that are found, and that the metric rater asks"
-    )
-    settings: ReferenceSettings | None = Field(default=None, description="how they are found, rated and weighed")
-    ruber: Spec | None = Field(default=None, description="ruber that the metric ruber asks")
-    adem: Spec | None = Field(default=None, description="adem that the metric adem asks")
-    sample: Spec | None = Field(
-        default=None, description="index whose log says what counts as 0 and 1 of the parts of ruber"
-    )
-    rows: Literal["fair", "all"] = Field(
-        default="fair", description="fair: no replies that are one of their own golds; all: every rated reply"
-    )
-    draws: Count = Field(default=10_000, description="draws of the bootstrap over contexts")
-    confidence: float = Field(default=0.95, description="of the intervals", ge=MIN_CONFIDENCE, le=MAX_CONFIDENCE)
-    seed: Seed = Field(default=1, description="of the draws")
-    min_kappa: float | None = Field(
-        default=None, description="leave out annotators whose mean κ with the others is lower", ge=-1, le=1
-    )
-    language: str | None = Field(default=None, description="decides the tokenizer of the metrics", max_length=35)
-    threads: int | None = Field(default=None, description=THREADS, ge=1, le=1_024)
-
-    @model_validator(mode="after")
-    def _makes_sense(self) -> Self:
-        if self.index is None and self.settings is not None:
-            raise ValueError("settings are for references that an index finds: name one")
-        if self.index is not None:
-            _ = self.reference_settings  # raises ValueError where settings contradict the preset
-        return self
-
-    @property
-    def reference_settings(self) -> ReferenceSettings:
-        """How references are found in the index: with the preset of the order, if it has one."""
-        of_order = {} if self.preset is None else {"preset": self.preset}
-        named = {} if self.settings is None else self.settings.model_dump(exclude_unset=True)
-        return ReferenceSettings(**{**of_order, **named})

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from refaug.core.errors import NoSource
 from refaug.service.jobs.kinds.sources import files_in, require_source
+from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
 from refaug.service.jobs.orders.index_orders import IndexBuildJob
 from refaug.service.jobs.orders.job_order import JobOrder, metrics_in, resources_of
 from refaug.service.jobs.orders.log_orders import IngestJob
 from refaug.service.jobs.orders.nightly_order import NightlyJob
-from refaug.service.jobs.orders.set_orders import FreezeJob, MetaJob
+from refaug.service.jobs.orders.set_orders import FreezeJob
 from refaug.service.jobs.orders.training_orders import VectorsJob
 from refaug.service.web.handling.idempotency_keys import CreatedResource
 from refaug.service.web.schemas.jobs import describe_job
 from refaug.service.web.state import ServiceState
+
+Order = TypeVar("Order", bound=JobOrder)
 
 
 def enqueue_job(state: ServiceState, order: JobOrder, requested_by: str) -> CreatedResource:
     """Queue a job; Conflict if a job of the same kind and resources waits already."""
     job = state.jobs.enqueue(order.kind, order.model_dump(mode="json"), resources_of(order), requested_by=requested_by)
     return CreatedResource(status=202, body=describe_job(job), location=f"/v1/jobs/{job.id}")
+
+
+def with_owner(order: Order, key_name: str) -> Order:
+    """Return the order, one of an evaluation with the key that asks for it as its owner."""
+    if isinstance(order, ScoreJob | MetaJob):
+        order.owner = key_name
+    return order
 
 
 def require_sources(state: ServiceState, order: JobOrder, *, must_exist: bool) -> None:
@@ -47,6 +59,8 @@ def _inputs_of(order: JobOrder) -> list[str]:
             return [order.encoder] if order.encoder is not None else []
         case FreezeJob():
             return [order.source] if order.source is not None else []
+        case ScoreJob():
+            return order.files
         case MetaJob():
             return list(order.data)
     return []

@@ -25,7 +25,7 @@ from refaug.service.web.dependencies import key_of, requires
 from refaug.service.web.handling import database_threads
 from refaug.service.web.handling.audit_rows import actor_of_request, id_of_request
 from refaug.service.web.handling.idempotency_keys import CreatedResource, IdempotencyKey, create_once_in_database
-from refaug.service.web.handling.job_queueing import enqueue_job, require_sources
+from refaug.service.web.handling.job_queueing import enqueue_job, require_sources, with_owner
 from refaug.service.web.openapi import CREATED_HEADERS, errors
 from refaug.service.web.schemas.jobs import JobIn, JobsOut, OneJobOut, describe_job
 from refaug.service.web.state import ServiceState, state_of
@@ -64,7 +64,7 @@ async def start_job(request: Request, idempotency_key: IdempotencyKey = None) ->
     there. With an `Idempotency-Key`, the same request again gets the first one's answer.
     """
     raw = await read_body(request)
-    order = (await parse_body(JobIn, raw)).root
+    order = with_owner((await parse_body(JobIn, raw)).root, key_of(request).name)
 
     def make() -> CreatedResource:
         require_sources(state_of(request), order, must_exist=True)

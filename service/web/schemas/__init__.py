@@ -13,6 +13,7 @@ __all__ = [
     "bots",
     "catalogue",
     "common",
+    "evaluations",
     "jobs",
     "keys",
     "logs",

@@ -23,7 +23,7 @@ from refaug.rater.training.loop import TrainConfig
 from refaug.service.jobs import kinds
 from refaug.service.jobs.kinds.freezing import augment_settings
 from refaug.service.jobs.kinds.ingesting import cleaning_of
-from refaug.service.jobs.orders import index_orders, log_orders, set_orders, training_orders
+from refaug.service.jobs.orders import evaluation_orders, index_orders, log_orders, set_orders, training_orders
 from refaug.service.jobs.orders.job_order import KINDS, parse_order, resources_of
 
 ONE_OF_EACH = {
@@ -34,6 +34,7 @@ ONE_OF_EACH = {
     "index-compact": {"index": "chat"},
     "rater-train": {"logs": ["chat"]},
     "freeze": {"source": "test.jsonl", "purpose": "test"},
+    "score": {"items": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab"},
     "meta": {"data": ["rated.jsonl"]},
     "erase": {"log": "chat", "dialogues": ["d1"]},
     "nightly": {"log": "chat", "index": "forum"},
@@ -68,7 +69,6 @@ def test_all_kinds_are_there():
         ("index-compact", ("index/chat",)),
         ("rater-train", ("rater/chat",)),
         ("freeze", ("items/test.jsonl",)),
-        ("meta", ("meta/rated.jsonl",)),
         ("erase", ("log/chat",)),
         ("nightly", ("log/chat", "index/forum")),
         ("gc", ("rater/base",)),
@@ -76,6 +76,15 @@ def test_all_kinds_are_there():
 )
 def test_resources_are_what_a_job_writes(kind, resources):
     assert resources_of(order(kind)) == resources
+
+
+def test_evaluations_share_a_resource_only_with_the_very_same_order():
+    for kind in ("score", "meta"):
+        (resource,) = resources_of(order(kind))
+        assert resource.startswith(f"{kind}/")
+        assert resources_of(order(kind)) == (resource,)
+        assert resources_of(order(kind, seed=2)) != (resource,)
+        assert resources_of(order(kind, owner="ann")) != (resource,)
 
 
 def test_names_that_are_given_decide_over_the_resource():
@@ -111,6 +120,13 @@ def test_names_that_are_given_decide_over_the_resource():
         ({"kind": "index-build", "logs": ["a"], "vectors": "v", "encoder": "e"}, "not from both"),
         ({"kind": "index-build", "logs": ["a"], "recall": 0}, "recall: Input should be greater than 0"),
         ({"kind": "freeze", "purpose": "test"}, "either items, or a source"),
+        ({"kind": "score"}, "either items, or line-aligned replies and references"),
+        ({"kind": "score", "items": "a", "replies": {"x": "b"}, "references": ["c"]}, "either items, or line-aligned"),
+        ({"kind": "score", "replies": {"x": "b"}}, "replies by system and at least one file of references"),
+        ({"kind": "score", "replies": {"x": "b"}, "references": ["c"], "map": ["id=n"]}, "are for items"),
+        ({"kind": "score", "items": "a", "map": ["reply"]}, "is not FIELD=COLUMN"),
+        ({"kind": "score", "items": "a", "baseline": "x", "draws": 0}, "a comparison without draws"),
+        ({"kind": "score", "items": "a", "settings": {"k": 3}}, "settings are for references that an index finds"),
         ({"kind": "freeze", "purpose": "test", "items": "../../x"}, "items: String should match pattern"),
         ({"kind": "freeze", "purpose": "test", "source": "a", "rater": "r"}, "name one"),
         ({"kind": "freeze", "purpose": "fun", "source": "a"}, "purpose: Input should be"),
@@ -187,7 +203,7 @@ def test_defaults_are_those_of_the_command(model, command, called):
 
 def test_defaults_are_those_of_the_settings_that_are_made_of_them():
     assert augment_settings(set_orders.ReferenceSettings()) == AugmentSettings()
-    ours = defaults(set_orders.MetaJob)
+    ours = defaults(evaluation_orders.MetaJob)
     assert {one.name: ours[one.name] for one in dataclasses.fields(MetaSettings)} == dataclasses.asdict(MetaSettings())
     assert cleaning_of(log_orders.Cleaning()).rules == cleaning_of(log_orders.Cleaning(no_rules=[])).rules
     glove, mine = GloveSettings(), defaults(training_orders.VectorsJob)

@@ -1,0 +1,119 @@
+"""A look at files before they are scored: the first items as they will be read, the columns, and the bad rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from refaug.core.records import Item
+from refaug.evaluation.item_files.item_files import ItemFiles
+from refaug.evaluation.scoring.items import BadItem, item_json
+from refaug.evaluation.tables.table_notes import TableNotes
+
+SHOWN_ITEMS: Final = 5
+SHOWN_BAD_ROWS: Final = 100
+_SHOWN_COLUMNS: Final = 200
+_SHOWN_SYSTEMS: Final = 1_000
+_SHOWN_WARNINGS: Final = 50
+_TEXT_CHARS: Final = 2_000
+
+
+@dataclass
+class FilePreview:
+    """The items, counts and faults of files, as far as they were read."""
+
+    items: list[Item] = field(default_factory=list)
+    item_count: int = 0
+    reply_count: int = 0
+    rating_count: int = 0
+    bad_count: int = 0
+    is_partial: bool = False
+    systems: dict[str, None] = field(default_factory=dict)
+    bad_rows: list[BadItem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    notes: TableNotes = field(default_factory=TableNotes)
+
+    def add(self, row: Item | BadItem) -> None:
+        """Count a row, and keep it where it is among the first."""
+        if isinstance(row, BadItem):
+            self.bad_count += 1
+            if len(self.bad_rows) < SHOWN_BAD_ROWS:
+                self.bad_rows.append(row)
+            return
+        self.item_count += 1
+        self.reply_count += len(row.replies)
+        self.rating_count += sum(rating is not None for ratings in row.ratings.values() for rating in ratings)
+        if len(self.systems) < _SHOWN_SYSTEMS:
+            self.systems.update(dict.fromkeys(row.replies))
+        if len(self.items) < SHOWN_ITEMS:
+            self.items.append(row)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the preview as the service answers it; long texts are cut."""
+        return {
+            "items": [_cut(item_json(test_item)) for test_item in self.items],
+            "counts": {
+                "items": self.item_count,
+                "replies": self.reply_count,
+                "ratings": self.rating_count,
+                "bad": self.bad_count,
+                "is_partial": self.is_partial,
+            },
+            "systems": list(self.systems),
+            "table": _table_json(self.notes),
+            "warnings": self.warnings[:_SHOWN_WARNINGS],
+            "bad_rows": [bad_row_json(bad) for bad in self.bad_rows],
+            "more_bad_rows": self.bad_count - len(self.bad_rows),
+        }
+
+
+def preview(files: ItemFiles, most_rows: int) -> FilePreview:
+    """Read files as a score would, up to a number of rows, and return what came of them."""
+    seen = FilePreview()
+    seen.notes = TableNotes(on_warning=seen.warnings.append)
+    for number, row in enumerate(files.read(seen.warnings.append, seen.notes)):
+        if number >= most_rows:
+            seen.is_partial = True
+            break
+        seen.add(row)
+    return seen
+
+
+def bad_row_json(bad: BadItem) -> dict[str, Any]:
+    """Return the place of a bad row, and what is wrong with it."""
+    return {"file": bad.file, "line": bad.line, "item": bad.item, "field": bad.field, "message": bad.message}
+
+
+def _table_json(notes: TableNotes) -> dict[str, Any] | None:
+    """Return the columns and their use; None for files without columns."""
+    columns = notes.columns
+    if columns is None:
+        return None
+    names = list(dict.fromkeys([*(column.name for column in columns.used), *columns.unused]))
+    return {
+        "kind": notes.kind,
+        "shape": columns.shape.value,
+        "rows": notes.rows,
+        "used": [
+            {"field": column.field, "system": column.system, "column": column.name}
+            for column in columns.used[:_SHOWN_COLUMNS]
+        ],
+        "columns": names[:_SHOWN_COLUMNS],
+        "more_columns": max(0, len(names) - _SHOWN_COLUMNS),
+        "unused": list(columns.unused[:_SHOWN_COLUMNS]),
+        "more_unused": max(0, len(columns.unused) - _SHOWN_COLUMNS),
+        "duplicates": notes.duplicates,
+        "left_out": dict(notes.left_out),
+    }
+
+
+def _cut(content: Any) -> Any:
+    """Return JSON with its long texts cut, and its long lists too."""
+    if isinstance(content, str):
+        return content if len(content) <= _TEXT_CHARS else f"{content[:_TEXT_CHARS]}…"
+    if isinstance(content, Mapping):
+        return {name: _cut(part) for name, part in list(content.items())[:_SHOWN_COLUMNS]}
+    if isinstance(content, list | tuple):
+        return [_cut(part) for part in content[:_SHOWN_COLUMNS]]
+    return content

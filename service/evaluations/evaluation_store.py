@@ -1,0 +1,200 @@
+"""Finished evaluations: each in a folder that the id of its job names, complete or absent.
+
+evaluations/<id>/evaluation.json   what it is: kind, name, owner, files, counts and times; written last
+evaluations/<id>/scores.json       of a score: what `refaug score --json --details` prints
+evaluations/<id>/scores.tex        of a score: what `refaug score --latex` prints
+evaluations/<id>/agreement.json    of a meta: what `refaug meta --json` prints, and its table, page and plots
+evaluations/.<id>.part/            an evaluation whose job has not ended
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, Self
+
+from refaug.core.errors import NotFound, RefaugError, StorageFull
+from refaug.core.files import make_folder, read_json, remove_tree, sync_folder, with_checksum, write_json
+from refaug.core.full_disk import storage_errors
+from refaug.core.home import Settings
+from refaug.service.database.database import time_text
+from refaug.service.database.row_ids import is_row_id
+from refaug.service.evaluations.uploads import names_in
+from refaug.service.server_settings import MIB, ServeSettings
+
+log = logging.getLogger(__name__)
+
+SCORES: Final = "scores.json"
+SCORES_LATEX: Final = "scores.tex"
+AGREEMENT: Final = "agreement.json"
+AGREEMENT_CSV: Final = "agreement.csv"
+AGREEMENT_LATEX: Final = "agreement.tex"
+AGREEMENT_PAGE: Final = "report.html"
+_MANIFEST: Final = "evaluation.json"
+_PART: Final = ".part"
+_ABANDONED_S: Final = 7 * 86_400
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredEvaluation:
+    """A finished evaluation."""
+
+    id: str
+    kind: str
+    name: str
+    owner: str | None  # the name of the key that asked for it; None: nobody but an admin sees it
+    created: str
+    expires: str
+    files: Sequence[str]
+    counts: Mapping[str, int]
+    bytes: int
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        """Return the evaluation of a manifest."""
+        return cls(**{name: fields[name] for name in cls.__dataclass_fields__})
+
+
+class EvaluationStore:
+    """The evaluations of a home."""
+
+    def __init__(self, home: Settings, serve: ServeSettings) -> None:
+        self._folder = home.home / "evaluations"
+        self._serve = serve
+
+    # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def add(
+        self,
+        evaluation_id: str,
+        *,
+        kind: str,
+        name: str,
+        owner: str | None,
+        files: Sequence[str],
+        counts: Mapping[str, int],
+        write: Callable[[Path], None],
+    ) -> StoredEvaluation:
+        """Store what `write` puts into a folder, whole or not at all; an earlier one of this id stays.
+
+        StorageFull where all evaluations together would take too much.
+        """
+        if (stored := self.find(evaluation_id)) is not None:
+            return stored
+        part, now = self._part(evaluation_id), datetime.now(UTC)
+        remove_tree(part)  # of a job that was killed
+        make_folder(part)
+        try:
+            write(part)
+            size = _size_of(part)
+            self._require_room()
+            evaluation = StoredEvaluation(
+                id=evaluation_id,
+                kind=kind,
+                name=name,
+                owner=owner,
+                created=time_text(now),
+                expires=time_text(now + timedelta(days=self._serve.keep_evaluations_days)),
+                files=list(files),
+                counts=dict(counts),
+                bytes=size,
+            )
+            write_json(part / _MANIFEST, with_checksum(asdict(evaluation)))
+            with storage_errors(part):
+                part.rename(self._folder / evaluation_id)
+                sync_folder(self._folder)
+        except BaseException:
+            remove_tree(part)
+            raise
+        return evaluation
+
+    def _require_room(self) -> None:
+        if self.used_bytes() > self._serve.evaluations_mib * MIB:
+            raise StorageFull(
+                f"evaluations take more than {self._serve.evaluations_mib:,} MiB together",
+                remedy="remove some that are not needed, or raise the setting evaluations_mib",
+            )
+
+    def remove(self, evaluation_id: str) -> None:
+        """Remove an evaluation; none is no error."""
+        if not is_row_id(evaluation_id):
+            return
+        aside = self._part(f"{evaluation_id}.removed")
+        with suppress(FileNotFoundError):
+            (self._folder / evaluation_id).rename(aside)
+        remove_tree(aside)
+
+    def remove_expired(self) -> list[str]:
+        """Remove what has expired, and parts without a job; return the ids of the evaluations."""
+        removed = list[str]()
+        for name in sorted(names_in(self._folder)):
+            if name.startswith("."):
+                with suppress(FileNotFoundError):
+                    if (self._folder / name).stat().st_mtime < time.time() - _ABANDONED_S:
+                        remove_tree(self._folder / name)
+            elif is_row_id(name) and (stored := self._read(name)) is not None and stored.expires < time_text():
+                self.remove(name)
+                removed.append(name)
+        return removed
+
+    # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def ids(self) -> list[str]:
+        """Return the ids of the stored evaluations, newest first; some may have expired."""
+        return sorted(filter(is_row_id, names_in(self._folder)), reverse=True)
+
+    def find(self, evaluation_id: str) -> StoredEvaluation | None:
+        """Return an evaluation, or None where there is none, or none any more."""
+        stored = self._read(evaluation_id) if is_row_id(evaluation_id) else None
+        return None if stored is None or stored.expires < time_text() else stored
+
+    def get(self, evaluation_id: str) -> StoredEvaluation:
+        """Return an evaluation; NotFound where there is none."""
+        if (stored := self.find(evaluation_id)) is None:
+            raise evaluation_not_found(evaluation_id)
+        return stored
+
+    def path(self, evaluation_id: str, file: str) -> Path:
+        """Return a file of an evaluation, one of those that this module names; NotFound where there is none."""
+        self.get(evaluation_id)
+        path = self._folder / evaluation_id / file
+        if not path.is_file():
+            raise NotFound(f"evaluation {evaluation_id} has no {file}", remedy="ask for another form")
+        return path
+
+    def used_bytes(self) -> int:
+        """Return how much all evaluations take."""
+        return _size_of(self._folder)
+
+    def _read(self, evaluation_id: str) -> StoredEvaluation | None:
+        try:
+            return StoredEvaluation.of(read_json(self._folder / evaluation_id / _MANIFEST))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (RefaugError, KeyError, TypeError) as error:
+            log.warning("damaged evaluation", extra={"evaluation": evaluation_id, "why": str(error)})
+            return None
+
+    def _part(self, name: str) -> Path:
+        return self._folder / f".{name}{_PART}"
+
+
+def evaluation_not_found(evaluation_id: str) -> NotFound:
+    """Return the error for an evaluation that is not there, or is of another key."""
+    return NotFound(f"there is no evaluation {evaluation_id[:40]!r}", remedy="GET /v1/evaluations lists them")
+
+
+def _size_of(folder: Path) -> int:
+    """Return the bytes of all files below a folder; files that are removed meanwhile do not count."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += Path(parent, name).stat().st_size
+    return total

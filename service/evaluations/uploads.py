@@ -1,0 +1,317 @@
+"""Uploaded files: each in a folder that its id names, complete or absent; a name from outside is never a path.
+
+uploads/<id>/upload.json     name, format, size, hash, owner and times
+uploads/<id>/content.csv     the bytes as they came; the ending is that of the format
+uploads/.<id>.part/          a file that is still coming
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Self
+
+from refaug.core.errors import BadInput, NotFound, RefaugError, StorageFull, TooLarge, Usage
+from refaug.core.files import make_folder, read_json, remove_tree, sync_folder, write_json
+from refaug.core.full_disk import storage_errors
+from refaug.core.home import Settings
+from refaug.service.database.database import time_text
+from refaug.service.database.row_ids import is_row_id, new_row_id
+from refaug.service.server_settings import MIB, ServeSettings
+
+log = logging.getLogger(__name__)
+
+PREFIX: Final = "upload:"  # of an upload where an order names files
+MAX_NAME_CHARS: Final = 200
+MAX_UPLOADS: Final = 10_000
+_MANIFEST: Final = "upload.json"
+_PART: Final = ".part"
+_CHECKED_BYTES: Final = 32 * MIB  # between two looks at how much all uploads take
+_ABANDONED_S: Final = 86_400  # a part that was not written to for so long has no writer
+
+
+class UploadFormat(StrEnum):
+    """What an uploaded file holds; `auto`: by the end of its name, else by its content."""
+
+    AUTO = "auto"
+    JSONL = "jsonl"
+    JSON = "json"
+    CSV = "csv"
+    TSV = "tsv"
+    LINES = "lines"
+    PARQUET = "parquet"
+    ARROW = "arrow"
+
+
+_ENDINGS: Final = {
+    UploadFormat.JSONL: ".jsonl",
+    UploadFormat.JSON: ".json",
+    UploadFormat.CSV: ".csv",
+    UploadFormat.TSV: ".tsv",
+    UploadFormat.LINES: ".txt",
+    UploadFormat.PARQUET: ".parquet",
+    UploadFormat.ARROW: ".arrow",
+}
+_RECOGNISED: Final = {
+    **{ending: fmt for fmt, ending in _ENDINGS.items()},
+    ".tab": UploadFormat.TSV,
+    ".ndjson": UploadFormat.JSONL,
+}
+_WORKBOOKS: Final = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
+_PACKED: Final = (".gz", ".zst", ".bz2", ".xz")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upload:
+    """An uploaded file."""
+
+    id: str
+    name: str
+    format: str
+    bytes: int
+    sha256: str
+    created: str
+    expires: str
+    owner: str  # the name of the key
+
+    @classmethod
+    def of(cls, fields: dict[str, Any]) -> Self:
+        """Return the upload of a manifest."""
+        return cls(**{name: fields[name] for name in cls.__dataclass_fields__})
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the upload as answers have it."""
+        return asdict(self)
+
+
+@dataclass
+class IncomingFile:
+    """A file that is coming in: pieces are written and counted until it is complete."""
+
+    store: UploadStore
+    folder: Path
+    file: BinaryIO
+    size: int = 0
+    digest: Any = field(default_factory=hashlib.sha256)
+    _unchecked: int = _CHECKED_BYTES
+
+    def write(self, piece: bytes) -> None:
+        """Write the next piece; TooLarge or StorageFull where it is too much."""
+        self.size += len(piece)
+        self._unchecked += len(piece)
+        self.store.require_size(self.size)
+        if self._unchecked >= _CHECKED_BYTES:
+            self.store.require_room(len(piece))
+            self._unchecked = 0
+        with storage_errors(self.folder):
+            self.file.write(piece)
+        self.digest.update(piece)
+
+
+class UploadStore:
+    """The uploads of a home."""
+
+    def __init__(self, home: Settings, serve: ServeSettings) -> None:
+        self._folder = home.home / "uploads"
+        self._serve = serve
+
+    # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def incoming(self, upload_id: str, name: str, upload_format: UploadFormat) -> Iterator[IncomingFile]:
+        """Yield a file to write to; unless `finish` is called in the block, nothing of it stays."""
+        _require_name(name)
+        self.require_room(0)
+        folder = self._part(upload_id)
+        try:
+            make_folder(folder)
+            with storage_errors(folder), (folder / f"content{_ending(name, upload_format)}").open("xb") as file:
+                yield IncomingFile(store=self, folder=folder, file=file)
+        finally:
+            remove_tree(folder)  # renamed by then, where it was finished
+
+    def finish(self, incoming: IncomingFile, name: str, upload_format: UploadFormat, owner: str) -> Upload:
+        """Make a written file an upload, whole; BadInput where it is empty, StorageFull where there is no room."""
+        if not incoming.size:
+            raise BadInput(f"{name}: the file is empty (0 bytes)", remedy="upload a file with a row in it")
+        self.require_room(0)
+        upload_id = incoming.folder.name.removeprefix(".").removesuffix(_PART)
+        now = datetime.now(UTC)
+        upload = Upload(
+            id=upload_id,
+            name=name,
+            format=_format_of(name, upload_format).value,
+            bytes=incoming.size,
+            sha256=incoming.digest.hexdigest(),
+            created=time_text(now),
+            expires=time_text(now + timedelta(days=self._serve.keep_uploads_days)),
+            owner=owner,
+        )
+        with storage_errors(incoming.folder):
+            incoming.file.flush()
+            os.fsync(incoming.file.fileno())
+            write_json(incoming.folder / _MANIFEST, upload.as_json())
+            incoming.folder.rename(self._folder / upload_id)
+            sync_folder(self._folder)
+        return upload
+
+    def require_size(self, size: int) -> None:
+        """Raise TooLarge for a file above the limit of one."""
+        if size > self.largest_bytes:
+            raise TooLarge(
+                f"the file is larger than {self._serve.upload_mib:,} MiB",
+                remedy="pack it with gzip, or upload it in parts; the setting upload_mib is the limit",
+            )
+
+    def require_room(self, more: int) -> None:
+        """Raise StorageFull where all uploads together, with those still coming, would take too much."""
+        names = names_in(self._folder)
+        if len(names) >= MAX_UPLOADS:
+            raise StorageFull(f"{len(names):,} files were uploaded already", remedy="remove some that are not needed")
+        if self.used_bytes() + more > self.limit_bytes:
+            raise StorageFull(
+                f"uploads take more than {self._serve.uploads_mib:,} MiB together",
+                remedy="remove some that are not needed, or raise the setting uploads_mib",
+            )
+
+    def remove(self, upload_id: str) -> Upload:
+        """Remove an upload and return what it was; NotFound where there is none."""
+        upload = self.get(upload_id)
+        self._discard(upload_id)
+        return upload
+
+    def remove_expired(self) -> int:
+        """Remove expired uploads and what was left of interrupted ones; return how many files went."""
+        removed = 0
+        for name in sorted(names_in(self._folder)):
+            if name.startswith("."):
+                with suppress(FileNotFoundError):
+                    if _changed(self._folder / name) < time.time() - _ABANDONED_S:
+                        remove_tree(self._folder / name)
+            elif is_row_id(name) and (upload := self._read(name)) is not None and _is_expired(upload):
+                self._discard(name)
+                removed += 1
+        return removed
+
+    def _discard(self, upload_id: str) -> None:
+        """Take the folder away in one step, then remove it."""
+        aside = self._part(f"{upload_id}.removed")
+        with suppress(FileNotFoundError):
+            (self._folder / upload_id).rename(aside)
+        remove_tree(aside)
+
+    # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def all(self) -> list[Upload]:
+        """Return the uploads, newest first."""
+        names = sorted(filter(is_row_id, names_in(self._folder)), reverse=True)
+        uploads = [self._read(name) for name in names]
+        return [upload for upload in uploads if upload is not None and not _is_expired(upload)]
+
+    def get(self, upload_id: str) -> Upload:
+        """Return an upload; NotFound where there is none, or none any more."""
+        upload = self._read(upload_id) if is_row_id(upload_id) else None
+        if upload is None or _is_expired(upload):
+            raise not_found(upload_id)
+        return upload
+
+    def path(self, upload_id: str) -> Path:
+        """Return the file of an upload; NotFound where there is none."""
+        upload = self.get(upload_id)
+        return self._folder / upload_id / f"content{_ending(upload.name, UploadFormat(upload.format))}"
+
+    def used_bytes(self) -> int:
+        """Return how much all uploads take, those that are still coming included."""
+        total = 0
+        for parent, _, names in os.walk(self._folder):
+            for name in names:
+                with suppress(FileNotFoundError):
+                    total += os.stat(os.path.join(parent, name)).st_size  # noqa: PTH116, PTH118  of many files
+        return total
+
+    @property
+    def limit_bytes(self) -> int:
+        """The most that all uploads together may take."""
+        return self._serve.uploads_mib * MIB
+
+    @property
+    def largest_bytes(self) -> int:
+        """The most that one upload may take."""
+        return self._serve.upload_mib * MIB
+
+    def _read(self, upload_id: str) -> Upload | None:
+        try:
+            return Upload.of(read_json(self._folder / upload_id / _MANIFEST))
+        except FileNotFoundError:
+            return None
+        except (RefaugError, KeyError, TypeError) as error:
+            log.warning("damaged upload", extra={"upload": upload_id, "why": str(error)})
+            return None
+
+    def _part(self, name: str) -> Path:
+        return self._folder / f".{name}{_PART}"
+
+
+def new_upload_id() -> str:
+    """Return an id for the next upload."""
+    return new_row_id()
+
+
+def names_in(folder: Path) -> list[str]:
+    """Return the names in a folder; none where it is not there."""
+    try:
+        return [path.name for path in folder.iterdir()]
+    except FileNotFoundError:
+        return []
+
+
+def upload_in(text: str) -> str | None:
+    """Return the id of the upload that a source of an order names, or None where it names another file."""
+    return text.removeprefix(PREFIX) if text.startswith(PREFIX) else None
+
+
+def not_found(upload_id: str) -> NotFound:
+    """Return the error for an upload that is not there, or is of another key."""
+    return NotFound(f"there is no upload {upload_id[:40]!r}", remedy="upload the file again: uploads expire")
+
+
+def _require_name(name: str) -> None:
+    if not name.strip() or len(name) > MAX_NAME_CHARS or not name.isprintable():
+        raise Usage(
+            f"{name[:60]!r} is no name for an upload", remedy=f"printable, from 1 to {MAX_NAME_CHARS} characters"
+        )
+
+
+def _format_of(name: str, upload_format: UploadFormat) -> UploadFormat:
+    """Return the format as it is named, else by the end of the name."""
+    if upload_format is not UploadFormat.AUTO:
+        return upload_format
+    lowered = name.lower()
+    for packed in _PACKED:
+        lowered = lowered.removesuffix(packed)
+    return _RECOGNISED.get(Path(lowered).suffix, UploadFormat.AUTO)
+
+
+def _ending(name: str, upload_format: UploadFormat) -> str:
+    """Return the ending of the stored file, of a fixed list: readers know tables by it."""
+    ending = Path(name.lower()).suffix
+    if ending in _WORKBOOKS:
+        return ending
+    return _ENDINGS.get(_format_of(name, upload_format), "")
+
+
+def _is_expired(upload: Upload) -> bool:
+    return upload.expires < time_text()
+
+
+def _changed(folder: Path) -> float:
+    """Return when a folder or a file in it was last written to."""
+    return max([folder.stat().st_mtime, *(path.stat().st_mtime for path in folder.iterdir())])

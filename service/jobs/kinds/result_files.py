@@ -1,0 +1,74 @@
+"""What a job of an evaluation keeps: the documents and tables that its command prints, and their page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from refaug.core.files import write_aside
+from refaug.core.installation.extras import missing_part
+from refaug.evaluation.agreement.records import MetaResult
+from refaug.evaluation.agreement.report.report import as_csv, as_latex, write_report
+from refaug.evaluation.scoring.score_tables import latex_table
+from refaug.evaluation.scoring.scores import Evaluation
+from refaug.service.evaluations.evaluation_store import (
+    AGREEMENT,
+    AGREEMENT_CSV,
+    AGREEMENT_LATEX,
+    SCORES,
+    SCORES_LATEX,
+    EvaluationStore,
+    StoredEvaluation,
+)
+from refaug.service.jobs.kinds.job_context import JobContext
+from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
+
+_OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
+
+
+def store_scores(
+    order: ScoreJob, evaluation: Evaluation, document: Mapping[str, Any], files: Sequence[str], context: JobContext
+) -> StoredEvaluation:
+    """Keep a sealed score document with its LaTeX table."""
+
+    def write(folder: Path) -> None:
+        _write(folder / SCORES, orjson.dumps(document, option=_OPTIONS))
+        _write(folder / SCORES_LATEX, latex_table(evaluation, "corpus").encode())
+
+    replies = sum(len(system.replies) for system in evaluation.scores[0].systems.values()) if evaluation.scores else 0
+    counts = {"items": evaluation.items, "replies": replies, "bad": len(evaluation.bad_items)}
+    return EvaluationStore(context.home, context.serve).add(
+        context.job, kind="score", name=order.name, owner=order.owner, files=files, counts=counts, write=write
+    )
+
+
+def store_agreement(order: MetaJob, report: MetaResult, files: Sequence[str], context: JobContext) -> StoredEvaluation:
+    """Keep what `refaug meta` prints and writes; without the libraries of plots, the page is left out and said so."""
+
+    def write(folder: Path) -> None:
+        _write(folder / AGREEMENT, orjson.dumps(report.as_json(), option=_OPTIONS))
+        _write(folder / AGREEMENT_CSV, as_csv(report).encode())
+        _write(folder / AGREEMENT_LATEX, as_latex(report).encode())
+        try:
+            write_report(report, folder)
+        except ModuleNotFoundError as error:  # the libraries of plots are an extra
+            if (missing := missing_part(error)) is None:
+                raise
+            context.progress.warn(f"no page with plots: {missing.message}; {missing.remedy}")
+
+    counts = {
+        "items": sum(set_result.counts.items for set_result in report.sets),
+        "replies": sum(set_result.counts.used for set_result in report.sets),
+        "bad": sum(len(set_result.bad_items) for set_result in report.sets),
+    }
+    return EvaluationStore(context.home, context.serve).add(
+        context.job, kind="meta", name=order.name, owner=order.owner, files=files, counts=counts, write=write
+    )
+
+
+def _write(path: Path, content: bytes) -> None:
+    with write_aside(path) as file:
+        file.write(content)

@@ -1,0 +1,119 @@
+"""Jobs that score replies, by the steps of `refaug score`, and keep the scores as an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from refaug.core.errors import BadInput
+from refaug.core.records import Item
+from refaug.evaluation.item_files.item_files import ItemFiles
+from refaug.evaluation.metric_setup.metric_requests import baseline_advice
+from refaug.evaluation.metric_setup.model_names import ModelNames
+from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps, find_references
+from refaug.evaluation.metric_setup.signature_requests import specification_texts
+from refaug.evaluation.score_files.score_details import FIELD, details_of
+from refaug.evaluation.score_files.score_file import sealed
+from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.presets import find_preset
+from refaug.evaluation.scoring.provenance import Provenance
+from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.evaluation.scoring.scores import Evaluation, percent
+from refaug.service.jobs.kinds.freezing import augment_settings
+from refaug.service.jobs.kinds.job_context import JobContext
+from refaug.service.jobs.kinds.named_models import require_models
+from refaug.service.jobs.kinds.result_files import store_scores
+from refaug.service.jobs.kinds.sources import item_files, resolve_metric_files
+from refaug.service.jobs.orders.evaluation_orders import ScoreJob
+
+_SHOWN_BAD_ITEMS: Final = 5
+
+
+def score_job(order: ScoreJob, context: JobContext) -> Mapping[str, Any]:
+    """Store what `refaug score --json --details` prints, and return its main figures."""
+    require_models(order, context.home)
+    specifications = resolve_metric_files(order.metrics, context.home, context.serve)
+    files = item_files(order, context.home, context.serve)
+    context.progress.stage("read")
+    test_items = _read(files, context)
+    evaluation, scored_items = _score(order, specifications, test_items, context)
+    for bad in evaluation.bad_items[:_SHOWN_BAD_ITEMS]:
+        context.progress.warn(str(bad))
+    for warning in evaluation.warnings:
+        context.progress.warn(warning)
+    context.progress.stage("store")
+    document = sealed(
+        {
+            **evaluation.as_json(),
+            FIELD: details_of(evaluation, scored_items),
+            "inputs": {"files": files.names},
+        }
+    )
+    stored = store_scores(order, evaluation, document, files.names, context)
+    return {"evaluation": stored.id, **stored.counts, "scores": _main_figures(evaluation)}
+
+
+def _read(files: ItemFiles, context: JobContext) -> list[Item | BadItem]:
+    """Return the items; BadInput where there are none, or where none has a reply."""
+    test_items = list(files.read(context.progress.warn))
+    if not any(isinstance(test_item, Item) for test_item in test_items):
+        bad = next((test_item for test_item in test_items if isinstance(test_item, BadItem)), None)
+        raise BadInput(
+            f"no item in {', '.join(files.names)}{f': {bad}' if bad is not None else ''}",
+            remedy="a preview shows what is wrong with each row",
+        )
+    return test_items
+
+
+def _score(
+    order: ScoreJob, specifications: Sequence[str], test_items: list[Item | BadItem], context: JobContext
+) -> tuple[Evaluation, Sequence[Item | BadItem]]:
+    """Return the scores, and the items with the references that they were scored against."""
+    threads, preset = context.threads(order.threads), find_preset(order.preset)
+    augmenting = augment_settings(order.reference_settings)
+    provenance: Provenance | None = None
+    if preset is not None and order.index is None:
+        preset.require_items(test_items)
+        if specifications:
+            preset.require_effect(specifications)
+    if order.index is not None:
+        test_items, provenance = find_references(
+            context.home, test_items, order.index, order.rater, augmenting, threads, context.progress
+        )
+    steps = ScoringSteps(
+        home=context.home,
+        specifications=specification_texts(list(specifications)),
+        settings=ScoreSettings(
+            draws=order.draws,
+            confidence=order.confidence,
+            seed=order.seed,
+            baseline=order.baseline,
+            explain=order.explain,
+        ),
+        models=ModelNames(rater=order.rater, ruber=order.ruber, adem=order.adem, sample=order.sample, threads=threads),
+        rating=augmenting.rating,
+        augmenting=augmenting if order.index is not None or order.rater is not None else None,
+        preset=preset,
+        language=order.language,
+        percent=order.percent,
+    )
+    metrics = steps.chosen(test_items, provenance, progress=context.progress)
+    if (advice := baseline_advice(metrics, test_items)) is not None:
+        context.progress.warn(advice)
+    evaluation = steps.score_by(metrics, test_items, provenance, progress=context.progress)
+    return percent(evaluation) if order.percent else evaluation, test_items
+
+
+def _main_figures(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """Return the corpus scores of all systems; the evaluation has the rest."""
+    return [
+        {
+            "metric": scores.metric.name,
+            "signature": scores.signature.short,
+            "systems": {name: system.corpus for name, system in scores.systems.items()},
+        }
+        for scores in evaluation.scores
+    ]
+
+
+JOB_FUNCTIONS: Final = {"score": score_job}

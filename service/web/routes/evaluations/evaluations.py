@@ -1,0 +1,320 @@
+"""Routes of evaluations: asking for one, listing, reading, cancelling or removing, retrying, downloading, comparing."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Annotated, Any, Final, Literal
+
+import orjson
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from refaug.core.errors import NotFound
+from refaug.evaluation.score_views.summary import summary_json
+from refaug.service.database.row_ids import is_row_id
+from refaug.service.evaluations.evaluation_store import AGREEMENT, StoredEvaluation, evaluation_not_found
+from refaug.service.evaluations.uploads import upload_in
+from refaug.service.jobs.orders.job_order import parse_order
+from refaug.service.jobs.store import Job, JobState
+from refaug.service.keys import Scope
+from refaug.service.web.answers import json_response
+from refaug.service.web.connection.body import parse_body, read_body, request_body
+from refaug.service.web.dependencies import key_of, requires
+from refaug.service.web.handling import database_threads
+from refaug.service.web.handling.audit_rows import actor_of_request, id_of_request, try_to_add_audit_row
+from refaug.service.web.handling.idempotency_keys import CreatedResource, IdempotencyKey, create_once_in_database
+from refaug.service.web.handling.job_queueing import enqueue_job, require_sources, sources_of, with_owner
+from refaug.service.web.openapi import CREATED_HEADERS, errors
+from refaug.service.web.routes.evaluations.access import (
+    EvaluationId,
+    is_visible,
+    require_allowed_sources,
+    require_within_limits,
+    visible_job,
+)
+from refaug.service.web.routes.evaluations.downloads import (
+    ComparedSystems,
+    DownloadForm,
+    compare_evaluations,
+    download,
+)
+from refaug.service.web.schemas.evaluations.evaluations import ComparisonOut, EvaluationIn, EvaluationOut, EvaluationsOut
+from refaug.service.web.state import ServiceState, state_of
+
+router = APIRouter(prefix="/v1", tags=["evaluations"])
+
+_SCORE: Final = [Depends(requires(Scope.SCORE))]
+_KINDS: Final = ("score", "meta")
+_JOBS_AT_ONCE: Final = 200
+_EXAMPLES: Final = {
+    "scores of an uploaded table": {
+        "kind": "score",
+        "items": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab",
+        "metrics": ["multi-bleu", "chrf"],
+        "baseline": "old",
+    },
+    "agreement with ratings": {"kind": "meta", "data": ["upload:0gk2xv7q3m9t00d4z8r1c5w6ab"]},
+}
+
+
+# ── asking ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@router.post(
+    "/evaluations",
+    status_code=202,
+    dependencies=_SCORE,
+    openapi_extra=request_body(EvaluationIn, examples=_EXAMPLES),
+    responses={202: {"model": EvaluationOut, "headers": CREATED_HEADERS}, **errors(403, 404, 409)},
+)
+async def start_evaluation(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
+    """Queue a job that scores uploaded files (`score`) or compares metrics with ratings (`meta`); keep what it finds.
+
+    The evaluation has the id of its job. While the very same order waits, the answer is 409 and names it. A key may
+    name its own uploads; `admin` may also name files in inbox/.
+    """
+    raw = await read_body(request)
+    order = with_owner((await parse_body(EvaluationIn, raw)).root, key_of(request).name)
+
+    def make() -> CreatedResource:
+        state = state_of(request)
+        require_allowed_sources(request, order)
+        require_sources(state, order, must_exist=True)
+        require_within_limits(state, key_of(request), order)
+        queued = enqueue_job(state, order, key_of(request).name)
+        body = _row(state, state.jobs.get(queued.body["id"]), None)
+        return CreatedResource(status=202, body=body, location=f"/v1/evaluations/{body['id']}")
+
+    return await create_once_in_database(request, "evaluations", idempotency_key, raw, make)
+
+
+@router.post(
+    "/evaluations/{id}/retry",
+    status_code=202,
+    dependencies=_SCORE,
+    responses={202: {"model": EvaluationOut}, **errors(403, 404, 409)},
+)
+async def retry_evaluation(request: Request, id: EvaluationId) -> Response:  # noqa: A002
+    """Queue an evaluation again that failed or was cancelled, under its id; one in any other state is 409."""
+    state = state_of(request)
+
+    def retry() -> Mapping[str, Any]:
+        job = _require_job(request, id)
+        require_sources(state, parse_order(job.order), must_exist=True)
+        again = state.jobs.retry(id, actor=actor_of_request(request), request=id_of_request(request))
+        return _row(state, again, None)
+
+    return json_response(await database_threads.run_query(retry), status=202)
+
+
+@router.delete(
+    "/evaluations/{id}",
+    dependencies=_SCORE,
+    responses={200: {"model": EvaluationOut}, 202: {"model": EvaluationOut}, **errors(404)},
+)
+async def remove_evaluation(request: Request, id: EvaluationId) -> Response:  # noqa: A002
+    """Cancel an evaluation that waits or runs (202), or remove one that has ended, with its notes (200)."""
+    state = state_of(request)
+
+    def remove() -> tuple[Mapping[str, Any], int]:
+        job, stored = visible_job(request, id), _stored(request, id)
+        if job is None and stored is None:
+            raise evaluation_not_found(id)
+        if job is not None and not job.state.is_ended:
+            cancel = partial(state.jobs.cancel, actor=actor_of_request(request), request=id_of_request(request))
+            return _row(state, cancel(id), None), 202
+        state.evaluations.remove(id)
+        state.score_views.forget(id)
+        state.notes.remove_all([id])
+        try_to_add_audit_row(request, "remove", f"evaluation {id}")
+        return _row(state, job, stored), 200
+
+    body, status = await database_threads.run_query(remove)
+    return json_response(body, status=status)
+
+
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@router.get("/evaluations", dependencies=_SCORE, responses={200: {"model": EvaluationsOut}, **errors(400, 507)})
+async def list_evaluations(
+    request: Request,
+    kind: Annotated[Literal["score", "meta"] | None, Query(description="only those of this kind")] = None,
+    after: Annotated[str | None, Query(description="what `next` was on the page before", max_length=200)] = None,
+    limit: Annotated[int, Query(description="how many on a page", ge=1, le=200)] = 50,
+) -> Response:
+    """Evaluations that the key sees, newest first: those that are done, and those that wait, run or have failed."""
+    state = state_of(request)
+
+    def page() -> Mapping[str, Any]:
+        rows = list[dict[str, Any]]()
+        for evaluation_id, listed_job in _newest_first(state, kind, after):
+            stored = state.evaluations.find(evaluation_id)
+            job = listed_job if listed_job is not None or stored is None else visible_job(request, evaluation_id)
+            if _is_listed(request, kind, job, stored):
+                rows.append(_row(state, job, stored))
+            if len(rows) > limit:
+                break
+        return {"evaluations": rows[:limit], "next": rows[limit - 1]["id"] if len(rows) > limit else None}
+
+    return json_response(await database_threads.run_query(page))
+
+
+def _newest_first(state: ServiceState, kind: str | None, after: str | None) -> Iterator[tuple[str, Job | None]]:
+    """Yield the ids of jobs and of stored evaluations, each once, with the job where it was found by it."""
+    begin = after if after is not None and is_row_id(after) else None
+    stored: list[tuple[str, Job | None]] = [
+        (name, None) for name in state.evaluations.ids() if begin is None or name < begin
+    ]
+    jobs = [_jobs_of_kind(state, one, begin) for one in (_KINDS if kind is None else (kind,))]
+    last = ""
+    for evaluation_id, job in heapq.merge(*jobs, stored, key=lambda pair: pair[0], reverse=True):
+        if evaluation_id != last:
+            last = evaluation_id
+            yield evaluation_id, job
+
+
+def _jobs_of_kind(state: ServiceState, kind: str, after: str | None) -> Iterator[tuple[str, Job | None]]:
+    while True:
+        page, following = state.jobs.list(kind=kind, after=after, limit=_JOBS_AT_ONCE)
+        yield from ((job.id, job) for job in page)
+        if following is None:
+            return
+        after = following
+
+
+def _is_listed(request: Request, kind: str | None, job: Job | None, stored: StoredEvaluation | None) -> bool:
+    """Whether a list has a row: a job that is done without a result was removed, or is of an earlier release."""
+    if job is None and stored is None:
+        return False
+    owner = job.order.get("owner") if job is not None else stored.owner if stored is not None else None
+    is_gone = job is not None and job.state is JobState.DONE and stored is None
+    is_of_kind = kind is None or kind == (job.kind if job is not None else stored.kind if stored is not None else "")
+    return is_of_kind and not is_gone and is_visible(key_of(request), owner)
+
+
+@router.get("/evaluations/{id}", dependencies=_SCORE, responses={200: {"model": EvaluationOut}, **errors(404, 507)})
+async def get_evaluation(request: Request, id: EvaluationId) -> Response:  # noqa: A002
+    """An evaluation: where its job is, and its summary or its agreement once it is done."""
+    job, stored = await database_threads.run_query(lambda: (visible_job(request, id), _stored(request, id)))
+    if not _is_listed(request, None, job, stored):
+        raise evaluation_not_found(id)
+    return await run_in_threadpool(_describe, state_of(request), job, stored)
+
+
+def _describe(state: ServiceState, job: Job | None, stored: StoredEvaluation | None) -> Response:
+    body = _row(state, job, stored)
+    if stored is not None and body["state"] == JobState.DONE.value:
+        if stored.kind == "score":
+            body["summary"] = summary_json(state.score_views.get(stored.id))
+        else:
+            body["agreement"] = orjson.loads(state.evaluations.path(stored.id, AGREEMENT).read_bytes())
+    return json_response(body)
+
+
+@router.get(
+    "/evaluations/{id}/download",
+    dependencies=_SCORE,
+    response_class=Response,
+    responses={200: {"description": "The file.", "content": {"application/octet-stream": {}}}, **errors(404, 409)},
+)
+def download_evaluation(
+    request: Request,
+    id: EvaluationId,  # noqa: A002
+    format: Annotated[DownloadForm, Query(description="which form")] = DownloadForm.JSON,  # noqa: A002
+) -> Response:
+    """An evaluation as a file: the JSON of the command, a table as CSV or LaTeX, or a page that needs no other file."""
+    return download(request, id, format)
+
+
+@router.get(
+    "/evaluations/{id}/comparison",
+    dependencies=_SCORE,
+    responses={200: {"model": ComparisonOut}, **errors(404, 409, 422)},
+)
+def compare_two_evaluations(
+    request: Request,
+    id: EvaluationId,  # noqa: A002
+    second: Annotated[
+        str,
+        Query(
+            alias="with",
+            description="id of the other evaluation; the same: two systems of it",
+            pattern=r"^[0-9a-z]{26}$",
+        ),
+    ],
+    system: Annotated[str | None, Query(description="the only system to compare, in both", max_length=200)] = None,
+    first_system: Annotated[str | None, Query(description="a system of the first", max_length=200)] = None,
+    second_system: Annotated[str | None, Query(description="and one of the second", max_length=200)] = None,
+    search: Annotated[str | None, Query(description="only replies with this text", max_length=1_000)] = None,
+    limit: Annotated[int, Query(description="changed replies of each pair", ge=1, le=200)] = 20,
+    anyway: Annotated[bool, Query(description="compare also what is not comparable; the answer says so")] = False,
+) -> Response:
+    """Two evaluations side by side: paired tests with Holm's correction, and the replies that changed most."""
+    named = ComparedSystems(system=system, first=first_system, second=second_system)
+    return json_response(compare_evaluations(request, id, second, named, search=search, limit=limit, is_forced=anyway))
+
+
+def _require_job(request: Request, evaluation_id: str) -> Job:
+    if (job := visible_job(request, evaluation_id)) is None:
+        raise evaluation_not_found(evaluation_id)
+    return job
+
+
+def _stored(request: Request, evaluation_id: str) -> StoredEvaluation | None:
+    """Return a stored evaluation that the key sees, or None."""
+    stored = state_of(request).evaluations.find(evaluation_id)
+    return stored if stored is not None and is_visible(key_of(request), stored.owner) else None
+
+
+def _row(state: ServiceState, job: Job | None, stored: StoredEvaluation | None) -> dict[str, Any]:
+    """Return an evaluation as a row: its job says how it is, as long as there is one."""
+    if job is None:
+        assert stored is not None, "a row is of a job or of a result"
+        return {
+            "id": stored.id,
+            "kind": stored.kind,
+            "name": stored.name,
+            "owner": stored.owner,
+            "state": JobState.DONE.value,
+            "created": stored.created,
+            "finished": stored.created,
+            "expires": stored.expires,
+            "progress": None,
+            "error": None,
+            "order": None,
+            "files": list(stored.files),
+            "counts": dict(stored.counts),
+        }
+    finished = stored if job.state is JobState.DONE else None
+    return {
+        "id": job.id,
+        "kind": job.kind,
+        "name": str(job.order.get("name") or ""),
+        "owner": job.order.get("owner"),
+        "state": job.state.value,
+        "created": job.created,
+        "finished": job.finished,
+        "expires": finished.expires if finished is not None else None,
+        "progress": job.progress,
+        "error": job.error,
+        "order": job.order,
+        "files": list(finished.files) if finished is not None else _file_names(state, job),
+        "counts": dict(finished.counts) if finished is not None else None,
+    }
+
+
+def _file_names(state: ServiceState, job: Job) -> list[str]:
+    """Return the files of an order by the names that people know."""
+    names = list[str]()
+    order = parse_order(job.order)
+    for text in sources_of(order):
+        upload_id = upload_in(text)
+        try:
+            names.append(text if upload_id is None else state.uploads.get(upload_id).name)
+        except NotFound:
+            names.append(text)
+    return names

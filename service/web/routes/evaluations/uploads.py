@@ -1,0 +1,166 @@
+"""Routes of uploaded files: sending, listing, removing, and a look at them before they are scored."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi.concurrency import contextmanager_in_threadpool
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+
+from refaug.evaluation.item_files.preview import preview
+from refaug.service.evaluations.uploads import MAX_NAME_CHARS, IncomingFile, UploadFormat, new_upload_id
+from refaug.service.jobs.kinds.sources import item_files
+from refaug.service.keys import Scope
+from refaug.service.web.answers import json_response
+from refaug.service.web.connection.body import body_of, request_body
+from refaug.service.web.dependencies import ClientGone, key_of, requires
+from refaug.service.web.handling.audit_rows import try_to_add_audit_row
+from refaug.service.web.openapi import CREATED_HEADERS, errors
+from refaug.service.web.problems import BadRequest
+from refaug.service.web.routes.evaluations.access import is_visible, require_allowed_sources, visible_upload
+from refaug.service.web.schemas.evaluations.uploads import PreviewIn, PreviewOut, UploadOut, UploadsOut
+from refaug.service.web.state import state_of
+
+router = APIRouter(prefix="/v1", tags=["evaluations"])
+
+BYTES: Final = "application/octet-stream"
+_SCORE: Final = [Depends(requires(Scope.SCORE))]
+_PIECE: Final = 1 << 20  # written at once
+_BODY: Final = {
+    "requestBody": {
+        "required": True,
+        "description": "the bytes of the file, as they are",
+        "content": {BYTES: {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+_EXAMPLES: Final = {
+    "a table": {"items": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab", "map": ["utterance=prompt", "reply:new=answer"]},
+}
+UploadId = Annotated[str, Path(description="id of the upload", pattern=r"^[0-9a-z]{26}$")]
+
+
+@router.post(
+    "/uploads",
+    status_code=201,
+    dependencies=_SCORE,
+    openapi_extra=_BODY,
+    responses={201: {"model": UploadOut, "headers": CREATED_HEADERS}, **errors(507)},
+)
+async def upload_file(
+    request: Request,
+    name: Annotated[
+        str, Query(description="what the file is called in messages", min_length=1, max_length=MAX_NAME_CHARS)
+    ],
+    format: Annotated[  # noqa: A002  the name in the address
+        UploadFormat, Query(description="what it holds; auto: by the end of its name, else by its content")
+    ] = UploadFormat.AUTO,
+) -> Response:
+    """Upload a file of items, a table or line-aligned texts, to be previewed and evaluated.
+
+    The bytes are kept as they come, compressed ones too, until the upload expires or is removed. A file is there whole
+    or not at all. The key that sent it sees it, and `admin`.
+    """
+    store, key = state_of(request).uploads, key_of(request)
+    _require_bytes(request)
+    length = request.headers.get("content-length", "")
+    if length.isdecimal():
+        store.require_size(int(length))
+    await run_in_threadpool(store.remove_expired)
+    async with contextmanager_in_threadpool(store.incoming(new_upload_id(), name, format)) as incoming:
+        await _receive(request, incoming)
+        upload = await run_in_threadpool(store.finish, incoming, name, format, key.name)
+    await run_in_threadpool(
+        try_to_add_audit_row, request, "upload", f"upload {upload.id}", bytes=upload.bytes, sha256=upload.sha256
+    )
+    location = f"{request.scope.get('root_path', '')}/v1/uploads/{upload.id}"
+    return json_response(upload.as_json(), status=201, headers={"Location": location})
+
+
+def _require_bytes(request: Request) -> None:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != BYTES:  # a type that browsers let no page of another site send without asking
+        what = f"a body of type {kind[:80]!r}" if kind else "a body without a type"
+        raise BadRequest(what, remedy=f"send the file as {BYTES}", status=415)
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding != "identity":
+        raise BadRequest(
+            f"a body packed as {encoding[:40]!r}",
+            remedy="leave Content-Encoding out: a file that is packed is read as it is",
+            status=415,
+        )
+
+
+async def _receive(request: Request, incoming: IncomingFile) -> None:
+    """Write the body piece by piece, within the time that a body has."""
+    timeout_s = state_of(request).serve.body_timeout_s
+    waiting = bytearray()
+    try:
+        async with asyncio.timeout(timeout_s):
+            async for piece in request.stream():
+                waiting += piece
+                if len(waiting) >= _PIECE:
+                    await run_in_threadpool(incoming.write, bytes(waiting))
+                    waiting.clear()
+            if waiting:
+                await run_in_threadpool(incoming.write, bytes(waiting))
+    except ClientDisconnect:
+        raise ClientGone from None
+    except TimeoutError:
+        raise BadRequest(
+            f"the file was not there after {timeout_s:g} s",
+            remedy="pack it with gzip, or have the setting body_timeout_s raised",
+            status=408,
+        ) from None
+
+
+@router.get("/uploads", dependencies=_SCORE, responses={200: {"model": UploadsOut}, **errors()})
+def list_uploads(request: Request) -> Response:
+    """Uploaded files, newest first, and the room that there is for more."""
+    store, key = state_of(request).uploads, key_of(request)
+    return json_response(
+        {
+            "uploads": [upload.as_json() for upload in store.all() if is_visible(key, upload.owner)],
+            "bytes": store.used_bytes(),
+            "limit_bytes": store.limit_bytes,
+            "largest_bytes": store.largest_bytes,
+        }
+    )
+
+
+@router.get("/uploads/{id}", dependencies=_SCORE, responses={200: {"model": UploadOut}, **errors(404)})
+def get_upload(request: Request, id: UploadId) -> Response:  # noqa: A002
+    """An uploaded file: its name, size, hash and times."""
+    return json_response(visible_upload(request, id).as_json())
+
+
+@router.delete("/uploads/{id}", dependencies=_SCORE, responses={200: {"model": UploadOut}, **errors(404)})
+def remove_upload(request: Request, id: UploadId) -> Response:  # noqa: A002
+    """Remove an uploaded file; evaluations of it stay, and a job that has not read it yet will fail."""
+    upload = visible_upload(request, id)
+    state_of(request).uploads.remove(id)
+    try_to_add_audit_row(request, "remove", f"upload {id}", sha256=upload.sha256)
+    return json_response(upload.as_json())
+
+
+@router.post(
+    "/uploads/preview",
+    dependencies=_SCORE,
+    openapi_extra=request_body(PreviewIn, examples=_EXAMPLES),
+    responses={200: {"model": PreviewOut}, **errors(403, 404)},
+)
+async def preview_files(request: Request, body: Annotated[PreviewIn, Depends(body_of(PreviewIn))]) -> Response:
+    """Files as a score would read them: the first five items, the columns, and the rows that cannot be used.
+
+    The files are named as an order of kind `score` names them. Nothing is kept, and a bad row spoils no other one.
+    """
+    return await run_in_threadpool(_preview, request, body)
+
+
+def _preview(request: Request, body: PreviewIn) -> Response:
+    state = state_of(request)
+    require_allowed_sources(request, body)
+    return json_response(preview(item_files(body, state.home, state.serve), state.serve.preview_rows).as_json())
