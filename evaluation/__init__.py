@@ -10,4 +10,24 @@ The main names:
 - `comparison.comparison.compare`: two runs side by side.
 """
 
-__all__ = ["adems", "agreement", "citation", "comparison", "fitted_judge", "home", "item_files", "judge", "metric_setup", "rater_report", "replies", "reports", "reproduction", "score_files", "score_report", "score_views", "scoring", "tables", "verification",]
+__all__ = [
+    "adems",
+    "agreement",
+    "citation",
+    "comparison",
+    "fitted_judge",
+    "home",
+    "item_files",
+    "judge",
+    "metric_setup",
+    "rater_report",
+    "replies",
+    "reports",
+    "reproduction",
+    "score_files",
+    "score_report",
+    "score_views",
+    "scoring",
+    "tables",
+    "verification",
+]

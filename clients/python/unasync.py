@@ -34,6 +34,7 @@ _DOCSTRINGS = {
     "resource.py": "The base of resources, for threads",
     "resources.py": "The resources of the API, for threads",
     "access.py": "Keys and the audit log, for threads",
+    "evaluations.py": "Uploaded files and evaluations, for threads",
     "jobs.py": "Following jobs, in threads",
     "large.py": "Large inputs, in threads",
 }

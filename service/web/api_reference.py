@@ -122,7 +122,7 @@ def _route(document: Schema, method: str, path: str, operation: Schema) -> str:
         rows = [_parameter(one) for one in parameters]
         parts.append(f"\n{_table(('parameter', 'in', *_FIELDS[1:]), rows)}")
     if "requestBody" in operation:
-        parts.append(_body(document, operation["requestBody"]["content"]["application/json"]["schema"]))
+        parts.append(_body(document, operation["requestBody"]))
     parts.append(f"\n{_example(method, operation)}")
     good = {status: answer for status, answer in operation["responses"].items() if int(status) < _FIRST_ERROR}
     rows = [(status, *_answer(answer)) for status, answer in good.items()]
@@ -149,8 +149,12 @@ def _parameter(parameter: Schema) -> tuple[str, ...]:
     )
 
 
-def _body(document: Schema, schema: Schema) -> str:
-    name = _name_of(schema)
+def _body(document: Schema, body: Schema) -> str:
+    """Return the model of a JSON body with its fields, or the type of the bytes of a file."""
+    ((kind, content),) = body["content"].items()
+    if kind != "application/json":
+        return f"\nThe body, `{kind}`: {body['description']}.\n"
+    name = _name_of(content["schema"])
     model = document["components"]["schemas"][name]
     heading = f"\nThe body, `{name}`: {_sentence(model['description'], capital=False)}\n"
     return f"{heading}\n{_fields(model)}"
@@ -165,6 +169,9 @@ def _example(method: str, operation: Schema) -> str:
     if "body" in example:
         body = _json(example["body"]).replace("'", "'\\''")
         command += f" \\\n  -H 'Content-Type: application/json' -d '{body}'"
+    elif "requestBody" in operation:
+        (kind,) = operation["requestBody"]["content"]
+        command += f" \\\n  -H 'Content-Type: {kind}' --data-binary @table.csv"
     shown = f"```sh\n{command}\n```\n"
     if "answer" not in example:
         return shown

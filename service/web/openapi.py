@@ -161,7 +161,7 @@ def _add_examples(operation: dict[str, Any], path: str) -> None:
     for parameter in operation.get("parameters", []):
         if parameter["in"] == "path":
             parameter["example"] = parameters[parameter["name"]]
-    if "requestBody" in operation:
+    if "body" in example:
         operation["requestBody"]["content"]["application/json"].setdefault(
             "examples", {"one": {"value": example["body"]}}
         )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jsonschema_rs
+import orjson
 import pytest
 from api_answers import Asked, answering, answers
 from starlette.testclient import TestClient
 
 from refaug.core.home import Settings
+from refaug.service.jobs.worker import run_worker
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web import openapi
 from refaug.service.web.app import create_app
@@ -79,6 +82,17 @@ def set_id(client: TestClient) -> str:
     return str(answer.json()["id"])
 
 
+@pytest.fixture(scope="module")
+def evaluation(client: TestClient) -> tuple[str, str]:
+    """The ids of an upload and of an evaluation of it that is done."""
+    table = b"id,prompt,gold,answer\nd1,who is it,it is me,me\nd2,where,here,there\n"
+    sent = client.post("/v1/uploads?name=t.csv", content=table, headers={"Content-Type": "application/octet-stream"})
+    order = {"kind": "score", "items": f"upload:{sent.json()['id']}", "map": ["reply:new=answer"], "metrics": ["chrf"]}
+    queued = client.post("/v1/evaluations", json=order).json()["id"]
+    assert run_worker(client.app.state.refaug.home, ServeSettings(), once=True) == 0  # type: ignore[attr-defined]
+    return str(sent.json()["id"]), str(queued)
+
+
 EXAMPLES = [
     (name, called)
     for name, (_, _, operation) in OPERATIONS.items()
@@ -90,12 +104,16 @@ NEEDS_KEYS = {"create_key"}  # this server asks for none: 409, and the document 
 
 
 @pytest.mark.parametrize(("name", "called"), EXAMPLES)
-def test_every_example_of_a_body_is_answered_well(client: TestClient, set_id: str, name: str, called: str) -> None:
+def test_every_example_of_a_body_is_answered_well(
+    client: TestClient, set_id: str, evaluation: tuple[str, str], name: str, called: str
+) -> None:
     method, path, operation = OPERATIONS[name]
     body = operation["requestBody"]["content"]["application/json"]["examples"][called]["value"]
     if name == "combine_scores":  # sums are bound to what made them; those of another machine do as well
         assert body["batches"][0]["stats"][0]["metric"] == "bleu"
-    address = path.format(id=set_id, name="base" if "raters" in path else "chat")
+    body = orjson.loads(re.sub(rb"upload:[0-9a-z]+", f"upload:{evaluation[0]}".encode(), orjson.dumps(body)))
+    at = evaluation[1] if "evaluations" in path else set_id
+    address = path.format(id=at, name="base" if "raters" in path else "chat", place=0)
     answer = client.request(method, address, json=body)
     if (name, called) in NOT_THERE:
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
@@ -111,5 +129,6 @@ def test_every_example_of_a_body_is_answered_well(client: TestClient, set_id: st
 
 def test_there_are_examples_of_every_body() -> None:
     with_body = {name for name, (_, _, operation) in OPERATIONS.items() if "requestBody" in operation}
+    with_body.remove("upload_file")  # which is sent a file
     assert {name for name, _ in EXAMPLES} == with_body
     assert len(EXAMPLES) > len(with_body)

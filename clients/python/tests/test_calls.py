@@ -122,6 +122,36 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
     "DELETE /v1/jobs/{id}": (calls.cancel_job("0"), models.Job),
     "POST /v1/jobs/{id}/retry": (calls.retry_job("0"), models.Job),
     "GET /v1/jobs/{id}/events": (calls.follow_job("0", after=3), None),
+    "POST /v1/uploads": (calls.upload_file(b"x", name="a.csv", format="csv"), models.Upload),
+    "GET /v1/uploads": (calls.list_uploads(), models.Uploads),
+    "GET /v1/uploads/{id}": (calls.get_upload("0"), models.Upload),
+    "DELETE /v1/uploads/{id}": (calls.remove_upload("0"), models.Upload),
+    "POST /v1/uploads/preview": (
+        calls.preview_files(
+            items="a",
+            replies={"a": "b"},
+            references=["c"],
+            weights=["d"],
+            utterances="e",
+            map=["id=n"],
+            shape="item",
+            encoding="latin-1",
+            allow_truncated=True,
+        ),
+        models.FilePreview,
+    ),
+    "POST /v1/evaluations": (calls.start_evaluation("score", items="a"), models.Evaluation),
+    "GET /v1/evaluations": (calls.list_evaluations(kind="meta", **PAGED), {"evaluations": models.Evaluation}),
+    "GET /v1/evaluations/{id}": (calls.get_evaluation("0"), models.Evaluation),
+    "DELETE /v1/evaluations/{id}": (calls.remove_evaluation("0"), models.Evaluation),
+    "POST /v1/evaluations/{id}/retry": (calls.retry_evaluation("0"), models.Evaluation),
+    "GET /v1/evaluations/{id}/replies": (calls.list_scored_replies("0", other=1), models.ScoredReplies),
+    "GET /v1/evaluations/{id}/replies/{place}": (calls.get_scored_reply("0", 3), models.FullReply),
+    "GET /v1/evaluations/{id}/points": (calls.get_points("0"), models.ScorePoints),
+    "GET /v1/evaluations/{id}/download": (calls.download_evaluation("0", format="csv"), None),
+    "GET /v1/evaluations/{id}/comparison": (calls.compare_evaluations("0", "1"), models.EvaluationComparison),
+    "GET /v1/evaluations/{id}/notes": (calls.list_notes("0"), {"notes": models.ReplyNote}),
+    "PUT /v1/evaluations/{id}/notes/{place}": (calls.put_note("0", 3, "x"), models.ReplyNote),
     "GET /v1/schedules": (calls.list_schedules(**PAGED), {"schedules": models.Schedule}),
     "GET /v1/schedules/{name}": (calls.get_schedule("night"), models.Schedule),
     "PUT /v1/schedules/{name}": (
@@ -150,7 +180,7 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
     "GET /metrics": (calls.server_metrics(), None),
     "GET /problems/{code}": (calls.explain("usage"), models.ProblemCode),
 }
-FREE_FORM = {"POST /v1/jobs"}  # an order is whatever the kind of job knows
+FREE_FORM = {"POST /v1/jobs", "POST /v1/evaluations", "POST /v1/uploads"}  # an order is whatever the kind of job knows
 ELSEWHERE = {"Last-Event-ID", "If-None-Match"}  # said by what follows a job; and by nobody, as nothing is kept here
 
 # Which method of the clients asks for which call.
@@ -190,6 +220,23 @@ METHODS: dict[str, Callable[..., Any]] = {
     "jobs.cancel": calls.cancel_job,
     "jobs.retry": calls.retry_job,
     "jobs.events": calls.follow_job,
+    "uploads.send": calls.upload_file,
+    "uploads.list": calls.list_uploads,
+    "uploads.get": calls.get_upload,
+    "uploads.remove": calls.remove_upload,
+    "uploads.preview": calls.preview_files,
+    "evaluations.start": calls.start_evaluation,
+    "evaluations.list": calls.list_evaluations,
+    "evaluations.get": calls.get_evaluation,
+    "evaluations.remove": calls.remove_evaluation,
+    "evaluations.retry": calls.retry_evaluation,
+    "evaluations.replies": calls.list_scored_replies,
+    "evaluations.reply": calls.get_scored_reply,
+    "evaluations.points": calls.get_points,
+    "evaluations.download": calls.download_evaluation,
+    "evaluations.compare": calls.compare_evaluations,
+    "evaluations.notes": calls.list_notes,
+    "evaluations.put_note": calls.put_note,
     "schedules.list": calls.list_schedules,
     "schedules.get": calls.get_schedule,
     "schedules.put": calls.put_schedule,
@@ -430,7 +477,7 @@ def test_a_method_takes_everything_that_its_call_does(kind: type[Any], name: str
     asks = getattr(getattr(client, part) if part else client, method)
     wanted, taken = inspect.signature(METHODS[name]).parameters, inspect.signature(asks).parameters
     for parameter in wanted.values():
-        if name == "jobs.start" and parameter.kind is inspect.Parameter.VAR_KEYWORD:
+        if name.endswith(".start") and parameter.kind is inspect.Parameter.VAR_KEYWORD:
             assert any(one.kind is inspect.Parameter.VAR_KEYWORD for one in taken.values())
             continue
         assert parameter.name in taken, parameter.name
@@ -543,7 +590,13 @@ def test_a_name_cannot_become_a_path() -> None:
 
 def test_only_what_does_harm_twice_is_not_repeated() -> None:
     unsafe = {name for name, (call, _) in ROUTES.items() if not call.may_be_repeated}
-    assert unsafe == {"PUT /v1/indexes/{name}/current", "PUT /v1/raters/{name}/current"}  # both as rollback
+    assert unsafe == {
+        *("PUT /v1/indexes/{name}/current", "PUT /v1/raters/{name}/current"),  # both as rollback
+        *("POST /v1/uploads", "DELETE /v1/evaluations/{id}", "POST /v1/evaluations/{id}/retry"),
+    }
     assert calls.publish_index("chat", version="1").may_be_repeated
     keyed = {name for name, (call, _) in ROUTES.items() if call.keyed}
-    assert keyed == {"POST /v1/jobs", "POST /v1/reference-sets", "DELETE /v1/logs/{name}/dialogues/{dialogue}"}
+    assert keyed == {
+        *("POST /v1/jobs", "POST /v1/evaluations", "POST /v1/reference-sets"),
+        "DELETE /v1/logs/{name}/dialogues/{dialogue}",
+    }

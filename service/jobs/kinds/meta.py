@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from refaug.core.errors import BadInput, Usage
-from refaug.core.home import Settings
 from refaug.core.records import Item
 from refaug.evaluation.agreement.meta import agreement, default_metrics
 from refaug.evaluation.agreement.metric_choice import choose_metrics

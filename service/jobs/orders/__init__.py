@@ -10,4 +10,13 @@ The main names:
 - `job_order.resources_of`: what a job writes, so that no two jobs write it at once.
 """
 
-__all__ = ["evaluation_orders", "index_orders", "job_order", "log_orders", "nightly_order", "set_orders", "training_orders"]
+__all__ = [
+    "evaluation_orders",
+    "fields",
+    "index_orders",
+    "job_order",
+    "log_orders",
+    "nightly_order",
+    "set_orders",
+    "training_orders",
+]

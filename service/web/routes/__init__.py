@@ -7,4 +7,20 @@ The main names:
 - `jobs.start_job`: POST /v1/jobs.
 """
 
-__all__ = ["artefacts", "audit", "bots", "catalogue", "evaluations", "health", "jobs", "keys", "logs", "pages", "ratings", "reference_sets", "references", "schedules", "scores",]
+__all__ = [
+    "artefacts",
+    "audit",
+    "bots",
+    "catalogue",
+    "evaluations",
+    "health",
+    "jobs",
+    "keys",
+    "logs",
+    "pages",
+    "ratings",
+    "reference_sets",
+    "references",
+    "schedules",
+    "scores",
+]

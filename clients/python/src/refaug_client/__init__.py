@@ -18,6 +18,18 @@ from ._api.models.access import AuditEntry, Key, NewKey, OwnKey
 from ._api.models.artefacts import Index, IndexVersion, Published, Rater, RaterVersion
 from ._api.models.base import Model, Rows
 from ._api.models.common import FieldProblem, Versions
+from ._api.models.evaluations import (
+    Evaluation,
+    EvaluationComparison,
+    FilePreview,
+    FullReply,
+    ReplyNote,
+    ScoredReplies,
+    ScoredReply,
+    ScorePoints,
+    Upload,
+    Uploads,
+)
 from ._api.models.jobs import Firing, Job, Schedule
 from ._api.models.logs import BadDialogue, Ingest, Log, Posted, Waiting
 from ._api.models.references import ExcludedReference, Ratings, Reference, ReferencedItem, References
@@ -111,12 +123,16 @@ __all__ = [
     "Copies",
     "Counts",
     "Dialogue",
+    "Evaluation",
+    "EvaluationComparison",
     "Event",
     "Evidence",
     "ExcludedReference",
     "FieldProblem",
+    "FilePreview",
     "Firing",
     "FrozenSet",
+    "FullReply",
     "Health",
     "Index",
     "IndexVersion",
@@ -163,6 +179,7 @@ __all__ = [
     "ReferencedItem",
     "References",
     "RepliedItem",
+    "ReplyNote",
     "ReplyScore",
     "Resampling",
     "Retrieval",
@@ -170,7 +187,10 @@ __all__ = [
     "Reward",
     "Rows",
     "Schedule",
+    "ScorePoints",
     "ScoredItem",
+    "ScoredReplies",
+    "ScoredReply",
     "ScoredSet",
     "Scorer",
     "Scores",
@@ -181,6 +201,8 @@ __all__ = [
     "TooMany",
     "Turn",
     "Unavailable",
+    "Upload",
+    "Uploads",
     "Usage",
     "Verification",
     "VerifiedPart",

@@ -41,7 +41,12 @@ from refaug.service.web.routes.evaluations.downloads import (
     compare_evaluations,
     download,
 )
-from refaug.service.web.schemas.evaluations.evaluations import ComparisonOut, EvaluationIn, EvaluationOut, EvaluationsOut
+from refaug.service.web.schemas.evaluations.evaluations import (
+    ComparisonOut,
+    EvaluationIn,
+    EvaluationOut,
+    EvaluationsOut,
+)
 from refaug.service.web.state import ServiceState, state_of
 
 router = APIRouter(prefix="/v1", tags=["evaluations"])
@@ -219,15 +224,21 @@ def _describe(state: ServiceState, job: Job | None, stored: StoredEvaluation | N
     "/evaluations/{id}/download",
     dependencies=_SCORE,
     response_class=Response,
-    responses={200: {"description": "The file.", "content": {"application/octet-stream": {}}}, **errors(404, 409)},
+    responses={
+        200: {
+            "description": "The file.",
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        },
+        **errors(404, 409),
+    },
 )
 def download_evaluation(
     request: Request,
     id: EvaluationId,  # noqa: A002
-    format: Annotated[DownloadForm, Query(description="which form")] = DownloadForm.JSON,  # noqa: A002
+    format: Annotated[Literal["json", "csv", "latex", "html"], Query(description="which form")] = "json",  # noqa: A002
 ) -> Response:
     """An evaluation as a file: the JSON of the command, a table as CSV or LaTeX, or a page that needs no other file."""
-    return download(request, id, format)
+    return download(request, id, DownloadForm(format))
 
 
 @router.get(

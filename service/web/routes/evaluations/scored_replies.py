@@ -49,7 +49,10 @@ def list_scored_replies(
     id: EvaluationId,  # noqa: A002
     metric: MetricPlace = 0,
     other: Annotated[int | None, Query(description="place of another metric", ge=0, le=10_000)] = None,
-    sort: Annotated[ReplyOrder, Query(description="what they are sorted by")] = ReplyOrder.PLACE,
+    sort: Annotated[
+        Literal["place", "score", "other", "disagreement", "length", "item"],
+        Query(description="what they are sorted by"),
+    ] = "place",
     order: Annotated[Literal["ascending", "descending"], Query(description="which comes first")] = "ascending",
     system: SystemName = None,
     search: Annotated[str, Query(description="only those with this text, without case", max_length=1_000)] = "",
@@ -70,7 +73,7 @@ def list_scored_replies(
     query = ReplyQuery(
         metric=metric,
         other=other,
-        order=sort,
+        order=ReplyOrder(sort),
         is_descending=order == "descending",
         system=system,
         search=search,

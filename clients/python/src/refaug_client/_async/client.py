@@ -24,6 +24,7 @@ from refaug_client._large.streams import StreamedRatings, StreamedReferences, St
 
 from .access import AsyncAudit, AsyncKeys
 from .bots import AsyncBotCalls
+from .evaluations import AsyncEvaluations, AsyncUploads
 from .large import AsyncStream, async_send_whole, keep_row
 from .resources import AsyncIndexes, AsyncJobs, AsyncLogs, AsyncRaters, AsyncSchedules, AsyncSets
 from .score_documents import AsyncScoreDocumentCalls
@@ -78,6 +79,8 @@ class AsyncClient(AsyncBotCalls, AsyncScoreDocumentCalls, AsyncServerCalls, Asyn
         self.jobs: AsyncJobs = AsyncJobs(connection)
         self.schedules: AsyncSchedules = AsyncSchedules(connection)
         self.bots: AsyncBots = AsyncBots(connection)
+        self.uploads: AsyncUploads = AsyncUploads(connection)
+        self.evaluations: AsyncEvaluations = AsyncEvaluations(connection)
         self.keys: AsyncKeys = AsyncKeys(connection)
         self.audit: AsyncAudit = AsyncAudit(connection)
 

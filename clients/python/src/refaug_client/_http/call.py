@@ -95,7 +95,9 @@ class Call(Generic[T]):
         return self.repeatable or self.keyed
 
     def encode_body(self) -> bytes:
-        """Return the body as bytes; Usage where something in it is no JSON."""
+        """Return the body as bytes, those of a file as they are; Usage where something else in it is no JSON."""
+        if isinstance(self.body, bytes):
+            return self.body
         try:
             text = json.dumps(self.body, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_to_plain)
             return text.encode("utf-8")

@@ -24,6 +24,7 @@ from refaug_client._large.streams import StreamedRatings, StreamedReferences, St
 
 from .access import Audit, Keys
 from .bots import BotCalls
+from .evaluations import Evaluations, Uploads
 from .large import Stream, keep_row, send_whole
 from .resources import Indexes, Jobs, Logs, Raters, Schedules, Sets
 from .score_documents import ScoreDocumentCalls
@@ -78,6 +79,8 @@ class Client(BotCalls, ScoreDocumentCalls, ServerCalls, Extras):
         self.jobs: Jobs = Jobs(connection)
         self.schedules: Schedules = Schedules(connection)
         self.bots: Bots = Bots(connection)
+        self.uploads: Uploads = Uploads(connection)
+        self.evaluations: Evaluations = Evaluations(connection)
         self.keys: Keys = Keys(connection)
         self.audit: Audit = Audit(connection)
 

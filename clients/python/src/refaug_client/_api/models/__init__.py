@@ -13,6 +13,18 @@ from .access import AuditEntry, Key, NewKey, OwnKey
 from .artefacts import Index, IndexVersion, Published, Rater, RaterVersion
 from .base import Model, Rows, WrongType, describe_kind, record, shorten, to_plain
 from .common import FieldProblem, Versions
+from .evaluations import (
+    Evaluation,
+    EvaluationComparison,
+    FilePreview,
+    FullReply,
+    ReplyNote,
+    ScoredReplies,
+    ScoredReply,
+    ScorePoints,
+    Upload,
+    Uploads,
+)
 from .jobs import ENDED_STATES, Firing, Job, Schedule
 from .logs import BadDialogue, Ingest, Log, Posted, Waiting
 from .references import ExcludedReference, Ratings, Reference, ReferencedItem, References
@@ -47,11 +59,15 @@ __all__ = [
     "Copies",
     "DialogueReplies",
     "DialogueReply",
+    "Evaluation",
+    "EvaluationComparison",
     "Evidence",
     "ExcludedReference",
     "FieldProblem",
+    "FilePreview",
     "Firing",
     "FrozenSet",
+    "FullReply",
     "Health",
     "Index",
     "IndexVersion",
@@ -80,16 +96,22 @@ __all__ = [
     "ReferencedItem",
     "References",
     "RepliedItem",
+    "ReplyNote",
     "ReplyScore",
     "ReplyScores",
     "Resampling",
     "Rows",
     "Schedule",
+    "ScorePoints",
     "ScoredItem",
+    "ScoredReplies",
+    "ScoredReply",
     "ScoredSet",
     "Scores",
     "StoredBot",
     "SystemScores",
+    "Upload",
+    "Uploads",
     "Verification",
     "VerifiedPart",
     "Versions",
