@@ -42,7 +42,7 @@ from refaug.service.web.routes.evaluations.downloads import (
     download,
 )
 from refaug.service.web.schemas.evaluations.evaluations import (
-    ComparisonOut,
+    EvaluationComparisonOut,
     EvaluationIn,
     EvaluationOut,
     EvaluationsOut,
@@ -244,7 +244,7 @@ def download_evaluation(
 @router.get(
     "/evaluations/{id}/comparison",
     dependencies=_SCORE,
-    responses={200: {"model": ComparisonOut}, **errors(404, 409, 422)},
+    responses={200: {"model": EvaluationComparisonOut}, **errors(404, 409, 422)},
 )
 def compare_two_evaluations(
     request: Request,

@@ -50,7 +50,7 @@ class EvaluationsOut(ResponseModel):
     next: str | None = Field(description="the `after` of the next page; null on the last one")
 
 
-class ComparisonOut(ResponseModel):
+class EvaluationComparisonOut(ResponseModel):
     """Two evaluations side by side, as `refaug compare --json` prints them."""
 
     first: str = Field(description="the first evaluation")
