@@ -173,7 +173,8 @@ def test_another_published_version_stays_until_publishing_is_asked_for(here, the
 def test_what_cannot_be_done_says_why(here, there, tmp_path):
     file = tmp_path / "chat.tar.zst"
     with pytest.raises(
-        Usage, match=r"'log' cannot be exported \(name one of: adem, index, rater, ruber, vectors, vhred, set"
+        Usage,
+        match=r"'log' cannot be exported \(name one of: adem, judge-fit, index, rater, ruber, vectors, vhred, set",
     ):
         here("export", "log", "chat", file)
     with pytest.raises(NotFound, match="there are: chat"):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from refaug.cli.shared.model_options import ModelOptions
 from refaug.core.errors import Usage
+from refaug.core.home import Settings
 
+HOME = Settings(home=Path("absent"))  # of which nothing is read where no fitted judge is named
 RUBER, WEIGHTED = "ruber:vectors=x.txt", "ruber:referenced=upsilon-chrf;b=0"
 
 
@@ -28,12 +32,12 @@ RUBER, WEIGHTED = "ruber:vectors=x.txt", "ruber:referenced=upsilon-chrf;b=0"
 def test_it_is_known_whether_a_rater_is_of_use(
     asked: list[str], ruber: str | None, sample: str | None, rater: str | None, wants_rater: bool
 ) -> None:
-    assert ModelOptions(ruber=ruber, sample=sample).require_named(asked, rater) is wants_rater
+    assert ModelOptions(ruber=ruber, sample=sample).require_named(HOME, asked, rater) is wants_rater
 
 
 def test_the_index_of_references_is_the_sample_unless_another_is() -> None:
-    assert ModelOptions(ruber="u").require_named([RUBER], None, index="i") is False
-    assert ModelOptions(ruber="u", sample="s").require_named([RUBER], None, index="i") is False
+    assert ModelOptions(ruber="u").require_named(HOME, [RUBER], None, index="i") is False
+    assert ModelOptions(ruber="u", sample="s").require_named(HOME, [RUBER], None, index="i") is False
 
 
 @pytest.mark.parametrize(
@@ -50,6 +54,6 @@ def test_the_index_of_references_is_the_sample_unless_another_is() -> None:
 )  # fmt: skip
 def test_who_is_missing_or_idle_is_told_of(asked: list[str], given: dict[str, str], message: str, remedy: str) -> None:
     with pytest.raises(Usage) as refused:
-        ModelOptions(**given).require_named(asked, None)
+        ModelOptions(**given).require_named(HOME, asked, None)
     assert message in refused.value.message
     assert remedy in refused.value.remedy
