@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import shutil
 import statistics
@@ -23,7 +24,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from common import ROOT, add_data_option, free_port, median, require_data, write_result
+from common import ROOT, add_data_option, free_port, median, require_data, tree_of, write_result
 from service_load import ask, items_of, load, scores_body, stop, wait_until_ready
 
 WARM_PAIRS = 2
@@ -73,7 +74,7 @@ def service(tree: Path, part: str, settings: argparse.Namespace) -> Iterator[Cal
             try:
                 wait_until_ready(process, port, home)
                 way = {"batch": _batch, "single": _single, "sets": _sets}[part]
-                yield lambda run: way(settings, port, run)
+                yield lambda run: way(settings, process.pid, port, run)
             finally:
                 stop(process)
 
@@ -82,27 +83,37 @@ def _link(source: str, target: str) -> None:
     Path(target).hardlink_to(source)
 
 
-def _batch(settings: argparse.Namespace, port: int, run: int) -> float:
+def processor_s(server: int) -> float:
+    """Return the processor time that the processes of a server have used, to the nanosecond."""
+    return sum(
+        int((task / "schedstat").read_text().split()[0]) / 1e9
+        for pid in tree_of(server)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+    )
+
+
+def _batch(settings: argparse.Namespace, server: int, port: int, run: int) -> float:
     body = scores_body(items_of(settings.data, ITEMS_OF_A_BATCH, first=1_000 + 300 * run))
-    began = time.perf_counter()
+    used, began = processor_s(server), time.perf_counter()
     status, _ = ask("POST", port, "/v1/scores", body)
     if status != 200:
         sys.exit(f"POST /v1/scores answered {status}")
-    return time.perf_counter() - began
+    return processor_s(server) - used if settings.processor else time.perf_counter() - began
 
 
-def _single(settings: argparse.Namespace, port: int, run: int) -> float:
+def _single(settings: argparse.Namespace, server: int, port: int, run: int) -> float:
     """Return the seconds a request, over 32 connections."""
     items = items_of(settings.data, NEW_ITEMS_A_RUN, first=NEW_ITEMS_A_RUN * (run % 10))
     random.Random(run).shuffle(items)
     bodies = [scores_body([item]) for item in items]
+    used = processor_s(server)
     sent = load(port, "/v1/scores", bodies, connections=32, seconds=settings.seconds)
     if set(sent.statuses()) != {"200"}:
         sys.exit(f"POST /v1/scores answered {sent.statuses()}")
-    return 1 / sent.per_second
+    return (processor_s(server) - used) / len(sent.sent) if settings.processor else 1 / sent.per_second
 
 
-def _sets(settings: argparse.Namespace, port: int, run: int) -> float:
+def _sets(settings: argparse.Namespace, server: int, port: int, run: int) -> float:
     """Return the seconds a batch of replies to a frozen set, over four connections."""
     items = items_of(settings.data, SET_ITEMS)
     given = [{name: content for name, content in item.items() if name != "replies"} for item in items]
@@ -118,10 +129,11 @@ def _sets(settings: argparse.Namespace, port: int, run: int) -> float:
         batch = {"model": replies[first : first + REPLIES_OF_A_BATCH]}
         bodies.append(json.dumps({"items": chosen, "replies": batch, "metrics": ["bleu"], "return": "values"}).encode())
     path = f"/v1/reference-sets/{frozen['id']}/scores"
+    used = processor_s(server)
     sent = load(port, path, bodies, connections=4, seconds=settings.seconds)
     if set(sent.statuses()) != {"200"}:
         sys.exit(f"POST {path} answered {sent.statuses()}")
-    return 1 / sent.per_second
+    return (processor_s(server) - used) / len(sent.sent) if settings.processor else 1 / sent.per_second
 
 
 def compare(part: str, settings: argparse.Namespace) -> dict[str, Any]:
@@ -143,6 +155,9 @@ def compare(part: str, settings: argparse.Namespace) -> dict[str, Any]:
         "before": commit_of(settings.before),
         "this": commit_of(ROOT),
         "pairs": settings.pairs,
+        "measured": "processor time of the server a request" if settings.processor else "time by the clock",
+        "load": [round(load_of, 1) for load_of in os.getloadavg()],
+        "least_ratio": round(min(seconds["before"]) / min(seconds["this"]), 3),
         "before_s": round(statistics.median(seconds["before"]), 5),
         "this_s": round(statistics.median(seconds["this"]), 5),
         "ratio": median(ratios),
@@ -164,13 +179,18 @@ def main() -> int:
     parser.add_argument("--home", type=Path, required=True, help="home with an index and a rater called `medium`")
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=4.0, help="of a run of `single`")
+    parser.add_argument("--processor", action="store_true", help="the server's processor time instead of the clock")
     add_data_option(parser)
     settings = parser.parse_args()
     require_data(parser, settings.data)
     if unknown := sorted(set(settings.parts) - set(PARTS)):
         parser.error(f"unknown parts: {', '.join(unknown)}; there are {', '.join(PARTS)}")
-    for part in settings.parts or PARTS:
-        write_result(f"before_{part}", compare(part, settings), ("refaug", "numpy", "numba"))
+    parts = settings.parts or PARTS
+    if settings.processor and set(parts) & {"bleu", "search"}:
+        parser.error("--processor measures servers: batch, single, sets")
+    for part in parts:
+        name = f"before_{part}_processor" if settings.processor else f"before_{part}"
+        write_result(name, compare(part, settings), ("refaug", "numpy", "numba"))
     return 0
 
 
