@@ -201,6 +201,10 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
         help="Judges fitted to people's ratings: a small combination of metrics, never scored on its own training "
         "rows.",
     ),
+    "hybrid": _CommandPlace(
+        at="conversations.hybrid:app",
+        help="The hybrid metric of whole conversations, beside what it has to be better than.",
+    ),
     "metrics": _CommandPlace(
         at="scores.metrics:app",
         help="The metrics by name: what each needs, its range, its parameters.",

@@ -15,6 +15,7 @@ __all__ = [
     "agreement",
     "citation",
     "comparison",
+    "conversations",
     "fitted_judge",
     "home",
     "item_files",

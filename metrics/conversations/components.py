@@ -21,7 +21,7 @@ from refaug.metrics.conversations.coherence import (
     extrema_coherence,
     greedy_coherence,
 )
-from refaug.metrics.conversations.exchanges import Exchange
+from refaug.metrics.conversations.exchanges import AnsweredTurn
 from refaug.metrics.conversations.sentiment import Slope, min_max_slope
 from refaug.metrics.conversations.wording import Laughter, Questions, count_laughs, count_words, question_score
 
@@ -50,7 +50,7 @@ class Sentiment:
     vector: tuple[float, ...]
 
 
-class TextReader(Protocol):
+class ConversationReader(Protocol):
     """What the components ask about a text."""
 
     def sentiment(self, text: str) -> Sentiment | None:
@@ -73,9 +73,11 @@ class Variants:
     slope: Slope = "turns"
 
 
-def component_values(exchanges: Sequence[Exchange], reader: TextReader, variants: Variants) -> dict[str, float]:
+def component_values(
+    exchanges: Sequence[AnsweredTurn], reader: ConversationReader, variants: Variants
+) -> dict[str, float]:
     """Return each component of a conversation, in the order of `COMPONENTS`; NaN where it is defined nowhere."""
-    of_turn: Mapping[str, Callable[[Exchange], float]] = {
+    of_turn: Mapping[str, Callable[[AnsweredTurn], float]] = {
         "sentiment": lambda exchange: _score(exchange.utterance, reader),
         "sentiment-coherence": lambda exchange: _sentiment_coherence(exchange, reader),
         "sentiment-transition": lambda exchange: _transition(exchange, reader),
@@ -93,34 +95,34 @@ def component_values(exchanges: Sequence[Exchange], reader: TextReader, variants
     return {name: values[name] for name in COMPONENTS}
 
 
-def _score(text: str, reader: TextReader) -> float:
+def _score(text: str, reader: ConversationReader) -> float:
     sentiment = reader.sentiment(text)
     return math.nan if sentiment is None else sentiment.score
 
 
-def _sentiment_coherence(exchange: Exchange, reader: TextReader) -> float:
+def _sentiment_coherence(exchange: AnsweredTurn, reader: ConversationReader) -> float:
     of_user, of_bot = reader.sentiment(exchange.utterance), reader.sentiment(exchange.reply)
     if of_user is None or of_bot is None:
         return math.nan
     return cosine(np.array(of_user.vector), np.array(of_bot.vector))
 
 
-def _transition(exchange: Exchange, reader: TextReader) -> float:
+def _transition(exchange: AnsweredTurn, reader: ConversationReader) -> float:
     if exchange.answer is None:
         return math.nan
     return _score(exchange.answer, reader) - _score(exchange.utterance, reader)
 
 
-def _of_answer(exchange: Exchange, count: Callable[[str], int]) -> float:
+def _of_answer(exchange: AnsweredTurn, count: Callable[[str], int]) -> float:
     return math.nan if exchange.answer is None else float(count(exchange.answer))
 
 
-def _similarity(exchange: Exchange, reader: TextReader) -> float:
+def _similarity(exchange: AnsweredTurn, reader: ConversationReader) -> float:
     of_user, of_bot = reader.sentence_vector(exchange.utterance), reader.sentence_vector(exchange.reply)
     return 0.0 if of_user is None or of_bot is None else cosine(of_user, of_bot)
 
 
-def _words(exchange: Exchange, reader: TextReader) -> tuple[Floats, Floats]:
+def _words(exchange: AnsweredTurn, reader: ConversationReader) -> tuple[Floats, Floats]:
     return reader.word_vectors(exchange.utterance), reader.word_vectors(exchange.reply)
 
 

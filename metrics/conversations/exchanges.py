@@ -16,7 +16,7 @@ class Side(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class AnsweredTurn:
     """An utterance u_t, the bot's reply b_t, and u_{t+1}, which answers that reply; None after the last reply."""
 
     utterance: str
@@ -24,7 +24,7 @@ class Exchange:
     answer: str | None
 
 
-def human_exchanges(turns: Sequence[tuple[Side, str]]) -> list[Exchange]:
+def human_exchanges(turns: Sequence[tuple[Side, str]]) -> list[AnsweredTurn]:
     """Pair the turns of a person with a bot's.
 
     Turns of one side that follow each other are joined with a space. A bot that begins answers nothing, so its
@@ -36,17 +36,17 @@ def human_exchanges(turns: Sequence[tuple[Side, str]]) -> list[Exchange]:
     exchanges = []
     for place in range(0, len(joined) - 1, 2):
         answer = joined[place + 2][1] if place + 2 < len(joined) else None
-        exchanges.append(Exchange(joined[place][1], joined[place + 1][1], answer))
+        exchanges.append(AnsweredTurn(joined[place][1], joined[place + 1][1], answer))
     return exchanges
 
 
-def self_play_exchanges(utterances: Sequence[str]) -> list[Exchange]:
+def self_play_exchanges(utterances: Sequence[str]) -> list[AnsweredTurn]:
     """Pair the utterances of a bot that talks to itself: each is the reply to the one before, and answers itself.
 
     The released code stores rows of message and response; the person's answer to a response is the message of the
     next row, which is that response. So the figures of the person's side and of the bot's side are the same.
     """
-    return [Exchange(utterance, reply, reply) for utterance, reply in pairwise(utterances)]
+    return [AnsweredTurn(utterance, reply, reply) for utterance, reply in pairwise(utterances)]
 
 
 def _joined(turns: Sequence[tuple[Side, str]]) -> list[tuple[Side, str]]:

@@ -46,7 +46,7 @@ def question_score(text: str, form: Questions = "half") -> float:
 
 
 def count_words(text: str | None) -> int:
-    """Count the words between spaces, thirty at most; 0 where nobody answered."""
+    """Count the words between spaces, thirty at most; 0 for an answer that did not come."""
     return 0 if text is None else min(len(text.split()), MOST_WORDS)
 
 

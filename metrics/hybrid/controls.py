@@ -38,7 +38,7 @@ class ShuffledRatings:
 
 @dataclass(frozen=True, kw_only=True)
 class PermutedBots:
-    """The share of orders of the bots whose correlation is at least as large as the one that was found."""
+    """The share of orders of the bots whose correlation is at least as large as the observed one."""
 
     orders: int
     is_exact: bool

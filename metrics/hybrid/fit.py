@@ -15,6 +15,7 @@ product. A component that a conversation lacks counts as the mean.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -28,17 +29,27 @@ Labels = NDArray[np.int64]
 Intercept = Literal["common", "fold"]
 
 LEAST_BOTS: Final = 2
-_CUTOFF: Final = 1e-10  # singular values below this share of the largest belong to components that say the same
+_CUTOFF: Final = 1e-12  # eigenvalues below this share of the largest belong to components that say the same
 
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """The components of the conversations that a fit is made of, and the matrix that makes coefficients of ratings."""
+    """The components of the conversations that a fit is made of, scaled, and what makes coefficients of ratings."""
 
     means: Floats  # (components,)
     deviations: Floats  # (components,): 0 where a component is constant
-    solver: Floats  # (components, conversations)
+    scaled: Floats  # (conversations, components)
+    inverse: Floats  # (components, components): of the scaled components' products, where they say something new
     condition: float
+
+    @property
+    def solver(self) -> Floats:
+        """The matrix whose product with ratings is the coefficients, (components, conversations)."""
+        return np.asarray(self.inverse @ self.scaled.T)
+
+    def coefficients(self, ratings: Floats) -> Floats:
+        """Return the coefficients that these ratings give."""
+        return np.asarray(self.inverse @ (self.scaled.T @ ratings))
 
     def place(self, means: Floats, centre: Floats | None) -> Floats:
         """Return where the means of a bot's components lie, in deviations from the centre, or else from the fold."""
@@ -49,11 +60,21 @@ class Fold:
 
 
 def fit_fold(features: Floats, penalty: float = 0.0) -> Fold:
-    """Scale the components of some conversations, and prepare the least squares on them."""
+    """Scale the components of some conversations, and prepare the least squares on them.
+
+    The scaled components have mean 0, so the mean rating needs no column. Components that say the same share their
+    coefficient: the solution is the shortest.
+    """
     means = column_means(features)
     deviations = _deviations(features, means)
-    solver, condition = _solver(_scaled(features, means, deviations), penalty)
-    return Fold(means, deviations, solver, condition)
+    scaled = _scaled(features, means, deviations)
+    scaled = scaled - scaled.mean(axis=0)
+    values, vectors = np.linalg.eigh(scaled.T @ scaled)
+    is_used = values > _CUTOFF * values.max(initial=0.0)
+    inverted = np.zeros_like(values)
+    inverted[is_used] = 1 / (values[is_used] + penalty * len(scaled))
+    condition = math.sqrt(values[is_used].max() / values[is_used].min()) if is_used.any() else 1.0
+    return Fold(means, deviations, scaled, np.asarray((vectors * inverted) @ vectors.T), condition)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +148,7 @@ def predict_conversations(features: Floats, ratings: Floats, bots: Labels, penal
     for number in np.unique(bots):
         is_training = bots != number
         fold = fit_fold(features[is_training], penalty)
-        coefficients = fold.solver @ ratings[is_training]
+        coefficients = fold.coefficients(ratings[is_training])
         predictions[~is_training] = _scaled(features[~is_training], fold.means, fold.deviations) @ coefficients
     return predictions
 
@@ -153,7 +174,7 @@ def column_means(values: Floats) -> Floats:
     is_defined = ~np.isnan(values)
     counts = is_defined.sum(axis=0)
     sums = np.where(is_defined, values, 0.0).sum(axis=0)
-    return np.divide(sums, counts, out=np.zeros(values.shape[1]), where=counts > 0)
+    return np.asarray(np.divide(sums, counts, out=np.zeros(values.shape[1]), where=counts > 0))
 
 
 def _deviations(values: Floats, means: Floats) -> Floats:
@@ -167,18 +188,3 @@ def _deviations(values: Floats, means: Floats) -> Floats:
 def _scaled(values: Floats, means: Floats, deviations: Floats) -> Floats:
     centred = np.where(np.isnan(values), 0.0, values - means)
     return np.asarray(np.divide(centred, deviations, out=np.zeros_like(centred), where=deviations > 0))
-
-
-def _solver(scaled: Floats, penalty: float) -> tuple[Floats, float]:
-    """Return the matrix that makes coefficients of ratings, and the condition number of the components.
-
-    The scaled components have mean 0, so the mean rating needs no column. Components that say the same share their
-    coefficient: the solution is the shortest.
-    """
-    scaled = scaled - scaled.mean(axis=0)
-    left, singular, right = np.linalg.svd(scaled, full_matrices=False)
-    is_used = singular > _CUTOFF * singular.max(initial=0.0)
-    inverse = np.zeros_like(singular)
-    inverse[is_used] = singular[is_used] / (singular[is_used] ** 2 + penalty * len(scaled))
-    condition = float(singular[is_used].max() / singular[is_used].min()) if is_used.any() else 1.0
-    return np.asarray((right.T * inverse) @ left.T), condition

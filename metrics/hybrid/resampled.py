@@ -91,7 +91,7 @@ def _predictions(
     for number in np.unique(bots):
         is_training = bots != number
         fold = fit_fold(features[is_training], penalty)
-        coefficients = fold.solver @ ratings[is_training]
+        coefficients = fold.coefficients(ratings[is_training])
         level = ratings[is_training].mean() if intercept == "fold" else 0.0
         for copy in np.unique(copies[~is_training]):
             place = fold.place(column_means(features[copies == copy]), centre)

@@ -20,7 +20,7 @@ from refaug.metrics.conversations.coherence import (
     greedy_coherence,
 )
 from refaug.metrics.conversations.components import COMPONENTS, Sentiment, Variants, component_values
-from refaug.metrics.conversations.exchanges import Exchange, Side, human_exchanges, self_play_exchanges
+from refaug.metrics.conversations.exchanges import AnsweredTurn, Side, human_exchanges, self_play_exchanges
 from refaug.metrics.conversations.sentiment import EMOJIS, emoji_score, emoji_weights, min_max_slope
 from refaug.metrics.conversations.wording import count_laughs, count_words, question_score
 
@@ -82,7 +82,7 @@ def plain_cosine(left: Sequence[float], right: Sequence[float]) -> float:
 
 
 def plain_components(
-    exchanges: Sequence[Exchange], *, laughter: str, questions: str, greedy: str, slope: str
+    exchanges: Sequence[AnsweredTurn], *, laughter: str, questions: str, greedy: str, slope: str
 ) -> dict[str, float]:
     """The same in Python's own numbers, written from the definitions."""
     reader = WordReader()
@@ -164,15 +164,15 @@ def test_exchanges_join_turns_of_a_side_and_know_the_answer() -> None:
         (Side.BOT, "And you?"),
     ]
     assert human_exchanges(turns) == [
-        Exchange("Hi! How are you?", "Fine.", "Good."),
-        Exchange("Good.", "And you?", None),
+        AnsweredTurn("Hi! How are you?", "Fine.", "Good."),
+        AnsweredTurn("Good.", "And you?", None),
     ]
-    assert human_exchanges([*turns, (Side.PERSON, "Bye.")])[-1] == Exchange("Good.", "And you?", "Bye.")
+    assert human_exchanges([*turns, (Side.PERSON, "Bye.")])[-1] == AnsweredTurn("Good.", "And you?", "Bye.")
     assert human_exchanges([]) == human_exchanges(turns[:2]) == []
 
 
 def test_in_self_play_a_reply_is_its_own_answer() -> None:
-    assert self_play_exchanges(["a", "b", "c"]) == [Exchange("a", "b", "b"), Exchange("b", "c", "c")]
+    assert self_play_exchanges(["a", "b", "c"]) == [AnsweredTurn("a", "b", "b"), AnsweredTurn("b", "c", "c")]
     assert self_play_exchanges(["a"]) == []
 
 
