@@ -45,7 +45,8 @@ def agreement_of_bots(predictions: Floats, means: Floats) -> BotAgreement:
 def within_bots(predictions: Floats, ratings: Floats, bots: Labels) -> float | None:
     """Return the mean Pearson correlation over conversations with one bot, weighted by their number.
 
-    None where it is defined for no bot. It is high where the predictions separate good conversations from bad ones with the same bot.
+    None where it is defined for no bot. It is high where the predictions separate good conversations from bad ones with
+    the same bot.
     """
     total, weight = 0.0, 0
     for number in np.unique(bots):
