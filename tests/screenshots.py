@@ -121,8 +121,67 @@ def show_japanese(page: Page) -> None:
     page.until("document.querySelectorAll('#scores-B .score').length >= 3")
 
 
+def show_evaluate(page: Page) -> None:
+    """Choose a file of items, and wait for its dry run."""
+    page.until("document.querySelector('#list table') && !document.querySelector('[aria-busy]')")
+    page.until("document.querySelector('#earlier li')")
+    page.run("document.querySelector('#earlier li button').click()")
+    page.until("document.querySelector('#start-button') && document.querySelector('#preview .items')")
+
+
+def show_evaluation(page: Page) -> None:
+    """Open the newest evaluation of replies."""
+    find = "[...document.querySelectorAll('#list a')].find((one) => one.innerText === 'Demo items')"
+    page.until(f"Boolean({find})")
+    page.run(f"{find}.click()")
+    page.until("document.querySelectorAll('.grid-space > .grid-row').length > 20")
+    page.until("document.querySelector('#scatter-drawing svg') && !document.querySelector('[aria-busy]')")
+
+
+def show_reply(page: Page) -> None:
+    """Open the reply on which the metrics disagree most."""
+    show_evaluation(page)
+    page.run("document.querySelector('#most-disagreement').click()")
+    first = "document.querySelector('.grid-space > [data-place=\"0\"]')"
+    page.until(f"{first} && {first}.children[2].innerText.length > 1")
+    page.run(f"{first}.click()")
+    page.until("document.querySelector('#note-form')")
+
+
+def show_agreement(page: Page) -> None:
+    """Open the newest comparison of metrics with ratings."""
+    find = "[...document.querySelectorAll('#list a')].find((one) => one.innerText === 'Demo ratings')"
+    page.until(f"Boolean({find})")
+    page.run(f"{find}.click()")
+    page.until("document.querySelector('#agreement-table') && document.querySelector('.figure svg')")
+
+
+def add_evaluations(server: Served) -> None:
+    """Let the service score demo items, and compare metrics with their ratings."""
+    path = server.home / "demo-items.jsonl"
+    if not path.exists():
+        assert (
+            refaug(["--quiet", "demo-log", "--output", str(server.home / "demo.jsonl"), "--items-output", str(path)])
+            == 0
+        )
+    sent: dict[str, Any] = {"content": path.read_bytes(), "headers": {"Content-Type": "application/octet-stream"}}
+    upload = server.ask("POST", "/v1/uploads", params={"name": path.name}, **sent).json()
+    file = f"upload:{upload['id']}"
+    metrics = ["multi-bleu", "upsilon-bleu", "rater", "chrf"]
+    how = {"metrics": metrics, "index": "demo", "rater": "demo"}
+    score = {"kind": "score", "name": "Demo items", "items": file, "baseline": "generic", **how}
+    meta = {"kind": "meta", "name": "Demo ratings", "data": [file], **how}
+    for order in (score, meta):
+        job = server.ask("POST", "/v1/evaluations", json=order).json()["id"]
+        assert server.ended(job)["state"] == "done"
+
+
 PAGES: Final = {
     "playground": ("/", show_playground),
+    "evaluate": ("/evaluate", show_evaluate),
+    "evaluation": ("/evaluate", show_evaluation),
+    "reply": ("/evaluate", show_reply),
+    "agreement": ("/evaluate", show_agreement),
     "service": ("/service", show_service),
     "job": ("/service", show_job),
     "keys": ("/keys", lambda page: page.until("!document.querySelector('[aria-busy]')")),
@@ -145,6 +204,7 @@ def take_pictures(home: Path, to: Path, names: tuple[str, ...]) -> None:
     to.mkdir(parents=True, exist_ok=True)
     with served(home) as server, tempfile.TemporaryDirectory() as folder:
         add_work(server)
+        add_evaluations(server)
         address = str(server.client.base_url).rstrip("/")
         with opened(f"{address}/healthz", Path(folder)) as page:
             for name in names:
@@ -156,9 +216,9 @@ def take_pictures(home: Path, to: Path, names: tuple[str, ...]) -> None:
                             page.run("sessionStorage.clear()")
                             page.go(f"{address}{path}")
                             show(page)
-                            if name != "job":
+                            if name not in ("job", "reply"):
                                 page.run("window.scrollTo(0, 0)")
-                            picture = page.picture(whole=name != "job")
+                            picture = page.picture(whole=name not in ("job", "reply"))
                             (to / f"{name}-{scheme}-{width}.png").write_bytes(small(picture, LONGEST[width]))
             assert page.said == [] or "error" in names, page.said
 

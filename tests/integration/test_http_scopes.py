@@ -86,7 +86,7 @@ ROUTES: list[tuple[Scope, str, str, Any]] = [
     (Scope.READ, "GET", "/metrics", None),
 ]
 ANY_KEY = {"/v1/key"}
-PAGES = {"/", "/service", "/keys", "/pages/{digest}/{name}"}
+PAGES = {"/", "/evaluate", "/service", "/keys", "/pages/{digest}/{name}"}
 OPEN = {"/docs", "/docs/files/{name}", "/openapi.json", "/problems/{code}", "/healthz", "/readyz"}
 
 

@@ -30,6 +30,7 @@ class Shell:
 
 SHELLS: Final[Mapping[str, Shell]] = {
     "/": Shell(name="playground", title="Playground", summary="see why a reply gets its score"),
+    "/evaluate": Shell(name="evaluate", title="Evaluate", summary="score files, and see which system is better"),
     "/service": Shell(name="service", title="Service", summary="versions, jobs, schedules"),
     "/keys": Shell(name="keys", title="Keys", summary="who may ask for what"),
 }

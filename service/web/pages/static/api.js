@@ -68,20 +68,21 @@ async function send(path, options) {
   return response;
 }
 
-async function problemOf(response) {
-  const text = await response.text();
+const problemOf = async (response) => problemFrom(await response.text(), response.status);
+
+function problemFrom(text, status) {
   try {
     const document = JSON.parse(text);
-    if (typeof document.detail === "string") return new Problem(document, response.status);
+    if (typeof document.detail === "string") return new Problem(document, status);
   } catch { /* not a problem document: something between here and the service has answered */ }
   return new Problem(
     {
       code: "bad_answer",
       title: "Not an answer of the service",
-      detail: `status ${response.status}, and no problem document`,
+      detail: `status ${status}, and no problem document`,
       remedy: "look at the proxy in front of the service",
     },
-    response.status,
+    status,
   );
 }
 
@@ -96,6 +97,30 @@ export const get = (path, options) => request("GET", path, options);
 export const post = (path, body, options) => request("POST", path, { ...options, body });
 export const put = (path, body, options) => request("PUT", path, { ...options, body });
 export const remove = (path, options) => request("DELETE", path, options);
+
+/** Send a file as it is; `onProgress(share)` hears how much of it is sent. */
+export function sendFile(path, file, onProgress) {
+  return new Promise((resolve, reject) => {
+    const sending = new XMLHttpRequest(); // fetch does not say how much is sent
+    sending.open("POST", address(path));
+    for (const [name, text] of Object.entries(headersFor({ "Content-Type": "application/octet-stream" }))) sending.setRequestHeader(name, text);
+    sending.upload.addEventListener("progress", (event) => { if (event.lengthComputable) onProgress(event.loaded / event.total); });
+    sending.addEventListener("error", () => { setConnection(false); reject(new Problem({ ...LOST, remedy: "send the file again when the connection is back" }, 0)); });
+    sending.addEventListener("load", () => {
+      setConnection(true);
+      if (sending.status < 300) resolve(JSON.parse(sending.responseText));
+      else reject(problemFrom(sending.responseText, sending.status));
+    });
+    sending.send(file);
+  });
+}
+
+/** Return a file that a route answers, with the name that the service has for it. */
+export async function downloadFile(path) {
+  const response = await send(path, { headers: headersFor() });
+  const [, name] = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition") ?? "") ?? [];
+  return { content: await response.blob(), name };
+}
 
 /** Return a file that a route answers, as text. */
 export async function download(path) {
@@ -115,7 +140,8 @@ export async function listAll(path, name, most = 1_000) {
   return rows;
 }
 
-const wait = (milliseconds, signal) =>
+/** Wait, or until the signal says to stop. */
+export const wait = (milliseconds, signal) =>
   new Promise((resolve) => {
     const timer = setTimeout(resolve, milliseconds);
     signal?.addEventListener("abort", () => { clearTimeout(timer); resolve(); }, { once: true });

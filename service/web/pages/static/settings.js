@@ -2,7 +2,8 @@
 
 import { element, fill } from "./dom.js";
 
-const RETRIEVAL = {
+/** How references are found: label and choices of each setting. */
+export const RETRIEVAL = {
   mode: ["Search", [["embedding-utterance", "utterances by vectors"], ["embedding-dialog", "utterances and replies by vectors"], ["bm25-utterance", "utterances by words (BM25)"], ["bm25-dialog", "utterances and replies by words"]]],
   k: ["References to find", [1, 3, 5, 10, 15, 20, 30, 50, 100].map((number) => [String(number), String(number)])],
   weights: ["Weights of what is found", [["rated", "the rater’s rating"], ["one", "one each"]]],

@@ -42,11 +42,11 @@ export function checked(value) {
   return state;
 }
 
-/** Return the address of this page with the state in its fragment. */
-export function linkOf(state) {
+/** Return the address of the playground with the state in its fragment. */
+export function linkOf(state, path = location.pathname) {
   const bytes = new TextEncoder().encode(JSON.stringify(state));
   const packed = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
-  return `${location.origin}${location.pathname}#p=${packed.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "")}`;
+  return `${location.origin}${path}#p=${packed.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "")}`;
 }
 
 /** Return the state of the address's fragment, or null where it has none. */

@@ -181,6 +181,7 @@ TOKENS = dict(re.findall(r"--([\w-]+): light-dark\((#[0-9a-f]{6}, #[0-9a-f]{6})\
 TEXT = [(ink, paper) for paper in ("paper", "raised") for ink in ("ink", "faint", "accent", "good", "bad", "warn")]
 TEXT += [("on-accent", "accent"), ("ink", "bad-paper"), ("bad", "bad-paper"), ("faint", "bad-paper"), ("ink", "mark")]
 CONTROLS = [(name, paper) for paper in ("paper", "raised") for name in ("control", "accent", "good", "bad", "focus")]
+CONTROLS += [(f"series-{number}", "paper") for number in range(1, 7)]
 
 
 def test_reports_of_commands_have_the_colours_of_the_pages() -> None:

@@ -1,0 +1,66 @@
+/** Evaluate: files in, a job, and a table that stays under its address, which is in the fragment and holds no key. */
+
+import { listAll, untilAnswered } from "./api.js";
+import { byId, element, fill, userText } from "./dom.js";
+import { loadChoices, setUpOrder } from "./evaluate_order.js";
+import { closeEvaluation, openEvaluation, titleOf } from "./evaluation.js";
+import { count } from "./format.js";
+import { allows, empty, moment, ownKey, showProblem, start } from "./frame.js";
+
+const TITLE = byId("page-title").textContent;
+let own = null;
+
+/** Return what the address names: an evaluation, a reply of it, and another one beside it. */
+function addressed() {
+  const match = /^#e=([0-9a-z]{26})(?:&reply=(\d{1,9}))?(?:&with=([0-9a-z]{26}))?$/.exec(location.hash);
+  return match === null ? null : { id: match[1], reply: match[2] === undefined ? null : Number(match[2]), besideId: match[3] ?? null };
+}
+
+const STATES = { queued: "", running: "warn", done: "good", failed: "bad", cancelled: "" };
+
+async function showList() {
+  const place = byId("list"), rows = await listAll("/v1/evaluations", "evaluations", 200), names = ["Evaluation", "State", "Read", "Asked for"];
+  fill(place, rows.length ? element("div", { class: "scroll" }, element("table", { class: "stacked" },
+    element("thead", {}, element("tr", {}, names.map((name) => element("th", { scope: "col" }, name)))),
+    element("tbody", {}, rows.map((row) => element("tr", {},
+      element("th", { scope: "row" }, element("a", { href: `#e=${row.id}` }, userText(titleOf(row))), row.kind === "meta" ? element("span", { class: "faint" }, " agreement with people") : ""),
+      element("td", { dataset: { name: "State" } }, element("span", { class: `badge ${STATES[row.state] ?? ""}` }, row.state)),
+      element("td", { dataset: { name: "Read" } }, row.counts ? `${count(row.counts.items)} items, ${count(row.counts.replies)} replies` : "–"),
+      element("td", { dataset: { name: "Asked for" } }, moment(row.created), row.owner ? [" by ", userText(row.owner)] : ""))))))
+    : empty(element("p", {}, "There is no evaluation yet. Drop a file above; it takes a minute from there to a table of your systems.")));
+  place.removeAttribute("aria-busy");
+}
+
+async function show() {
+  const target = addressed(), view = byId("evaluation-view");
+  byId("start-view").hidden = target !== null;
+  byId("page-lead").hidden = target !== null;
+  view.hidden = target === null;
+  if (target === null) {
+    closeEvaluation();
+    fill(view);
+    byId("page-title").textContent = TITLE;
+    await showList();
+  } else {
+    byId("list").removeAttribute("aria-busy"); // it is asked for when it is shown
+    await openEvaluation(target, own);
+  }
+}
+
+async function load() {
+  showProblem(byId("page-problem"), null);
+  try {
+    own = await untilAnswered(ownKey);
+    const mayScore = allows(own, "score");
+    byId("new-box").hidden = !mayScore;
+    if (!mayScore) { fill(byId("list"), empty(element("p", {}, own === null ? "This service asks for a key: press “Key” above and enter yours." : "This page needs a key with the scope score."))); byId("list").removeAttribute("aria-busy"); return; }
+    await Promise.all([loadChoices(), show()]);
+  } catch (error) {
+    showProblem(byId("page-problem"), error);
+    byId("list").removeAttribute("aria-busy");
+  }
+}
+
+window.addEventListener("hashchange", () => show().catch((error) => showProblem(byId("page-problem"), error)));
+setUpOrder((evaluation) => { location.hash = `e=${evaluation.id}`; });
+start(load);
