@@ -14,12 +14,12 @@ from typing import Any
 
 import refaug_client
 from refaug_client._api import items as request_types
-from refaug_client._api.models import artefacts, base, common, jobs, logs, references, scores, server, sets
+from refaug_client._api.models import artefacts, base, jobs, logs, references, scores, server, sets
 from refaug_client._core import errors
 from refaug_client._scorer import pending, rewards, scorer
 from refaug_client._sync import client, resources
 
-RESULTS = (base, common, references, scores, sets, logs, artefacts, jobs, server)
+RESULTS = (base, references, scores, sets, logs, artefacts, jobs, server)
 INTEGRATIONS = Path(refaug_client.__file__).parent / "integrations"
 _HEAD = """# The library `refaug_client`
 

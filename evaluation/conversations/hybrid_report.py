@@ -1,7 +1,7 @@
 """How far the hybrid metric agrees with people on bots that its fit has not seen, beside what it has to be better than.
 
 Two sets of columns are fitted: the eleven components of Ghandeharioun et al. with the encoders at hand, and these with
-plain counts beside them (`wide`). Every count is a set of its own, too: the trivial predictors of the same ratings.
+plain counts beside them (`wide`). Every count is also fitted alone: the trivial predictors of the same ratings.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
     "POST /v1/jobs/{id}/retry": (calls.retry_job("0"), models.Job),
     "GET /v1/jobs/{id}/events": (calls.follow_job("0", after=3), None),
     "POST /v1/uploads": (calls.upload_file(b"x", name="a.csv", format="csv"), models.Upload),
-    "GET /v1/uploads": (calls.list_uploads(), models.Uploads),
+    "GET /v1/uploads": (calls.list_uploads(), models.UploadList),
     "GET /v1/uploads/{id}": (calls.get_upload("0"), models.Upload),
     "DELETE /v1/uploads/{id}": (calls.remove_upload("0"), models.Upload),
     "POST /v1/uploads/preview": (

@@ -17,7 +17,6 @@ from ._api.items import Candidate, Dialogue, Item, Pair, Purpose, ReferenceText,
 from ._api.models.access import AuditEntry, Key, NewKey, OwnKey
 from ._api.models.artefacts import Index, IndexVersion, Published, Rater, RaterVersion
 from ._api.models.base import Model, Rows
-from ._api.models.common import FieldProblem, Versions
 from ._api.models.evaluations import (
     Evaluation,
     EvaluationComparison,
@@ -28,7 +27,7 @@ from ._api.models.evaluations import (
     ScoredReply,
     ScorePoints,
     Upload,
-    Uploads,
+    UploadList,
 )
 from ._api.models.jobs import Firing, Job, Schedule
 from ._api.models.logs import BadDialogue, Ingest, Log, Posted, Waiting
@@ -50,7 +49,7 @@ from ._api.models.scores import (
     Verification,
     VerifiedPart,
 )
-from ._api.models.server import Health, ProblemCode, Ready
+from ._api.models.server import FieldProblem, Health, ProblemCode, Ready, Versions
 from ._api.models.sets import Bin, Evidence, FrozenSet, ListedSet, ReferenceSet, Withdrawal
 from ._core.errors import (
     BadAnswer,
@@ -202,7 +201,7 @@ __all__ = [
     "Turn",
     "Unavailable",
     "Upload",
-    "Uploads",
+    "UploadList",
     "Usage",
     "Verification",
     "VerifiedPart",

@@ -39,7 +39,7 @@ class AsyncUploads(AsyncResource):
             raw, file_name = Path(content).read_bytes(), Path(content).name
         return await self._send(calls.upload_file(raw, name=name or file_name, format=format), timeout_s)
 
-    async def list(self, *, timeout_s: Optional[float] = None) -> models.Uploads:
+    async def list(self, *, timeout_s: Optional[float] = None) -> models.UploadList:
         """Return the uploaded files that the key sees, newest first."""
         return await self._send(calls.list_uploads(), timeout_s)
 
@@ -125,7 +125,7 @@ class AsyncEvaluations(AsyncResource):
         return await self._send(calls.get_evaluation(id), timeout_s)
 
     async def remove(self, id: str, *, timeout_s: Optional[float] = None) -> models.Evaluation:  # noqa: A002
-        """Cancel an evaluation that waits or runs, or remove one that has ended."""
+        """Cancel an evaluation that waits or runs, or remove it after its end."""
         return await self._send(calls.remove_evaluation(id), timeout_s)
 
     async def retry(self, id: str, *, timeout_s: Optional[float] = None) -> models.Evaluation:  # noqa: A002

@@ -39,7 +39,7 @@ class Uploads(Resource):
             raw, file_name = Path(content).read_bytes(), Path(content).name
         return self._send(calls.upload_file(raw, name=name or file_name, format=format), timeout_s)
 
-    def list(self, *, timeout_s: Optional[float] = None) -> models.Uploads:
+    def list(self, *, timeout_s: Optional[float] = None) -> models.UploadList:
         """Return the uploaded files that the key sees, newest first."""
         return self._send(calls.list_uploads(), timeout_s)
 
@@ -125,7 +125,7 @@ class Evaluations(Resource):
         return self._send(calls.get_evaluation(id), timeout_s)
 
     def remove(self, id: str, *, timeout_s: Optional[float] = None) -> models.Evaluation:  # noqa: A002
-        """Cancel an evaluation that waits or runs, or remove one that has ended."""
+        """Cancel an evaluation that waits or runs, or remove it after its end."""
         return self._send(calls.remove_evaluation(id), timeout_s)
 
     def retry(self, id: str, *, timeout_s: Optional[float] = None) -> models.Evaluation:  # noqa: A002

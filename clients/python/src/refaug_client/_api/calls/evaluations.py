@@ -33,9 +33,9 @@ def upload_file(
     )
 
 
-def list_uploads() -> Call[models.Uploads]:
+def list_uploads() -> Call[models.UploadList]:
     """GET /v1/uploads."""
-    return Call("GET", "/v1/uploads", read_model(models.Uploads))
+    return Call("GET", "/v1/uploads", read_model(models.UploadList))
 
 
 def get_upload(id: str) -> Call[models.Upload]:  # noqa: A002

@@ -12,7 +12,6 @@ from __future__ import annotations
 from .access import AuditEntry, Key, NewKey, OwnKey
 from .artefacts import Index, IndexVersion, Published, Rater, RaterVersion
 from .base import Model, Rows, WrongType, describe_kind, record, shorten, to_plain
-from .common import FieldProblem, Versions
 from .evaluations import (
     Evaluation,
     EvaluationComparison,
@@ -23,7 +22,7 @@ from .evaluations import (
     ScoredReply,
     ScorePoints,
     Upload,
-    Uploads,
+    UploadList,
 )
 from .jobs import ENDED_STATES, Firing, Job, Schedule
 from .logs import BadDialogue, Ingest, Log, Posted, Waiting
@@ -46,7 +45,7 @@ from .scores import (
     Verification,
     VerifiedPart,
 )
-from .server import Health, ProblemCode, Ready
+from .server import FieldProblem, Health, ProblemCode, Ready, Versions
 from .sets import Bin, Evidence, FrozenSet, ListedSet, ReferenceSet, Withdrawal
 
 __all__ = [
@@ -111,7 +110,7 @@ __all__ = [
     "StoredBot",
     "SystemScores",
     "Upload",
-    "Uploads",
+    "UploadList",
     "Verification",
     "VerifiedPart",
     "Versions",

@@ -29,7 +29,7 @@ class Upload(Model):
 
 
 @record
-class Uploads(Model):
+class UploadList(Model):
     """The uploaded files that the key sees, and the room for more."""
 
     uploads: list[Upload]  # newest first

@@ -9,7 +9,7 @@ from typing import Any, Optional, Union
 from refaug_client._core.frames import make_frame
 
 from .base import Model, record, to_plain
-from .common import FieldProblem, Versions
+from .server import FieldProblem, Versions
 
 # ── references and ratings ────────────────────────────────────────────────────────────────────────────────────────
 

@@ -9,7 +9,7 @@ from typing import Any, Optional, Union
 from refaug_client._core.frames import make_frame
 
 from .base import Model, record
-from .common import FieldProblem
+from .server import FieldProblem
 
 
 @record

@@ -10,7 +10,7 @@ from refaug_client._core.errors import NoScore, Usage
 from refaug_client._core.frames import make_frame
 
 from .base import Model, WrongType, describe_kind, read_float, record, shorten
-from .common import FieldProblem, Versions
+from .server import FieldProblem, Versions
 
 
 @record

@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import Any, Optional
 
 from .base import Model, record, shorten
-from .common import FieldProblem
+from .server import FieldProblem
 
 
 @record
