@@ -13,7 +13,9 @@ from page_tests import Browsed, browsing, press, wait_until_quiet
 from serving import small_home
 
 pytestmark = [pytest.mark.machine, pytest.mark.slow]
-TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "pages.md"
+ROOT = Path(__file__).resolve().parents[2]
+TUTORIAL = ROOT / "docs" / "pages.md"
+PAGES = ROOT / "service" / "web" / "pages"
 WALKED = {
     *("Example", "BLEU", "multi-BLEU", "υBLEU", "Rater", "Further metrics", "left out", "Settings"),
     *("Copy the link", "Copy as curl", "Copy as Python", "Copy as a command", "Freeze as a set"),
@@ -34,6 +36,12 @@ def page(browsed: Browsed) -> Any:
     return browsed.page
 
 
+def named_in_sections() -> dict[str, set[str]]:
+    """The names in bold of each section of the tutorial."""
+    sections = re.split(r"^## ", TUTORIAL.read_text("utf-8"), flags=re.MULTILINE)
+    return {text.partition("\n")[0]: set(re.findall(r"\*\*([^*]+)\*\*", text)) for text in sections}
+
+
 def names(page: Any) -> list[str]:
     """The scores under the first reply, by the names that the reader sees."""
     shown: list[str] = page.run("[...document.querySelectorAll('#scores-A .name')].map((name) => name.innerText)")
@@ -41,9 +49,16 @@ def names(page: Any) -> list[str]:
 
 
 def test_the_walk_names_what_the_tutorial_names() -> None:
-    named = set(re.findall(r"\*\*([^*]+)\*\*", TUTORIAL.read_text("utf-8")))
+    named = set().union(*(names_of for title, names_of in named_in_sections().items() if title != "Files of replies"))
     assert named - WALKED == set(), "the tutorial names a control that no test here presses"
     assert WALKED - named == set()
+
+
+def test_the_page_evaluate_says_what_the_tutorial_names() -> None:
+    """test_evaluate_page.py walks that section."""
+    files = [*PAGES.rglob("*.html.j2"), *PAGES.rglob("*.js")]
+    shown = "\n".join(path.read_text("utf-8") for path in files)
+    assert [name for name in named_in_sections()["Files of replies"] if name not in shown] == []
 
 
 def test_a_first_score(browsed: Browsed, page: Any) -> None:
