@@ -205,6 +205,17 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
         at="conversations.hybrid:app",
         help="The hybrid metric of whole conversations, beside what it has to be better than.",
     ),
+    "selfplay": _CommandPlace(
+        at="selfplay.play:app",
+        help="Let bots talk to themselves or to a partner, and count what their conversations share.",
+        inner={
+            "list": "selfplay.versions:list_command",
+            "publish": "selfplay.versions:publish_command",
+            "rollback": "selfplay.versions:rollback_command",
+            "gc": "selfplay.versions:gc_command",
+            "remove": "selfplay.versions:remove_command",
+        },
+    ),
     "metrics": _CommandPlace(
         at="scores.metrics:app",
         help="The metrics by name: what each needs, its range, its parameters.",

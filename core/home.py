@@ -82,6 +82,11 @@ class Settings:
         return self.home / "fitted-judges"
 
     @property
+    def self_plays(self) -> Path:
+        """The folder of the conversations that bots had with themselves or with a partner."""
+        return self.home / "self-plays"
+
+    @property
     def judgements(self) -> Path:
         """The folder of the answers that judges gave, which cannot be made again."""
         return self.home / "judgements"

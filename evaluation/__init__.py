@@ -29,6 +29,7 @@ __all__ = [
     "score_report",
     "score_views",
     "scoring",
+    "selfplay",
     "tables",
     "verification",
 ]

@@ -158,11 +158,17 @@ class FakeEndpoint:
         self._ready.set()
         self._loop.run_forever()
         server.close()
-        tasks = asyncio.all_tasks(self._loop)
-        for task in tasks:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self._loop.run_until_complete(self._end_connections())
         self._loop.close()
+
+    async def _end_connections(self) -> None:
+        """Cancel what still waits, connections that were just accepted too, and let their transports close."""
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
 
     def close(self) -> None:
         """End the server with all its connections."""

@@ -33,7 +33,8 @@ _SET: Final = "set"  # as `refaug.evaluation.scoring.reference_sets.set_transfer
 def export_command(
     context: typer.Context,
     kind: Annotated[
-        str, typer.Argument(help="What it is: index, rater, ruber, vectors, vhred, adem or set.", metavar="KIND")
+        str,
+        typer.Argument(help="What it is: index, rater, ruber, vectors, vhred, adem, self-play or set.", metavar="KIND"),
     ],
     artefact: Annotated[
         str,

@@ -39,6 +39,7 @@ class VersionCommands:
     spec: Any
     helps: Mapping[str, str]
     begin: str  # the command that makes a first version
+    source: str = "LOG"  # what that command makes it of
     facts: FactsOfVersion  # of a version in the list, by its folder; one that is damaged does not hide the others
     removal: str = ""  # what remove takes away: "its versions"
     group: str = ""  # of the commands; the kind's name, unless a group has several kinds
@@ -143,7 +144,9 @@ class VersionCommands:
         elif rows:
             print_table(f"{self.plural} in {stored.root}", list(rows[0]), [list(row.values()) for row in rows])
         else:
-            print_line(f"no {self.plural} in {stored.root} yet: refaug {self.group or self.kind} {self.begin} LOG")
+            print_line(
+                f"no {self.plural} in {stored.root} yet: refaug {self.group or self.kind} {self.begin} {self.source}"
+            )
 
     def rows(self, settings: Settings) -> list[dict[str, Any]]:
         """Return the facts of every version of every artefact."""

@@ -14,6 +14,7 @@ def artefact_stores(settings: Settings) -> dict[str, Versions]:
         "index": Versions(settings.indexes, "index"),
         "rater": Versions(settings.raters, "rater"),
         "ruber": Versions(settings.rubers, "ruber"),
+        "self-play": Versions(settings.self_plays, "self-play"),
         "vectors": Versions(settings.vectors, "vectors"),
         "vhred": Versions(settings.vhreds, "vhred"),
     }

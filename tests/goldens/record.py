@@ -538,11 +538,29 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"help/refaug refs --help/out: .*", "it has --show-excluded"),
     (r"(answers/refaug metrics list --json/out|http/GET /v1/metrics/body)/metrics: .*", "judge is a metric"),
     (r"help/refaug judge-fit( \w+)? --help: new", "judge-fit is a command"),
+    (r"help/refaug selfplay( \w+)? --help: new", "selfplay is a command"),
     (r"help/refaug (rater|ruber) train --help/out: .*", "--network: a rater may be a Transformer"),
     (r"(openapi|http|answers)/.*/network: new", "the same in lists, over HTTP, and as a job"),
     (r"openapi/paths//v1/raters.*/required: .*'network'.*", "the same, of the field's description"),
     (r"openapi/.*RaterTrainJob.*", "the same: options whose defaults the network decides"),
     (r"openapi/.*/oneOf/\d+/properties/(preset|negatives|min_words|learning_rate)/.*", "the same"),
+    (
+        r"(openapi/paths/|http/GET )/v1/(indexes|raters).*/(was_published|refused|published_at|created): new",
+        "versions say whether they were published, and why a check refused them",
+    ),
+    (
+        r"openapi/paths//v1/(indexes|raters).*/(required|problem/description): .*(published_at|was_published|about its).*",
+        "the same, of the field's description",
+    ),
+    (r"openapi/paths//v1/jobs/get/parameters: .*", "jobs are listed by what they write"),
+    (
+        r"openapi/paths//v1/(jobs/post|schedules).*/(mapping|oneOf): .*",
+        "score is a kind of job; builds have shards",
+    ),
+    (r"failures/refaug jobs start no-such-kind --json/err: .*score.*", "the same"),
+    (r"openapi/paths//v1/(bots|uploads|evaluations)(/.*)?: new", "bots by name; files that are scored in jobs"),
+    (r"help/refaug (bots|hybrid)( \w+)? --help: new", "they are commands"),
+    (r"answers/refaug index show .*/shards: new", "an index may be built in shards"),
 )
 
 

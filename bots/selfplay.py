@@ -1,0 +1,123 @@
+"""Self-play: bots talk to themselves or to a partner, many conversations in step, and every turn is one batch.
+
+Each reply is fed back as the next utterance. A conversation depends on its start, its number, the seed and the two bots
+alone, so the size of a batch changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from refaug.bots.replier import BotReply, Replier, ReplyRequest
+from refaug.core.errors import Usage
+from refaug.core.records import TestPair
+
+BOT: Final = "bot"
+PARTNER: Final = "partner"
+TOO_LONG: Final = "too_long"
+MAX_TURNS: Final = 1_000
+MAX_CHARACTERS: Final = 20_000  # of a reply; a longer one ends its conversation
+_PUBLISHED_WORDS: Final = 30
+_FINAL: Final = (".", "!", "?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfPlayRules:
+    """How conversations are played.
+
+    `published` gives bots what the released code of Ghandeharioun et al. (2019) gives them: each turn is cut after 30
+    words and ends with a period unless it ends with `.`, `!` or `?`. The record has the replies as they came.
+    """
+
+    turns: int = 10
+    context: int = 5  # turns that a bot sees
+    published: bool = False
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        """Require a conversation that can be had."""
+        if not 1 <= self.turns <= MAX_TURNS:
+            raise Usage(f"{self.turns} turns", remedy=f"1 to {MAX_TURNS:,}")
+        if not 1 <= self.context <= MAX_TURNS:
+            raise Usage(f"a context of {self.context} turns", remedy=f"1 to {MAX_TURNS:,}")
+
+    def seen(self, turns: Sequence[str]) -> tuple[str, ...]:
+        """Return the turns that a bot sees, the last of which it replies to."""
+        recent = turns[-self.context :]
+        return tuple(map(_published_turn, recent)) if self.published else tuple(recent)
+
+
+def _published_turn(text: str) -> str:
+    short = " ".join(text.split()[:_PUBLISHED_WORDS])
+    return short if not short or short.endswith(_FINAL) else f"{short}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfPlayStart:
+    """What a conversation begins with; without turns it begins with one empty utterance."""
+
+    number: int
+    turns: tuple[str, ...] = ()
+    dialogue: str | None = None  # of a log: bots that retrieve take nothing out of it
+
+
+@dataclass(kw_only=True)
+class SelfPlayed:
+    """A conversation: its start, the replies with the side of each, and why it ended early."""
+
+    start: SelfPlayStart
+    turns: list[tuple[str, str]] = field(default_factory=list)
+    problem: str = ""
+
+    @property
+    def replies(self) -> list[str]:
+        """The texts that bots gave, without the start."""
+        return [text for _, text in self.turns]
+
+
+def play(bot: Replier, partner: Replier, starts: Sequence[SelfPlayStart], rules: SelfPlayRules) -> list[SelfPlayed]:
+    """Play a batch of conversations, one for each start; the bot replies first, then the two take turns."""
+    played = [SelfPlayed(start=start) for start in starts]
+    for turn in range(rules.turns):
+        side, replier = (BOT, bot) if turn % 2 == 0 else (PARTNER, partner)
+        going = [conversation for conversation in played if not conversation.problem]
+        if not going:
+            break
+        replies = replier.replies([_request(conversation, turn, rules) for conversation in going])
+        for conversation, reply in zip(going, replies, strict=True):
+            _add(conversation, side, reply)
+    return played
+
+
+def play_batches(
+    bot: Replier, partner: Replier, starts: Sequence[SelfPlayStart], rules: SelfPlayRules, *, batch: int
+) -> Iterator[list[SelfPlayed]]:
+    """Yield the conversations of all starts, in their order, a batch at a time."""
+    for first in range(0, len(starts), batch):
+        yield play(bot, partner, starts[first : first + batch], rules)
+
+
+def _add(conversation: SelfPlayed, side: str, reply: BotReply) -> None:
+    if reply.text is None:
+        conversation.problem = reply.problem
+    elif len(reply.text) > MAX_CHARACTERS:
+        conversation.problem = TOO_LONG
+    else:
+        conversation.turns.append((side, reply.text))
+
+
+def _request(conversation: SelfPlayed, turn: int, rules: SelfPlayRules) -> ReplyRequest:
+    start = conversation.start
+    texts = [*(start.turns or ("",)), *conversation.replies]
+    return ReplyRequest(
+        pair=TestPair(id=f"self-play-{start.number}/{turn}", turns=rules.seen(texts), dialogue=start.dialogue),
+        seed=_turn_seed(rules.seed, start.number, turn),
+    )
+
+
+def _turn_seed(seed: int, number: int, turn: int) -> int:
+    digest = hashlib.blake2b(f"{seed}/{number}/{turn}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big")

@@ -1,0 +1,77 @@
+"""`refaug selfplay`: bots over an index play, are checked against its log, travel to another home, and are removed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+from integration.conftest import Home
+
+ONE = ("--threads", "1")
+BM25 = "retrieval:chat,mode=bm25-utterance"
+DRAWN = "retrieval:chat,k=8"
+PLAY = ("selfplay", "play", BM25, DRAWN, "-n", "12", "--turns", "6", "--start", "log:chat", "--out", "pair", *ONE)
+
+
+def conversations(home: Home, version: str) -> bytes:
+    return (home.path / "self-plays" / "pair" / version / "conversations.jsonl").read_bytes()
+
+
+def test_two_bots_play_and_are_checked_against_the_log_of_their_index(ready: Home) -> None:
+    played = ready(*PLAY, "--json")
+    assert played.code == 0, played.err
+    assert played.json["conversations"] == 24
+    again = ready(*PLAY, "--batch", "5", "--json").json
+    first, second = (conversations(ready, each["version"]) for each in (played.json, again))
+    assert first == second
+    rows = list(map(orjson.loads, first.splitlines()))
+    assert [row["bot"] for row in rows] == [BM25] * 12 + [DRAWN] * 12
+    assert [row["start"] for row in rows[:12]] == [row["start"] for row in rows[12:]]
+    responses = {pair.response for pair in ready.open().pairs()}
+    assert all(turn["text"] in responses for row in rows for turn in row["turns"])
+    checked = ready("selfplay", "check", "pair", "--log", "chat", "--json").json
+    assert [bot["bot"] for bot in checked["bots"]] == [BM25, DRAWN]
+    assert [each["possible"] for each in checked["bots"][0]["overlap_among"]] == [66, 66, 66]
+    assert [each["possible"] for each in checked["bots"][0]["overlap_with_log"]] == [12, 12, 12]
+    assert "word for word" in ready("selfplay", "check", "pair", "--log", "chat").out
+
+
+def test_versions_are_listed_exported_imported_and_removed(ready: Home, home_at, tmp_path: Path) -> None:
+    version = ready(*PLAY, "--json").json["version"]
+    listed = ready("selfplay", "list", "--json").json["self_plays"]
+    newest = next(row for row in listed if row["version"] == version)
+    assert (newest["published"], newest["conversations"], newest["turns"]) == (True, 24, 6)
+    shown = ready("selfplay", "show", f"pair@{version}", "--json").json["manifest"]
+    assert shown["start"] == "log:chat"
+    assert shown["bots"][0]["provenance"]["mode"] == "bm25-utterance"
+    file = tmp_path / "pair.tar.zst"
+    assert ready("export", "self-play", "pair", file).code == 0
+    other = home_at(tmp_path / "other")
+    assert other("import", file).code == 0
+    assert (
+        other("selfplay", "check", "pair", "--json").json["bots"]
+        == (ready("selfplay", "check", "pair", "--json").json["bots"])
+    )
+    assert other("selfplay", "remove", "pair").code == 2
+    assert other("selfplay", "remove", "pair", "--yes").code == 0
+    assert other("selfplay", "list", "--json").json == {"self_plays": []}
+    assert "selfplay play BOT --out NAME" in other("selfplay", "list").out
+
+
+def test_an_empty_start_names_what_such_a_bot_needs(ready: Home) -> None:
+    result = ready("selfplay", "play", BM25, "-n", "3", "--out", "none", *ONE, "--json")
+    assert result.code == 3
+    assert "--start log:NAME" in result.error["remedy"]
+    assert ready("selfplay", "check", "none", "--json").error["code"] == "not_found"
+
+
+def test_what_cannot_be_played_is_refused(ready: Home) -> None:
+    for options in (
+        ("retrieval:chat", "--rules", "free"),
+        ("retrieval:chat", "--start", "middle"),
+        ("retrieval:chat", "retrieval:chat"),
+    ):
+        assert ready("selfplay", "play", *options, "--out", "none", *ONE).code == 2
+    unknown = ready("selfplay", "play", "nothing", "--out", "none", *ONE)
+    assert (unknown.code, "there is no bot 'nothing'" in unknown.err) == (3, True)
+    assert ready("selfplay", "play", BM25, "-n", "99999", "--start", "log:chat", "--out", "none", *ONE).code == 3

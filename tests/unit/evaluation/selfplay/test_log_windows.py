@@ -1,0 +1,61 @@
+"""Windows of replies in a log, compared with a search through all dialogues turn by turn."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+
+import pytest
+from indexes import add_to_log
+from plain_search import RawPair
+
+from refaug.evaluation.selfplay.log_windows import conversations_in_log
+from refaug.indexer.index_folders import Places
+from refaug.logs.store import StoredLog
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+TEXTS = ("yes", "no", "why", "who", "tea", "Tea", "お茶", "")
+
+
+def stored(folder: Path, dialogues: list[list[str]]) -> StoredLog:
+    """A log of dialogues; the pairs of every second one lie in a second part, in reverse."""
+    pairs = [
+        [
+            RawPair("chat", f"d{number}", str(place), dialogue[place - 1], dialogue[place], START)
+            for place in range(1, len(dialogue))
+        ]
+        for number, dialogue in enumerate(dialogues)
+    ]
+    home = Places.under(folder)
+    add_to_log(home, "chat", [pair for of_dialogue in pairs[::2] for pair in of_dialogue])
+    add_to_log(home, "chat", [pair for of_dialogue in pairs[1::2] for pair in reversed(of_dialogue)])
+    return StoredLog.open(home.logs, "chat")
+
+
+def windows_of(turns: list[str], window: int) -> set[tuple[str, ...]]:
+    return {tuple(turns[first : first + window]) for first in range(len(turns) - window + 1)}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_equal_to_a_search_through_all_dialogues(tmp_path: Path, seed: int) -> None:
+    rng = Random(seed)
+    dialogues = [rng.choices(TEXTS, k=rng.randint(2, 7)) for _ in range(40)]
+    conversations = [rng.choices(TEXTS, k=rng.randint(0, 8)) for _ in range(60)]
+    present = conversations_in_log(stored(tmp_path, dialogues), conversations, (2, 3, 5))
+    for window in (2, 3, 5):
+        logged = set().union(*(windows_of(dialogue, window) for dialogue in dialogues))
+        expected = {number for number, turns in enumerate(conversations) if windows_of(turns, window) & logged}
+        assert present[window] == expected
+    assert 0 < len(present[3]) < len(conversations)
+
+
+def test_a_planted_leak_is_seen_and_a_turn_that_comes_twice_joins_nothing(tmp_path: Path) -> None:
+    log = stored(tmp_path, [["a", "b", "c", "b", "d"], ["e", "f", "g"]])
+    conversations = [["x", "e", "f", "g"], ["a", "b", "d"], ["x", "y"], []]
+    assert conversations_in_log(log, conversations, (2, 3)) == {2: {0, 1}, 3: {0}}
+
+
+def test_replies_that_are_too_few_for_any_window(tmp_path: Path) -> None:
+    log = stored(tmp_path, [["a", "b"], ["c", "d"]])
+    assert conversations_in_log(log, [["a"], []], (2, 3)) == {2: set(), 3: set()}

@@ -1,0 +1,211 @@
+"""Self-play as an artefact: the same bytes at any batch, after a stop, and errors where a bot cannot begin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import orjson
+import pytest
+
+from refaug.bots.replier import BotReply, ReplyRequest
+from refaug.bots.selfplay import SelfPlayRules
+from refaug.core.errors import BadInput, Corrupt, NoSource, Usage
+from refaug.core.home import Settings
+from refaug.core.progress import Silent
+from refaug.evaluation.selfplay.check import check_self_play, is_looping
+from refaug.evaluation.selfplay.recording import PlayingBot, RecordedSelfPlay, SelfPlayOrder, record_self_play
+from refaug.evaluation.selfplay.starts import read_starts
+from refaug.evaluation.selfplay.stored import CONVERSATIONS, open_self_play, self_play_versions
+
+
+class Stopped(Exception):
+    """What stops a test's bot."""
+
+
+@dataclass
+class EchoBot:
+    """A bot that replies with its name and the last word, and stops after so many requests."""
+
+    name: str
+    stops_after: int | None = None
+    answered: int = 0
+    silent: bool = False
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    is_random: bool = True
+    warnings: Sequence[str] = ()
+    remarks: Sequence[str] = ()
+
+    def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        self.answered += len(requests)
+        if self.stops_after is not None and self.answered > self.stops_after:
+            raise Stopped
+        if self.silent:
+            return [BotReply(text=None, problem="timeout") for _ in requests]
+        return [
+            BotReply(text=f"{self.name} {request.seed % 7} you said {request.pair.utterance}") for request in requests
+        ]
+
+
+class Warned(Silent):
+    """Progress that keeps its warnings."""
+
+    def __init__(self) -> None:
+        self.warnings = list[str]()
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path / "home")
+
+
+def order_of(settings: Settings, *bots: EchoBot, count: int = 9, **rules: int) -> SelfPlayOrder:
+    playing = [PlayingBot(name=bot.name, replier=bot) for bot in bots]
+    return SelfPlayOrder(
+        bots=playing,
+        partner=None,
+        start="empty",
+        starts=read_starts(settings, "empty", count, 1),
+        rules=SelfPlayRules(**{"turns": 4, **rules}),
+    )
+
+
+def bytes_of(settings: Settings, recorded: RecordedSelfPlay, name: str = "pair") -> bytes:
+    return (self_play_versions(settings).folder(name, recorded.version) / CONVERSATIONS).read_bytes()
+
+
+def test_the_same_bytes_and_id_at_any_batch(settings: Settings) -> None:
+    orders = [order_of(settings, EchoBot("a"), EchoBot("b")) for _ in range(3)]
+    recorded = [
+        record_self_play(settings, "pair", order, batch=size) for order, size in zip(orders, (1, 4, 99), strict=True)
+    ]
+    assert len({bytes_of(settings, each) for each in recorded}) == 1
+    with open_self_play(settings, "pair") as played:
+        assert played.bots == ["a", "b"]
+        assert [conversation.id for conversation in played.conversations()] == [
+            f"{bot}/{n}" for bot in "ab" for n in range(9)
+        ]
+        assert all(len(conversation.replies) == 4 for conversation in played.conversations())
+        spec = played.spec
+    with open_self_play(settings, f"pair@{recorded[0].version}") as played:
+        assert played.spec.partition("#")[2] == spec.partition("#")[2]
+
+
+@pytest.mark.parametrize("stops_after", [0, 5, 8, 20, 35])
+def test_what_was_stopped_goes_on_to_the_same_bytes(settings: Settings, stops_after: int) -> None:
+    whole = bytes_of(
+        settings, record_self_play(settings, "pair", order_of(settings, EchoBot("a"), EchoBot("b")), batch=2)
+    )
+    with pytest.raises(Stopped):
+        record_self_play(settings, "again", order_of(settings, EchoBot("a", stops_after), EchoBot("b", 0)), batch=2)
+    with (settings.cache / "self-play-again" / CONVERSATIONS).open("ab") as file:
+        file.write(b'{"id": "a/')  # a line that a crash cut off
+    resumed = record_self_play(settings, "again", order_of(settings, EchoBot("a"), EchoBot("b")), batch=3)
+    assert resumed.resumed_at == min(stops_after // 8 * 2, 9)
+    assert bytes_of(settings, resumed, "again") == whole
+    assert not (settings.cache / "self-play-again").exists()
+
+
+def test_another_plan_begins_anew_and_says_so(settings: Settings) -> None:
+    with pytest.raises(Stopped):
+        record_self_play(settings, "pair", order_of(settings, EchoBot("a", 8)), batch=2)
+    changed = EchoBot("a", provenance={"bot": "a#2"})
+    progress = Warned()
+    recorded = record_self_play(settings, "pair", order_of(settings, changed), progress=progress)
+    assert recorded.resumed_at == 0
+    assert len(progress.warnings) == 1
+    assert bytes_of(settings, recorded).count(b"\n") == 9
+
+
+def test_a_partner_has_every_second_turn(settings: Settings) -> None:
+    order = replace(order_of(settings, EchoBot("a")), partner=PlayingBot(name="p", replier=EchoBot("p")))
+    lines = bytes_of(settings, record_self_play(settings, "pair", order)).splitlines()
+    turns = orjson.loads(lines[0])["turns"]
+    assert [turn["role"] for turn in turns] == ["bot", "partner", "bot", "partner"]
+    assert [turn["text"][0] for turn in turns] == ["a", "p", "a", "p"]
+
+
+def test_a_bot_that_never_answers_is_refused_with_its_reason(settings: Settings) -> None:
+    with pytest.raises(BadInput, match=r"b has no reply to any start: timeout \(9\)"):
+        record_self_play(settings, "pair", order_of(settings, EchoBot("a"), EchoBot("b", silent=True)))
+    assert self_play_versions(settings).names() == []
+
+
+def test_altered_conversations_are_refused(settings: Settings) -> None:
+    recorded = record_self_play(settings, "pair", order_of(settings, EchoBot("a")))
+    path = self_play_versions(settings).folder("pair", recorded.version) / CONVERSATIONS
+    path.write_bytes(path.read_bytes().replace(b"you said", b"I  heard", 1))
+    with pytest.raises(Corrupt), open_self_play(settings, "pair"):
+        pass
+
+
+def test_bots_come_once(settings: Settings) -> None:
+    with pytest.raises(Usage, match="a comes twice"):
+        order_of(settings, EchoBot("a"), EchoBot("a"))
+    with pytest.raises(Usage, match="no bot"):
+        order_of(settings)
+
+
+def test_starts_of_a_file_are_drawn_without_replacement(settings: Settings, tmp_path: Path) -> None:
+    path = tmp_path / "starts.txt"
+    path.write_text("one\n\n two \nthree\n", encoding="utf-8")
+    starts = read_starts(settings, f"file:{path}", 6, 1)
+    texts = [start.turns[0] for start in starts]
+    assert sorted(texts[:3]) == ["one", "three", "two"]
+    assert texts[3:] == texts[:3]
+    assert read_starts(settings, f"file:{path}", 6, 1) == starts
+    assert [start.number for start in starts] == list(range(6))
+
+
+def test_starts_that_cannot_be_read(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "blank.txt").write_text("\n \n", encoding="utf-8")
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
+    (tmp_path / "long.txt").write_text(f"ok\n{'x' * 20_001}\n", encoding="utf-8")
+    for name, kind in (("blank", BadInput), ("latin", BadInput), ("long", BadInput), ("none", NoSource)):
+        with pytest.raises(kind, match=name):
+            read_starts(settings, f"file:{tmp_path / name}.txt", 1, 1)
+    for start in ("file:", "log:", "nothing", ""):
+        with pytest.raises(Usage):
+            read_starts(settings, start, 1, 1)
+    for count in (0, 1_000_001):
+        with pytest.raises(Usage):
+            read_starts(settings, "empty", count, 1)
+
+
+@dataclass
+class ListBot(EchoBot):
+    """A bot that always replies with the next text of its list; it counts the turns that it sees."""
+
+    texts: Sequence[str] = ()
+
+    def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        return [BotReply(text=self.texts[len(request.pair.turns) - 1]) for request in requests]
+
+
+def test_figures_of_a_bot_that_loops(settings: Settings) -> None:
+    loop = ListBot("loop", texts=("a b", "c", "a b", "c"))
+    record_self_play(settings, "pair", order_of(settings, loop, EchoBot("b"), count=4))
+    with open_self_play(settings, "pair") as played:
+        looping, echo = check_self_play(played, None)
+    assert looping.looping == 1
+    assert looping.repeated == 0.5
+    assert (looping.distinct_1, looping.distinct_2) == (3 / 24, 1 / 8)
+    assert looping.words_by_turn == [2, 1, 2, 1]
+    assert [(overlap.window, overlap.overlapping, overlap.possible) for overlap in looping.among] == [
+        (2, 6, 6),
+        (3, 6, 6),
+        (5, 0, 6),
+    ]
+    assert (echo.bot, echo.looping, echo.with_log) == ("b", 0, [])
+
+
+def test_looping_is_one_text_or_two_in_turn() -> None:
+    assert [is_looping(replies) for replies in ("abab", "xaaaa", "abba", "aaa", "", "abcabc")] == [
+        True,
+        True,
+        *[False] * 4,
+    ]
