@@ -140,6 +140,7 @@ class FakeEndpoint:
         self.respond, self.received = respond, list[Received]()
         self.most_at_once = 0
         self._at_once = 0
+        self._never = list[asyncio.Event]()
         self._loop = asyncio.new_event_loop()
         self._ready, self.port = threading.Event(), 0
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -200,7 +201,8 @@ class FakeEndpoint:
         answer = self.respond(received)
         sent = answer if isinstance(answer, Sent) else Sent(body=answer)
         if sent.hangs:
-            await asyncio.Event().wait()
+            self._never.append(asyncio.Event())  # a wait that nothing refers to would be collected as garbage
+            await self._never[-1].wait()
         lines = {"Content-Type": "application/json", "Content-Length": str(len(sent.content)), **sent.headers}
         head = "".join(f"{name}: {text}\r\n" for name, text in lines.items())
         writer.write(f"HTTP/1.1 {sent.status} X\r\n{head}\r\n".encode())

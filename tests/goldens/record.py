@@ -549,7 +549,7 @@ CHANGED: tuple[tuple[str, str], ...] = (
         "versions say whether they were published, and why a check refused them",
     ),
     (
-        r"openapi/paths//v1/(indexes|raters).*/(required|problem/description): .*(published_at|was_published|about its).*",
+        r"openapi/paths//v1/(indexes|raters).*/(required|problem/description): .*(published_at|published|about its).*",
         "the same, of the field's description",
     ),
     (r"openapi/paths//v1/jobs/get/parameters: .*", "jobs are listed by what they write"),
