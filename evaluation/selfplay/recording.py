@@ -98,7 +98,11 @@ def record_self_play(
         progress.advance(resumed_at)
         with (staged / CONVERSATIONS).open("ab") as file:
             _play_rest(file, order, resumed_at, batch, progress)
-        problems = _require_begun(staged / CONVERSATIONS, order)
+        try:
+            problems = _require_begun(staged / CONVERSATIONS, order)
+        except BadInput:
+            remove_tree(staged)  # so that a bot that was down is asked again
+            raise
         (staged / _PLAN).unlink()
         files = describe_files(staged, [CONVERSATIONS])
         plan = order.plan()

@@ -133,6 +133,8 @@ def test_a_bot_that_never_answers_is_refused_with_its_reason(settings: Settings)
     with pytest.raises(BadInput, match=r"b has no reply to any start: timeout \(9\)"):
         record_self_play(settings, "pair", order_of(settings, EchoBot("a"), EchoBot("b", silent=True)))
     assert self_play_versions(settings).names() == []
+    recorded = record_self_play(settings, "pair", order_of(settings, EchoBot("a"), EchoBot("b")))
+    assert (recorded.resumed_at, recorded.problems) == (0, {"a": {}, "b": {}})  # a bot that was down is asked again
 
 
 def test_altered_conversations_are_refused(settings: Settings) -> None:
