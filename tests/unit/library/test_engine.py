@@ -6,6 +6,8 @@ import gc
 import json
 import multiprocessing
 import random
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -157,17 +159,31 @@ def score_in_worker(home: Path) -> list[float | None]:
     return refaug.score(ITEMS, metric="upsilon-bleu", home=home, **NAMED).metric["a"].replies
 
 
-def test_forked_workers_score_what_their_parent_scores(home: Settings) -> None:
-    """The parent has searched and rated with several threads before: a child that used these would hang."""
-    in_parent = score_in_worker(home.home)
+def check_forked_workers(home: Path) -> None:
+    in_parent = score_in_worker(home)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of forking a process with threads
         context = multiprocessing.get_context("fork")
         with context.Pool(2) as pool:
-            answers = [pool.apply_async(score_in_worker, (home.home,)) for _ in range(3)]
+            answers = [pool.apply_async(score_in_worker, (home,)) for _ in range(3)]
             for answer in answers:
                 assert answer.get(timeout=120) == pytest.approx(in_parent, abs=1e-5)
-    assert score_in_worker(home.home) == pytest.approx(in_parent, abs=1e-5)
+    assert score_in_worker(home) == pytest.approx(in_parent, abs=1e-5)
+
+
+def test_forked_workers_score_what_their_parent_scores(home: Settings) -> None:
+    """The parent has searched and rated with several threads before: a child that used these would hang.
+
+    The parent is a fresh process: locks that threads of other tests hold while it forks are not ours.
+    """
+    program = (
+        "import json, sys; from pathlib import Path; sys.path[:0] = json.loads(sys.argv[1])\n"
+        "from unit.library.test_engine import check_forked_workers\n"
+        "check_forked_workers(Path(sys.argv[2]))\n"
+    )
+    command = [sys.executable, "-c", program, json.dumps(sys.path), str(home.home)]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=140)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_workers_of_a_data_loader_score(home: Settings) -> None:
