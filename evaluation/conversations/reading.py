@@ -132,8 +132,8 @@ def _turn(field: str, place: int, message: Any) -> tuple[Side, str]:
     role = next((message[name] for name in _ROLES if name in message), None)
     side = _SIDES.get(role.strip().lower()) if isinstance(role, str) else None
     if side is None:
-        known = ", ".join(sorted(_SIDES))
-        raise _InvalidConversation(f"{field}[{place}].role", f"{_shown(role)} is none of the roles {known}")
+        roles = ", ".join(sorted(_SIDES))
+        raise _InvalidConversation(f"{field}[{place}].role", f"{_shown(role)} is none of the roles {roles}")
     text = next((message[name] for name in _TEXTS if name in message), None)
     if not isinstance(text, str):
         raise _InvalidConversation(f"{field}[{place}].text", f"{_shown(text)} is no text")

@@ -48,7 +48,7 @@ class StoredEvaluation:
     id: str
     kind: str
     name: str
-    owner: str | None  # the name of the key that asked for it; None: nobody but an admin sees it
+    owner: str | None  # the name of the key that asked for it; None: only an admin sees it
     created: str
     expires: str
     files: Sequence[str]

@@ -37,7 +37,7 @@ Bind = Callable[[Sequence[Metric], ModelNames, OpenModels], list[Metric]]
 
 def pinned_models(home: Settings, named: Mapping[str, str | None]) -> dict[str, str | None]:
     """Return the models of a judge as `name@version#content`, so that a later publication does not change it."""
-    return {asked: None if spec is None else _pinned(home, asked, spec) for asked, spec in named.items()}
+    return {model_kind: None if spec is None else _pinned(home, model_kind, spec) for model_kind, spec in named.items()}
 
 
 def pinned_metric(home: Settings, text: str) -> str:
@@ -51,8 +51,8 @@ def pinned_metric(home: Settings, text: str) -> str:
     return str(Specification(specification.name, parameters))
 
 
-def _pinned(home: Settings, asked: str, spec: str) -> str:
-    kind = _ARTEFACTS.get(asked)
+def _pinned(home: Settings, model_kind: str, spec: str) -> str:
+    kind = _ARTEFACTS.get(model_kind)
     return spec if kind is None else _with_content(home, kind, spec)
 
 
@@ -71,7 +71,7 @@ class OpenJudge:
 
     def bound(self, bind: Bind, threads: int | None) -> list[Metric]:
         """Return the metrics of the judge, bound; Conflict where one of them is not what it was fitted with."""
-        names = {asked: _without_content(spec) for asked, spec in self.stored.models.items()}
+        names = {model_kind: _without_content(spec) for model_kind, spec in self.stored.models.items()}
         named = ModelNames(
             rater=names.get("rater"),
             ruber=names.get("ruber"),
@@ -95,9 +95,9 @@ class OpenJudge:
 @lru_cache(maxsize=_HELD)
 def _read_version(home: Settings, spec: str, threads: int | None) -> OpenJudge:
     stored = open_judge(home, spec)
-    for asked, named in stored.models.items():
-        _require_content(home, stored.name, asked, named)
-    rater, ruber, adem = (_without_content(stored.models.get(asked)) for asked in ("rater", "ruber", "adem"))
+    for model_kind, named in stored.models.items():
+        _require_content(home, stored.name, model_kind, named)
+    rater, ruber, adem = (_without_content(stored.models.get(model_kind)) for model_kind in ("rater", "ruber", "adem"))
     return OpenJudge(
         stored=stored,
         models=OpenModels(
@@ -121,10 +121,10 @@ def held_judge(home: Settings, spec: str, threads: int | None = None) -> OpenJud
     return opened
 
 
-def _require_content(home: Settings, judge: str, asked: str, named: str | None) -> None:
+def _require_content(home: Settings, judge: str, model_kind: str, named: str | None) -> None:
     """Raise Conflict where a model of the judge has another content than the one that it was fitted with."""
     spec, _, content = (named or "").partition("#")
-    kind = _ARTEFACTS.get(asked)
+    kind = _ARTEFACTS.get(model_kind)
     if not content or kind is None:
         return
     at_hand = _with_content(home, kind, spec)
