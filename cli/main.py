@@ -137,6 +137,7 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
             "update": "indexes.index_versions:update_command",
             "delete": "indexes.index_versions:delete_command",
             "compact": "indexes.index_versions:compact_command",
+            "reshard": "indexes.index_versions:reshard_command",
             "publish": "indexes.index_versions:publish_command",
             "rollback": "indexes.index_versions:rollback_command",
             "gc": "indexes.index_versions:gc_command",

@@ -250,20 +250,24 @@ class TextColumn:
             self._require(int(rows.max()))
             return [self._text(row) for row in rows.tolist()]
         order = np.argsort(rows, kind="stable")
-        ordered = rows[order]
-        self._require(int(ordered[0]))
-        self._require(int(ordered[-1]))
-        numbers, places = np.divmod(ordered, ROWS_A_BATCH)
-        firsts = np.flatnonzero(np.diff(numbers, prepend=-1))  # where the rows of a further batch begin
-        pieces = (
-            self._batches[numbers[first]].take(pa.array(places[first:last]))
-            for first, last in zip(firsts, [*firsts[1:], len(rows)], strict=True)
-        )
-        texts = pa.concat_arrays(pieces).to_numpy(zero_copy_only=False)  # of Python's strings
+        texts = self.take_ascending(rows[order]).to_numpy(zero_copy_only=False)  # of Python's strings
         in_order = np.empty_like(texts)
         in_order[order] = texts
         answer: list[str | None] = in_order.tolist()
         return answer
+
+    def take_ascending(self, rows: NDArray[np.int64]) -> pa.StringArray:
+        """Return the texts of rows in ascending order as one array."""
+        if not len(rows):
+            return pa.array([], pa.string())
+        self._require(int(rows[0]))
+        self._require(int(rows[-1]))
+        numbers, places = np.divmod(rows, ROWS_A_BATCH)
+        firsts = np.flatnonzero(np.diff(numbers, prepend=-1))  # where the rows of a further batch begin
+        return pa.concat_arrays(
+            self._batches[numbers[first]].take(pa.array(places[first:last]))
+            for first, last in zip(firsts, [*firsts[1:], len(rows)], strict=True)
+        )
 
     def _text(self, row: int) -> str | None:
         batch, at = row // ROWS_A_BATCH, row % ROWS_A_BATCH

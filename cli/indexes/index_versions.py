@@ -1,4 +1,4 @@
-"""`refaug index update|delete|compact|list|publish|rollback|gc|remove`: keeping an index current, and its versions."""
+"""`refaug index update|delete|compact|reshard|list|publish|rollback|gc|remove`: keeping an index current."""
 
 from __future__ import annotations
 
@@ -134,6 +134,26 @@ def compact_command(
             threads=threads or cores(),
             memory=parse_size(memory),
             publish=publish,
+        )
+    _record_built(context.obj, built)
+    print_built(built, as_json=as_json)
+
+
+def reshard_command(
+    context: typer.Context,
+    name: NameArgument,
+    shards: Annotated[int, typer.Option(help="How many parts it shall have; 1 makes it whole.", min=1, max=1_024)],
+    publish: Annotated[bool, typer.Option(help="Let the new version serve.")] = True,
+    threads: ThreadsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Divide an index into another number of parts, from its own files: no log is read, the answers stay."""
+    from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
+    from refaug.indexer.building.resharding import reshard_index  # noqa: PLC0415  compiles
+
+    with display_progress(quiet=context.obj.quiet) as progress:
+        built = reshard_index(
+            places_of(context.obj), name, shards, progress, threads=threads or cores(), publish=publish
         )
     _record_built(context.obj, built)
     print_built(built, as_json=as_json)

@@ -23,7 +23,13 @@ from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.core.version import VERSION
 from refaug.indexer.building.material import Material, open_material
 from refaug.indexer.building.order import IndexOrder
-from refaug.indexer.building.segment_stages import SegmentWork, make_segment, measure_recall
+from refaug.indexer.building.segment_stages import (
+    SegmentWork,
+    TableStage,
+    make_segment,
+    measure_recall,
+    write_table,
+)
 from refaug.indexer.building.sharding import make_shards, seconds_by_stage
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import (
@@ -149,16 +155,23 @@ def _main_segments(
         progress=progress,
     )
 
-    def engine() -> QueryEngine:
-        return QueryEngine(scratch_in(places.cache), memory=order.memory, threads=order.threads)
+    def write(part: SegmentWork) -> Mapping[str, Any]:
+        with QueryEngine(scratch_in(places.cache), memory=order.memory, threads=order.threads) as engine:
+            return write_table(engine, part)
 
-    if order.shards > 1:
-        infos = make_shards(work, order.shards, engine)
+    return make_main_segments(work, order.shards, write)
+
+
+def make_main_segments(
+    work: SegmentWork, shards: int, write: TableStage
+) -> tuple[tuple[SegmentInfo, ...], RecallCheck | None]:
+    """Build the main segment of a version, or its shards, from tables that `write` makes, and measure its recall."""
+    if shards > 1:
+        infos = make_shards(work, shards, write)
     else:
-        make_folder(stages.folder / MAIN)
-        with engine() as opened:
-            infos = [make_segment(work, opened)]
-    efforts, check = measure_recall(stages, infos, len(infos), work)
+        make_folder(work.path)
+        infos = [make_segment(work, write)]
+    efforts, check = measure_recall(work.stages, infos, len(infos), work)
     return tuple(replace(info, effort=effort) for info, effort in zip(infos, efforts, strict=True)), check
 
 

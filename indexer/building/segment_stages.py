@@ -71,10 +71,13 @@ class SegmentWork:
         return self.stages.folder / self.folder
 
 
-def make_segment(work: SegmentWork, engine: QueryEngine) -> SegmentInfo:
+TableStage = Callable[[SegmentWork], Mapping[str, Any]]  # writes the table of a segment, and returns its sizes
+
+
+def make_segment(work: SegmentWork, write: TableStage) -> SegmentInfo:
     """Build table, words, vectors, FAISS and BM25; finished stages are not repeated."""
     stages, material, progress = work.stages, work.material, work.progress
-    table = stages.run("table", lambda: write_table(work, engine))
+    table = stages.run("table", lambda: write(work))
     rows, pairs = table["utterances"], table["pairs"]
     words = stages.run("words", lambda: _words(work, rows + pairs))
     work.vocabulary.extend(map_array(work.path / EXTRA_WORDS, np.uint64))  # of a stage that an earlier run finished
@@ -110,8 +113,8 @@ def make_segment(work: SegmentWork, engine: QueryEngine) -> SegmentInfo:
     )
 
 
-def write_table(work: SegmentWork, engine: QueryEngine) -> Mapping[str, Any]:
-    """Write the table of a segment's utterances, pairs and occurrences."""
+def write_table(engine: QueryEngine, work: SegmentWork) -> Mapping[str, Any]:
+    """Write the table of a segment's utterances, pairs and occurrences from the logs."""
     counts = build_table(
         engine,
         work.material.logs,
@@ -142,7 +145,7 @@ def code_words(work: SegmentWork, texts: int) -> Mapping[str, Any]:
 def require_coverage(work: SegmentWork, words: Mapping[str, Any]) -> None:
     """Refuse vectors that do not know enough of the words of the utterances."""
     known, tokens = words["known_tokens"], words["utterance_tokens"]
-    if work.material.encoder is None and tokens and known < work.least_coverage * tokens:
+    if work.material.weights is not None and tokens and known < work.least_coverage * tokens:
         raise BadInput(
             f"only {100 * known / tokens:.1f} % of the words of the log have a vector in "
             f"{work.material.source.name}; at least {100 * work.least_coverage:.0f} % are wanted",
@@ -161,7 +164,7 @@ def plan_storage(work: SegmentWork, table: Mapping[str, Any], words: Mapping[str
         occurrences=table["occurrences"],
         text_bytes=table["utterance_bytes"] + table["response_bytes"],
         tokens=words["utterance_tokens"] + words["response_tokens"],
-        keeps_vectors=work.material.encoder is not None,
+        keeps_vectors=work.material.weights is None,
     )
     work.progress.stage("planning")
     return asdict(choose(options(demand, work.limits, threads=work.material.threads), work.limits))

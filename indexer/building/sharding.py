@@ -7,7 +7,7 @@ from the order that all utterances would have in one segment, so the quantizer i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.files import make_folder, remove_tree
-from refaug.core.query_engine import QueryEngine
 from refaug.indexer.bm25.index import Bm25Statistics
 from refaug.indexer.building.recall import ExactSearch
 from refaug.indexer.building.segment_files import (
@@ -34,12 +33,12 @@ from refaug.indexer.building.segment_files import (
 from refaug.indexer.building.segment_stages import (
     CHECK_QUERIES,
     SegmentWork,
+    TableStage,
     add_vectors,
     code_words,
     draw_check_queries,
     plan_storage,
     require_coverage,
-    write_table,
 )
 from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.manifest import SHARDS, SegmentInfo
@@ -65,9 +64,9 @@ class _Shard(NamedTuple):
         return int(self.table["utterances"])
 
 
-def make_shards(work: SegmentWork, shards: int, engine: Callable[[], QueryEngine]) -> list[SegmentInfo]:
+def make_shards(work: SegmentWork, shards: int, write: TableStage) -> list[SegmentInfo]:
     """Build the main segments of a version, those of shards with utterances; finished stages are not repeated."""
-    filled = _tables(work, shards, engine)
+    filled = _tables(work, shards, write)
     table = _sums([shard.table for shard in filled])
     words = _words(filled)
     if (encoder := work.material.encoder) is not None:
@@ -101,13 +100,13 @@ def seconds_by_stage(seconds: Mapping[str, float]) -> dict[str, float]:
     return sums
 
 
-def _tables(work: SegmentWork, shards: int, engine: Callable[[], QueryEngine]) -> list[_Shard]:
+def _tables(work: SegmentWork, shards: int, write: TableStage) -> list[_Shard]:
     """Write the tables of all shards; one without utterances is left out."""
     filled = list[_Shard]()
     for number in range(shards):
         shard = replace(work, folder=f"{SHARDS}/{number}", key_range=KeyRange.of_shard(number, shards))
         make_folder(shard.path)
-        table = work.stages.run(f"table-{number}", partial(_table, shard, engine))
+        table = work.stages.run(f"table-{number}", partial(write, shard))
         if table["utterances"]:
             filled.append(_Shard(number, shard, table))
         else:
@@ -117,11 +116,6 @@ def _tables(work: SegmentWork, shards: int, engine: Callable[[], QueryEngine]) -
         any_rows = any(part.pairs for log in logs for part in log.manifest.parts)
         raise no_pairs([log.manifest.name for log in logs], any_erased=any_rows)
     return filled
-
-
-def _table(shard: SegmentWork, engine: Callable[[], QueryEngine]) -> Mapping[str, Any]:
-    with engine() as opened:  # its memory is free again before the next shard
-        return write_table(shard, opened)
 
 
 def _words(filled: Sequence[_Shard]) -> list[Mapping[str, Any]]:

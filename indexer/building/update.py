@@ -39,7 +39,7 @@ from refaug.indexer.building.material import Material, reopen_material
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.plan import Limits
 from refaug.indexer.building.segment_files import JoinedBlocks
-from refaug.indexer.building.segment_stages import CHECK_QUERIES, SegmentWork, make_segment, measure_recall
+from refaug.indexer.building.segment_stages import CHECK_QUERIES, SegmentWork, make_segment, measure_recall, write_table
 from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import MANIFEST, ErasedKeys, IndexManifest, SegmentInfo
@@ -94,7 +94,7 @@ def update_index(
                 infos = _write_masks(stages.folder, base, before, changes)
                 work = _segment_work(stages, base, before, material, erased, changes, progress)
                 if len(changes.changed):
-                    infos.append(make_segment(work, engine))
+                    infos.append(make_segment(work, partial(write_table, engine)))
             efforts, check = measure_recall(stages, infos, len(before.main_segments), work)
             manifest = replace(
                 before,

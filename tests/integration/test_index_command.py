@@ -238,6 +238,11 @@ def test_an_index_in_shards_answers_and_travels_as_one(ready, homes):
     compacted = ready("index", "compact", "chat", "--json").json
     assert (compacted["shards"], compacted["segments"], compacted["superseded"]) == (3, 3, 0)
     assert texts("chat") == texts("plain")
+    resharded = ready("index", "reshard", "chat", "--shards", "5", "--json").json
+    assert (resharded["shards"], resharded["published"]) == (5, True)
+    assert texts("chat") == texts("plain")
+    same = ready("index", "reshard", "chat", "--shards", "5", "--json")
+    assert (same.code, same.error["message"]) == (2, "index chat has 5 shards already")
     ready("export", "index", "chat", ready.path / "chat.tar.zst")
     ready("index", "remove", "chat", "--yes")
     assert ready("import", ready.path / "chat.tar.zst").code == 0
