@@ -201,6 +201,13 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
         at="judges.judge_fit:app",
         help="Judges fitted to people's ratings: a small combination of metrics, never scored on its own training "
         "rows.",
+        inner={
+            "list": "judges.judge_versions:list_command",
+            "publish": "judges.judge_versions:publish_command",
+            "rollback": "judges.judge_versions:rollback_command",
+            "gc": "judges.judge_versions:gc_command",
+            "remove": "judges.judge_versions:remove_command",
+        },
     ),
     "hybrid": _CommandPlace(
         at="conversations.hybrid:app",

@@ -1,10 +1,10 @@
-"""The commands about judges behind an endpoint, a file a noun.
+"""The commands about judges, behind an endpoint or fitted to ratings, a file a noun.
 
 The main names:
 
 - `judge.check_command`: `refaug judge check`
 - `judge_items.compare_command`: `refaug judge compare`
-- `judge_items.probe_command`: `refaug judge probe`.
+- `judge_fit.train_command`: `refaug judge-fit train`.
 """
 
-__all__ = ["judge", "judge_items"]
+__all__ = ["judge", "judge_fit", "judge_items", "judge_versions"]

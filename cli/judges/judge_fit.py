@@ -193,23 +193,6 @@ def show_command(context: typer.Context, judge: NameArgument, as_json: JsonFlag 
     _print_judge(stored.spec, stored.report)
 
 
-@app.command("list")
-def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
-    """All fitted judges with their versions; the published one is marked."""
-    from refaug.evaluation.metric_setup.combined.stored_judge import judge_versions  # noqa: PLC0415  scipy
-
-    versions = judge_versions(context.obj)
-    rows = [
-        (name, version, version == versions.current(name))
-        for name in versions.names()
-        for version in versions.versions(name)
-    ]
-    if as_json:
-        print_json({"judges": [{"name": name, "version": version, "published": now} for name, version, now in rows]})
-        return
-    print_table("judges", ("judge", "version", "published"), [(*row[:2], "yes" if row[2] else "") for row in rows])
-
-
 def _print_judge(title: str, report: Any) -> None:
     """Print the weights of a judge and its figures."""
     fitted = sum(counts["fitted"] for counts in report["sets"].values())

@@ -110,6 +110,10 @@ class VersionCommands:
             print_line(f"{self.kind} {name}: {count_of(len(old.removed), 'version')} removed{listed}")
             for version, sets in old.pinned.items():
                 print_line(f"  {version} stays for the frozen {'sets' if len(sets) > 1 else 'set'} {', '.join(sets)}")
+            for version, judges in old.needed.items():
+                print_line(
+                    f"  {version} stays for the fitted {'judges' if len(judges) > 1 else 'judge'} {', '.join(judges)}"
+                )
 
         return self._described(gc, "gc", name=self.name)
 

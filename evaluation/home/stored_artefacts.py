@@ -1,6 +1,7 @@
 """The versioned artefacts of a home by kind: publishing, rolling back, removing, each with the rules of its kind.
 
-An index with pairs that were deleted since is not published, and word vectors that an index needs are not removed.
+An index with pairs that were deleted since is not published. Word vectors that an index needs are not removed, and
+neither is what a fitted judge was fitted with.
 Commands, jobs and HTTP routes all come here.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,25 +19,27 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Conflict, NotFound
 from refaug.core.files import read_json
 from refaug.core.home import Settings
+from refaug.evaluation.home.judge_pins import versions_for_judges
 
 # Modules that compile loops are imported in methods: listing raters needs none of them.
 
 
 @dataclass(frozen=True, kw_only=True)
 class RemovedVersions:
-    """The removed versions, and the old ones that stay because frozen sets name them, each with these sets."""
+    """The removed versions, and old ones that stay: frozen sets name them, or fitted judges need them, each by name."""
 
     removed: list[str]
     pinned: Mapping[str, list[str]]
+    needed: Mapping[str, list[str]] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """Return both, as commands print them and jobs return them."""
-        return {"removed": self.removed, "pinned": dict(self.pinned)}
+        """Return all of them, as commands print them and jobs return them."""
+        return {"removed": self.removed, "pinned": dict(self.pinned), "needed_by_judges": dict(self.needed)}
 
 
 @dataclass(frozen=True)
 class StoredArtefacts:
-    """The artefacts of one kind in a home, without rules: a rater or a ruber depends on nothing."""
+    """The artefacts of one kind in a home: a rater or a ruber depends on nothing, and a fitted judge may need it."""
 
     settings: Settings
     versions: Versions
@@ -60,12 +63,19 @@ class StoredArtefacts:
 
         So do those in `pins`: versions that frozen sets name, each with the ids of these sets.
         """
-        pins = pins or {}
-        removed = self.versions.gc(name, keep, self._spare(pins))
+        pins, needed = pins or {}, versions_for_judges(self.settings, self.versions.kind, name)
+        is_spared = self._spare(pins)
+        removed = self.versions.gc(
+            name, keep, lambda of_name, version: version in needed or is_spared(of_name, version)
+        )
         stored = self.versions.versions(name)
         newest = {self.versions.current(name), *stored[max(0, len(stored) - keep) :]}
-        spared = {version: sets for version, sets in pins.items() if version in stored and version not in newest}
-        return RemovedVersions(removed=removed, pinned=spared)
+        is_old = {version for version in stored if version not in newest}
+        return RemovedVersions(
+            removed=removed,
+            pinned={version: sets for version, sets in pins.items() if version in is_old},
+            needed={version: judges for version, judges in needed.items() if version in is_old},
+        )
 
     def _spare(self, pinned: Collection[str]) -> Callable[[str, str], bool]:
         """Return a function that says whether a version stays, although it is old."""
@@ -73,7 +83,19 @@ class StoredArtefacts:
 
     def remove(self, name: str) -> list[str]:
         """Remove an artefact with all its versions, and return them; refused while one is held or needed."""
+        self._require_no_judge(name)
         return self.versions.delete(name)
+
+    def _require_no_judge(self, name: str) -> None:
+        """Raise Conflict where a fitted judge needs a version of this name."""
+        kind = self.versions.kind
+        needed = versions_for_judges(self.settings, kind, name)
+        if at_hand := [version for version in self.versions.versions(name) if version in needed]:
+            judge = needed[at_hand[0]][0]
+            raise Conflict(
+                f"judge-fit {judge} was fitted with {kind} {name}@{at_hand[0]}",
+                remedy=f"remove that judge first: refaug judge-fit remove {judge.partition('@')[0]} --yes",
+            )
 
 
 class StoredIndexes(StoredArtefacts):
@@ -121,7 +143,7 @@ class StoredWordVectors(StoredArtefacts):
                     f"an index was built with vectors {name}@{version}",
                     remedy="remove that index first, or build it anew",
                 )
-        return self.versions.delete(name)
+        return super().remove(name)
 
     def _spare(self, pinned: Collection[str]) -> Callable[[str, str], bool]:  # noqa: ARG002  sets name no vectors
         return self._needed_by_indexes()
@@ -150,7 +172,7 @@ class StoredVhreds(StoredArtefacts):
                 raise Conflict(
                     f"an adem was fitted with vhred {name}@{version}", remedy="remove that adem first, or train it anew"
                 )
-        return self.versions.delete(name)
+        return super().remove(name)
 
     def _spare(self, pinned: Collection[str]) -> Callable[[str, str], bool]:
         is_needed = self._needed_by_adems()
@@ -177,5 +199,5 @@ _RULES: Final = {"index": StoredIndexes, "vectors": StoredWordVectors, "vhred": 
 
 
 def stored_artefacts(settings: Settings, kind: str) -> StoredArtefacts:
-    """Return the artefacts of a kind: index, rater, ruber, vectors, vhred or adem."""
+    """Return the artefacts of a kind: index, rater, ruber, vectors, vhred, adem, judge-fit or self-play."""
     return _RULES.get(kind, StoredArtefacts)(settings, artefact_stores(settings)[kind])

@@ -515,6 +515,7 @@ def test_versions_are_published_rolled_back_and_removed_by_one_file(built):
         "index": "chat",
         "removed": [f"{day}.1", f"{day}.3"],
         "pinned": {},
+        "needed_by_judges": {},
     }
     assert listed(built) == [(2, True), (4, False)]
     assert built("index", "gc", "chat").out == "index chat: 0 versions removed\n"

@@ -212,7 +212,7 @@ def test_same_command_changes_nothing_and_another_seed_adds_a_version(trained: H
     assert trained("rater", "publish", f"chat@{day}.3").out == f"rater chat@{day}.3 is published\n"
     assert trained("rater", "rollback", "chat", "--to", f"{day}.1").code == 0
     removed = trained("rater", "gc", "chat", "--keep", "1", "--json").json
-    assert removed == {"rater": "chat", "removed": [f"{day}.2"], "pinned": {}}
+    assert removed == {"rater": "chat", "removed": [f"{day}.2"], "pinned": {}, "needed_by_judges": {}}
     assert listed(trained) == [("chat", "1", True), ("chat", "3", False)]
     assert trained("rater", "gc", "chat", "--keep", "0").out == f"rater chat: 1 version removed: {day}.3\n"
     assert ratings(trained) == first

@@ -164,7 +164,7 @@ def test_same_command_changes_nothing_and_other_settings_add_a_version(trained: 
     assert scores(trained) == first
     assert trained("ruber", "publish", f"chat@{day}.3").out == f"ruber chat@{day}.3 is published\n"
     removed = trained("ruber", "gc", "chat", "--keep", "0", "--json").json
-    assert removed == {"ruber": "chat", "removed": [f"{day}.1", f"{day}.2"], "pinned": {}}
+    assert removed == {"ruber": "chat", "removed": [f"{day}.1", f"{day}.2"], "pinned": {}, "needed_by_judges": {}}
     assert listed(trained) == [("chat", "3", True)]
     assert scores(trained) == first
 

@@ -372,6 +372,7 @@ def test_versions_are_listed_rolled_back_and_removed(imported, tmp_path):
         "vectors": "glove",
         "removed": [f"{day}.1", f"{day}.3"],
         "pinned": {},
+        "needed_by_judges": {},
     }
     assert listed(imported) == [("glove", "2", True), ("glove", "4", False)]
     imported("vectors", "import", "glove", tmp_path / "2.txt")

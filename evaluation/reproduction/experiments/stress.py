@@ -21,11 +21,12 @@ from refaug.evaluation.reproduction.figures.noninferiority import (
     CandidateList,
     Situation,
     asks_rater,
-    baseline_of,
+    baselines_of,
 )
 from refaug.evaluation.reproduction.material.chain import Chain, IndexRecipe
 from refaug.evaluation.reproduction.material.metric_candidates import (
     EMBEDDING,
+    EVEN_JUDGE,
     GREEDY,
     GREEDY_BY_WORDS,
     GREEDY_GOLD,
@@ -92,6 +93,7 @@ CANDIDATES: Final = (
         sum_of=(REPLY_TO_THREE.name, GREEDY_BY_WORDS.name),
     ),
     RECOMMENDED,
+    EVEN_JUDGE,
 )
 
 
@@ -132,7 +134,7 @@ def stress(chain: Chain, sets: Sequence[ProofSet], candidates: Sequence[MetricCa
             "rule": {"least_difference": LEAST_POINT, "lower_bound_above": LEAST_LOW, "kinds": list(KINDS)},
             "candidates": [candidate.as_json() for candidate in candidate_list.candidates],
             "gold_alone": {
-                candidate.name: baseline_of(candidate, candidate_list.by_name).name
+                candidate.name: "; ".join(held.name for held in baselines_of(candidate, candidate_list.by_name))
                 for candidate in candidate_list.candidates
             },
             "situations": {situation.name: situation.as_json() for situation in situations},

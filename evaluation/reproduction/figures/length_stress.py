@@ -158,7 +158,7 @@ def _line_on_rows(
 
     Ranks are computed among these rows; of scores with several seeds one seed is used.
     """
-    if candidate.sum_of:
+    if candidate.sum_of and candidate.family != "judge":  # a judge scores a row whatever the others are
         parts = [_line_on_rows(by_name[name], rows, seed, lines, by_name) for name in candidate.sum_of]
         return sum_of_ranks(parts, candidate.name)
     scores = lines[candidate.name].scores

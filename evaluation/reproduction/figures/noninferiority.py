@@ -11,6 +11,7 @@ from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate, Line
 from refaug.evaluation.reproduction.material.metric_candidates import (
     BEST,
+    CHRF_GOLD,
     GREEDY_GOLD,
     REPLY,
     MetricCandidate,
@@ -29,7 +30,8 @@ class Verdict:
     """The difference of a candidate to its baseline in one situation, by kind of correlation, and whether it passes."""
 
     passes: bool | None  # None: it could not be judged
-    differences: Mapping[str, IntervalEstimate]
+    differences: Mapping[str, IntervalEstimate]  # to the first baseline
+    further: Mapping[str, Mapping[str, IntervalEstimate]] = field(default_factory=dict)  # to each other baseline
 
     @property
     def in_words(self) -> str:
@@ -38,8 +40,12 @@ class Verdict:
 
     @property
     def is_better(self) -> bool:
-        """Say whether the candidate is surely above its baseline, by every kind of correlation."""
-        return all(difference.low is not None and difference.low > 0 for difference in self.differences.values())
+        """Say whether the candidate is surely above its baselines, by every kind of correlation."""
+        return all(
+            difference.low is not None and difference.low > 0
+            for differences in (self.differences, *self.further.values())
+            for difference in differences.values()
+        )
 
 
 def is_non_inferior(difference: IntervalEstimate) -> bool | None:
@@ -49,11 +55,19 @@ def is_non_inferior(difference: IntervalEstimate) -> bool | None:
     return difference.value >= LEAST_POINT and difference.low > LEAST_LOW
 
 
-def judge(differences: Mapping[str, IntervalEstimate]) -> Verdict:
-    """Judge by every kind of correlation: a failure of one decides, even where another is not known."""
-    outcomes = [is_non_inferior(difference) for difference in differences.values()]
+def judge(
+    differences: Mapping[str, IntervalEstimate], further: Mapping[str, Mapping[str, IntervalEstimate]] | None = None
+) -> Verdict:
+    """Judge by every kind of correlation and every baseline: a failure of one decides, even where another is not known.
+
+    `further` has the differences to baselines other than the first, by their names.
+    """
+    further = further or {}
+    outcomes = [
+        is_non_inferior(difference) for of_one in (differences, *further.values()) for difference in of_one.values()
+    ]
     passes = False if False in outcomes else None if None in outcomes else True
-    return Verdict(passes=passes, differences=differences)
+    return Verdict(passes=passes, differences=differences, further=further)
 
 
 def baseline_of(candidate: MetricCandidate, candidates: Mapping[str, MetricCandidate]) -> MetricCandidate:
@@ -65,11 +79,25 @@ def baseline_of(candidate: MetricCandidate, candidates: Mapping[str, MetricCandi
     if candidate.sum_of:
         matching = [candidates[name] for name in candidate.sum_of if candidates[name].family != "rater"]
         return baseline_of(matching[-1], candidates) if matching else GREEDY_GOLD
+    if candidate.kind == GOLD and candidate.family == "other":
+        return candidate
     if (
         candidate.family in ("rater", "greedy") or "greedy" in candidate.metric
     ):  # with one reference, all greedy metrics are the same
         return GREEDY_GOLD
     return replace(candidate, name=f"{candidate.name}: gold alone", why="what it is held to", kind=GOLD, parrot=False)
+
+
+def baselines_of(candidate: MetricCandidate, candidates: Mapping[str, MetricCandidate]) -> tuple[MetricCandidate, ...]:
+    """Return all baselines of a candidate: one, except for a judge, which is held to each that it has a metric of.
+
+    The rule for sums takes the last metric that matches words. Which one comes last in a judge means nothing, and which
+    is the hardest to match differs between stresses.
+    """
+    if candidate.family != "judge":
+        return (baseline_of(candidate, candidates),)
+    matching = [candidates[name] for name in candidate.sum_of if candidates[name].family != "rater"]
+    return tuple(dict.fromkeys(baseline_of(part, candidates) for part in matching)) or (GREEDY_GOLD,)
 
 
 def asks_rater(candidate: MetricCandidate, candidates: Mapping[str, MetricCandidate]) -> bool:
@@ -89,7 +117,9 @@ class CandidateList:
     @classmethod
     def of(cls, candidates: Sequence[MetricCandidate]) -> CandidateList:
         """Collect the candidates and every name that a sum may refer to."""
-        by_name = {candidate.name: candidate for candidate in (GREEDY_GOLD, REPLY, *all_candidates(), *candidates)}
+        by_name = {
+            candidate.name: candidate for candidate in (GREEDY_GOLD, CHRF_GOLD, REPLY, *all_candidates(), *candidates)
+        }
         for candidate in candidates:
             if lacking := next((name for name in candidate.sum_of if name not in by_name), None):
                 raise Usage(f"{candidate.name} is a sum with {lacking!r}, and there is no such candidate")
@@ -97,7 +127,7 @@ class CandidateList:
 
     def with_controls(self, candidates: Sequence[MetricCandidate]) -> list[MetricCandidate]:
         """Return the baselines first, then the candidates, then controls; each once."""
-        golds = [baseline_of(candidate, self.by_name) for candidate in candidates]
+        golds = [gold for candidate in candidates for gold in baselines_of(candidate, self.by_name)]
         matched = dict[MetricCandidate, MetricCandidate]()
         for candidate in candidates:
             if not candidate.sum_of and candidate.kind != GOLD and candidate.family != "rater":
@@ -109,18 +139,21 @@ class CandidateList:
         return list({candidate.name: candidate for candidate in (*golds, *candidates, *matched.values())}.values())
 
     def verdicts(self, correlations: Correlations, candidates: Sequence[MetricCandidate]) -> dict[str, Verdict]:
-        """Judge each candidate against its baseline, on the mean of the sets."""
-        return {
-            candidate.name: judge(
+        """Judge each candidate against its baselines, on the mean of the sets."""
+        return {candidate.name: self._verdict(correlations, candidate) for candidate in candidates}
+
+    def _verdict(self, correlations: Correlations, candidate: MetricCandidate) -> Verdict:
+        first, *further = (
+            (
+                baseline.name,
                 {
-                    kind: correlations.difference(
-                        candidate.name, baseline_of(candidate, self.by_name).name, kind, correlations.scopes[-1]
-                    )
+                    kind: correlations.difference(candidate.name, baseline.name, kind, correlations.scopes[-1])
                     for kind in KINDS
-                }
+                },
             )
-            for candidate in candidates
-        }
+            for baseline in baselines_of(candidate, self.by_name)
+        )
+        return judge(first[1], dict(further))
 
 
 # ── situations ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -157,6 +190,16 @@ class Situation:
                 name: {
                     "passes": verdict.passes,
                     **{kind: estimate.as_json() for kind, estimate in verdict.differences.items()},
+                    **(
+                        {
+                            "further": {
+                                baseline: {kind: estimate.as_json() for kind, estimate in differences.items()}
+                                for baseline, differences in verdict.further.items()
+                            }
+                        }
+                        if verdict.further
+                        else {}
+                    ),
                 }
                 for name, verdict in (self.verdicts or {}).items()
             },

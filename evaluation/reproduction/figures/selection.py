@@ -75,7 +75,7 @@ def select(sets: Sequence[ProofSet], lines: Sequence[Line], name: str, *, folds:
     scores = {rated_set.name: np.full(len(rated_set.replies), np.nan) for rated_set in sets}
     chosen = list[str]()
     for fold in range(folds):
-        values = _mean_partial_correlations(
+        values = mean_partial_correlations(
             sets, ranked, {set_name: row_folds != fold for set_name, row_folds in fold_by_row.items()}
         )
         best = max(range(len(lines)), key=lambda place: (values[place], -place))
@@ -83,7 +83,7 @@ def select(sets: Sequence[ProofSet], lines: Sequence[Line], name: str, *, folds:
         for rated_set in sets:
             here = fold_by_row[rated_set.name] == fold
             scores[rated_set.name][here] = ranked[best].scores[rated_set.name][0][here]
-    whole = _mean_partial_correlations(
+    whole = mean_partial_correlations(
         sets, ranked, {set_name: np.ones(len(row_folds), dtype=np.bool_) for set_name, row_folds in fold_by_row.items()}
     )
     return Selection(
@@ -99,7 +99,7 @@ def select(sets: Sequence[ProofSet], lines: Sequence[Line], name: str, *, folds:
     )
 
 
-def _mean_partial_correlations(sets: Sequence[ProofSet], lines: Sequence[Line], rows: Mapping[str, Any]) -> Floats:
+def mean_partial_correlations(sets: Sequence[ProofSet], lines: Sequence[Line], rows: Mapping[str, Any]) -> Floats:
     """Return the mean partial Spearman of each line over groups of sets; an undefined correlation counts as −1."""
     values, groups = np.zeros(len(lines)), groups_of(sets)
     for place, line in enumerate(lines):

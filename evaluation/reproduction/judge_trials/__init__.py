@@ -7,4 +7,4 @@ The main names:
 - `judges.ATTEMPTS`: what is tried, and why.
 """
 
-__all__ = ["features", "judges"]
+__all__ = ["choice", "features", "judge_lines", "judges"]

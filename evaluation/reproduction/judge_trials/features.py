@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import process_time
 from typing import Final
 
 import numpy as np
 
+from refaug.core.progress import Silent
 from refaug.core.records import Item
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.core.vectors.word_vectors import WordVectors, open_word_vectors
+from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.reproduction.figures.correlations import Line
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.metric_candidates import (
+    CHRF_GOLD,
     GREEDY_BY_WORDS,
     GREEDY_GOLD,
     RECOMMENDED,
@@ -29,6 +32,9 @@ from refaug.evaluation.reproduction.material.metric_candidates import (
 )
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import line_of
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.augmentation import augment
+from refaug.indexer.search.search_settings import SearchSettings
 from refaug.logs.store import StoredLog
 from refaug.metrics.base import Floats
 from refaug.metrics.specification import build
@@ -41,10 +47,11 @@ SPECIFICITY: Final = "specificity: mean idf"
 REPETITION: Final = "no repetition of the turns"
 CONSISTENCY: Final = "cosine with the turns"
 CROWDING: Final = "crowding: cosine with 50 retrieved"
-CHRF: Final = "chrF, gold"
+CHRF: Final = CHRF_GOLD.name
 BLEU: Final = "BLEU-2, gold"
 LENGTH: Final = "length"
 TEXT_FEATURES: Final = (RECALL, SPECIFICITY, REPETITION, CONSISTENCY, CROWDING)
+RETRIEVING: Final = frozenset((GREEDY_BY_WORDS.name, RECOMMENDED.name, CROWDING))  # what needs retrieved references
 _TURNS: Final = 3
 _NEAREST: Final = 50  # retrieved references that crowding looks at
 
@@ -54,16 +61,59 @@ RowFeature = Callable[[Words, Item, int], float]  # words of the reply, its item
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeFeatures:
-    """The features of all rows of some sets, and the seconds that each takes for a thousand replies on one core."""
+    """The features of all rows of some sets, and the seconds that each takes for a thousand replies on one core.
+
+    `search_seconds` come on top, once, where any of the features looks at retrieved references.
+    """
 
     lines: Mapping[str, Line]
     seconds: Mapping[str, float]
+    search_seconds: float = 0.0
+
+    def cost_of(self, names: Sequence[str]) -> float:
+        """Return the seconds that some features take together for a thousand replies."""
+        searching = self.search_seconds if RETRIEVING & set(names) else 0.0
+        return round(sum(self.seconds[name] for name in names) + searching, 2)
 
 
 def features_of(chain: Chain, trial: Trial) -> JudgeFeatures:
-    """Compute every feature; processor time of this process, with the search where a feature retrieves references."""
+    """Compute every feature and the processor time that it takes, apart from the search.
+
+    Each is computed for one set first, so that what is compiled or opened at its first use counts for none of them.
+    """
     rows = sum(len(rated_set.replies) for rated_set in trial.sets)
+    if chain.settings.cross:
+        chain.cross_rater()  # trained before any time is taken
+    for rated_set in trial.sets:
+        trial.pool(rated_set, WORDS)
+    smallest = Trial(chain, [min(trial.sets, key=lambda each: len(each.replies))])
     texts = _TextFeatures.of(chain, trial)
+    for compute in _computations(chain, smallest, replace(texts, trial=smallest)).values():
+        compute()
+    lines, seconds, computed = dict[str, Line](), dict[str, float](), _computations(chain, trial, texts)
+    chain.progress.stage("features of judges", len(computed), "features")
+    for name, compute in computed.items():
+        began = process_time()
+        lines[name] = compute()
+        seconds[name] = round(1_000 * (process_time() - began) / rows, 2)
+        chain.progress.advance(1)
+    return JudgeFeatures(lines=lines, seconds=seconds, search_seconds=_search_seconds(chain, trial))
+
+
+def _search_seconds(chain: Chain, trial: Trial) -> float:
+    """Return the processor time of the search for a thousand replies: an item of these sets is searched for once."""
+    rated_set = min(trial.sets, key=lambda each: len(each.items))
+    settings = AugmentSettings(search=SearchSettings(k=_NEAREST, mode=WORDS), weights="one", parrot="off")
+    with open_index(chain.home, trial.index, threads=chain.settings.threads) as opened:
+        list(augment(rated_set.items[:1], opened, None, settings, Silent()))  # opened before any time is taken
+        began = process_time()
+        list(augment(rated_set.items, opened, None, settings, Silent()))
+        seconds = process_time() - began
+    items, rows = (sum(map(len, parts)) for parts in zip(*((s.items, s.replies) for s in trial.sets), strict=True))
+    return round(1_000 * seconds / len(rated_set.items) * items / rows, 2)
+
+
+def _computations(chain: Chain, trial: Trial, texts: _TextFeatures) -> dict[str, Callable[[], Line]]:
     computed: dict[str, Callable[[], Line]] = {
         REPLY_TO_THREE.name: lambda: trial.line(REPLY_TO_THREE, {}),
         GREEDY_BY_WORDS.name: lambda: trial.line(GREEDY_BY_WORDS, {}),
@@ -76,22 +126,13 @@ def features_of(chain: Chain, trial: Trial) -> JudgeFeatures:
         REPETITION: lambda: texts.line(REPETITION, texts.novelty),
         CONSISTENCY: lambda: texts.line(CONSISTENCY, texts.consistency),
         CROWDING: lambda: _line(CROWDING, trial, texts.crowding),
-        CHRF: lambda: line_of(CHRF, trial.sets, build("chrf"), about="chrf"),
+        CHRF: lambda: trial.line(CHRF_GOLD, {}),
         BLEU: lambda: line_of(BLEU, trial.sets, build("bleu"), about="bleu"),
         LENGTH: lambda: _line(LENGTH, trial, lambda rated_set: rated_set.lengths),
     }
     if chain.settings.cross:
-        chain.cross_rater()  # trained before any time is taken
-    else:
-        computed = {name: compute for name, compute in computed.items() if name not in (CROSS, CROSS_ALONE)}
-    lines, seconds = dict[str, Line](), dict[str, float]()
-    chain.progress.stage("features of judges", len(computed), "features")
-    for name, compute in computed.items():
-        began = process_time()
-        lines[name] = compute()
-        seconds[name] = round(1_000 * (process_time() - began) / rows, 2)
-        chain.progress.advance(1)
-    return JudgeFeatures(lines=lines, seconds=seconds)
+        return computed
+    return {name: compute for name, compute in computed.items() if name not in (CROSS, CROSS_ALONE)}
 
 
 def _line(name: str, trial: Trial, scores_of: Callable[[ProofSet], Floats]) -> Line:

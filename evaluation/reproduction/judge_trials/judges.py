@@ -7,7 +7,7 @@ that it was not fitted to; its penalty is chosen on folds inside the other group
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -18,8 +18,9 @@ from refaug.evaluation.fitted_judge.rated_table import RatedTable
 from refaug.evaluation.metric_setup.combined.combination import FitSettings
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reproduction.figures.annotators import HumanRow, human_rows
-from refaug.evaluation.reproduction.figures.correlations import Correlations, Line, correlate
+from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate, Line, correlate
 from refaug.evaluation.reproduction.figures.length_stress import tilted_correlations
+from refaug.evaluation.reproduction.judge_trials.choice import JudgeChoice, choices_of, differences_together
 from refaug.evaluation.reproduction.judge_trials.features import (
     BLEU,
     CHRF,
@@ -35,6 +36,7 @@ from refaug.evaluation.reproduction.judge_trials.features import (
     JudgeFeatures,
     features_of,
 )
+from refaug.evaluation.reproduction.judge_trials.judge_lines import EQUAL, line_of_rows, rated_table
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.metric_candidates import (
     GREEDY_BY_WORDS,
@@ -45,9 +47,16 @@ from refaug.evaluation.reproduction.material.metric_candidates import (
 )
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import sum_of_ranks
-from refaug.evaluation.reproduction.material.set_groups import context_numbers, groups_of
-from refaug.evaluation.reproduction.report.report import Report, Section, agreement_table, cell, short, verdict
-from refaug.metrics.base import Floats
+from refaug.evaluation.reproduction.material.set_groups import groups_of
+from refaug.evaluation.reproduction.report.report import (
+    IN_WORDS,
+    Report,
+    Section,
+    agreement_table,
+    cell,
+    short,
+    verdict,
+)
 from refaug.metrics.statistics.correlation import PARTIAL
 
 RATER, GREEDY = REPLY_TO_THREE.name, GREEDY_BY_WORDS.name
@@ -56,7 +65,6 @@ TILT: Final = 0.25  # Spearman of length and rating
 GAIN: Final = 0.04  # over the recommended judge, that a new one should have
 SHUFFLES: Final = 5
 _TWO: Final = (RATER, GREEDY)
-_EQUAL: Final = FitSettings(method="equal", length="held")
 _SHORT: Final = {
     RECALL: "rare words",
     CROWDING: "crowding",
@@ -125,7 +133,7 @@ ATTEMPTS: Final = (
             name=f"equal, length held: {' + '.join(['rater', 'υ-greedy', *(_SHORT[feature] for feature in more)])}",
             why="no weight is fitted; scales and the effect of length are those of other groups",
             features=(*_TWO, *more),
-            fit=_EQUAL,
+            fit=EQUAL,
         )
         for more in (
             (),
@@ -147,7 +155,10 @@ def judges(chain: Chain, sets: Sequence[ProofSet]) -> Report:
     single = [rated_set.with_first_gold() for rated_set in sets]
     trial = Trial(chain, single)
     features = features_of(chain, trial)
-    lines, tried = _lines(single, features), _tried(features)
+    judge_lines, tried = _lines(single, features), _tried(features)
+    of_name = {line.name: line for line in judge_lines}
+    choices = choices_of(single, [of_name[name] for name in (RECOMMENDED.name, *(attempt.name for attempt in tried))])
+    lines = [*judge_lines, *(choice.line for choice in choices)]
     settings = chain.settings
     correlations = correlate(single, lines, kinds=KINDS, draws=settings.draws, seed=settings.seed)
     # The mean over many drawings takes long, and a draw of contexts in each of them too.
@@ -159,12 +170,26 @@ def judges(chain: Chain, sets: Sequence[ProofSet]) -> Report:
     return Report(
         name="judges",
         title="Judges fitted to people's ratings, on groups that they never saw",
-        summary=list(_summary(correlations, tilted, tried)),
-        sections=list(_sections(single, features, correlations, tilted, people, seconds)),
+        summary=[*_summary(correlations, tilted, tried), *_choices_in_words(correlations, choices)],
+        sections=list(_sections(features, correlations, tilted, people, seconds, choices)),
         data={
             "attempts": [{**asdict(attempt), "features": list(attempt.features)} for attempt in tried],
             "main": correlations.as_json(KINDS),
             "less_recommended": _differences(correlations, tried),
+            "less_recommended_together": {
+                kind: {name: gain.as_json() for name, gain in _gains_together(correlations, tried, kind).items()}
+                for kind in KINDS
+            },
+            "choices": {
+                choice.line.name: {
+                    "chosen": dict(choice.chosen),
+                    **{
+                        kind: correlations.difference(choice.line.name, RECOMMENDED.name, kind).as_json()
+                        for kind in KINDS
+                    },
+                }
+                for choice in choices
+            },
             "tilted": None if tilted is None else tilted.as_json(KINDS),
             "seconds_per_1000_replies": seconds,
             "people": {row.name: row.as_json() for row in people},
@@ -193,29 +218,29 @@ def _attempt_line(attempt: Attempt, sets: Sequence[ProofSet], features: JudgeFea
         return sum_of_ranks([features.lines[name] for name in attempt.features], attempt.name, attempt.why)
     if len(groups_of(sets)) < 2:  # nothing to leave out: the report then has the unfitted lines alone
         return _nothing(attempt.name, sets)
-    scores = out_of_group_scores(table_of(sets, features, attempt.features), attempt.fit)
-    return _as_line(attempt.name, sets, scores[None], attempt.why)
+    scores = out_of_group_scores(rated_table(sets, features.lines, attempt.features), attempt.fit)
+    return line_of_rows(attempt.name, sets, scores[None], attempt.why)
 
 
 def _controls(sets: Sequence[ProofSet], features: JudgeFeatures) -> Iterator[Line]:
     """Yield a fit to length alone, to shuffled ratings, and one that saw other contexts of the same sets."""
     if len(groups_of(sets)) < 2:
         return
-    table = table_of(sets, features, [name for name in _ALL if name in features.lines])
-    yield _as_line(
+    table = rated_table(sets, features.lines, [name for name in _ALL if name in features.lines])
+    yield line_of_rows(
         "control: length alone, fitted",
         sets,
-        out_of_group_scores(table_of(sets, features, (LENGTH,)))[None],
+        out_of_group_scores(rated_table(sets, features.lines, (LENGTH,)))[None],
         "what a taste in length carries over",
     )
     shuffled = [out_of_group_scores(shuffled_within_sets(table, seed)) for seed in range(SHUFFLES)]
-    yield _as_line(
+    yield line_of_rows(
         "control: all features, shuffled ratings",
         sets,
         np.stack(shuffled),
         f"{SHUFFLES} seeds: a fit that knows nothing",
     )
-    yield _as_line(
+    yield line_of_rows(
         "seen domain: ridge, all features, other contexts of all sets",
         sets,
         out_of_fold_scores(table)[None],
@@ -227,41 +252,12 @@ def _nothing(name: str, sets: Sequence[ProofSet]) -> Line:
     return Line(name=name, scores={rated_set.name: np.zeros((1, len(rated_set.replies))) for rated_set in sets})
 
 
-def table_of(sets: Sequence[ProofSet], features: JudgeFeatures, names: Sequence[str]) -> RatedTable:
-    """Return all rows of the sets, one set after the other; rows that rate a gold have no rating here."""
-    contexts, groups = context_numbers(sets), groups_of(sets)
-    group_of = {name: number for number, group in enumerate(groups) for name in group.sets}
-    ratings = np.concatenate([np.where(rated_set.fair, rated_set.ratings, np.nan) for rated_set in sets])
-    sizes = [len(rated_set.replies) for rated_set in sets]
-    return RatedTable(
-        features=tuple(names),
-        values=np.stack(
-            [np.concatenate([features.lines[name].scores[rated_set.name][0] for rated_set in sets]) for name in names],
-            axis=1,
-        ),
-        ratings=ratings,
-        lengths=np.concatenate([rated_set.lengths for rated_set in sets]),
-        sets=np.repeat(np.arange(len(sets)), sizes),
-        groups=np.repeat([group_of[rated_set.name] for rated_set in sets], sizes),
-        contexts=np.concatenate([contexts[rated_set.name][rated_set.item] for rated_set in sets]),
-    )
-
-
-def _as_line(name: str, sets: Sequence[ProofSet], scores: Floats, about: str) -> Line:
-    """Cut scores (seeds, rows of all sets) into those of each set."""
-    ends = np.cumsum([len(rated_set.replies) for rated_set in sets])[:-1]
-    parts = np.split(scores, ends, axis=1)
-    return Line(
-        name=name, scores={rated_set.name: part for rated_set, part in zip(sets, parts, strict=True)}, about=about
-    )
-
-
 def _seconds_of(name: str, features: JudgeFeatures) -> float | None:
     """Return the seconds for a thousand replies; of an attempt the sum of those of its features."""
     attempt = next((attempt for attempt in ATTEMPTS if attempt.name == name), None)
     if attempt is not None:
-        return round(sum(features.seconds[feature] for feature in attempt.features), 2)
-    return features.seconds.get(name)
+        return features.cost_of(attempt.features)
+    return features.cost_of([name]) if name in features.seconds else None
 
 
 def _coefficients(sets: Sequence[ProofSet], features: JudgeFeatures) -> dict[str, Any]:
@@ -280,7 +276,7 @@ def _coefficients(sets: Sequence[ProofSet], features: JudgeFeatures) -> dict[str
 
 
 def _fair(sets: Sequence[ProofSet], features: JudgeFeatures, attempt: Attempt) -> RatedTable:
-    return table_of(sets, features, attempt.features).complete()
+    return rated_table(sets, features.lines, attempt.features).complete()
 
 
 # ── words and tables ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -330,15 +326,83 @@ def _summary(correlations: Correlations, tilted: Correlations | None, tried: Seq
         )
 
 
+def _gains_together(correlations: Correlations, tried: Sequence[Attempt], kind: str) -> dict[str, IntervalEstimate]:
+    return differences_together(correlations, [attempt.name for attempt in tried], RECOMMENDED.name, kind)
+
+
+def _choices_in_words(correlations: Correlations, choices: Sequence[JudgeChoice]) -> Iterator[str]:
+    for choice in choices:
+        gains = [correlations.difference(choice.line.name, RECOMMENDED.name, kind) for kind in KINDS]
+        yield (
+            f"A judge {choice.line.name} agrees at {cell(correlations.estimate(choice.line.name, 'spearman'))}, given "
+            f"length {cell(correlations.estimate(choice.line.name, PARTIAL))}: {cell(gains[0])} and {cell(gains[1])} "
+            f"over the recommended blend."
+        )
+
+
+def _choice_section(correlations: Correlations, tried: Sequence[Attempt], choices: Sequence[JudgeChoice]) -> Section:
+    """Return what is left of each gain once it counts how many judges were tried."""
+    gains = {kind: _gains_together(correlations, tried, kind) for kind in KINDS}
+    alone = {
+        attempt.name: [correlations.difference(attempt.name, RECOMMENDED.name, kind) for kind in KINDS]
+        for attempt in tried
+    }
+    return Section(
+        title="The best of so many",
+        text=(
+            "Intervals that hold for all attempts at once: as wide as the largest difference, in standard errors, "
+            "among all attempts of a draw. Below it, judges that were chosen without what they are measured on, by "
+            "the mean partial Spearman of the rest; the blend is among those to choose from.",
+        ),
+        tables=[
+            Table(
+                title="Less the recommended blend, all attempts at once",
+                columns=("attempt", *(f"{IN_WORDS[kind]}{how}" for kind in KINDS for how in ("", ", all at once"))),
+                rows=[
+                    (
+                        attempt.name,
+                        *(
+                            cell(gain)
+                            for kind, single in zip(KINDS, alone[attempt.name], strict=True)
+                            for gain in (single, gains[kind][attempt.name])
+                        ),
+                    )
+                    for attempt in tried
+                ],
+            ),
+            Table(
+                title="Judges that were chosen elsewhere",
+                columns=("left out", "chosen by the rest"),
+                rows=[(part, name) for choice in choices for part, name in choice.chosen.items()],
+                text=True,
+            ),
+        ],
+    )
+
+
+def _with_seconds(table: Table, seconds: Mapping[str, float | None]) -> Table:
+    """Return a table of judges with the seconds of each for a thousand replies in its last column."""
+    costs = [seconds.get(str(row[0])) for row in table.rows]
+    return replace(
+        table,
+        columns=(*table.columns, "seconds for 1,000 replies"),
+        rows=[(*row, "" if cost is None else f"{cost:.2f}") for row, cost in zip(table.rows, costs, strict=True)],
+        notes=(
+            *table.notes,
+            "seconds: processor time of one core, with the search of references where a judge needs some; an attempt "
+            "takes the sum of its features",
+        ),
+    )
+
+
 def _sections(
-    sets: Sequence[ProofSet],
     features: JudgeFeatures,
     correlations: Correlations,
     tilted: Correlations | None,
     people: Sequence[HumanRow],
     seconds: Mapping[str, float | None],
+    choices: Sequence[JudgeChoice],
 ) -> Iterator[Section]:
-    del sets
     tried = _tried(features)
     yield Section(
         title="All attempts",
@@ -347,25 +411,19 @@ def _sections(
             "saw the domain and the raters of each set, and claims nothing.",
         ),
         tables=[
-            agreement_table(correlations, "Agreement out of group", kinds=KINDS, baseline=RECOMMENDED.name),
-            Table(
-                title="Seconds for 1,000 replies",
-                columns=("judge", "seconds"),
-                rows=[(name, f"{cost:.2f}") for name, cost in seconds.items() if cost is not None],
-                notes=("processor seconds of one core; an attempt takes the sum of its features",),
+            _with_seconds(
+                agreement_table(correlations, "Agreement out of group", kinds=KINDS, baseline=RECOMMENDED.name), seconds
             ),
             Table(
                 title="What each attempt is",
-                columns=("attempt", "reason", "features", "seconds for 1,000 replies"),
-                rows=[
-                    (attempt.name, attempt.why, ", ".join(attempt.features), f"{seconds[attempt.name]:.1f}")
-                    for attempt in tried
-                ],
-                notes=("processor seconds of one core, with the search of references; sums over features",),
+                columns=("attempt", "reason", "features"),
+                rows=[(attempt.name, attempt.why, ", ".join(attempt.features)) for attempt in tried],
                 text=True,
             ),
         ],
     )
+    if choices:
+        yield _choice_section(correlations, tried, choices)
     yield Section(
         title="Beside people",
         text=("The reliability of the mean rating of each set is about the most that a judge can reach.",),

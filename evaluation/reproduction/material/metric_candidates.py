@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 from refaug.core.errors import Usage
 from refaug.evaluation.reproduction.figures.correlations import Line
+from refaug.evaluation.reproduction.judge_trials.judge_lines import even_line
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import (
@@ -37,12 +38,12 @@ GREEDY: Final = f"weighting=sif,vectors={VECTORS},measure=f"
 _GREEDY_PART: Final = "weighting=sif;measure=f"
 EMBEDDING: Final[Mode] = "embedding-utterance"
 WORDS: Final[Mode] = "bm25-utterance"
-Family = Literal["bleu", "greedy", "rater", "sum", "other"]
+Family = Literal["bleu", "greedy", "rater", "sum", "judge", "other"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetricCandidate:
-    """A metric on a kind of references, or the sum of the ranks of several candidates."""
+    """A metric on a kind of references, or the sum of the ranks of several candidates, or a judge made of them."""
 
     name: str
     why: str
@@ -135,6 +136,15 @@ RECOMMENDED: Final = MetricCandidate(
     kind=ONE,
     mode=WORDS,
     k=50,
+)
+CHRF_GOLD: Final = MetricCandidate(
+    name="chrF, gold", why="characters in common with the gold", family="other", metric="chrf"
+)
+EVEN_JUDGE: Final = MetricCandidate(
+    name="judge: rater, three turns + υ-greedy, words + chrF, equal weights, length held",
+    why="learns no taste of raters; scores a single reply",
+    family="judge",
+    sum_of=(REPLY_TO_THREE.name, GREEDY_BY_WORDS.name, CHRF_GOLD.name),
 )
 
 
@@ -254,6 +264,8 @@ class Trial:
     def _compute_line(self, candidate: MetricCandidate, candidates: Mapping[str, MetricCandidate], drop: Drop) -> Line:
         if candidate.sum_of:
             parts = [self.line(candidates[name], candidates, drop=drop) for name in candidate.sum_of]
+            if candidate.family == "judge":
+                return even_line(self.sets, parts, candidate.name, candidate.why)
             return sum_of_ranks(parts, candidate.name, candidate.why)
         metric = self._bind(candidate, build(candidate.metric.replace(VECTORS, self._vectors)))
         seeds = self.chain.settings.seeds if candidate.kind in BY_CHANCE else 1

@@ -14,7 +14,7 @@ from refaug.evaluation.reproduction.figures.noninferiority import (
     CandidateList,
     Situation,
     Verdict,
-    baseline_of,
+    baselines_of,
 )
 from refaug.evaluation.reproduction.material.metric_candidates import MetricCandidate
 from refaug.evaluation.reproduction.report.plots import bars
@@ -103,7 +103,8 @@ def sections_of(candidate_list: CandidateList, situations: Sequence[Situation]) 
         title="What survives",
         text=(
             "Each candidate is held to the same metric with the gold alone; the rater on the reply, which has no such "
-            "form, to soft matches with the gold; a sum of ranks to the last metric in it that matches words.",
+            "form, to soft matches with the gold; a sum of ranks to the last metric in it that matches words; a judge "
+            "of several metrics to the gold alone of each that matches words.",
         ),
         tables=[
             _outcome_table(candidate_list, situations),
@@ -155,8 +156,12 @@ def _difference_table(candidate_list: CandidateList, situations: Sequence[Situat
     rows = []
     for candidate in candidate_list.candidates:
         verdicts = [_verdict(situation, candidate) for situation in situations]
+        first, *further = baselines_of(candidate, candidate_list.by_name)
         cells = ["–" if verdict is None else cell(verdict.differences[kind]) for verdict in verdicts]
-        rows.append([candidate.name, baseline_of(candidate, candidate_list.by_name).name, *cells])
+        rows.append([candidate.name, first.name, *cells])
+        for baseline in further:
+            cells = ["–" if verdict is None else cell(verdict.further[baseline.name][kind]) for verdict in verdicts]
+            rows.append([candidate.name, baseline.name, *cells])
     return Table(
         title=f"{IN_WORDS[kind]} less that of the gold alone, {MEAN}",
         columns=("", "held to", *(situation.name for situation in situations)),

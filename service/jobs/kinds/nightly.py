@@ -12,6 +12,7 @@ from typing import Any, Final
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput, Usage
 from refaug.evaluation.home.indexes import places_of
+from refaug.evaluation.home.judge_pins import versions_for_judges
 from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.metric_setup.metric_requests import baseline_setter, metrics_of
 from refaug.evaluation.scoring.items import BadItem, read_items
@@ -163,7 +164,7 @@ def _publish(order: NightlyJob, version: str, context: JobContext) -> dict[str, 
 
 
 def _gc(order: NightlyJob, context: JobContext, previous: str | None) -> list[str]:
-    """Remove old versions, except the published one, the one published before, and those that frozen sets name.
+    """Remove old versions, except the published one, the one before, and what frozen sets or judges name.
 
     Versions that did not pass count among the newest, so without this a bad night would leave none to roll back to.
     """
@@ -174,6 +175,7 @@ def _gc(order: NightlyJob, context: JobContext, previous: str | None) -> list[st
     published = indexes.publications(order.index).published
     older = [version for version in older if version in published]
     spared = {previous, *older[-1:], *pinned_versions(context.home, "index", order.index)}
+    spared |= set(versions_for_judges(context.home, "index", order.index))
     return indexes.gc(order.index, order.keep, lambda _name, version: version in spared)
 
 

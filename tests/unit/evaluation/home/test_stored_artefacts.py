@@ -90,10 +90,10 @@ def test_versions_that_frozen_sets_name_stay(tmp_path: Path, kind: str) -> None:
     stored, pins = stored_artefacts(settings, kind), pinned_versions(settings, kind, "chat")
     assert pins == {oldest: sorted(sets), newest: [on_newest]}
     old = stored.gc("chat", 1, pins)
-    assert old.as_json() == {"removed": [second, third], "pinned": {oldest: sorted(sets)}}
+    assert old.as_json() == {"removed": [second, third], "pinned": {oldest: sorted(sets)}, "needed_by_judges": {}}
     assert versions.versions("chat") == [oldest, newest]
-    assert stored.gc("chat", 2, pins).as_json() == {"removed": [], "pinned": {}}
-    assert stored.gc("chat", 1).as_json() == {"removed": [oldest], "pinned": {}}
+    assert stored.gc("chat", 2, pins).as_json() == {"removed": [], "pinned": {}, "needed_by_judges": {}}
+    assert stored.gc("chat", 1).as_json() == {"removed": [oldest], "pinned": {}, "needed_by_judges": {}}
 
 
 def test_the_command_says_for_which_sets_versions_stay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,7 +106,7 @@ def test_the_command_says_for_which_sets_versions_stay(tmp_path: Path, capsys: p
     command = ["--home", str(settings.home), "rater", "gc", "chat", "--keep", "1"]
     for more, expected in (
         ((), f"rater chat: 0 versions removed\n  {oldest} stays for the frozen set {set_id}\n"),
-        (("--json",), {"rater": "chat", "removed": [], "pinned": {oldest: [set_id]}}),
+        (("--json",), {"rater": "chat", "removed": [], "pinned": {oldest: [set_id]}, "needed_by_judges": {}}),
         (("--even-pinned",), f"rater chat: 1 version removed: {oldest}\n"),
     ):
         assert main([*command, *more]) == 0

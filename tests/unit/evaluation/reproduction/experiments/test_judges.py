@@ -19,7 +19,8 @@ from refaug.evaluation.reproduction.judge_trials.features import (
     JudgeFeatures,
     features_of,
 )
-from refaug.evaluation.reproduction.judge_trials.judges import ATTEMPTS, judges, table_of
+from refaug.evaluation.reproduction.judge_trials.judge_lines import rated_table
+from refaug.evaluation.reproduction.judge_trials.judges import ATTEMPTS, judges
 from refaug.evaluation.reproduction.material.metric_candidates import RECOMMENDED, Trial
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.report.report import write_report
@@ -42,7 +43,7 @@ def test_features_attempts_and_tables_of_two_tiny_sets(tmp_path: Path) -> None:
     figures = report.data["main"]["figures"]
     assert {*names, RECOMMENDED.name, "control: length alone, fitted"} <= figures.keys()
     ridge = next(attempt for attempt in ATTEMPTS if attempt.name == "ridge: rater + υ-greedy")
-    table = table_of([rated_set.with_first_gold() for rated_set in sets], features, ridge.features)
+    table = rated_table([rated_set.with_first_gold() for rated_set in sets], features.lines, ridge.features)
     expected = fit_judge(table.select(np.flatnonzero(table.sets == 1))).score(table.values, table.lengths)
     rows = sets[0].fair & np.isfinite(expected[: len(sets[0].replies)])
     assert figures[ridge.name]["spearman"]["first"]["value"] == pytest.approx(
@@ -85,11 +86,7 @@ def test_rows_that_rate_a_gold_are_not_fitted_to() -> None:
     is_gold = rated_set.is_gold.copy()
     is_gold[:3] = True
     line = replace(rated_set, is_gold=is_gold)
-    features = JudgeFeatures(
-        lines={LENGTH: _length_line(line)},
-        seconds={},
-    )
-    table = table_of([line], features, (LENGTH,))
+    table = rated_table([line], {LENGTH: _length_line(line)}, (LENGTH,))
     assert np.isnan(table.ratings[:3]).all()
     assert len(table.complete()) == int(line.fair.sum())
 

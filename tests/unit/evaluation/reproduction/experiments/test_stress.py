@@ -40,10 +40,17 @@ from refaug.evaluation.reproduction.figures.noninferiority import (
     Verdict,
     asks_rater,
     baseline_of,
+    baselines_of,
     is_non_inferior,
     judge,
 )
-from refaug.evaluation.reproduction.material.metric_candidates import GREEDY_GOLD, REPLY, MetricCandidate
+from refaug.evaluation.reproduction.material.metric_candidates import (
+    CHRF_GOLD,
+    EVEN_JUDGE,
+    GREEDY_GOLD,
+    REPLY,
+    MetricCandidate,
+)
 from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_coverage import (
@@ -53,7 +60,7 @@ from refaug.evaluation.reproduction.material.reference_coverage import (
 )
 from refaug.evaluation.reproduction.material.reference_kinds import Pool, ReplySample
 from refaug.evaluation.reproduction.parts import PARTS, USUAL_SETS, parts_named
-from refaug.evaluation.reproduction.report.stress_text import _outcome_table, summary_of, survives
+from refaug.evaluation.reproduction.report.stress_text import _outcome_table, sections_of, summary_of, survives
 from refaug.evaluation.scoring.items import item_of
 from refaug.metrics.statistics.correlation import PARTIAL, partial_spearman
 from refaug.metrics.statistics.resampling import count_blocks
@@ -307,6 +314,45 @@ def test_each_candidate_is_held_to_its_own_metric_with_the_gold_alone() -> None:
     assert baseline_of(matched_by_words, known) == held
     only_rater = MetricCandidate(name="r", why="", family="sum", sum_of=(REPLY.name,))
     assert baseline_of(only_rater, known) == GREEDY_GOLD
+
+
+def test_a_judge_is_held_to_the_gold_alone_of_each_metric_in_it() -> None:
+    tried = CandidateList.of((EVEN_JUDGE,))
+    assert baselines_of(EVEN_JUDGE, tried.by_name) == (GREEDY_GOLD, CHRF_GOLD)
+    assert baselines_of(REPLY, tried.by_name) == (GREEDY_GOLD,)
+    assert asks_rater(EVEN_JUDGE, tried.by_name)
+    assert [candidate.name for candidate in tried.with_controls(tried.candidates)] == [
+        GREEDY_GOLD.name,
+        CHRF_GOLD.name,
+        EVEN_JUDGE.name,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "passes", "is_better"),
+    [(GOOD, GOOD, True, True), (GOOD, BAD, False, False), (BAD, GOOD, False, False), (GOOD, OPEN, None, False)],
+)
+def test_a_judge_passes_where_it_is_behind_none_of_them(
+    first: IntervalEstimate, second: IntervalEstimate, passes: bool | None, is_better: bool
+) -> None:
+    outcome = judge({"spearman": first, PARTIAL: first}, {"chrF, gold": {"spearman": GOOD, PARTIAL: second}})
+    assert (outcome.passes, outcome.is_better) == (passes, is_better)
+    [spearman_table] = [
+        table
+        for table in sections_of(
+            CandidateList.of((EVEN_JUDGE,)),
+            [Situation(name="dry", about="", verdicts={EVEN_JUDGE.name: outcome})],
+        )[0].tables
+        if table.title.startswith("Spearman less")
+    ]
+    assert [row[1] for row in spearman_table.rows] == [GREEDY_GOLD.name, "chrF, gold"]
+
+
+def test_a_judge_scores_drawn_rows_as_it_scores_all() -> None:
+    known = {candidate.name: candidate for candidate in (EVEN_JUDGE, REPLY, CHRF_GOLD)}
+    lines = {EVEN_JUDGE.name: Line(name=EVEN_JUDGE.name, scores={"a": np.array([[0.1, 0.9, 0.5, 0.3]])})}
+    drawn = _line_on_rows(EVEN_JUDGE, {"a": np.array([3, 0, 0])}, 1, lines, known)
+    assert drawn.scores["a"].tolist() == [[0.3, 0.1, 0.1]]
 
 
 def test_those_ask_a_rater_whose_references_are_rated_or_chosen_by_one() -> None:
