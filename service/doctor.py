@@ -101,6 +101,7 @@ def examine(settings: Settings, *, verify: bool = False) -> list[Finding]:
         *_logs(settings, verify=verify),
         *_artefacts(settings, verify=verify),
         *_sets(settings, verify=verify),
+        *_evaluations(settings, verify=verify),
         *_service(settings, verify=verify),
     ]
 
@@ -379,6 +380,31 @@ def _sets(settings: Settings, *, verify: bool) -> Iterator[Finding]:
     if ids:
         summary = f"{len(ids):,}" + (", every one was read" if verify else "")
         yield Finding(what="reference sets", state=FindingState.GOOD, found=summary)
+
+
+def _evaluations(settings: Settings, *, verify: bool) -> Iterator[Finding]:
+    """Count uploads and evaluations, and name damaged ones; `verify` reads every file of theirs."""
+    from refaug.service.evaluations.evaluation_store import EvaluationStore  # noqa: PLC0415  sqlalchemy
+    from refaug.service.evaluations.uploads import UploadStore  # noqa: PLC0415
+
+    serve = ServeSettings()
+    stores: dict[str, UploadStore | EvaluationStore] = {
+        "uploads": UploadStore(settings, serve),
+        "evaluations": EvaluationStore(settings, serve),
+    }
+    for what, store in stores.items():
+        damaged = [f"{path} is damaged" for path in store.unreadable()]
+        damaged += store.altered_files() if verify else []
+        for trouble in damaged:
+            yield Finding(
+                what=what,
+                state=FindingState.WRONG,
+                found=trouble,
+                remedy="remove it, or restore the folder from a backup",
+            )
+        if count := store.count():
+            summary = f"{count:,}" + (", every hash as the manifests say" if verify and not damaged else "")
+            yield Finding(what=what, state=FindingState.GOOD, found=summary)
 
 
 def _service(settings: Settings, *, verify: bool) -> Iterator[Finding]:

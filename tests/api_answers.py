@@ -214,7 +214,7 @@ def _ask_of_evaluations(recorder: Recorder) -> None:
     ask("preview_files", "POST", "/v1/uploads/preview", files)
     order = {"kind": "score", **files, "metrics": ["multi-bleu", "chrf"], "baseline": "old", "draws": 100}
     made = ask("start_evaluation", "POST", "/v1/evaluations", order)["id"]
-    state.jobs.cancel(made)
+    ask("cancel_evaluation", "POST", f"/v1/evaluations/{made}/cancel")
     ask("retry_evaluation", "POST", f"/v1/evaluations/{made}/retry")
     for job in state.jobs.list(state=JobState.QUEUED)[0]:
         if job.id != made:

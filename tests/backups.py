@@ -13,13 +13,18 @@ from refaug.core.progress import Silent
 from refaug.service.backup.backing_up import BackupReport, back_up
 from refaug.service.backup.restoring import restore
 from refaug.service.database.database import Database
+from refaug.service.database.row_ids import new_row_id
 from refaug.service.database.table_rows import read_rows
 from refaug.service.doctor import FindingState, examine
+from refaug.service.evaluations.evaluation_store import EvaluationStore
+from refaug.service.evaluations.notes import NoteStore
+from refaug.service.evaluations.uploads import UploadFormat, UploadStore, new_upload_id
 from refaug.service.keys import KeyStore, Scope
+from refaug.service.server_settings import ServeSettings
 
 LOG = "demo"
 _UNCOPIED = ("refaug.db", "cache", "serving", "workers", ".restored")
-_CHECKED = ("log ", "index ", "vectors ", "rater ", "ruber ", "set ", "database", "leftovers")
+_CHECKED = ("log ", "index ", "vectors ", "rater ", "ruber ", "set ", "database", "leftovers", "uploads", "evaluations")
 
 
 @contextmanager
@@ -37,7 +42,30 @@ def full_home() -> Iterator[Settings]:
         with closing(Database.open(settings)) as database:
             database.migrate()
             KeyStore(database).create("ann", scopes=[Scope.READ])
+            NoteStore(database).put(stored_evaluation(settings), 3, text="why so low?", author="ann")
+        uploaded(settings, b"id,reply\n1,hello\n")
         yield settings
+
+
+def uploaded(home: Settings, table: bytes, **settings: int) -> str:
+    """The id of an upload of this table."""
+    store, name = UploadStore(home, ServeSettings(**settings)), "table.csv"
+    with store.incoming(new_upload_id(), name, UploadFormat.AUTO) as incoming:
+        incoming.write(table)
+        return store.finish(incoming, name, UploadFormat.AUTO, "ann").id
+
+
+def stored_evaluation(home: Settings, **settings: int) -> str:
+    """The id of an evaluation with two files."""
+
+    def write(folder: Path) -> None:
+        (folder / "scores.json").write_bytes(b'{"scores": []}\n')
+        (folder / "scores.tex").write_bytes(b"% nothing\n")
+
+    counts = {"items": 0, "replies": 0, "bad": 0}
+    about = {"kind": "score", "name": "", "owner": "ann", "files": ["table.csv"]}
+    store = EvaluationStore(home, ServeSettings(**settings))
+    return store.add(new_row_id(), **about, counts=counts, write=write).id
 
 
 def content(home: Path) -> dict[str, bytes]:

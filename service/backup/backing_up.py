@@ -1,10 +1,11 @@
 """Writing a backup while the home is served and jobs run.
 
 What is copied is as of several moments, in an order that a restored home can go on from. The rows of the database come
-first, then the finished stages of jobs: what either says is done lies in files that are copied after them. Then all
-versions are held against removal, with what their names mean. Then each log is copied together with the dialogues that
-wait to be ingested into it, as both were at one moment. If something was erased from a log since the first of these
-steps, all are repeated: the job that erases is then in the rows. What is held, and sets, never change.
+first, then the finished stages of jobs: what either says is done, such as an evaluation, lies in files that are copied
+after them. Then all versions are held against removal, with what their names mean. Then each log is copied together
+with the dialogues that wait to be ingested into it, as both were at one moment. If something was erased from a log
+since the first of these steps, all are repeated: the job that erases is then in the rows. What is held, sets, uploads
+and evaluations never change; the last two are copied whole, or not where they are removed meanwhile.
 """
 
 from __future__ import annotations
@@ -37,7 +38,12 @@ from refaug.service.backup.backup_files import ROWS, BackupManifest, describe_fi
 from refaug.service.backup.staged_copy import TRIES, EarlierBackup, StagedCopy
 from refaug.service.database.database import Database, newest_step
 from refaug.service.database.table_rows import read_rows
+from refaug.service.evaluations.evaluation_store import MANIFEST as EVALUATION_MANIFEST
+from refaug.service.evaluations.evaluation_store import EvaluationStore
+from refaug.service.evaluations.uploads import MANIFEST as UPLOAD_MANIFEST
+from refaug.service.evaluations.uploads import UploadStore
 from refaug.service.jobs.inbox import FOLDER as POSTED
+from refaug.service.server_settings import ServeSettings
 
 _NEWEST: Final = ".newest"  # the last version name that an artefact has used
 _REQUESTS: Final = "[0-9]*.jsonl"  # dialogues posted meanwhile
@@ -120,6 +126,7 @@ class _HomeCopy:
         self._staged.add_folder(self._home.reference_sets)
         self._staged.add_folder(self._home.judges)
         self._copy_answers()
+        self._copy_evaluations()
         self._staged.add_folder(self._home.home / "inbox", without=[POSTED])
         self._staged.sync()
         files = self._staged.files
@@ -127,6 +134,32 @@ class _HomeCopy:
         total = sum(file.size for file in files.values())
         damaged = tuple(self._staged.damaged)
         return BackupReport(files=len(files), bytes=total, rows=rows, shared=self._staged.shared, damaged=damaged)
+
+    def _copy_evaluations(self) -> None:
+        """Copy uploads and evaluations that have not expired: each whole, or not where it is removed meanwhile."""
+        uploads = UploadStore(self._home, ServeSettings())
+        evaluations = EvaluationStore(self._home, ServeSettings())
+        for upload in uploads.all():
+            with suppress(NotFound):  # removed meanwhile
+                content = uploads.path(upload.id)
+                self._copy_whole(content.parent / UPLOAD_MANIFEST, {content: upload.sha256})
+        for stored in filter(None, map(evaluations.find, evaluations.ids())):
+            folder = evaluations.folder(stored.id)
+            hashes = {folder / name: sha256 for name, sha256 in stored.hashes.items()}
+            self._copy_whole(folder / EVALUATION_MANIFEST, hashes)
+        unreadable = [*uploads.unreadable(), *evaluations.unreadable()]
+        self._staged.damaged.extend(f"{path} is damaged; its folder is not in the backup" for path in unreadable)
+
+    def _copy_whole(self, manifest: Path, hashes: Mapping[Path, str]) -> None:
+        """Copy the files of a folder that is removed in one step; those that its manifest names and lacks are noted."""
+        self._staged.add(manifest)
+        for path, sha256 in hashes.items():
+            self._staged.add_checked(path, sha256)
+        if not manifest.exists():
+            self._staged.forget([manifest, *hashes])
+            return
+        missing = [path for path in hashes if self._staged.name_of(path) not in self._staged.files]
+        self._staged.damaged.extend(f"{path} is missing; its manifest names it" for path in missing)
 
     def _copy_answers(self) -> None:
         """Copy the answers that judges gave, as of one moment."""

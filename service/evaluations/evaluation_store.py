@@ -1,6 +1,6 @@
 """Finished evaluations: each in a folder that the id of its job names, complete or absent.
 
-evaluations/<id>/evaluation.json   what it is: kind, name, owner, files, counts and times; written last
+evaluations/<id>/evaluation.json   what it is: kind, name, owner, files, counts, times and hashes; written last
 evaluations/<id>/scores.json       of a score: what `refaug score --json --details` prints
 evaluations/<id>/scores.tex        of a score: what `refaug score --latex` prints
 evaluations/<id>/agreement.json    of a meta: what `refaug meta --json` prints, and its table, page and plots
@@ -14,13 +14,13 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Self
 
 from refaug.core.errors import NotFound, RefaugError, StorageFull
-from refaug.core.files import make_folder, read_json, remove_tree, sync_folder, with_checksum, write_json
+from refaug.core.files import make_folder, read_json, remove_tree, sha256_of, sync_folder, with_checksum, write_json
 from refaug.core.full_disk import storage_errors
 from refaug.core.home import Settings
 from refaug.service.database.database import time_text
@@ -36,7 +36,7 @@ AGREEMENT: Final = "agreement.json"
 AGREEMENT_CSV: Final = "agreement.csv"
 AGREEMENT_LATEX: Final = "agreement.tex"
 AGREEMENT_PAGE: Final = "report.html"
-_MANIFEST: Final = "evaluation.json"
+MANIFEST: Final = "evaluation.json"
 _PART: Final = ".part"
 _ABANDONED_S: Final = 7 * 86_400
 
@@ -54,6 +54,7 @@ class StoredEvaluation:
     files: Sequence[str]
     counts: Mapping[str, int]
     bytes: int
+    hashes: Mapping[str, str] = field(default_factory=dict)  # SHA-256 of each file beside the manifest
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
@@ -104,8 +105,9 @@ class EvaluationStore:
                 files=list(files),
                 counts=dict(counts),
                 bytes=size,
+                hashes={path.name: sha256_of(path) for path in sorted(part.iterdir()) if path.is_file()},
             )
-            write_json(part / _MANIFEST, with_checksum(asdict(evaluation)))
+            write_json(part / MANIFEST, with_checksum(asdict(evaluation)))
             with storage_errors(part):
                 part.rename(self._folder / evaluation_id)
                 sync_folder(self._folder)
@@ -131,7 +133,7 @@ class EvaluationStore:
         remove_tree(aside)
 
     def remove_expired(self) -> list[str]:
-        """Remove what has expired, and parts without a job; return the ids of the evaluations."""
+        """Remove what has expired, and parts of jobs that were killed and not run again; return the ids that went."""
         removed = list[str]()
         for name in sorted(names_in(self._folder)):
             if name.startswith("."):
@@ -149,6 +151,10 @@ class EvaluationStore:
         """Return the ids of the stored evaluations, newest first; some may have expired."""
         return sorted(filter(is_row_id, names_in(self._folder)), reverse=True)
 
+    def is_there(self, evaluation_id: str) -> bool:
+        """Whether an evaluation has a folder, be it expired or damaged."""
+        return is_row_id(evaluation_id) and (self._folder / evaluation_id).is_dir()
+
     def find(self, evaluation_id: str) -> StoredEvaluation | None:
         """Return an evaluation, or None where there is none, or none any more."""
         stored = self._read(evaluation_id) if is_row_id(evaluation_id) else None
@@ -160,6 +166,10 @@ class EvaluationStore:
             raise evaluation_not_found(evaluation_id)
         return stored
 
+    def folder(self, evaluation_id: str) -> Path:
+        """Return the folder of an evaluation."""
+        return self._folder / evaluation_id
+
     def path(self, evaluation_id: str, file: str) -> Path:
         """Return a file of an evaluation, one of those that this module names; NotFound where there is none."""
         self.get(evaluation_id)
@@ -168,13 +178,31 @@ class EvaluationStore:
             raise NotFound(f"evaluation {evaluation_id} has no {file}", remedy="ask for another form")
         return path
 
+    def unreadable(self) -> list[Path]:
+        """Return the manifests that are there and damaged."""
+        paths = [self._folder / name / MANIFEST for name in self.ids() if self._read(name) is None]
+        return [path for path in paths if path.is_file()]
+
+    def altered_files(self) -> list[str]:
+        """Return a sentence for each file that is not as the manifest of its evaluation says; this reads all."""
+        return [
+            f"{path} is not as its manifest says"
+            for stored in filter(None, map(self.find, self.ids()))
+            for path, sha256 in ((self.folder(stored.id) / name, sha256) for name, sha256 in stored.hashes.items())
+            if not path.is_file() or sha256_of(path) != sha256
+        ]
+
+    def count(self) -> int:
+        """Return how many evaluations there are."""
+        return sum(self.find(name) is not None for name in self.ids())
+
     def used_bytes(self) -> int:
         """Return how much all evaluations take."""
         return _size_of(self._folder)
 
     def _read(self, evaluation_id: str) -> StoredEvaluation | None:
         try:
-            return StoredEvaluation.of(read_json(self._folder / evaluation_id / _MANIFEST))
+            return StoredEvaluation.of(read_json(self._folder / evaluation_id / MANIFEST))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (RefaugError, KeyError, TypeError) as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -60,6 +60,15 @@ class NoteStore:
                 raise TooLarge(f"{len(places):,} notes on one evaluation", remedy="remove some first")
             connection.execute(insert(EVALUATION_NOTES).values(evaluation=evaluation, **asdict(note)))
         return note
+
+    def remove_orphans(self, is_there: Callable[[str], bool]) -> int:
+        """Remove the notes of evaluations that are no longer there, and return how many evaluations these were."""
+        with self._database.reading() as connection:
+            names = connection.execute(select(EVALUATION_NOTES.c.evaluation).distinct()).scalars().all()
+        orphans = [name for name in names if not is_there(name)]
+        if orphans:
+            self.remove_all(orphans)
+        return len(orphans)
 
     def remove_all(self, evaluations: Sequence[str]) -> None:
         """Remove the notes of evaluations that are removed."""

@@ -3,6 +3,7 @@
 uploads/<id>/upload.json     name, format, size, hash, owner and times
 uploads/<id>/content.csv     the bytes as they came; the ending is that of the format
 uploads/.<id>.part/          a file that is still coming
+uploads/<id>.live            locked by the process that receives it: a part whose process has died is removed
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Self
 
 from refaug.core.errors import BadInput, NotFound, RefaugError, StorageFull, TooLarge, Usage
-from refaug.core.files import make_folder, read_json, remove_tree, sync_folder, write_json
+from refaug.core.files import make_folder, read_json, remove_tree, sha256_of, sync_folder, with_checksum, write_json
 from refaug.core.full_disk import storage_errors
 from refaug.core.home import Settings
+from refaug.core.processes.live_file import LiveFile
 from refaug.service.database.database import time_text
 from refaug.service.database.row_ids import is_row_id, new_row_id
 from refaug.service.server_settings import MIB, ServeSettings
@@ -32,10 +33,10 @@ log = logging.getLogger(__name__)
 PREFIX: Final = "upload:"  # of an upload where an order names files
 MAX_NAME_CHARS: Final = 200
 MAX_UPLOADS: Final = 10_000
-_MANIFEST: Final = "upload.json"
+MANIFEST: Final = "upload.json"
 _PART: Final = ".part"
+_LIVE: Final = ".live"
 _CHECKED_BYTES: Final = 32 * MIB  # between two looks at how much all uploads take
-_ABANDONED_S: Final = 86_400  # a part that was not written to for so long has no writer
 
 
 class UploadFormat(StrEnum):
@@ -131,12 +132,14 @@ class UploadStore:
         _require_name(name)
         self.require_room(0)
         folder = self._part(upload_id)
-        try:
-            make_folder(folder)
-            with storage_errors(folder), (folder / f"content{_ending(name, upload_format)}").open("xb") as file:
-                yield IncomingFile(store=self, folder=folder, file=file)
-        finally:
-            remove_tree(folder)  # renamed by then, where it was finished
+        make_folder(self._folder)
+        with LiveFile(self._folder / f"{upload_id}{_LIVE}"):  # before the part, and until after it
+            try:
+                make_folder(folder)
+                with storage_errors(folder), (folder / f"content{_ending(name, upload_format)}").open("xb") as file:
+                    yield IncomingFile(store=self, folder=folder, file=file)
+            finally:
+                remove_tree(folder)  # renamed by then, where it was finished
 
     def finish(self, incoming: IncomingFile, name: str, upload_format: UploadFormat, owner: str) -> Upload:
         """Make a written file an upload, whole; BadInput where it is empty, StorageFull where there is no room."""
@@ -158,7 +161,7 @@ class UploadStore:
         with storage_errors(incoming.folder):
             incoming.file.flush()
             os.fsync(incoming.file.fileno())
-            write_json(incoming.folder / _MANIFEST, upload.as_json())
+            write_json(incoming.folder / MANIFEST, with_checksum(upload.as_json()))
             incoming.folder.rename(self._folder / upload_id)
             sync_folder(self._folder)
         return upload
@@ -173,9 +176,9 @@ class UploadStore:
 
     def require_room(self, more: int) -> None:
         """Raise StorageFull where all uploads together, with those still coming, would take too much."""
-        names = names_in(self._folder)
-        if len(names) >= MAX_UPLOADS:
-            raise StorageFull(f"{len(names):,} files were uploaded already", remedy="remove some that are not needed")
+        count = sum(map(is_row_id, names_in(self._folder)))
+        if count >= MAX_UPLOADS:
+            raise StorageFull(f"{count:,} files were uploaded already", remedy="remove some that are not needed")
         if self.used_bytes() + more > self.limit_bytes:
             raise StorageFull(
                 f"uploads take more than {self._serve.uploads_mib:,} MiB together",
@@ -192,13 +195,15 @@ class UploadStore:
         """Remove expired uploads and what was left of interrupted ones; return how many files went."""
         removed = 0
         for name in sorted(names_in(self._folder)):
-            if name.startswith("."):
-                with suppress(FileNotFoundError):
-                    if _changed(self._folder / name) < time.time() - _ABANDONED_S:
-                        remove_tree(self._folder / name)
+            if name.endswith(_PART):
+                upload_id = name.removeprefix(".").removesuffix(_PART)
+                if not LiveFile.is_live(self._folder / f"{upload_id}{_LIVE}"):  # its process is gone
+                    remove_tree(self._folder / name)
             elif is_row_id(name) and (upload := self._read(name)) is not None and _is_expired(upload):
                 self._discard(name)
                 removed += 1
+        for _ in LiveFile.read_all(self._folder, _LIVE):  # removes those of dead processes
+            pass
         return removed
 
     def _discard(self, upload_id: str) -> None:
@@ -223,10 +228,33 @@ class UploadStore:
             raise not_found(upload_id)
         return upload
 
+    def folder(self, upload_id: str) -> Path:
+        """Return the folder of an upload."""
+        return self._folder / upload_id
+
     def path(self, upload_id: str) -> Path:
         """Return the file of an upload; NotFound where there is none."""
         upload = self.get(upload_id)
         return self._folder / upload_id / f"content{_ending(upload.name, UploadFormat(upload.format))}"
+
+    def unreadable(self) -> list[Path]:
+        """Return the manifests that are there and damaged."""
+        names = filter(is_row_id, names_in(self._folder))
+        paths = [self._folder / name / MANIFEST for name in names if self._read(name) is None]
+        return [path for path in sorted(paths) if path.is_file()]
+
+    def altered_files(self) -> list[str]:
+        """Return a sentence for each file that is not as its manifest says; this reads all."""
+        files = [(self.path(upload.id), upload.sha256) for upload in self.all()]
+        return [
+            f"{path} is not as its manifest says"
+            for path, sha256 in files
+            if not path.is_file() or sha256_of(path) != sha256
+        ]
+
+    def count(self) -> int:
+        """Return how many uploads there are."""
+        return len(self.all())
 
     def used_bytes(self) -> int:
         """Return how much all uploads take, those that are still coming included."""
@@ -249,7 +277,7 @@ class UploadStore:
 
     def _read(self, upload_id: str) -> Upload | None:
         try:
-            return Upload.of(read_json(self._folder / upload_id / _MANIFEST))
+            return Upload.of(read_json(self._folder / upload_id / MANIFEST))
         except FileNotFoundError:
             return None
         except (RefaugError, KeyError, TypeError) as error:
@@ -310,8 +338,3 @@ def _ending(name: str, upload_format: UploadFormat) -> str:
 
 def _is_expired(upload: Upload) -> bool:
     return upload.expires < time_text()
-
-
-def _changed(folder: Path) -> float:
-    """Return when a folder or a file in it was last written to."""
-    return max([folder.stat().st_mtime, *(path.stat().st_mtime for path in folder.iterdir())])

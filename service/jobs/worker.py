@@ -30,8 +30,10 @@ from refaug.core.text.messages import HiddenFolders, escape_undecodable
 from refaug.service.database.database import Database
 from refaug.service.database.row_holders import RowHolders
 from refaug.service.database.stored_answers import IdempotencyStore
+from refaug.service.evaluations.expiry import remove_expired
 from refaug.service.jobs import kinds
 from refaug.service.jobs.audited_jobs import JobActs
+from refaug.service.jobs.ended_jobs import EndedJobs
 from refaug.service.jobs.interruption import Interruption, StopReason
 from refaug.service.jobs.job_progress import JobProgress
 from refaug.service.jobs.live_workers import LiveWorkers
@@ -232,6 +234,7 @@ class Worker:
                 self._jobs.requeue(job.id, self._name, "its worker was stopped")
             else:
                 self._jobs.finish(job.id, self._name, ended.state, outcome=ended.result, error=ended.error)
+                EndedJobs(self._database, self._home, self._serve).discard(job.id)
 
         backoff, until = Backoff(_STEP_S, _MAX_RETRY_S), float("inf")
         while time.monotonic() < until:
@@ -312,6 +315,8 @@ class Worker:
             if self._is_due("tidy", _CLEANUP_S):
                 removed = self._jobs.remove_older(self._serve.keep_jobs_days)
                 removed += IdempotencyStore(self._database).delete_expired()
+                EndedJobs(self._database, self._home, self._serve).discard_all()
+                remove_expired(self._home, self._serve, self._database)
                 RowHolders(self._home).remove_dead()
                 log.info("tidied", extra={"rows": removed})
 

@@ -47,6 +47,7 @@ ROUTES: list[tuple[Scope, str, str, Any]] = [
     (Scope.SCORE, "GET", "/v1/evaluations", None),
     (Scope.SCORE, "GET", f"/v1/evaluations/{JOB}", None),
     (Scope.SCORE, "DELETE", f"/v1/evaluations/{JOB}", None),
+    (Scope.SCORE, "POST", f"/v1/evaluations/{JOB}/cancel", None),
     (Scope.SCORE, "POST", f"/v1/evaluations/{JOB}/retry", None),
     (Scope.SCORE, "GET", f"/v1/evaluations/{JOB}/replies", None),
     (Scope.SCORE, "GET", f"/v1/evaluations/{JOB}/replies/0", None),

@@ -144,6 +144,7 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
     "GET /v1/evaluations": (calls.list_evaluations(kind="meta", **PAGED), {"evaluations": models.Evaluation}),
     "GET /v1/evaluations/{id}": (calls.get_evaluation("0"), models.Evaluation),
     "DELETE /v1/evaluations/{id}": (calls.remove_evaluation("0"), models.Evaluation),
+    "POST /v1/evaluations/{id}/cancel": (calls.cancel_evaluation("0"), models.Evaluation),
     "POST /v1/evaluations/{id}/retry": (calls.retry_evaluation("0"), models.Evaluation),
     "GET /v1/evaluations/{id}/replies": (calls.list_scored_replies("0", other=1), models.ScoredReplies),
     "GET /v1/evaluations/{id}/replies/{place}": (calls.get_scored_reply("0", 3), models.FullReply),
@@ -229,6 +230,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "evaluations.list": calls.list_evaluations,
     "evaluations.get": calls.get_evaluation,
     "evaluations.remove": calls.remove_evaluation,
+    "evaluations.cancel": calls.cancel_evaluation,
     "evaluations.retry": calls.retry_evaluation,
     "evaluations.replies": calls.list_scored_replies,
     "evaluations.reply": calls.get_scored_reply,
@@ -593,6 +595,7 @@ def test_only_what_does_harm_twice_is_not_repeated() -> None:
     assert unsafe == {
         *("PUT /v1/indexes/{name}/current", "PUT /v1/raters/{name}/current"),  # both as rollback
         *("POST /v1/uploads", "DELETE /v1/evaluations/{id}", "POST /v1/evaluations/{id}/retry"),
+        "POST /v1/evaluations/{id}/cancel",
     }
     assert calls.publish_index("chat", version="1").may_be_repeated
     keyed = {name for name, (call, _) in ROUTES.items() if call.keyed}

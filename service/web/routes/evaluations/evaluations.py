@@ -12,11 +12,12 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from refaug.core.errors import NotFound
+from refaug.core.errors import Conflict, NotFound
 from refaug.evaluation.score_views.summary import summary_json
 from refaug.service.database.row_ids import is_row_id
 from refaug.service.evaluations.evaluation_store import AGREEMENT, StoredEvaluation, evaluation_not_found
 from refaug.service.evaluations.uploads import upload_in
+from refaug.service.jobs.ended_jobs import EndedJobs
 from refaug.service.jobs.orders.job_order import parse_order
 from refaug.service.jobs.store import Job, JobState
 from refaug.service.keys import Scope
@@ -115,30 +116,63 @@ async def retry_evaluation(request: Request, id: EvaluationId) -> Response:  # n
     return json_response(await database_threads.run_query(retry), status=202)
 
 
+@router.post(
+    "/evaluations/{id}/cancel",
+    status_code=202,
+    dependencies=_SCORE,
+    responses={202: {"model": EvaluationOut}, **errors(404, 409)},
+)
+async def cancel_evaluation(request: Request, id: EvaluationId) -> Response:  # noqa: A002
+    """Cancel an evaluation that waits or runs; one that has ended stays as it is, and the answer is 409.
+
+    One that runs may still end well before it learns of it: then it is done, and stays.
+    """
+    return json_response(await database_threads.run_query(partial(_cancel, request, id)), status=202)
+
+
+def _cancel(request: Request, evaluation_id: str) -> Mapping[str, Any]:
+    """Cancel a job that has not ended, and return its row; Conflict where it has."""
+    state, job = state_of(request), _require_job(request, evaluation_id)
+    if not job.state.is_ended:
+        job = state.jobs.cancel(evaluation_id, actor=actor_of_request(request), request=id_of_request(request))
+    if job.state.is_ended and not job.cancel_requested:
+        raise Conflict(
+            f"evaluation {evaluation_id} is {job.state.value}: it has ended",
+            remedy=f"DELETE /v1/evaluations/{evaluation_id} removes it",
+        )
+    return _row(state, job, None)
+
+
 @router.delete(
     "/evaluations/{id}",
     dependencies=_SCORE,
-    responses={200: {"model": EvaluationOut}, 202: {"model": EvaluationOut}, **errors(404)},
+    responses={200: {"model": EvaluationOut}, 202: {"model": EvaluationOut}, **errors(404, 409)},
 )
 async def remove_evaluation(request: Request, id: EvaluationId) -> Response:  # noqa: A002
-    """Cancel an evaluation that waits or runs (202), or remove one that has ended, with its notes (200)."""
-    state = state_of(request)
+    """Cancel an evaluation that waits or runs (202), or remove one that has ended, with its notes (200).
 
-    def remove() -> tuple[Mapping[str, Any], int]:
-        job, stored = visible_job(request, id), _stored(request, id)
-        if job is None and stored is None:
-            raise evaluation_not_found(id)
-        if job is not None and not job.state.is_ended:
-            cancel = partial(state.jobs.cancel, actor=actor_of_request(request), request=id_of_request(request))
-            return _row(state, cancel(id), None), 202
-        state.evaluations.remove(id)
-        state.score_views.forget(id)
-        state.notes.remove_all([id])
-        try_to_add_audit_row(request, "remove", f"evaluation {id}")
-        return _row(state, job, stored), 200
-
-    body, status = await database_threads.run_query(remove)
+    One that ends in the same moment is not removed unseen: the answer is 409.
+    """
+    body, status = await database_threads.run_query(partial(_remove, request, id))
     return json_response(body, status=status)
+
+
+def _remove(request: Request, evaluation_id: str) -> tuple[Mapping[str, Any], int]:
+    state = state_of(request)
+    job, stored = visible_job(request, evaluation_id), _stored(request, evaluation_id)
+    if not _is_listed(request, None, job, stored):
+        raise evaluation_not_found(evaluation_id)
+    if job is not None and not job.state.is_ended:
+        return _cancel(request, evaluation_id), 202
+    ended = EndedJobs(state.database, state.home, state.serve)
+    if job is not None and job.state is not JobState.DONE and not ended.remove(evaluation_id):
+        raise Conflict(f"evaluation {evaluation_id} is tried again", remedy="cancel it first")
+    body = _row(state, job, stored)
+    state.evaluations.remove(evaluation_id)
+    state.score_views.forget(evaluation_id)
+    state.notes.remove_all([evaluation_id])
+    try_to_add_audit_row(request, "remove", f"evaluation {evaluation_id}")
+    return body, 200
 
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────

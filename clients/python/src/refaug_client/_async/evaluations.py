@@ -128,6 +128,10 @@ class AsyncEvaluations(AsyncResource):
         """Cancel an evaluation that waits or runs, or remove it after its end."""
         return await self._send(calls.remove_evaluation(id), timeout_s)
 
+    async def cancel(self, id: str, *, timeout_s: Optional[float] = None) -> models.Evaluation:  # noqa: A002
+        """Cancel an evaluation that waits or runs; Conflict where it has ended, and then it stays."""
+        return await self._send(calls.cancel_evaluation(id), timeout_s)
+
     async def retry(self, id: str, *, timeout_s: Optional[float] = None) -> models.Evaluation:  # noqa: A002
         """Queue an evaluation again that failed or was cancelled."""
         return await self._send(calls.retry_evaluation(id), timeout_s)

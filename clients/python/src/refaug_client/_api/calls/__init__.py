@@ -23,6 +23,7 @@ from .audit import list_audit
 from .bodies import PAGE, SYSTEM, attach_replies, by_system, format_times, metric_list, request_body, to_list
 from .bots import Dialogue, delete_bot, get_bot, list_bots, put_bot, reply_to_dialogues
 from .evaluations import (
+    cancel_evaluation,
     compare_evaluations,
     download_evaluation,
     get_evaluation,
@@ -76,6 +77,7 @@ __all__ = [
     "Dialogue",
     "attach_replies",
     "by_system",
+    "cancel_evaluation",
     "cancel_job",
     "combine",
     "compare_evaluations",

@@ -99,6 +99,12 @@ def remove_evaluation(id: str) -> Call[models.Evaluation]:  # noqa: A002
     return Call("DELETE", path("v1", "evaluations", id), read_model(models.Evaluation), repeatable=False)
 
 
+def cancel_evaluation(id: str) -> Call[models.Evaluation]:  # noqa: A002
+    """POST /v1/evaluations/{id}/cancel: never repeated by itself, since one that has ended is refused."""
+    route = path("v1", "evaluations", id, "cancel")
+    return Call("POST", route, read_model(models.Evaluation), repeatable=False)
+
+
 def retry_evaluation(id: str) -> Call[models.Evaluation]:  # noqa: A002
     """POST /v1/evaluations/{id}/retry: never repeated by itself, since a second one is refused."""
     route = path("v1", "evaluations", id, "retry")
