@@ -212,6 +212,16 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
     "hybrid": _CommandPlace(
         at="conversations.hybrid:app",
         help="The hybrid metric of whole conversations, beside what it has to be better than.",
+        inner={
+            "fit": "conversations.hybrid_fit:fit_command",
+            "score": "conversations.hybrid_fit:score_command",
+            "report": "conversations.hybrid_fit:report_command",
+            "list": "conversations.hybrid_versions:list_command",
+            "publish": "conversations.hybrid_versions:publish_command",
+            "rollback": "conversations.hybrid_versions:rollback_command",
+            "gc": "conversations.hybrid_versions:gc_command",
+            "remove": "conversations.hybrid_versions:remove_command",
+        },
     ),
     "selfplay": _CommandPlace(
         at="selfplay.play:app",

@@ -87,6 +87,11 @@ class Settings:
         return self.home / "self-plays"
 
     @property
+    def hybrids(self) -> Path:
+        """The folder of the hybrid metrics of conversations that were fitted to ratings."""
+        return self.home / "hybrids"
+
+    @property
     def judgements(self) -> Path:
         """The folder of the answers that judges gave, which cannot be made again."""
         return self.home / "judgements"

@@ -59,7 +59,7 @@ _MIN_MEMORY: Final = 2 << 30
 
 _REMOVABLE_PATTERNS: Final = tuple(
     f"{kind}{inner}/{begin}*"
-    for kind in ("vectors", "indexes", "raters", "rubers", "vhreds", "adems", "self-plays")
+    for kind in ("vectors", "indexes", "raters", "rubers", "vhreds", "adems", "self-plays", "hybrids")
     for inner in ("", "/*")
     for begin in (DELETED, IMPORTING)
 )

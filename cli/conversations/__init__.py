@@ -2,9 +2,10 @@
 
 The main names:
 
+- `hybrid.evaluate_command`: `refaug hybrid evaluate`
 - `hybrid.app`: `refaug hybrid …`
-- `hybrid.hybrid_commands`: what its help says
-- `hybrid.evaluate_command`: `refaug hybrid evaluate`.
+- `hybrid_fit.fit_command` and its siblings: `refaug hybrid fit|score|report`
+- `inputs.read_talks`: the conversations that a command names.
 """
 
-__all__ = ["hybrid"]
+__all__ = ["fit_options", "hybrid", "hybrid_fit", "hybrid_versions", "inputs"]

@@ -34,7 +34,9 @@ def export_command(
     context: typer.Context,
     kind: Annotated[
         str,
-        typer.Argument(help="What it is: index, rater, ruber, vectors, vhred, adem, self-play or set.", metavar="KIND"),
+        typer.Argument(
+            help="What it is: index, rater, ruber, vectors, vhred, adem, self-play, hybrid or set.", metavar="KIND"
+        ),
     ],
     artefact: Annotated[
         str,

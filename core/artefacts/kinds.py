@@ -11,6 +11,7 @@ def artefact_stores(settings: Settings) -> dict[str, Versions]:
     return {
         "adem": Versions(settings.adems, "adem"),
         "judge-fit": Versions(settings.fitted_judges, "judge-fit"),
+        "hybrid": Versions(settings.hybrids, "hybrid"),
         "index": Versions(settings.indexes, "index"),
         "rater": Versions(settings.raters, "rater"),
         "ruber": Versions(settings.rubers, "ruber"),

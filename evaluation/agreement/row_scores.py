@@ -61,7 +61,7 @@ class ScoredSet:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Scores:
+class RowScores:
     """The scores of one metric for all rated rows of a set, NaN where there is none, with the reason."""
 
     signature: Signature
@@ -71,10 +71,10 @@ class _Scores:
 
 def score_set(rated_rows: RatedRows, metrics: Sequence[ComparedMetric], progress: Progress) -> ScoredSet:
     """Score the rows of a set under all metrics, and select those that can be compared."""
-    scores = dict[str, _Scores]()
+    scores = dict[str, RowScores]()
     for compared in metrics:
         progress.stage(f"score {rated_rows.name}, {compared.name}", len(rated_rows.rows), "replies")
-        scores[compared.name] = _score_rows(rated_rows, compared.metric, progress)
+        scores[compared.name] = scores_of_rows(rated_rows, compared.metric, progress)
     candidates = np.flatnonzero(rated_rows.is_candidate)
     reasons = {name: _unscored_reason(of_metric, candidates) for name, of_metric in scores.items()}
     silent = {name: reason for name, reason in reasons.items() if reason is not None}
@@ -127,7 +127,7 @@ def _data_hash(rated_rows: RatedRows, rows: Sequence[Row], points: Points, metri
 
 def values_of_rows(rated_rows: RatedRows, compared: ComparedMetric, progress: Progress) -> Floats:
     """Return the scores of all rows by one metric, turned so that higher should be better; NaN where there is none."""
-    values = _score_rows(rated_rows, compared.metric, progress).values
+    values = scores_of_rows(rated_rows, compared.metric, progress).values
     return -values if compared.turned else values
 
 
@@ -138,7 +138,8 @@ def lengths_of_rows(rated_rows: RatedRows) -> Floats:
     return np.array([len(tokens) for tokens in tokenizer.tokenize_batch(replies)], dtype=np.float64)
 
 
-def _score_rows(rated_rows: RatedRows, metric: Metric, progress: Progress) -> _Scores:
+def scores_of_rows(rated_rows: RatedRows, metric: Metric, progress: Progress) -> RowScores:
+    """Score all rows by one metric, whether they are compared or not."""
     chosen = [references_for(metric, item.pair.references, item.pair.turns) for item in rated_rows.items]
     cases = _cases(rated_rows, metric)
     bound = bind_metric(metric, chosen, cases)
@@ -146,7 +147,7 @@ def _score_rows(rated_rows: RatedRows, metric: Metric, progress: Progress) -> _S
     values = scored.values(bound)
     silent = [row for row in np.flatnonzero(~np.isfinite(values)).tolist() if row not in scored.problems]
     problems = {**scored.problems, **dict.fromkeys(silent, bound.undefined())}
-    return _Scores(
+    return RowScores(
         signature=signature_of(bound, Provenance.of_items(rated_rows.items)),
         values=np.where(np.isfinite(values), values, np.nan),
         problems=problems,
@@ -166,7 +167,7 @@ def _cases(rated_rows: RatedRows, metric: Metric) -> list[Case | Problem]:
     return cases
 
 
-def _unscored_reason(scores: _Scores, candidates: NDArray[np.int64]) -> str | None:
+def _unscored_reason(scores: RowScores, candidates: NDArray[np.int64]) -> str | None:
     """Return why a metric has no score at all; None where it has one, or there is nothing to score."""
     if not len(candidates) or np.isfinite(scores.values[candidates]).any():
         return None
@@ -174,7 +175,7 @@ def _unscored_reason(scores: _Scores, candidates: NDArray[np.int64]) -> str | No
     return "; ".join(message for message, _ in messages.most_common(_LISTED_REASONS))
 
 
-def _count_codes(scores: _Scores, rows: Iterable[int]) -> dict[str, int]:
+def _count_codes(scores: RowScores, rows: Iterable[int]) -> dict[str, int]:
     return dict(Counter(scores.problems[row].code for row in rows if row in scores.problems))
 
 
@@ -211,7 +212,7 @@ def _row_means(ratings: Floats) -> Floats:
     return np.asarray(np.where(is_rated, ratings, 0.0).sum(axis=1) / is_rated.sum(axis=1))
 
 
-def _gold_rows(rated_rows: RatedRows, scores: Mapping[str, _Scores], used: NDArray[np.bool_]) -> GoldRows | None:
+def _gold_rows(rated_rows: RatedRows, scores: Mapping[str, RowScores], used: NDArray[np.bool_]) -> GoldRows | None:
     """Return the mean ratings and scores of the golds themselves, and of the fair rows that are compared."""
     golds, fair = rated_rows.is_gold, used & ~rated_rows.is_gold
     if not golds.any():

@@ -1,10 +1,21 @@
-"""Whole conversations with ratings: read, turned into components, and judged by the hybrid metric.
+"""Whole conversations with ratings: read, turned into numbers, and judged by the hybrid metric or turn by turn.
 
 The main names:
 
-- `records.Conversation`: turns, their sides, and what a person said of the whole
 - `reading.read_conversations`: the conversations of a file, and what is wrong with the others
-- `hybrid_report.hybrid_report`: how far the hybrid metric agrees with people on bots that its fit has not seen.
+- `turn_scores.judge_turns`: scores of every reply of a conversation, in its context
+- `hybrid_report.hybrid_report`: how far the hybrid metric agrees with people on bots that its fit has not seen
+- `hybrids.stored.open_hybrid`: a hybrid metric that was fitted and kept.
 """
 
-__all__ = ["hybrid_report", "reading", "records", "text_readers"]
+__all__ = [
+    "encoders",
+    "hybrid_report",
+    "hybrids",
+    "measuring",
+    "played",
+    "reading",
+    "records",
+    "table",
+    "turn_scores",
+]

@@ -38,9 +38,10 @@ class _InvalidConversation(Exception):
         self.message = message
 
 
-def read_conversations(path: Path) -> Iterator[Conversation | BadConversation]:
+def read_conversations(path: Path, *, bot: str | None = None) -> Iterator[Conversation | BadConversation]:
     """Yield the conversations of a file in order, and in its place each line that holds none.
 
+    `bot` is the bot of conversations that name none, such as those of data sets for training.
     A compressed file that breaks off is refused at its end.
     """
     require_readable(path)
@@ -54,7 +55,7 @@ def read_conversations(path: Path) -> Iterator[Conversation | BadConversation]:
                 continue
             line, fields = row
             try:
-                conversation = _require_new(conversation_of(fields, fallback_id=f"line-{line}"), lines_of)
+                conversation = _require_new(conversation_of(fields, fallback_id=f"line-{line}", bot=bot), lines_of)
             except _InvalidConversation as invalid:
                 yield BadConversation(line, invalid.field, invalid.message)
                 continue
@@ -62,7 +63,7 @@ def read_conversations(path: Path) -> Iterator[Conversation | BadConversation]:
             yield conversation
 
 
-def conversation_of(fields: Mapping[str, Any], *, fallback_id: str) -> Conversation:
+def conversation_of(fields: Mapping[str, Any], *, fallback_id: str, bot: str | None = None) -> Conversation:
     """Check every field of one conversation; raise for the first wrong one."""
     scale = _scale(fields.get("scale"))
     ratings = _ratings(fields.get("ratings", {}), scale)
@@ -75,7 +76,7 @@ def conversation_of(fields: Mapping[str, Any], *, fallback_id: str) -> Conversat
         raise _InvalidConversation("scale", "reversed ratings cannot be turned round without the ends of their scale")
     return Conversation(
         id=_name(fields, "id", fallback_id),
-        bot=_name(fields, "bot", None),
+        bot=_name(fields, "bot", _name(fields, "model", bot or "") or None),
         turns=_turns(fields),
         ratings=ratings,
         scale=scale,

@@ -30,6 +30,7 @@ class StoredConversation:
     bot: str
     replies: tuple[str, ...]
     problem: str
+    start: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,7 @@ class StoredSelfPlay:
                         bot=fields["bot"],
                         replies=tuple(turn["text"] for turn in fields["turns"]),
                         problem=fields["problem"],
+                        start=tuple(fields["start"]),
                     )
                 except (orjson.JSONDecodeError, KeyError, TypeError) as error:
                     raise Corrupt(f"{path}, line {number:,}: {error}", remedy="play it again") from error

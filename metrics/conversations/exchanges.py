@@ -30,7 +30,7 @@ def human_exchanges(turns: Sequence[tuple[Side, str]]) -> list[AnsweredTurn]:
     Turns of one side that follow each other are joined with a space. A bot that begins answers nothing, so its
     opening makes no exchange; a person's last turn without a reply is only the answer to the reply before it.
     """
-    joined = _joined(turns)
+    joined = joined_turns(turns)
     if joined and joined[0][0] is Side.BOT:
         joined = joined[1:]
     exchanges = []
@@ -49,7 +49,8 @@ def self_play_exchanges(utterances: Sequence[str]) -> list[AnsweredTurn]:
     return [AnsweredTurn(utterance, reply, reply) for utterance, reply in pairwise(utterances)]
 
 
-def _joined(turns: Sequence[tuple[Side, str]]) -> list[tuple[Side, str]]:
+def joined_turns(turns: Sequence[tuple[Side, str]]) -> list[tuple[Side, str]]:
+    """Join the turns of one side that follow each other with a space."""
     joined: list[tuple[Side, str]] = []
     for side, text in turns:
         if joined and joined[-1][0] is side:

@@ -30,6 +30,7 @@ from refaug.metrics.specification import Specification
 _HELD: Final = 2  # judges whose networks stay open: each is read whole, which takes a while
 _DIGITS: Final = 12  # of content hashes
 _ARTEFACTS: Final = {"rater": "rater", "ruber": "ruber", "adem": "adem", "sample": "index"}  # by what a metric asks
+_NAMED_MODELS: Final = {"likelihood": "vhred", KIND: KIND}  # metric → the artefact that its parameter model names
 _CONTENTS: Final = ("vectors", "encoder")  # details of a signature that name what a score was computed with
 
 Bind = Callable[[Sequence[Metric], ModelNames, OpenModels], list[Metric]]
@@ -43,10 +44,11 @@ def pinned_models(home: Settings, named: Mapping[str, str | None]) -> dict[str, 
 def pinned_metric(home: Settings, text: str) -> str:
     """Return a specification with the model that it names, if any, as `name@version#content`."""
     specification = Specification.parse(text)
-    if specification.name != "likelihood":
+    kind = _NAMED_MODELS.get(specification.name)
+    if kind is None:
         return text
     parameters = tuple(
-        (key, _with_content(home, "vhred", spec) if key == "model" else spec) for key, spec in specification.parameters
+        (key, _with_content(home, kind, spec) if key == "model" else spec) for key, spec in specification.parameters
     )
     return str(Specification(specification.name, parameters))
 

@@ -1,0 +1,171 @@
+"""`refaug hybrid fit|score|report`: a hybrid metric that stays, and what it says of other conversations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from refaug.cli.conversations.fit_options import FitOptions, FormOptions
+from refaug.cli.conversations.hybrid import print_report
+from refaug.cli.conversations.inputs import BotOption, EncoderOptions, TurnOptions, WithoutOption, read_talks
+from refaug.cli.shared.database import record_act
+from refaug.cli.shared.field_options import with_options
+from refaug.cli.shared.index_options import ThreadsOption
+from refaug.cli.shared.model_options import ModelOptions
+from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_line, print_table
+from refaug.cli.shared.progress import display_progress
+
+SpecArgument = Annotated[str, typer.Argument(help="Name of the hybrid, or name@version.", metavar="NAME")]
+
+
+@with_options
+def fit_command(
+    context: typer.Context,
+    conversations: Annotated[
+        Path, typer.Argument(help="Rated conversations in JSONL, compressed or not; - for stdin.")
+    ],
+    *,
+    out: Annotated[str, typer.Option(help="Name of the hybrid.", metavar="NAME")],
+    columns: Annotated[
+        str, typer.Option(help="hybrid: the eleven components; wide: with plain counts and metrics of turns.")
+    ] = "hybrid",
+    encoders: EncoderOptions,
+    bot: BotOption = None,
+    without: WithoutOption = None,
+    fit: FitOptions,
+    forms: FormOptions,
+    turns: TurnOptions,
+    models: ModelOptions,
+    threads: ThreadsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Fit the hybrid metric to rated conversations, and keep it with its figures on bots that were left out."""
+    from refaug.evaluation.conversations.hybrids.fitting import HybridOrder, fit_hybrid  # noqa: PLC0415  scipy
+
+    order = HybridOrder(
+        encoders=encoders.request,
+        settings=fit.settings(context, forms),
+        judges=turns.judges(context.obj, models, threads),
+        columns=columns,
+    )
+    with display_progress(quiet=context.obj.quiet) as progress:
+        talks = read_talks(context.obj, conversations, progress, bot=bot, without=without)
+        fitted = fit_hybrid(context.obj, out, talks, order, progress)
+    record_act(context.obj, "publish", f"hybrid {out}@{fitted.version}")
+    if as_json:
+        print_json({"name": out, "version": fitted.version, "report": dict(fitted.report)})
+        return
+    print_line(f"hybrid {out}@{fitted.version}")
+    print_report(dict(fitted.report))
+
+
+@with_options
+def score_command(
+    context: typer.Context,
+    hybrid: SpecArgument,
+    conversations: Annotated[
+        Path,
+        typer.Argument(help="Conversations in JSONL, - for stdin, or selfplay:NAME.", metavar="CONVERSATIONS"),
+    ],
+    *,
+    bot: BotOption = None,
+    without: WithoutOption = None,
+    vectors: Annotated[
+        str | None, typer.Option(help="The file of the word vectors, if it was fitted with one.", metavar="FILE")
+    ] = None,
+    sentiment: Annotated[
+        str | None, typer.Option(help="The same lexicon or DeepMoji, if it was fitted with one.", metavar="KIND:PATH")
+    ] = None,
+    meaning: Annotated[
+        str | None, typer.Option(help="The same model of meaning, if it was fitted with one.", metavar="KIND:PATH")
+    ] = None,
+    threads: ThreadsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Score conversations with people, or self-play, by a hybrid that was fitted to others.
+
+    A bot that the hybrid was fitted to is scored by the fit without it. Conversations that it was fitted to under
+    another bot's name are left out.
+    """
+    from refaug.evaluation.conversations.hybrids.scoring import encoders_of, score_conversations  # noqa: PLC0415
+    from refaug.evaluation.conversations.hybrids.stored import open_hybrid  # noqa: PLC0415
+
+    stored = open_hybrid(context.obj, hybrid)
+    encoders = encoders_of(stored, vectors, sentiment, meaning)
+    with display_progress(quiet=context.obj.quiet) as progress:
+        talks = read_talks(context.obj, conversations, progress, bot=bot, without=without)
+        scores = score_conversations(context.obj, stored, talks, encoders, progress, threads=threads)
+    if as_json:
+        print_json(scores.as_json())
+        return
+    print_line(scores.signature.short)
+    facts: dict[str, Any] = {"conversations": len(scores.scores), "trained_on": len(scores.trained_on)}
+    if scores.missing:
+        facts["without"] = ", ".join(f"{name} {count:,}" for name, count in scores.missing.items())
+    print_facts(f"hybrid {scores.hybrid}", facts)
+    _print_bots(scores.bots())
+    agreement = scores.agreement()
+    if agreement["pearson"] is not None:
+        print_line(f"agreement with people over {agreement['bots']} bots: Pearson {agreement['pearson']:.3f}")
+    elif agreement["bots"]:
+        print_line(agreement["reason"])
+
+
+def _print_bots(rows: list[dict[str, Any]]) -> None:
+    print_table(
+        "bots",
+        ("bot", "conversations", "mean", "standard error", "fit", "people"),
+        [
+            (
+                row["bot"],
+                row["conversations"],
+                f"{row['mean']:+.3f}",
+                "–" if row["standard_error"] is None else f"{row['standard_error']:.3f}",
+                row["fit"],
+                "–" if row["rated"] is None else f"{row['rated']:.3f}",
+            )
+            for row in rows
+        ],
+    )
+
+
+def report_command(context: typer.Context, hybrid: SpecArgument, as_json: JsonFlag = False) -> None:
+    """What a hybrid was fitted to and made of, its coefficients, and its figures on bots that were left out."""
+    from refaug.evaluation.conversations.hybrids.stored import open_hybrid  # noqa: PLC0415
+
+    stored = open_hybrid(context.obj, hybrid)
+    if as_json:
+        print_json(
+            {
+                "hybrid": stored.spec,
+                "manifest": dict(stored.manifest),
+                "weights": stored.weights.as_json(),
+                "report": dict(stored.report),
+            }
+        )
+        return
+    fitted_to = stored.manifest["fitted_to"]
+    print_facts(
+        f"hybrid {stored.spec}",
+        {
+            "columns": stored.manifest["columns"],
+            "conversations": fitted_to["conversations"],
+            "bots": ", ".join(fitted_to["bots"]),
+            "data": fitted_to["data"][:12],
+            "seed": stored.settings.seed,
+        },
+    )
+    weights = stored.weights
+    folds = list(weights.without.values())
+    print_table(
+        "coefficients, a standard deviation of the column",
+        ("column", "all bots", "least without one", "most without one"),
+        [
+            (name, *(f"{number:+.4f}" for number in (weights.all_bots.coefficients[place], min(own), max(own))))
+            for place, name in enumerate(weights.columns)
+            for own in [[fold.coefficients[place] for fold in folds]]
+        ],
+    )
+    print_report(dict(stored.report))

@@ -1,0 +1,156 @@
+"""What commands about whole conversations read: a file of conversations or self-play, encoders, metrics of turns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from refaug.cli.shared.index_options import ModeOption
+from refaug.cli.shared.model_options import ModelOptions
+from refaug.cli.shared.output import file_or_stdin
+from refaug.cli.shared.reference_options import CountOption, WeightsOption
+from refaug.core.errors import BadInput, Usage
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.indexer.search.search_settings import SearchSettings
+
+if TYPE_CHECKING:
+    from refaug.core.home import Settings
+    from refaug.core.progress import Progress
+    from refaug.evaluation.conversations.encoders.opening import EncoderRequest
+    from refaug.evaluation.conversations.records import Conversation
+    from refaug.evaluation.conversations.turn_scores import TurnJudges
+
+SELF_PLAY: Final = "selfplay:"
+_MOST_SHOWN: Final = 5  # bad lines
+
+BotOption = Annotated[
+    str | None, typer.Option("--bot", help="The bot of conversations that name none.", metavar="NAME")
+]
+WithoutOption = Annotated[
+    list[str] | None,
+    typer.Option("--without", help="A bot to leave out, such as a degraded one; repeat it.", metavar="BOT"),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderOptions:
+    """What texts are read with; a group of options."""
+
+    vectors: Annotated[str, typer.Option(help="Word vectors: a name, name@version, or a file.", metavar="VECTORS")]
+    sentiment: Annotated[
+        str, typer.Option(help="vader (English), none, lexicon:FILE, or deepmoji:FOLDER with a model in ONNX.")
+    ] = "vader"
+    meaning: Annotated[
+        str,
+        typer.Option(help="mean of the word vectors, or a model in ONNX: onnx:FOLDER, infersent1:FOLDER, use3:FOLDER."),
+    ] = "mean"
+
+    @property
+    def request(self) -> EncoderRequest:
+        """The encoders, not yet opened."""
+        from refaug.evaluation.conversations.encoders.opening import EncoderRequest  # noqa: PLC0415  numpy
+
+        return EncoderRequest(vectors=self.vectors, sentiment=self.sentiment, meaning=self.meaning)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnOptions:
+    """The metrics that score turns, and what they are given; a group of options."""
+
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            "-m",
+            help="A metric that scores every reply in its context, such as rater:refs=none; repeat it.",
+            metavar="METRIC",
+        ),
+    ] = None
+    rater: Annotated[
+        str | None,
+        typer.Option(help="Rater of replies, and of references that are found: name or name@version.", metavar="NAME"),
+    ] = None
+    index: Annotated[
+        str | None,
+        typer.Option(help="Index that references of the turns are found in: name or name@version.", metavar="NAME"),
+    ] = None
+    k: CountOption = SearchSettings.k
+    mode: ModeOption = SearchSettings.mode
+    reference_weights: WeightsOption = AugmentSettings.weights
+
+    def judges(self, home: Settings, models: ModelOptions, threads: int | None) -> TurnJudges | None:
+        """Return the metrics with their models; None without a metric. Usage where a model is missing or unused."""
+        from refaug.evaluation.conversations.turn_scores import TurnJudges  # noqa: PLC0415  numpy
+
+        metrics = self.metric or []
+        if not metrics:
+            if self.rater or self.index:
+                raise Usage("--rater or --index without a metric of turns", remedy="-m rater:refs=none")
+            return None
+        asks_rater = models.require_named(home, metrics, self.rater, index=self.index)
+        references = AugmentSettings.from_options(
+            gold="none",
+            weights=self.reference_weights,  # type: ignore[arg-type]
+            k=self.k,
+            mode=self.mode,
+        )
+        weighs = self.index is not None and references.needs_rater
+        if self.rater is not None and not asks_rater and not weighs:
+            raise Usage("--rater, and nothing is to be rated", remedy="leave it out, or name a metric that asks it")
+        if weighs and self.rater is None:
+            raise Usage(
+                "references are rated, and no rater is named", remedy="--rater NAME, or --reference-weights one"
+            )
+        return TurnJudges(
+            metrics=metrics,
+            models=models.names(self.rater, threads, self.index),
+            index=self.index,
+            references=references,
+        )
+
+
+def read_talks(
+    home: Settings, source: Path, progress: Progress, *, bot: str | None = None, without: list[str] | None = None
+) -> list[Conversation]:
+    """Return the conversations of a file, or of `selfplay:NAME`, without those of some bots.
+
+    Lines that hold none are reported and left out.
+    """
+    name = str(source)
+    if name.startswith(SELF_PLAY):
+        from refaug.evaluation.conversations.played import played_conversations  # noqa: PLC0415
+
+        talks = played_conversations(home, name.removeprefix(SELF_PLAY), progress)
+    else:
+        with file_or_stdin(source) as path:
+            talks = _read(path, name, bot, progress)
+    without = without or []
+    if unknown := set(without) - {talk.bot for talk in talks}:
+        bots = ", ".join(sorted({talk.bot for talk in talks}))
+        raise BadInput(f"no conversation is with a bot called {min(unknown)!r}", remedy=f"the bots are {bots}")
+    return [talk for talk in talks if talk.bot not in without]
+
+
+def _read(path: Path, shown_name: str, bot: str | None, progress: Progress) -> list[Conversation]:
+    from refaug.evaluation.conversations.reading import read_conversations  # noqa: PLC0415
+    from refaug.evaluation.conversations.records import Conversation  # noqa: PLC0415
+
+    talks, bad = list[Conversation](), 0
+    progress.stage("reading", unit="conversations")
+    for entry in read_conversations(path, bot=bot):
+        if isinstance(entry, Conversation):
+            talks.append(entry)
+            progress.advance(1)
+            continue
+        bad += 1
+        if bad <= _MOST_SHOWN:
+            field = f", {entry.field}" if entry.field else ""
+            progress.warn(f"{shown_name}, line {entry.line}{field}: {entry.message}")
+    if bad > _MOST_SHOWN:
+        progress.warn(f"{shown_name}: {bad - _MOST_SHOWN:,} more lines hold no usable conversation")
+    if not talks:
+        raise BadInput(f"{shown_name} holds no usable conversation", remedy="docs/hybrid.md shows one")
+    return talks

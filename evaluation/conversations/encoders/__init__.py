@@ -1,0 +1,10 @@
+"""What stands in for the published encoders of the hybrid metric, or is one of them, brought by the user.
+
+The main names:
+
+- `opening.EncoderRequest`: the encoders as options name them
+- `vector_reader.VectorReader`: what the components ask about texts
+- `sentiment_readers.VaderSentiment` and its siblings: what reads sentiment.
+"""
+
+__all__ = ["meaning", "opening", "sentiment_readers", "vector_reader"]

@@ -1,0 +1,119 @@
+"""The encoders of the hybrid metric, as options name them, opened, and named as signatures name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.errors import BadInput, Usage
+from refaug.core.home import Settings
+from refaug.core.vectors.word_vectors import WordVectors, open_word_vectors
+from refaug.evaluation.conversations.encoders.meaning import ENCODERS, OnnxMeaning
+from refaug.evaluation.conversations.encoders.sentiment_readers import (
+    DeepMojiSentiment,
+    LexiconSentiment,
+    SentimentReader,
+    VaderSentiment,
+)
+from refaug.evaluation.conversations.encoders.vector_reader import VectorReader
+from refaug.indexer.index_folders import open_vectors_version
+
+NEWS: Final = "word2vec-news"  # the vectors of the paper: GoogleNews, 3,000,000 words of 300 numbers
+_NEWS_SHAPE: Final = (3_000_000, 300)
+
+
+@dataclass(frozen=True, eq=False)
+class OpenEncoders:
+    """A reader with what signatures call its parts."""
+
+    reader: VectorReader
+    details: Mapping[str, str]  # sent, sem and coh
+    sentiment: SentimentReader | None
+
+    def require_language(self, texts: Iterable[str]) -> None:
+        """Refuse texts of a language that the sentiment is not read in."""
+        if self.sentiment is not None:
+            self.sentiment.require_language(texts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderRequest:
+    """The encoders: vectors of the home or a file; sentiment and meaning by kind, with a path where they need one."""
+
+    vectors: str
+    sentiment: str = "vader"
+    meaning: str = "mean"
+
+    def open(self, home: Settings) -> OpenEncoders:
+        """Open all of them."""
+        vectors, name = open_vectors(home, self.vectors)
+        sentiment = _open_sentiment(self.sentiment)
+        meaning = _open_meaning(self.meaning)
+        details = {
+            "sent": "none" if sentiment is None else sentiment.name,
+            "sem": f"mean[{name}]" if meaning is None else meaning.name,
+            "coh": _coherence_name(vectors, name),
+        }
+        return OpenEncoders(VectorReader(vectors, sentiment, meaning), details, sentiment)
+
+    def pinned(self, home: Settings) -> dict[str, Any]:
+        """Return what opens the same encoders again: versions of the home; None for files, which lie anywhere."""
+        is_file = Path(self.vectors).exists()
+        vectors = None if is_file else "@".join(artefact_stores(home)["vectors"].resolve(self.vectors))
+        return {
+            "vectors": vectors,
+            "sentiment": None if ":" in self.sentiment else self.sentiment,
+            "meaning": None if ":" in self.meaning else self.meaning,
+        }
+
+
+def open_vectors(home: Settings, spec: str) -> tuple[WordVectors, str]:
+    """Open vectors of the home by their name, or a file; return them with their name in signatures."""
+    if Path(spec).exists():
+        opened = open_word_vectors(Path(spec))
+        return opened, opened.name
+    with artefact_stores(home)["vectors"].open(spec) as held:
+        opened = open_vectors_version(held)
+        return opened, f"{held.name}@{held.version}#{opened.sha256[:12]}"
+
+
+def _coherence_name(vectors: WordVectors, name: str) -> str:
+    """Return the name of the words' vectors; those called `word2vec-news` must be as many and as long as published."""
+    if name.partition("@")[0].partition("#")[0] != NEWS:
+        return f"[{name}]"
+    words, dimensions = vectors.matrix.shape
+    if (words, dimensions) != _NEWS_SHAPE:
+        raise BadInput(
+            f"the vectors {NEWS} are {words:,} of {dimensions} numbers, and the published ones "
+            f"{_NEWS_SHAPE[0]:,} of {_NEWS_SHAPE[1]}",
+            remedy="give them another name, or take over the published file whole",
+        )
+    return f"{NEWS}[{name}]"
+
+
+def _open_sentiment(spec: str) -> SentimentReader | None:
+    kind, _, path = spec.partition(":")
+    if kind == "none" and not path:
+        return None
+    if kind == "vader" and not path:
+        return VaderSentiment()
+    if kind == "lexicon" and path:
+        return LexiconSentiment(Path(path))
+    if kind == "deepmoji" and path:
+        return DeepMojiSentiment.open(Path(path))
+    raise Usage(
+        f"--sentiment {spec} is not known", remedy="vader, none, lexicon:FILE, or deepmoji:FOLDER with a model in ONNX"
+    )
+
+
+def _open_meaning(spec: str) -> OnnxMeaning | None:
+    kind, _, path = spec.partition(":")
+    if spec == "mean":
+        return None
+    if kind in ENCODERS and path:
+        return OnnxMeaning(kind, Path(path))
+    kinds = ", ".join(f"{name}:FOLDER" for name in ENCODERS)
+    raise Usage(f"--meaning {spec} is not known", remedy=f"mean, or a model in ONNX's format: {kinds}")

@@ -1,0 +1,137 @@
+"""Fitting a hybrid metric to rated conversations, and writing it as a version with the figures that it came with."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from refaug.core.artefacts.manifests import MANIFEST, content_id, describe_files
+from refaug.core.errors import Usage
+from refaug.core.files import make_folder, remove_tree, with_checksum, write_json
+from refaug.core.home import Settings
+from refaug.core.progress import Progress
+from refaug.core.version import VERSION
+from refaug.evaluation.conversations.encoders.opening import EncoderRequest
+from refaug.evaluation.conversations.hybrid_report import COLUMN_SETS, WIDE, hybrid_report
+from refaug.evaluation.conversations.hybrids.pinned_judges import pinned_judges
+from refaug.evaluation.conversations.hybrids.stored import (
+    FORMAT_VERSION,
+    KIND,
+    REPORT,
+    WEIGHTS,
+    hybrid_versions,
+    settings_json,
+)
+from refaug.evaluation.conversations.measuring import MeasuredConversations, measure
+from refaug.evaluation.conversations.records import Conversation
+from refaug.evaluation.conversations.table import HybridSettings
+from refaug.evaluation.conversations.turn_scores import TurnJudges
+from refaug.metrics.hybrid.weights import HybridWeights
+from refaug.rater.adem.scorer.seen_texts import SEEN, SeenTexts
+
+_FILES: Final = (WEIGHTS, REPORT, SEEN)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HybridOrder:
+    """What is to be fitted: the encoders, the metrics of turns, the settings, and which columns."""
+
+    encoders: EncoderRequest
+    settings: HybridSettings
+    judges: TurnJudges | None
+    columns: str  # hybrid: the eleven components; wide: with counts and metrics of turns
+
+    def __post_init__(self) -> None:
+        """Refuse columns that are none, and metrics of turns that no column comes of."""
+        if self.columns not in COLUMN_SETS:
+            raise Usage(f"--columns {self.columns} is not known", remedy=" or ".join(COLUMN_SETS))
+        if self.settings.is_paper and self.columns == WIDE:
+            raise Usage("the label of the paper with columns that it does not have", remedy="--columns hybrid")
+        if self.judges is not None and self.columns != WIDE:
+            raise Usage("metrics of turns, and the columns are the eleven components", remedy="--columns wide")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedHybrid:
+    """The version that was written, and its figures."""
+
+    version: str
+    report: Mapping[str, Any]
+
+
+def fit_hybrid(
+    home: Settings, name: str, conversations: Sequence[Conversation], order: HybridOrder, progress: Progress
+) -> FittedHybrid:
+    """Fit to conversations, leave one bot out at a time, and publish a new version."""
+    judges = pinned_judges(home, order.judges)
+    measured = measure(home, conversations, order.encoders, order.settings, judges, progress)
+    table = measured.table
+    columns = table.wide if order.columns == WIDE else table.components
+    progress.stage("fit, intervals and controls")
+    report = hybrid_report(table, order.settings, measured.details)
+    report["turn_signatures"] = dict(measured.turn_signatures)
+    weights = HybridWeights.of(
+        columns,
+        table.matrix(columns),
+        table.ratings,
+        table.bots,
+        table.names,
+        intercept=order.settings.intercept,
+        penalty=order.settings.penalty,
+    )
+    versions = hybrid_versions(home)
+    staged = home.cache / f"{KIND}-{name}"
+    with versions.writing(name, f"fitting hybrid {name}") as writer:
+        remove_tree(staged)
+        make_folder(staged)
+        _write_files(staged, weights, report, measured)
+        files = describe_files(staged, list(_FILES))
+        parts = {
+            "columns": order.columns,
+            "details": dict(measured.details),
+            "encoders": order.encoders.pinned(home),
+            "turns": judges.as_json() if judges is not None else None,
+            "turn_signatures": dict(measured.turn_signatures),
+            "fit": settings_json(order.settings),
+            "fitted_to": _fitted_to(measured),
+            "signature": report["signature_full"],
+        }
+        manifest = {
+            "format_version": FORMAT_VERSION,
+            "kind": KIND,
+            "id": content_id({"files": files}, parts),
+            **parts,
+            "files": files,
+            "refaug": VERSION,
+        }
+        write_json(staged / MANIFEST, with_checksum(manifest))
+        version = writer.add(staged)
+        writer.publish(version)
+    return FittedHybrid(version=version, report=report)
+
+
+def _write_files(
+    staged: Path, weights: HybridWeights, report: Mapping[str, Any], measured: MeasuredConversations
+) -> None:
+    write_json(staged / WEIGHTS, weights.as_json())
+    write_json(staged / REPORT, dict(report))
+    conversations = measured.rated.conversations
+    hashes = {talk.digest(with_bot=with_bot) for talk in conversations for with_bot in (False, True)}
+    SeenTexts(hashes=frozenset(hashes)).write(staged / SEEN)
+
+
+def _fitted_to(measured: MeasuredConversations) -> dict[str, Any]:
+    """Return the number of conversations and bots, and a hash of all that the coefficients depend on."""
+    digest = hashlib.sha256()
+    for talk, rating in zip(measured.rated.conversations, measured.rated.ratings.tolist(), strict=True):
+        digest.update(orjson.dumps([talk.id, talk.bot, [[side.value, text] for side, text in talk.turns], rating]))
+    return {
+        "conversations": len(measured.rated.conversations),
+        "bots": list(measured.table.names),
+        "data": digest.hexdigest(),
+    }

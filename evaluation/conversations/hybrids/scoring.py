@@ -1,0 +1,165 @@
+"""Scores of conversations by a fitted hybrid, without those that it was fitted to, and the mean of each bot."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refaug.core.errors import BadInput, Conflict, TrainedOn, Usage
+from refaug.core.home import Settings
+from refaug.core.progress import Progress
+from refaug.evaluation.conversations.encoders.opening import EncoderRequest
+from refaug.evaluation.conversations.hybrid_report import hybrid_signature
+from refaug.evaluation.conversations.hybrids.pinned_judges import read_judges
+from refaug.evaluation.conversations.hybrids.stored import StoredHybrid
+from refaug.evaluation.conversations.records import Conversation
+from refaug.evaluation.conversations.table import conversation_columns
+from refaug.evaluation.conversations.turn_scores import judge_turns, turn_details
+from refaug.metrics.hybrid.agreement import agreement_of_bots
+from refaug.metrics.hybrid.fit import column_means
+from refaug.metrics.signature import Signature
+
+Floats = NDArray[np.float64]
+
+HUMAN: Final = "human"
+SELF: Final = "self"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HybridScores:
+    """The scores of conversations in order, and what was left out."""
+
+    hybrid: str  # name@version#content
+    signature: Signature
+    conversations: Sequence[Conversation]
+    scores: Floats
+    trained_on: tuple[str, ...]  # ids of conversations that the hybrid was fitted to
+    missing: Mapping[str, int]  # column → the conversations that lack it
+    left_out: frozenset[str]  # bots that were scored by the fit without them
+    rated: Mapping[str, float]  # the mean rating of each bot of the fit
+
+    def bots(self) -> list[dict[str, Any]]:
+        """Return the mean score of each bot, best first, with the mean that people gave it where it was rated."""
+        rows = []
+        for bot in dict.fromkeys(talk.bot for talk in self.conversations):
+            own = [
+                score for talk, score in zip(self.conversations, self.scores.tolist(), strict=True) if talk.bot == bot
+            ]
+            spread = float(np.std(own, ddof=1) / np.sqrt(len(own))) if len(own) > 1 else None
+            rows.append(
+                {
+                    "bot": bot,
+                    "conversations": len(own),
+                    "mean": float(np.mean(own)),
+                    "standard_error": spread,
+                    "fit": "without it" if bot in self.left_out else "all bots",
+                    "rated": self.rated.get(bot),
+                }
+            )
+        return sorted(rows, key=lambda row: -row["mean"])
+
+    def agreement(self) -> dict[str, Any]:
+        """Return the correlation with people's means over the bots that they rated; refused for few of them."""
+        rows = [row for row in self.bots() if row["rated"] is not None and row["fit"] == "without it"]
+        return asdict(
+            agreement_of_bots(
+                np.array([row["mean"] for row in rows], np.float64),
+                np.array([row["rated"] for row in rows], np.float64),
+            )
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return every score, and all means."""
+        return {
+            "hybrid": self.hybrid,
+            "signature": self.signature.short,
+            "signature_full": self.signature.full,
+            "scored": len(self.scores),
+            "trained_on": list(self.trained_on),
+            "missing": dict(self.missing),
+            "bots": self.bots(),
+            "agreement": self.agreement(),
+            "conversations": [
+                {"id": talk.id, "bot": talk.bot, "score": score}
+                for talk, score in zip(self.conversations, self.scores.tolist(), strict=True)
+            ],
+        }
+
+
+def encoders_of(
+    stored: StoredHybrid, vectors: str | None, sentiment: str | None, meaning: str | None
+) -> EncoderRequest:
+    """Return the encoders of a hybrid: versions of the home as pinned, and files as they are named now."""
+    pinned = stored.manifest["encoders"]
+    chosen = {"vectors": vectors, "sentiment": sentiment, "meaning": meaning}
+    chosen = {slot: pinned[slot] if spec is None else spec for slot, spec in chosen.items()}
+    if lacking := next((slot for slot, spec in chosen.items() if spec is None), None):
+        slot = {"vectors": "coh", "sentiment": "sent", "meaning": "sem"}[lacking]
+        raise Usage(
+            f"{stored.name} was fitted with {stored.details[slot]}, which is a file", remedy=f"name it: --{lacking} …"
+        )
+    return EncoderRequest(**chosen)  # type: ignore[arg-type]
+
+
+def score_conversations(
+    home: Settings,
+    stored: StoredHybrid,
+    conversations: Sequence[Conversation],
+    encoders: EncoderRequest,
+    progress: Progress,
+    *,
+    threads: int | None = None,
+) -> HybridScores:
+    """Score conversations by the columns that the hybrid was fitted to.
+
+    Conversations of bots that talk to themselves are compared with each other: their level is not that of people's.
+    """
+    fresh = [talk for talk in conversations if not stored.was_fitted_to(talk)]
+    trained_on = tuple(talk.id for talk in conversations if stored.was_fitted_to(talk))
+    if not fresh:
+        raise TrainedOn(
+            f"{stored.name} was fitted to all {len(conversations):,} conversations", remedy="score other conversations"
+        )
+    is_self = {talk.is_alone for talk in fresh}
+    if len(is_self) > 1:
+        raise BadInput("conversations with people and self-play at once", remedy="score the two one after the other")
+    opened = encoders.open(home)
+    opened.require_language(text for talk in fresh for _, text in talk.turns)
+    judges = read_judges(stored.manifest["turns"], threads)
+    judged = judge_turns(home, fresh, judges, progress) if judges is not None else []
+    details = {**opened.details, **turn_details(judged)}
+    if differing := [slot for slot, name in stored.details.items() if details.get(slot) != name]:
+        slot = differing[0]
+        raise Conflict(
+            f"{stored.name} was fitted with {slot}:{stored.details[slot]}, and here it is {details.get(slot, 'none')}",
+            remedy="give the file that it was fitted with, or fit it again",
+        )
+    columns = conversation_columns(fresh, opened.reader, stored.settings.variants, progress, judged)
+    features = np.stack([columns[name] for name in stored.weights.columns], axis=1)
+    bots = [talk.bot for talk in fresh]
+    centre = column_means(features) if True in is_self else None
+    signature = hybrid_signature(
+        stored.settings, details, conversations=len(fresh), play=SELF if True in is_self else HUMAN, fitted=stored.spec
+    )
+    missing = Counter(
+        {
+            name: int(count)
+            for name, count in zip(stored.weights.columns, np.isnan(features).sum(axis=0), strict=True)
+            if count
+        }
+    )
+    return HybridScores(
+        hybrid=stored.spec,
+        signature=signature,
+        conversations=fresh,
+        scores=stored.weights.scores(features, bots, centre=centre),
+        trained_on=trained_on,
+        missing=dict(missing),
+        left_out=frozenset(stored.weights.without),
+        rated={row["bot"]: row["mean"] for row in stored.report["bots"]},
+    )
