@@ -1,12 +1,11 @@
-"""How quickly the pages answer: scores while typing, the first page, a job of a thousand events, scrolling.
+"""How quickly the pages answer: scores while typing, the first page, a job of a thousand events.
 
     python bench/bench_pages.py [--home HOME]
 
 A home with an index and a rater; without one, the demo log, its index and a small rater are made first, which takes
 minutes. Needs Chromium. A letter is typed at a time; what counts is the time from the letter to the new scores on the
-page, the pause in which the page waits for a further letter included. An evaluation of 10,000 replies is scrolled over
-step by step; what counts is the time that the main thread works from one step to the end of its frame. Results go to
-bench/results/pages.json.
+page, the pause in which the page waits for a further letter included. Results go to bench/results/pages.json; the
+page Evaluate has bench_evaluate_page.py.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import sys
 import tempfile
 from pathlib import Path
@@ -59,13 +57,6 @@ _BLOCKED = """new Promise((done) => {
   const observer = new PerformanceObserver(() => undefined);
   observer.observe({type: 'longtask', buffered: true});
   setTimeout(() => done(observer.takeRecords().reduce((sum, task) => sum + Math.max(0, task.duration - 50), 0)), 500);
-})"""
-
-
-# Scrolls by about a screen, and resolves when the frame after it has been drawn.
-_SCROLL = """new Promise((done) => {
-  document.querySelector('.grid').scrollTop += 480;
-  requestAnimationFrame(() => requestAnimationFrame(() => done(1)));
 })"""
 
 
@@ -142,47 +133,6 @@ def _busy(page: Page) -> float:
     return float(next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration"))
 
 
-def make_evaluation(server: Served, items: int = 2_500, systems: int = 4) -> str:
-    """Let the service score 10,000 replies, and return the id of the evaluation."""
-    drawn = random.Random(1)
-    words = " ".join(REPLIES).split()
-    lines = list[str]()
-    for number in range(items):
-        replies = {f"system-{place}": " ".join(drawn.choices(words, k=12)) for place in range(systems)}
-        golds = [" ".join(drawn.choices(words, k=12))]
-        lines.append(json.dumps({"id": f"i{number}", "utterance": REPLIES[0], "references": golds, "replies": replies}))
-    sent = {"content": "\n".join(lines).encode(), "headers": {"Content-Type": "application/octet-stream"}}
-    upload = server.ask("POST", "/v1/uploads", params={"name": "many.jsonl"}, **sent).json()
-    order = {"kind": "score", "items": f"upload:{upload['id']}", "metrics": ["multi-bleu", "chrf"], "draws": 0}
-    evaluation = str(server.ask("POST", "/v1/evaluations", json=order).json()["id"])
-    assert server.ended(evaluation)["state"] == "done"
-    return evaluation
-
-
-def scrolling(page: Page, address: str, evaluation: str, steps: int = 300) -> dict[str, Any]:
-    """Scroll over the replies of an evaluation, and return the work of the main thread for each step."""
-    page.go(f"{address}/healthz")
-    page.go(f"{address}/evaluate#e={evaluation}")
-    page.until("document.querySelectorAll('.grid-space > .grid-row').length > 20")
-    rows = int(page.run("document.querySelector('.grid').getAttribute('aria-rowcount')")) - 1
-    page.run("document.querySelector('.grid').scrollIntoView(); 1")
-    page.tell("Performance.disable")
-    page.tell("Performance.enable", timeDomain="threadTicks")  # of the processor: other processes do not count
-    took, in_document = list[float](), list[int]()
-    for _ in range(steps):
-        before = _busy(page)
-        page.run(_SCROLL)
-        took.append(1_000 * (_busy(page) - before))
-        in_document.append(int(page.run("document.querySelectorAll('.grid-space > .grid-row').length")))
-    shares = {name: round(float(np.percentile(took, share)), 2) for name, share in (("p50", 50), ("p95", 95))}
-    return {
-        "rows": rows,
-        "rows_in_document": max(in_document),
-        "steps": steps,
-        "main_thread_ms": {**shares, "max": round(max(took), 2)},
-    }
-
-
 def main() -> None:
     """Measure, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -204,7 +154,6 @@ def main() -> None:
             took = np.array(typing(page))
             item = server.client.get("/readyz").json()["versions"]
             events = job_events(page, address, home, server)
-            scrolled = scrolling(page, address, make_evaluation(server))
     typed = {
         name: round(float(np.percentile(took, share)), 1) for name, share in (("p50", 50), ("p95", 95), ("p99", 99))
     }
@@ -213,7 +162,6 @@ def main() -> None:
         "score_ms": {**typed, "max": round(float(took.max()), 1)},
         "first_page": pages,
         "job": events,
-        "scrolling": scrolled,
         "served": item,
         "load_1min": round(os.getloadavg()[0], 2),
     }

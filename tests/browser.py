@@ -78,6 +78,8 @@ class Page:
     asked: list[str] = field(default_factory=list)  # addresses that the page has asked for
     said: list[str] = field(default_factory=list)  # errors and warnings of its console, refusals of its policy too
     sizes: dict[str, int] = field(default_factory=dict)  # bytes received, by address
+    traced: list[dict[str, Any]] = field(default_factory=list)  # events of the last recording
+    _is_recorded: bool = False
     _addresses: dict[str, str] = field(default_factory=dict)
 
     def tell(self, method: str, **parameters: Any) -> Any:
@@ -96,6 +98,10 @@ class Page:
         elif event == "Runtime.exceptionThrown":
             details = about["exceptionDetails"]
             self.said.append(details.get("exception", {}).get("description", details["text"]))
+        elif event == "Tracing.dataCollected":
+            self.traced.extend(about["value"])
+        elif event == "Tracing.tracingComplete":
+            self._is_recorded = True
         elif event == "Runtime.consoleAPICalled" and about["type"] in ("error", "warning", "assert"):
             self.said.append(json.dumps(about["args"]))
 
@@ -165,6 +171,19 @@ class Page:
         clip = {"x": 0, "y": 0, "width": size[0], "height": min(size[1], 4_000), "scale": 1}
         answer = self.tell("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
         return base64.b64decode(answer["data"])
+
+    @contextmanager
+    def recording(self, *categories: str) -> Iterator[list[dict[str, Any]]]:
+        """Record events of these categories; the list is filled when the recording ends."""
+        self.traced.clear()
+        self._is_recorded = False
+        self.tell("Tracing.start", transferMode="ReportEvents", traceConfig={"includedCategories": list(categories)})
+        try:
+            yield self.traced
+        finally:
+            self.tell("Tracing.end")
+            while not self._is_recorded:
+                self.run("1")  # the answers before this one are the events
 
     def other_tab(self, address: str) -> Page:
         """Open a second tab of the same browser, with an empty session storage."""

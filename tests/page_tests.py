@@ -50,6 +50,13 @@ def press(page: Page, text: str, within: str = "main") -> None:
     page.run(f"{find}.click()")
 
 
+def choose_files(page: Page, *paths: Path) -> None:
+    """Choose files in the field, as a hand does in the dialog of the system."""
+    root = page.tell("DOM.getDocument")["root"]["nodeId"]
+    field = page.tell("DOM.querySelector", nodeId=root, selector="#file-input")["nodeId"]
+    page.tell("DOM.setFileInputFiles", nodeId=field, files=[str(path) for path in paths])
+
+
 def accessibility_faults(page: Page) -> list[str]:
     """Return the serious findings of axe-core on the page as it is shown; the script comes through the driver."""
     if not page.run("typeof axe === 'object'"):

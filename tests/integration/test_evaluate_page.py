@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 from browser import opened
-from page_tests import SIZES, Browsed, accessibility_faults, browsing, hostile_texts, overflow, wait_until_quiet
+from page_tests import (
+    SIZES,
+    Browsed,
+    accessibility_faults,
+    browsing,
+    choose_files,
+    hostile_texts,
+    overflow,
+    press,
+    wait_until_quiet,
+)
 from serving import small_home, small_items
 
 from refaug.service.database.database import Database
@@ -48,25 +58,11 @@ def write_items(path: Path, items: list[dict[str, Any]]) -> Path:
     return path
 
 
-def choose_files(page: Any, *paths: Path) -> None:
-    """Choose files in the field, as a hand does in the dialog of the system."""
-    root = page.tell("DOM.getDocument")["root"]["nodeId"]
-    field = page.tell("DOM.querySelector", nodeId=root, selector="#file-input")["nodeId"]
-    page.tell("DOM.setFileInputFiles", nodeId=field, files=[str(path) for path in paths])
-
-
 def choose(page: Any, field: str, choice: str) -> None:
     """Set a field as a hand does."""
     node = f"document.querySelector({json.dumps(field)})"
     page.until(f"Boolean({node})")
     page.run(f"{node}.value = {json.dumps(choice)}; {node}.dispatchEvent(new Event('change', {{bubbles: true}}))")
-
-
-def press(page: Any, text: str, within: str = "main") -> None:
-    """Click the first button with a text."""
-    find = f"[...document.querySelectorAll('{within} button')].find((one) => one.textContent === {json.dumps(text)})"
-    page.until(f"Boolean({find}) && !{find}.disabled")
-    page.run(f"{find}.click()")
 
 
 def started(page: Any, *paths: Path, metrics: str = "chrf") -> None:

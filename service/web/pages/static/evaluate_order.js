@@ -49,7 +49,8 @@ function previewOf({ items, counts, systems, bad_rows: bad, more_bad_rows: more,
     warnings.length > 0 && element("div", { class: "notice warn" }, element("ul", {}, warnings.map((warning) => element("li", {}, userText(warning))))),
     badRows(bad, more),
     counts.items === 0 && element("p", { class: "notice bad" }, "No item could be read. Say above what the columns hold, or mend the rows."),
-    items.length > 0 && element("details", { open: true }, element("summary", {}, `The first ${items.length === 1 ? "item" : `${items.length} items`}`), element("ol", { class: "plain items" }, items.map(itemOf))),
+    items.length > 0 && element("ol", { class: "plain items" }, itemOf(items[0])), // the form below has to be in sight
+    items.length > 1 && element("details", {}, element("summary", {}, items.length === 2 ? "One more item" : `${items.length - 1} more items`), element("ol", { class: "plain items", start: 2 }, items.slice(1).map(itemOf))),
   ];
 }
 
@@ -65,7 +66,7 @@ export function badRows(rows, more) {
 
 function itemOf(item) {
   const turns = item.turns?.length ? item.turns : [item.utterance];
-  const lines = [...turns.filter((turn) => turn !== null && turn !== undefined).map((turn) => ["says", turn]), ...item.references.slice(0, 3).map((reference) => [typeof reference.weight === "number" && reference.weight !== 1 ? `gold (${score(reference.weight)})` : "gold", reference.text]),
+  const lines = [...turns.filter((turn) => turn !== null && turn !== undefined).map((turn, at, all) => [at === all.length - 1 ? "utterance" : "earlier turn", turn]), ...item.references.slice(0, 3).map((reference) => [typeof reference.weight === "number" && reference.weight !== 1 ? `gold (${score(reference.weight)})` : "gold", reference.text]),
     ...Object.entries(item.replies).slice(0, 6).flatMap(([system, replies]) => [replies].flat().slice(0, 2).map((reply) => [system, reply]))];
   return element("li", {}, element("div", { class: "faint" }, userText(item.id)), element("dl", { class: "facts" }, lines.map(([name, text]) => [element("dt", {}, userText(name)), element("dd", {}, userText(text))])));
 }
@@ -127,10 +128,10 @@ function restore(before) {
   }
 }
 
-/** Return whether a metric looks at references that are found and weighed; a key that may not read the catalogue goes by the name. */
+/** Return whether a metric looks at references that are found and weighed; those weighed by people, as of delta-bleu, come with the file. A key that may not read the catalogue goes by the name. */
 function usesFound(metric) {
   const name = metric.split(":")[0], about = catalogue.metrics.find((row) => row.name === name);
-  return about ? ["rated", "weighted"].includes(about.references) : name.startsWith("upsilon-");
+  return about ? about.references === "weighted" : name.startsWith("upsilon-");
 }
 
 function orderOf(files) {

@@ -52,6 +52,8 @@ function problemElement(error) {
 
 const backLink = () => element("p", {}, element("a", { href: "#" }, "All evaluations"));
 
+const fact = (name, ...content) => element("div", {}, element("dt", {}, name), element("dd", {}, ...content));
+
 function draw(place, evaluation, own, { reply, besideId }, signal) {
   byId("page-title").textContent = "";
   byId("page-title").append(userText(titleOf(evaluation)));
@@ -59,10 +61,10 @@ function draw(place, evaluation, own, { reply, besideId }, signal) {
   const again = () => openEvaluation({ id: evaluation.id, reply, besideId }, own);
   fill(place, backLink(),
     element("section", { class: "card", "aria-label": "This evaluation" },
-      element("dl", { class: "facts" }, element("dt", {}, "Files"), element("dd", {}, evaluation.files.map((name, at) => [at ? ", " : "", userText(name)])),
-        evaluation.counts && [element("dt", {}, "Read"), element("dd", {}, `${count(evaluation.counts.items)} items, ${count(evaluation.counts.replies)} replies`, evaluation.counts.bad ? element("span", { class: "warn" }, `, ${count(evaluation.counts.bad)} bad rows`) : "")],
-        isDone && [element("dt", {}, "Done"), element("dd", {}, moment(evaluation.finished), evaluation.started ? `, in ${duration(evaluation.started, evaluation.finished)}` : "")],
-        isDone && evaluation.expires && [element("dt", {}, "It is kept until"), element("dd", {}, moment(evaluation.expires))]),
+      element("dl", { class: "facts-line" }, fact("Files", evaluation.files.map((name, at) => [at ? ", " : "", userText(name)])),
+        evaluation.counts && fact("Read", `${count(evaluation.counts.items)} items, ${count(evaluation.counts.replies)} replies`, evaluation.counts.bad ? element("span", { class: "warn" }, `, ${count(evaluation.counts.bad)} bad row${evaluation.counts.bad === 1 ? "" : "s"}`) : ""),
+        isDone && fact("Done", moment(evaluation.finished), evaluation.started ? `, in ${duration(evaluation.started, evaluation.finished)}` : ""),
+        isDone && evaluation.expires && fact("Kept until", moment(evaluation.expires))),
       !isDone && job, actions(evaluation)),
     isDone && (evaluation.kind === "meta" ? agreementSections(evaluation.agreement) : scoreSections(evaluation, { reply, besideId, mayNote: allows(own, "score") })));
   if (!isDone) {
@@ -88,7 +90,7 @@ function actions(evaluation) {
     }
     event.target.disabled = false;
   } }, label);
-  const away = element("button", { type: "button", class: "small danger", onclick: () => ask({
+  const away = element("button", { type: "button", class: "small danger last", onclick: () => ask({
     title: "Remove this evaluation?", text: [element("p", {}, "Its scores and notes are gone for everybody; the files that were sent stay until they expire.")], yes: "Remove it",
     act: async () => { await remove(`/v1/evaluations/${evaluation.id}`); location.hash = ""; },
   }) }, "Remove");
@@ -110,7 +112,7 @@ function scoreSections(evaluation, { reply, besideId, mayNote }) {
   const { summary } = evaluation;
   const card = (id, title, ...content) => element("section", { class: "card", "aria-labelledby": id }, element("h2", { id }, title), content);
   const notices = [
-    summary.warnings?.length > 0 && element("div", { class: "notice warn" }, element("ul", {}, summary.warnings.map((warning) => element("li", {}, userText(warning))))),
+    summary.warnings?.length > 0 && element("div", { class: "notice warn" }, summary.warnings.length === 1 ? element("p", {}, userText(summary.warnings[0])) : element("ul", {}, summary.warnings.map((warning) => element("li", {}, userText(warning))))),
     summary.bad_metrics?.map((metric) => element("div", { class: "notice bad" }, element("p", {}, element("strong", {}, userText(metric.metric)), " gave no scores: ", userText(metric.message)))),
     badRows(summary.bad_rows ?? [], summary.more_bad_rows),
   ];
@@ -121,7 +123,7 @@ function scoreSections(evaluation, { reply, besideId, mayNote }) {
   const different = differences(summary);
   if (reply !== null) queueMicrotask(() => replies.openReply(reply)); // its dialog has to be in the document
   return [
-    notices.flat().some(Boolean) && element("section", { class: "card", "aria-label": "What to know of these scores" }, notices),
+    notices.flat().some(Boolean) && element("section", { class: "notices", "aria-label": "What to know of these scores" }, notices),
     card("systems-title", "Systems", systemsTable(summary)),
     different && card("differences-title", "Paired differences", different),
     card("charts-title", "Distributions", metricCharts(summary)),

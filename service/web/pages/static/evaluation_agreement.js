@@ -63,8 +63,8 @@ function differenceFigure(rows, settings) {
 
 function groupsFigure(rows) {
   const sizes = [...new Set(rows.flatMap((row) => (row.groups ?? []).map((group) => group.size)))].filter((size) => size > 1);
-  const list = sizes.flatMap((size) => rows.filter((row) => row.kind === "metric").flatMap((row) => (row.groups ?? []).filter((group) => group.size === size && typeof group.spearman?.value === "number").map((group) => ({ label: `${label(row)}, ${size} replies`, value: group.spearman.value, low: group.spearman.interval?.[0] ?? null, high: group.spearman.interval?.[1] ?? null }))));
-  return list.length > 0 && list.length <= 40 && intervalFigure({ title: "Spearman of means over groups of replies", note: "how agreement grows when more replies are averaged", zero: true, names: ["", "Correlation", "from", "to"], rows: list });
+  const list = sizes.flatMap((size) => rows.filter((row) => row.kind === "metric").flatMap((row) => (row.groups ?? []).filter((group) => group.size === size && typeof group.spearman?.value === "number").map((group) => ({ label: `${label(row)}, ${size}`, value: group.spearman.value, low: group.spearman.interval?.[0] ?? null, high: group.spearman.interval?.[1] ?? null }))));
+  return list.length > 0 && list.length <= 40 && intervalFigure({ title: "Spearman of means over groups of replies", note: `how agreement grows when ${sizes.join(", ")} replies are averaged`, zero: true, names: ["", "Correlation", "from", "to"], rows: list });
 }
 
 function annotators(people) {

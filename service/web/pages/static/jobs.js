@@ -1,7 +1,7 @@
 /** Jobs: a list, one of them with live progress and log, cancelling, and trying again. */
 
-import { ENDED, events, get, post, remove } from "./api.js";
-import { byId, element, fill, userText } from "./dom.js";
+import { ENDED, address, events, get, post, remove } from "./api.js";
+import { byId, element, fill, printable, userText } from "./dom.js";
 import { count, duration, time } from "./format.js";
 import { empty, moment, showProblem } from "./frame.js";
 
@@ -37,11 +37,14 @@ function table(jobs) {
     element("tbody", {}, jobs.map((job) => element("tr", {},
       element("th", { scope: "row" }, element("a", { href: `#job=${job.id}` }, job.kind)),
       element("td", { dataset: { name: "State" } }, stateBadge(job.state), job.error ? element("div", { class: "bad" }, userText(shortened(job.error.message))) : ""),
-      element("td", { dataset: { name: "What" } }, userText(job.resources.join(", ") || "–")),
-      element("td", { dataset: { name: "Asked for" } }, moment(job.created), job.schedule ? ` by schedule ${job.schedule}` : job.requested_by ? ` by ${job.requested_by}` : ""),
+      element("td", { dataset: { name: "What" } }, whatOf(job)),
+      element("td", { dataset: { name: "Asked for" } }, moment(job.created), askedBy(job)),
       element("td", { dataset: { name: "Took" } }, job.started ? duration(job.started, job.finished) : "–"))))));
 }
 
+/** Return what a job is about; an evaluation has a page of its scores. */
+const whatOf = (job) => (["score", "meta"].includes(job.kind) ? element("a", { href: address(`/evaluate#e=${job.id}`) }, userText(job.order?.name || "its evaluation")) : userText(job.resources.join(", ") || "–"));
+const askedBy = (job) => (job.schedule ? [" by schedule ", userText(job.schedule)] : job.requested_by ? [" by ", userText(job.requested_by)] : "");
 const shortened = (text) => (text.length > 160 ? `${text.slice(0, 160)}…` : text);
 
 // ── one job ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -68,9 +71,9 @@ function draw(job) {
   const parts = { state: element("span", { role: "status" }), bar: element("progress", { "aria-label": "progress of this stage", max: 1 }), stage: element("p", { class: "faint" }), log: element("ol", { class: "log", tabindex: 0, "aria-label": "Log of the job" }), actions: element("div", { class: "row" }), outcome: element("div"), waiting: [] };
   fill(byId("job"),
     element("dl", { class: "facts" }, element("dt", {}, "State"), element("dd", {}, parts.state), element("dt", {}, "Id"), element("dd", { class: "mono" }, job.id),
-      element("dt", {}, "Asked for"), element("dd", {}, moment(job.created), job.requested_by ? ` by ${job.requested_by}` : "", job.schedule ? ` by schedule ${job.schedule}` : "")),
+      element("dt", {}, "Asked for"), element("dd", {}, moment(job.created), askedBy(job))),
     parts.bar, parts.stage, parts.actions, parts.outcome,
-    element("details", {}, element("summary", {}, "Order"), element("pre", { tabindex: 0 }, JSON.stringify(job.order, null, 2))),
+    element("details", {}, element("summary", {}, "Order"), element("pre", { tabindex: 0 }, printable(JSON.stringify(job.order, null, 2)))),
     element("h3", {}, "Log"), parts.log);
   update(job, parts);
   return parts;
@@ -94,7 +97,7 @@ function update(job, parts) {
   fill(parts.actions, isAdmin && !job.finished && !job.cancel_requested && act("Cancel", `/v1/jobs/${job.id}`, "DELETE"),
     isAdmin && ["failed", "cancelled"].includes(job.state) && act("Try again", `/v1/jobs/${job.id}/retry`, "POST"));
   fill(parts.outcome, job.error && element("div", { class: "notice bad" }, element("p", {}, element("strong", {}, job.error.code ?? "error"), ": ", userText(job.error.message ?? "")), job.error.remedy && element("p", {}, "What helps: ", userText(job.error.remedy))),
-    job.result && element("details", { open: true }, element("summary", {}, "Result"), element("pre", { tabindex: 0 }, JSON.stringify(job.result, null, 2).slice(0, 20_000))));
+    job.result && element("details", { open: true }, element("summary", {}, "Result"), element("pre", { tabindex: 0 }, printable(JSON.stringify(job.result, null, 2).slice(0, 20_000)))));
 }
 
 async function follow(job, parts, signal) {

@@ -5,7 +5,7 @@ import { byId, element, fill, userText } from "./dom.js";
 import { count } from "./format.js";
 import { allows, copyText, empty, moment, ownKey, showProblem, start } from "./frame.js";
 
-const SCOPES = { read: "look at everything but texts of dialogues", score: "find references and score", write: "post dialogues, freeze sets", admin: "all of these, jobs, versions and keys" };
+const SCOPES = { read: "look at everything but texts of dialogues", score: "find references, score, evaluate files", write: "post dialogues, freeze sets", admin: "all of these, jobs, versions and keys" };
 let isRequired = false;
 
 function showOwn(own) {
@@ -29,7 +29,7 @@ async function showKeys() {
   const keys = await listAll("/v1/keys", "keys");
   fill(byId("keys"), keys.length ? element("div", { class: "scroll" }, element("table", { class: "stacked" },
     element("thead", {}, element("tr", {}, ["Name", "Allows", "Limits", "Made", "Ends", ""].map((name) => element("th", { scope: "col" }, name || element("span", { class: "visually-hidden" }, "Acts"))))),
-    element("tbody", {}, keys.map(keyRow)))) : empty(element("p", {}, "There is no key yet. The form below makes one.")));
+    element("tbody", {}, keys.map(keyRow)))) : empty(element("p", {}, isRequired ? "There is no key yet. The form below makes one." : "There is no key.")));
 }
 
 function keyRow(row) {

@@ -56,7 +56,7 @@ async function lastFiring(schedule) {
   const [last] = schedule.firings;
   const next = schedule.enabled ? (schedule.next[0] ? ["next ", moment(schedule.next[0])] : "never due again") : "paused";
   if (!last) return ["has not run yet; ", next];
-  if (!last.job) return [element("span", { class: "warn" }, "did not run "), moment(last.due), `: ${last.note ?? ""}; `, next];
+  if (!last.job) return [element("span", { class: "warn" }, "did not run "), moment(last.due), ": ", userText(last.note ?? ""), "; ", next];
   if (last.state === null) return ["ran ", moment(last.due), "; its job was removed since; ", next];
   const job = await get(`/v1/jobs/${last.job}`);
   return [stateBadge(job.state), " ", jobLink(job.id, `${job.kind}, `), moment(last.due), job.state === "done" ? outcomeOf(job) : "",
@@ -120,7 +120,7 @@ async function sets() {
     element("thead", {}, element("tr", {}, ["Set", "Purpose", "Items", "Frozen"].map((name) => element("th", { scope: "col" }, name)))),
     element("tbody", {}, rows.map((row) => element("tr", {},
       element("th", { scope: "row", class: "mono" }, row.id, row.withdrawn ? element("span", { class: "bad" }, " withdrawn") : ""),
-      element("td", { dataset: { name: "Purpose" } }, row.purpose ?? "–"), element("td", { dataset: { name: "Items" } }, typeof row.items === "number" ? count(row.items) : "–"),
+      element("td", { dataset: { name: "Purpose" } }, userText(row.purpose ?? "–")), element("td", { dataset: { name: "Items" } }, typeof row.items === "number" ? count(row.items) : "–"),
       element("td", { dataset: { name: "Frozen" } }, moment(row.created)))))));
 }
 

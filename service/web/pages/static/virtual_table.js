@@ -2,7 +2,7 @@
 
 import { element, fill } from "./dom.js";
 
-const ROWS = 48, PAGE = 200, TALLEST = 12_000_000; // nodes, rows asked for at once, and pixels that browsers still scroll over
+const ROWS = 32, PAGE = 200, TALLEST = 12_000_000; // nodes, rows asked for at once, and pixels that browsers still scroll over
 
 /**
  * A grid whose rows come from `load(offset, limit)`, which resolves to `{rows, total}`. `draw(row)` returns
@@ -95,7 +95,6 @@ export class VirtualTable {
       this.pages.set(page, rows);
       if (this.pages.size > 40) this.#forgetFarthest(page);
       if (total !== this.total) this.#setTotal(total);
-      for (const row of this.pool) row.version = null;
       this.#later();
     } catch (error) {
       if (epoch !== this.epoch) return;
@@ -163,7 +162,7 @@ export class VirtualTable {
       row.node.setAttribute("aria-selected", String(isActive));
     }
     if (content === null) row.texts.forEach((text, column) => { text.data = column ? "" : "…"; });
-    else if (row.place !== place || row.version !== content) this.draw(content, place).forEach((text, column) => { row.texts[column].data = text; });
+    else if (row.place !== place || row.version !== content) this.draw(content, place).forEach((text, column) => { if (row.texts[column].data !== text) row.texts[column].data = text; }); // the same text, said again, is laid out again
     Object.assign(row, { place, version: content, isActive, shift });
   }
 

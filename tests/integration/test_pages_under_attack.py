@@ -1,0 +1,315 @@
+"""The pages in a real browser under what befalls them: hostile texts, odd files, two tabs, no network, few scopes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_tests import (
+    Browsed,
+    accessibility_faults,
+    browsing,
+    choose_files,
+    hostile_texts,
+    overflow,
+    press,
+    wait_until_quiet,
+)
+from serving import small_home, small_items
+
+from refaug.core.home import Settings
+from refaug.service.database.database import Database
+from refaug.service.jobs.store import JobStore
+from refaug.service.keys import KeyStore, Scope
+
+pytestmark = [pytest.mark.machine, pytest.mark.slow]
+ROWS = "[...document.querySelectorAll('.grid-space > .grid-row')]"
+LONG = "w" * 100_000
+HOSTILE = [LONG + text if number % 100 == 50 else text for number, text in enumerate(hostile_texts(1_000))]
+INVISIBLE = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200c\u200e-\u200f\u2028-\u202f\u2060-\u206f\ufeff]"
+)
+UNHARMED = "window.hacked === undefined && document.querySelectorAll('main img, main script, main b i').length === 0"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return small_home(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="module")
+def browsed(home: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browsed]:
+    with browsing(home.home, tmp_path_factory.mktemp("browser"), path="/service") as running:
+        yield running
+
+
+@pytest.fixture
+def page(browsed: Browsed) -> Iterator[Any]:
+    """The page Evaluate with no file chosen, which asks no other host; a test takes away the errors that it means."""
+    page = browsed.page
+    page.look(1_280)
+    go(browsed, page, "/evaluate")
+    page.said.clear()
+    page.asked.clear()
+    yield page
+    assert page.said == []
+    assert [url for url in page.asked if not url.startswith((browsed.address, "data:", "blob:"))] == []
+
+
+def go(browsed: Browsed, page: Any, path: str) -> None:
+    page.go(f"{browsed.address}/healthz")
+    page.go(f"{browsed.address}{path}")
+    wait_until_quiet(page)
+
+
+def written(text: str) -> str:
+    """The text as pages show it: what cannot be seen stands there by its number."""
+    return INVISIBLE.sub(lambda sign: f"\\u{{{ord(sign[0]):x}}}", text)
+
+
+def evaluated(browsed: Browsed, items: Sequence[dict[str, Any]]) -> str:
+    """Evaluate items by the API, with one cheap metric; the id."""
+    content = "".join(f"{json.dumps(item)}\n" for item in items).encode()
+    sent = {"content": content, "headers": {"Content-Type": "application/octet-stream"}}
+    upload = browsed.server.ask("POST", "/v1/uploads", params={"name": HOSTILE[1] + ".jsonl"}, **sent).json()
+    order = {"kind": "score", "items": f"upload:{upload['id']}", "metrics": ["bleu"], "draws": 0}
+    evaluation = str(browsed.server.ask("POST", "/v1/evaluations", json=order).json()["id"])
+    assert browsed.server.ended(evaluation)["state"] == "done"
+    return evaluation
+
+
+# ── texts ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_thousand_hostile_replies_are_words_in_the_table(browsed: Browsed, page: Any) -> None:
+    items = small_items(1_000, systems=(HOSTILE[0],))
+    for item, text in zip(items, HOSTILE, strict=True):
+        item["replies"] = {HOSTILE[0]: text}
+    evaluation = evaluated(browsed, items)
+    page.go(f"{browsed.address}/evaluate#e={evaluation}")
+    page.until(f"{ROWS}.length > 10")
+    assert page.run("document.querySelector('.grid').getAttribute('aria-rowcount')") == "1001"
+    seen = dict[int, str]()
+    texts = "[+row.dataset.place, row.children[2].textContent]"
+    read = f"{ROWS}.filter((row) => row.children[2].textContent.length > 1).map((row) => {texts})"
+    for top in range(0, 44 * 1_001, 440):
+        page.run(f"document.querySelector('.grid').scrollTop = {top}")
+        page.until(
+            f"{ROWS}.some((row) => row.dataset.place === '{min(999, top // 44)}'"
+            " && row.children[2].textContent.length > 1)"
+        )
+        seen.update(page.run(read))
+    asked = browsed.server.ask("GET", f"/v1/evaluations/{evaluation}/replies", params={"limit": 1}).json()["replies"][0]
+    assert asked["reply"] == HOSTILE[0]
+    assert sorted(seen) == list(range(1_000))
+    # A list shows the beginning of what is very long, the reply in full shows all of it.
+    assert [place for place in seen if not written(HOSTILE[place]).startswith(seen[place].rstrip("…"))] == []
+    assert page.run(UNHARMED)
+    assert overflow(page) == []
+    page.said[:] = []
+
+
+def test_a_thousand_hostile_lines_are_words_in_the_logs_of_jobs(home: Settings, browsed: Browsed, page: Any) -> None:
+    database = Database.open(home)
+    store = JobStore(database)
+    jobs = [
+        store.enqueue("gc", {"kind": "gc", "artefact": "vectors", "name": "none"}, [f"vectors/none-{number}"]).id
+        for number in range(5)
+    ]
+    for job in jobs:
+        browsed.server.ended(job)
+    parts = [HOSTILE[begin : begin + 200] for begin in range(0, 1_000, 200)]
+    with database.writing() as connection:
+        for job, texts in zip(jobs, parts, strict=True):
+            last = connection.exec_driver_sql("SELECT max(number) FROM job_events WHERE job = ?", (job,)).scalar_one()
+            rows = [
+                (job, last + 1 + number, "2026-11-20T07:00:00+00:00", "note", json.dumps({"message": text}))
+                for number, text in enumerate(texts)
+            ]
+            columns = "job_events (job, number, at, type, data)"
+            connection.exec_driver_sql(f"INSERT INTO {columns} VALUES (?, ?, ?, ?, ?)", rows)
+            error = json.dumps({"code": "x", "message": texts[50], "remedy": texts[1], "exit_code": 1})
+            change = "UPDATE jobs SET state = 'failed', error = ?, requested_by = ?, result = ? WHERE id = ?"
+            connection.exec_driver_sql(change, (error, texts[4], json.dumps({"name": texts[4]}), job))
+    database.close()
+    go(browsed, page, "/service")
+    for job, texts in zip(jobs, parts, strict=True):
+        page.run(f"location.hash = 'job={job}'")
+        page.until(f"document.querySelector('#job .log')?.textContent.includes({json.dumps(written(texts[-1]))})")
+        lines = page.run(
+            "[...document.querySelectorAll('#job .log li .user-text')].map((node) => node.firstChild.data)"
+        )
+        assert lines == [written(text)[:2_000] for text in texts]
+        assert "\u202e" not in page.run("document.querySelector('main').textContent")
+        assert page.run(UNHARMED)
+        assert overflow(page) == []
+    assert accessibility_faults(page) == []
+
+
+# ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("columns.csv", ",".join(f"c{n}" for n in range(1_000_000)).encode() + b"\n1,2\n", "columns"),
+        ("wide.csv", "utterance,reference,reply\nfrage,h\u00f6r,gr\u00fc\u00df\n".encode("utf-16-be")[1:], ""),
+        ("zeros.jsonl", b"\0" * 1_000_000, ""),
+    ],
+    ids=["a million columns", "half an encoding", "only NUL"],
+)
+def test_files_that_are_no_tables_are_refused_in_words(
+    page: Any, tmp_path: Path, name: str, content: bytes, words: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    choose_files(page, tmp_path / name)
+    page.until(
+        "document.querySelector('#new-box .notice.bad')?.innerText.length > 20"
+        " || document.querySelector('#preview .warn')"
+    )
+    assert words in page.text("#new-box")
+    assert page.run("document.querySelector('#score-form').hidden")
+    assert accessibility_faults(page) == []
+    assert overflow(page) == []
+    page.said[:] = [line for line in page.said if "Failed to load resource" not in line]
+
+
+def test_a_file_in_an_old_encoding_is_read_or_said_to_be_one(page: Any, tmp_path: Path) -> None:
+    table = "utterance,reference,reply\n" + "Wo ist das Caf\u00e9?,Gegen\u00fcber der Br\u00fccke.,Dr\u00fcben.\n" * 3
+    (tmp_path / "old.csv").write_bytes(table.encode("cp1252"))
+    choose_files(page, tmp_path / "old.csv")
+    page.until("document.querySelector('#preview .items') || document.querySelector('#new-box .notice.bad')")
+    shown = page.text("#new-box")
+    assert "Br\u00fccke" in shown or "encoding" in shown.lower() or "UTF-8" in shown
+    page.said[:] = [line for line in page.said if "Failed to load resource" not in line]
+
+
+def test_a_row_without_a_gold_is_named_and_the_rest_goes_on(browsed: Browsed, page: Any, tmp_path: Path) -> None:
+    items = small_items(6)
+    items[3]["references"] = []
+    lines = [json.dumps(item) for item in items]
+    lines[5] = lines[5].replace('"replies": {', '"replies": {"": "no name", ')
+    (tmp_path / "some.jsonl").write_text("\n".join(lines), "utf-8")
+    choose_files(page, tmp_path / "some.jsonl")
+    page.until("document.querySelector('#start-button') && document.querySelector('#preview table')")
+    assert "some.jsonl" in page.text("#preview table")
+    page.run("document.querySelector('#start-button').click()")
+    page.until("document.querySelector('#systems-table') && document.querySelector('#replies-section')")
+    shown = page.text("#evaluation-view")
+    assert "5 items, 10 replies" in shown
+    assert "1 bad row" in shown
+    evaluation = page.run("location.hash.slice(3, 29)")
+    summary = browsed.server.ask("GET", f"/v1/evaluations/{evaluation}").json()["summary"]
+    assert [(row["scored"], row["unscored_by_reason"]) for row in summary["metrics"][0]["systems"]] == [
+        (4, {"no_gold": 1})
+    ] * 2
+    page.until(f"{ROWS}.some((row) => row.innerText.includes('d3'))")
+    page.run(f"{ROWS}.find((row) => row.innerText.includes('d3')).click()")
+    page.until("document.querySelector('#reply-dialog .warn')")
+    assert "gold" in page.text("#reply-dialog .warn")
+    assert accessibility_faults(page) == []
+
+
+def test_two_hundred_megabytes_are_sent_and_read_or_refused_in_words(page: Any, tmp_path: Path) -> None:
+    block = "".join(f"{json.dumps(item)}\n" for item in small_items(2_000)).encode()
+    for name, size in (("fits.jsonl", 190 << 20), ("large.jsonl", 201 << 20)):
+        with (tmp_path / name).open("wb") as file:
+            for _ in range(size // len(block)):
+                file.write(block)
+    choose_files(page, tmp_path / "fits.jsonl")
+    page.until("document.querySelector('#preview')?.innerText.includes('so far')")
+    assert page.run("!document.querySelector('#score-form').hidden")
+    with (tmp_path / "large.jsonl").open("ab") as file:
+        file.truncate(201 << 20)
+    choose_files(page, tmp_path / "large.jsonl")
+    page.until("document.querySelector('#upload-problem .notice.bad')")
+    assert "200" in page.text("#upload-problem")
+    assert "large.jsonl was not taken" in page.text("#upload-state")
+    assert page.run("!document.querySelector('#score-form').hidden"), "the first file stays chosen"
+    page.said[:] = [line for line in page.said if "Failed to load resource" not in line]
+
+
+# ── tabs and connections ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_two_tabs_see_what_the_other_does(browsed: Browsed, page: Any, tmp_path: Path) -> None:
+    (tmp_path / "two.jsonl").write_text("".join(f"{json.dumps(item)}\n" for item in small_items(30)), "utf-8")
+    other = page.other_tab(f"{browsed.address}/service")
+    wait_until_quiet(other)
+    browsed.server.kill("jobs")  # so that the job waits while both tabs are at it
+    choose_files(page, tmp_path / "two.jsonl")
+    page.until("document.querySelector('#start-button')")
+    page.run("document.querySelector('#start-button').click()")
+    page.until("location.hash.startsWith('#e=')")
+    evaluation = page.run("location.hash.slice(3, 29)")
+    other.run(f"location.hash = 'job={evaluation}'")
+    other.until("document.querySelector('#job').innerText.includes('done')")
+    page.until("document.querySelector('#systems-table')")
+    third = other.other_tab(f"{browsed.address}/evaluate#e={evaluation}&reply=2")
+    third.until("document.querySelector('#note-text')")
+    third.type("#note-text", "seen in another tab")
+    press(third, "Keep the note", "#reply-dialog")
+    third.until("document.querySelector('#note-form').innerText.includes('is kept')")
+    page.run(f"location.hash = 'e={evaluation}&reply=2'")
+    page.go(f"{browsed.address}/healthz")
+    page.go(f"{browsed.address}/evaluate#e={evaluation}&reply=2")
+    page.until("document.querySelector('#note-text')?.value === 'seen in another tab'")
+    assert other.said == []
+    assert third.said == []
+    for tab in (other, third):
+        tab.tell("Page.close")
+
+
+@pytest.mark.parametrize("path", ["/evaluate", "/service"])
+def test_a_lost_connection_is_said_and_the_page_goes_on(browsed: Browsed, page: Any, path: str) -> None:
+    evaluation = evaluated(browsed, small_items(20))
+    go(browsed, page, path)
+    conditions = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    page.tell("Network.emulateNetworkConditions", offline=True, **conditions)
+    try:
+        page.run(f"location.hash = '{'e' if path == '/evaluate' else 'job'}={evaluation}'")
+        page.until("!document.querySelector('#connection').hidden")
+        assert len(page.text("#connection")) > 20
+        assert accessibility_faults(page) == []
+    finally:
+        page.tell("Network.emulateNetworkConditions", offline=False, **conditions)
+    page.until("document.querySelector('#connection').hidden")
+    shown = "#systems-table" if path == "/evaluate" else "#job .badge.good"
+    page.until(f"document.querySelector('{shown}')")
+    page.said[:] = [line for line in page.said if "Failed to load resource" not in line]
+
+
+# ── keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("scope", [Scope.READ, Scope.SCORE])
+def test_a_key_with_one_scope_sees_what_it_may_on_every_page(tmp_path: Path, scope: Scope) -> None:
+    home = small_home(tmp_path)
+    database = Database.open(home)
+    token = str(KeyStore(database).create("narrow", [scope])[0])
+    database.close()
+    with browsing(home.home, tmp_path, "--keys", path="/service") as browsed:
+        page = browsed.page
+        page.run("document.querySelector('#key-button').click()")
+        page.type("#key-input", token)
+        page.run("document.querySelector('#key-form button[value=use]').click()")
+        wait_until_quiet(page)
+        page.said.clear()
+        for path in ("/service", "/evaluate", "/keys", "/"):
+            page.go(f"{browsed.address}{path}")
+            wait_until_quiet(page)
+            page.until("document.querySelector('main').innerText.length > 100")
+            if path == "/service":
+                assert page.run("document.querySelector('#new-job').disabled")
+                assert page.run(
+                    "![...document.querySelectorAll('#versions button')].some((one) => one.textContent === 'Publish')"
+                )
+                assert ("chat@" in page.text("#now")) == (scope is Scope.READ)
+            if (path in ("/evaluate", "/") and scope is Scope.READ) or (path == "/service" and scope is Scope.SCORE):
+                page.until("/needs? .*(score|read)/.test(document.querySelector('main').innerText)")
+            assert accessibility_faults(page) == []
+        assert [line for line in page.said if "403" not in line] == []
