@@ -21,18 +21,22 @@ import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 from numpy.typing import NDArray
 
 from refaug.core.files import is_private
+from refaug.core.processes.forking import held_over_fork
 
 _log = logging.getLogger(__name__)
 _DAMAGE: Final = (OSError, EOFError, pickle.UnpicklingError, ValueError, LookupError, AttributeError, TypeError)
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 AnyArray = TypeVar("AnyArray", bound=NDArray[Any])
+
+held_over_fork(global_compiler_lock._lock)  # noqa: SLF001  a child that inherits it locked waits for its first loop
 
 KERNELS: Final = list[Any]()  # every compiled loop of the modules that are imported
 

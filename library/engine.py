@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.core.memory.bounded_cache import BoundedCache
+from refaug.core.processes.forking import held_over_fork
 
 if TYPE_CHECKING:
     from refaug.evaluation.metric_setup.metric_requests import BaselineCache
@@ -41,7 +42,7 @@ class _OpenVersions(Generic[T]):
     def __init__(self, home: Settings, kind: str, open_version: Callable[[str], T]) -> None:
         self._home, self._kind, self._open_version = home, kind, open_version
         self._opened = BoundedCache[str, T](_MOST_OPEN)
-        self._lock = threading.Lock()
+        self._lock = held_over_fork(threading.RLock())
 
     def get(self, spec: str) -> T:
         """Return a version by `name` or `name@version`."""
@@ -117,12 +118,12 @@ class _Process:
     """The engines of this process, by home."""
 
     engines: dict[Path, Engine]
-    lock: threading.Lock
+    lock: threading.RLock
     threads: int | None = None  # None: as many as there are cores
     parents: tuple[Any, ...] = ()  # engines of the process that this one was forked from: never used, never closed
 
 
-_process = _Process({}, threading.Lock())
+_process = _Process({}, held_over_fork(threading.RLock()))
 
 
 def engine_of(home: str | os.PathLike[str] | None = None) -> Engine:
@@ -141,7 +142,7 @@ def engine_of(home: str | os.PathLike[str] | None = None) -> Engine:
 def _start_anew_in_child() -> None:
     """Forget the engines of the parent, and use one thread: the threads of libraries do not exist in a child."""
     global _process  # noqa: PLW0603  the state of the process begins anew
-    _process = _Process({}, threading.Lock(), threads=1, parents=(_process,))
+    _process = _Process({}, held_over_fork(threading.RLock()), threads=1, parents=(_process,))
     faiss_calls = sys.modules.get("refaug.indexer.nearest.faiss_calls")
     if faiss_calls is not None:
         faiss_calls.set_threads(1)

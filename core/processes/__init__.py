@@ -7,4 +7,4 @@ The main names:
 - `worker_processes.default_count`: how many processes suit the machine.
 """
 
-__all__ = ["free_cores", "import_path", "live_file", "passive_waiting", "worker_processes"]
+__all__ = ["forking", "free_cores", "import_path", "live_file", "passive_waiting", "worker_processes"]

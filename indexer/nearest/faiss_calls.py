@@ -7,7 +7,7 @@ otherwise: comparing a code of 100 or 300 dimensions, as GloVe has, takes 105 or
 *Threads.* OpenMP counts threads separately for each calling thread: `omp_set_num_threads` in one Python thread has no
 effect on the others. So this module stores the number given to `set_threads` and sets it before every call. FAISS
 releases Python's lock, and several threads may search one index at once; each then starts as many OpenMP threads, so
-divide the cores between them. A process that has used FAISS must not fork: the child would hang.
+divide the cores between them. The child of a process that has used FAISS hangs with more threads than one.
 """
 
 from __future__ import annotations
