@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import json
 import multiprocessing
+import os
 import random
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -176,14 +179,59 @@ def test_forked_workers_score_what_their_parent_scores(home: Settings) -> None:
 
     The parent is a fresh process: locks that threads of other tests hold while it forks are not ours.
     """
+    in_fresh_process("check_forked_workers", home)
+
+
+def in_fresh_process(check: str, home: Settings) -> str:
+    """Return what a check prints that has a process for itself."""
     program = (
         "import json, sys; from pathlib import Path; sys.path[:0] = json.loads(sys.argv[1])\n"
-        "from unit.library.test_engine import check_forked_workers\n"
-        "check_forked_workers(Path(sys.argv[2]))\n"
+        f"from unit.library.test_engine import {check}\n"
+        f"{check}(Path(sys.argv[2]))\n"
     )
-    command = [sys.executable, "-c", program, json.dumps(sys.path), str(home.home)]
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program, json.dumps(sys.path), str(home.home)]
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=140)
     assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def score_few(home: Path) -> list[float | None]:
+    scores = refaug.score(ITEMS[:10], metrics=["upsilon-bleu", "rater"], home=home, **NAMED)
+    return [*scores["upsilon-bleu"]["a"].replies, *scores["rater"]["a"].replies]
+
+
+def check_forks_while_others_score(home: Path) -> None:
+    ends = threading.Event()
+
+    def score_again() -> None:
+        while not ends.is_set():
+            score_few(home)
+
+    scoring = [threading.Thread(target=score_again) for _ in range(2)]
+    for thread in scoring:
+        thread.start()
+    try:
+        for _ in range(12):
+            child = os.fork()
+            if child == 0:
+                faulthandler.dump_traceback_later(100, exit=True)
+                try:
+                    os.write(1, f"{json.dumps(score_few(home))}\n".encode())
+                finally:
+                    os._exit(0)
+            os.waitpid(child, 0)
+            score_few(home)
+    finally:
+        ends.set()
+        for thread in scoring:
+            thread.join()
+
+
+@pytest.mark.slow
+def test_workers_forked_while_other_threads_score_do_not_hang(home: Settings) -> None:
+    """The first child begins while the others import and open what they need."""
+    rows = [json.loads(line) for line in in_fresh_process("check_forks_while_others_score", home).splitlines()]
+    assert rows == [pytest.approx(score_few(home.home), abs=1e-5)] * 12
 
 
 def test_workers_of_a_data_loader_score(home: Settings) -> None:
