@@ -187,16 +187,20 @@ def _threads() -> Finding:
 
 
 def _openmp() -> Finding:
-    """Check for a second OpenMP runtime: two in one process crash on macOS and slow each other down elsewhere."""
+    """Check for OpenMP runtimes of two kinds: those in one process crash on macOS and slow each other down elsewhere.
+
+    Copies of one kind come with the wheels of several libraries, and do no harm.
+    """
     loaded = _openmp_runtimes(tuple(name for name in _WITH_OPENMP if util.find_spec(name) is not None))
     if loaded is None:
         return Finding(what="OpenMP", state=FindingState.NOTE, found="cannot be told on this system")
-    twice = len(loaded) > 1
+    kinds = {next(kind for kind in _OPENMP if file.startswith(kind)) for file in loaded}
+    is_mixed = len(kinds) > 1
     return Finding(
         what="OpenMP",
-        state=FindingState.NOTE if twice else FindingState.GOOD,
-        found=f"{len(loaded)} runtime(s) loaded by all libraries together: {', '.join(loaded) or 'none'}",
-        remedy="one should serve all: reinstall from the lock; never set KMP_DUPLICATE_LIB_OK" if twice else "",
+        state=FindingState.NOTE if is_mixed else FindingState.GOOD,
+        found=f"loaded by all libraries together: {', '.join(loaded) or 'none'}",
+        remedy="one kind should serve all: reinstall from the lock; never set KMP_DUPLICATE_LIB_OK" if is_mixed else "",
     )
 
 

@@ -125,7 +125,8 @@ def _matrix(rows: Sequence[Row]) -> Floats:
     if np.isnan(matrix).all():
         raise BadInput(
             "no reply has a rating in the field ratings",
-            remedy='give items "ratings": {"system": [4, 5, 3]}, one number an annotator',
+            remedy='give items "ratings": {"system": [4, 5, 3]}, one number an annotator; '
+            "of a table name the columns: --map rating=COLUMN, once for each annotator",
         )
     return matrix
 

@@ -13,8 +13,6 @@ import orjson
 from refaug.core.errors import BadInput, DamagedSource, UnknownFormat
 from refaug.evaluation.tables.columns import Column, columns_of
 from refaug.evaluation.tables.files.arrow_tables import (
-    ARROW_FILE,
-    ARROW_STREAM,
     PARQUET,
     open_arrow_table,
     open_parquet_table,
@@ -28,6 +26,7 @@ from refaug.evaluation.tables.grouping import RowGroups
 from refaug.evaluation.tables.row_values import RowReader, RowValues
 from refaug.evaluation.tables.table_notes import TableNotes
 from refaug.evaluation.tables.table_request import MappedColumn, RowShape, TableRequest
+from refaug.logs.reading.arrow_files import is_arrow
 from refaug.logs.reading.sources import BadRow, head_of, require_readable
 
 _JSON_ARRAY: Final = re.compile(rb"\s*\[\s*[\[{\"\]]")
@@ -126,7 +125,7 @@ def open_table(path: Path, where: str, request: TableRequest, notes: TableNotes)
         raise BadInput(f"{where}: empty")
     if head.startswith(PARQUET):
         return open_parquet_table(path, where)
-    if head.startswith((ARROW_FILE, ARROW_STREAM)):
+    if is_arrow(head):
         return open_arrow_table([path], where)
     if _JSON_ARRAY.match(head):
         return open_json_array(path, where, notes)
@@ -151,7 +150,7 @@ def _head(path: Path, where: str, encoding: str) -> bytes:
 
 
 def _is_binary(head: bytes) -> bool:
-    return head.startswith((PARQUET, ARROW_FILE, ARROW_STREAM, _WORKBOOK_START))
+    return is_arrow(head) or head.startswith((PARQUET, _WORKBOOK_START))
 
 
 def _is_text_table(path: Path, head: bytes) -> bool:

@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.core.kernels import compiled, fetch_ahead
+from refaug.core.kernels import compiled
+from refaug.core.kernels.compiler import fetch_ahead
 from refaug.indexer.search.exclusion import ExclusionReason, exclusion_of
 from refaug.indexer.search.search_tables import Keys, QueryTables, Rows, Rules, SegmentTables
 

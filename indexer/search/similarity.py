@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
-from refaug.core.kernels import compiled, compiled_with, fetch_ahead
+from refaug.core.kernels import compiled, compiled_with
+from refaug.core.kernels.compiler import fetch_ahead
 from refaug.core.vectors.encoders import Encoder
 from refaug.indexer.search.candidates.choice import Similarities
 from refaug.indexer.search.queries import Queries

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.core.kernels import compiled, fetch_ahead
+from refaug.core.kernels import compiled
+from refaug.core.kernels.compiler import fetch_ahead
 
 COLUMNS_A_MARK = 16  # two cache lines of sums
 COLUMNS_A_STEP = 8 * COLUMNS_A_MARK  # the loops check eight marks together; sums have a multiple of so many

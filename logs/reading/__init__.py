@@ -7,4 +7,4 @@ The main names:
 - `shapes.Fields`: which column holds which field.
 """
 
-__all__ = ["chat_roles", "containers", "formats", "shapes", "sources"]
+__all__ = ["arrow_files", "chat_roles", "containers", "formats", "saved_datasets", "shapes", "sources"]

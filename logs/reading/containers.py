@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 Row = Mapping[str, Any]
-_ROWS_A_BLOCK: Final = 20_000
+ROWS_A_BLOCK: Final = 20_000
 _BLOCK_CHARS: Final = 8 << 20
 _EXCERPT: Final = 80
 _CSV_FIELD_BYTES: Final = 1 << 20
@@ -42,7 +42,7 @@ class RowBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrowBlock:
-    """Rows of a Parquet file, as the bytes of an Arrow stream."""
+    """Rows of a Parquet or Arrow file, as the bytes of an Arrow stream."""
 
     first_row: int
     data: bytes
@@ -62,7 +62,7 @@ def _blocks(rows: Iterable[tuple[int, Sequence[Any] | BadRow]]) -> Iterator[RowB
         lines.append(line)
         block_rows.append(row)
         size += 0 if isinstance(row, BadRow) else sum(map(len, row))
-        if len(block_rows) == _ROWS_A_BLOCK or size >= _BLOCK_CHARS:
+        if len(block_rows) == ROWS_A_BLOCK or size >= _BLOCK_CHARS:
             yield RowBlock(lines=lines, rows=block_rows)
             lines, block_rows, size = [], [], 0
     if block_rows:
@@ -304,10 +304,10 @@ def parquet_blocks(source: Source) -> Iterator[Block]:
         for group in range(file.num_row_groups):
             first, rows = row, file.metadata.row_group(group).num_rows
             fitting = _BLOCK_CHARS * rows // max(1, file.metadata.row_group(group).total_byte_size)
-            size = min(_ROWS_A_BLOCK, max(1, fitting))
+            size = min(ROWS_A_BLOCK, max(1, fitting))
             try:
                 for batch in file.iter_batches(batch_size=size, row_groups=[group], use_threads=False):
-                    yield ArrowBlock(first_row=row, data=_ipc(batch))
+                    yield ArrowBlock(first_row=row, data=as_stream(batch))
                     row += batch.num_rows
             except (OSError, pa.ArrowException) as error:
                 message = f"row group {group} (rows {first:,} to {first + rows - 1:,}) cannot be read: {error}"
@@ -327,7 +327,8 @@ def open_parquet(source: Source) -> pq.ParquetFile:
         raise DamagedSource(f"{source.path} is not a whole Parquet file: {error}") from error
 
 
-def _ipc(batch: pa.RecordBatch) -> bytes:
+def as_stream(batch: pa.RecordBatch) -> bytes:
+    """Return a batch as the bytes of an Arrow stream."""
     import pyarrow as pa  # noqa: PLC0415
 
     sink = io.BytesIO()

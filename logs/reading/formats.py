@@ -15,6 +15,7 @@ import orjson
 import pyarrow as pa
 
 from refaug.core.errors import MissingField, NoSource, UnknownFormat, Usage
+from refaug.logs.reading.arrow_files import arrow_blocks, arrow_schema, is_arrow
 from refaug.logs.reading.containers import (
     ArrowBlock,
     Block,
@@ -49,6 +50,7 @@ class Container(StrEnum):
     CSV = "csv"
     TSV = "tsv"
     PARQUET = "parquet"
+    ARROW = "arrow"
     PARLAI = "parlai"
     ALIGNED = "aligned"
 
@@ -73,6 +75,7 @@ FORMATS: Final[Mapping[str, str]] = MappingProxyType(
         "csv": "comma-separated, quoted where needed; two columns, or a header naming them",
         "tsv": "tab-separated, quotes mean nothing; two columns, or a header naming them",
         "parquet": "Parquet with the same columns",
+        "arrow": "Arrow files and streams with the same columns, also in a folder that datasets saved",
         "aligned": "two text files, line i of the second answers line i of the first",
         "messages": "message trees as JSONL, CSV, TSV or Parquet: id, parent, text, and if known root, speaker, time",
         "turns": "single turns in the order they were said, as JSONL, CSV, TSV or Parquet: conversation_id, text",
@@ -149,10 +152,12 @@ def detect(source: Source, *, requested: str, mapping: Mapping[str, str], encodi
 
 
 def _container(source: Source, head: bytes, requested: str) -> Container:
-    if requested in ("csv", "tsv", "parquet", "parlai"):
+    if requested in ("csv", "tsv", "parquet", "arrow", "parlai"):
         return Container(requested)
     if head.startswith(b"PAR1"):
         return Container.PARQUET
+    if is_arrow(head):
+        return Container.ARROW
     if head[257:262] == b"ustar":
         raise UnknownFormat(f"{source.path} is a tar archive", remedy="unpack it and name the files or the folder")
     if _JSON_ARRAY.match(head):
@@ -186,7 +191,7 @@ def _text_container(source: Source, head: bytes) -> Container:
     if _all_contain(lines, b",") or _is_csv(lines):
         return Container.CSV
     raise UnknownFormat(
-        f"{source.path}: not JSON lines, CSV, TSV, Parquet or ParlAI text; it begins {head[:60]!r}",
+        f"{source.path}: not JSON lines, CSV, TSV, Parquet, Arrow or ParlAI text; it begins {head[:60]!r}",
         remedy="for two line-aligned text files say --format aligned; else name the format with --format",
     )
 
@@ -216,9 +221,8 @@ def _columns(
     source: Source, container: Container, head: bytes, mapping: Mapping[str, str]
 ) -> tuple[Sequence[str], bool]:
     """Return the field names, and whether the file's first line is a header."""
-    if container is Container.PARQUET:
-        with open_parquet(source) as file:
-            return file.schema_arrow.names, False
+    if (schema := _schema(source, container)) is not None:
+        return schema.names, False
     if container is Container.JSON:
         return _keys(_sample(head)), False
     if container is Container.TSV:
@@ -304,11 +308,20 @@ def _shape(source: Source, columns: Sequence[str], head: bytes, container: Conta
 
 
 def _list_columns(source: Source, container: Container) -> set[str]:
-    """Return the columns of a Parquet file that hold lists."""
+    """Return the columns of a Parquet or Arrow file that hold lists."""
+    schema = _schema(source, container)
+    lists = (pa.types.is_list, pa.types.is_large_list)
+    return {column.name for column in schema or () if any(is_list(column.type) for is_list in lists)}
+
+
+def _schema(source: Source, container: Container) -> pa.Schema | None:
+    """Return the columns of a Parquet or Arrow file with their types; None for text."""
+    if container is Container.ARROW:
+        return arrow_schema(source.path, str(source.path))
     if container is not Container.PARQUET:
-        return set()
+        return None
     with open_parquet(source) as file:
-        return {column.name for column in file.schema_arrow if pa.types.is_list(column.type)}
+        return file.schema_arrow
 
 
 def _names(
@@ -360,6 +373,8 @@ def blocks_of(reader: LineReader, format_: Format) -> Iterator[Block]:
     match format_.container:
         case Container.PARQUET:
             return parquet_blocks(reader.source)
+        case Container.ARROW:
+            return arrow_blocks(reader.source)
         case Container.CSV:
             return csv_blocks(reader, columns=len(format_.columns))
         case Container.PARLAI:

@@ -21,6 +21,7 @@ from isal import igzip_lib
 
 from refaug.core.errors import DamagedSource, NoSource, SourceChanged, UnknownFormat, Usage
 from refaug.core.files import sha256_of
+from refaug.logs.reading.saved_datasets import without_descriptions
 
 DAMAGED: Final = "damaged"  # the reason of the bad row where a file breaks off
 BLOCK_BYTES: Final = 4 << 20
@@ -122,7 +123,7 @@ def _expand(name: str) -> list[Path]:
         inside = sorted(file for file in _walk(path) if file.is_file() and not _is_hidden(file.relative_to(path)))
         if not inside:
             raise NoSource(f"{name}: a folder without files")
-        return inside
+        return without_descriptions(inside)
     if path.exists():
         return [path]
     inside = sorted(Path(match) for match in glob.glob(name, recursive=True) if Path(match).is_file())  # noqa: PTH207

@@ -12,6 +12,7 @@ r_j its references of weight w_j:
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
-from refaug.core.kernels import compiled
+from refaug.core.kernels import compiled, quickest
 from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.metrics.base import (
@@ -172,12 +173,19 @@ class Bleu(Metric):
         if prepared.problems:
             is_sound = ~np.isin(item_places, list(prepared.problems))
         counted = np.empty((int(is_sound.sum()), len(self.columns)))
-        ngrams.credit_rows(
+        rows_reply = np.asarray(reply_places, dtype=np.int64)[is_sound]
+        rows_item = np.asarray(item_places, dtype=np.int64)[is_sound]
+
+        def count_steps() -> int:
+            tokens = ngrams.count_tokens(packed, prepared.packed, prepared.tables, rows_reply, rows_item)
+            return self.order * tokens
+
+        quickest(ngrams.credit_rows, count_steps)(
             packed,
             prepared.packed,
             prepared.tables,
-            np.asarray(reply_places, dtype=np.int64)[is_sound],
-            np.asarray(item_places, dtype=np.int64)[is_sound],
+            rows_reply,
+            rows_item,
             self.order,
             _MATCHING[self.variant],
             _PENALTY[self.penalty],
@@ -211,7 +219,7 @@ class Bleu(Metric):
         flat = np.ascontiguousarray(sums, dtype=np.float64).reshape(-1, len(self.columns))
         out = np.empty((len(flat), self.order + 2), dtype=np.float64)
         effective = level is not Level.CORPUS if self.effective == "auto" else self.effective == "yes"
-        _score_rows(
+        quickest(_score_rows, lambda: flat.size)(
             flat,
             self.order,
             _SMOOTHING[self.smoothing],
@@ -308,7 +316,7 @@ def _score_rows(
             continue
         out[row, order] = 1.0
         if not no_penalty and reply_length < reference_length:
-            out[row, order] = np.exp(1.0 - reference_length / reply_length) if reply_length > 0 else 0.0
+            out[row, order] = math.exp(1.0 - reference_length / reply_length) if reply_length > 0 else 0.0
         if _has_credit(sums[row], order):
             used = _precisions(sums[row], order, smoothing, smooth_value, raw, out[row])
             out[row, order + 1] = out[row, order] * _geometric_mean(out[row, : used if effective else order])
@@ -357,5 +365,5 @@ def _geometric_mean(values: Floats) -> float:
     for factor in values:
         if factor <= 0:
             return 0.0
-        logs += np.log(factor)
-    return float(np.exp(logs / values.size))
+        logs += math.log(factor)
+    return float(math.exp(logs / values.size))

@@ -95,6 +95,16 @@ class Scratch(NamedTuple):
     prefix: Ids  # (longest reply,) the number of the n-gram that begins at each place
 
 
+def count_tokens(
+    replies: PackedTexts, references: PackedTexts, items: ItemTables, rows_reply: Offsets, rows_item: Offsets
+) -> int:
+    """Return how many tokens `credit_rows` reads: those of each row's reply and of its references."""
+    before = np.zeros(len(items.texts) + 1, dtype=np.int64)
+    np.cumsum(references.lengths[items.texts], out=before[1:])
+    of_references = before[items.offsets[rows_item + 1]] - before[items.offsets[rows_item]]
+    return int(replies.lengths[rows_reply].sum() + of_references.sum())
+
+
 @compiled
 def credit_rows(
     replies: PackedTexts,

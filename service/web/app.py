@@ -22,6 +22,7 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from refaug.core.errors import RefaugError
 from refaug.core.home import Settings
+from refaug.core.kernels import load_compiler
 from refaug.core.records import Item, Origin, Reference, TestPair
 from refaug.core.version import VERSION
 from refaug.evaluation.home.indexes import cores, places_of
@@ -278,6 +279,7 @@ def _warm(state: ServiceState) -> None:
         references=(Reference(text="it is warm"), Reference(text="it is", source=Origin.RETRIEVED, weight=0.5)),
     )
     try:
+        load_compiler()  # one reply alone is scored without it
         evaluate([Item(pair=pair, replies={"a": "it is warm now"})], metrics_of(["upsilon-bleu"], None), _NO_DRAWS)
     except Exception as error:
         log.exception("not warm", extra={"why": type(error).__name__})

@@ -10,17 +10,16 @@ import orjson
 
 from refaug.core.errors import BadInput, DamagedSource, NoSource
 from refaug.evaluation.tables.files.open_table import NumberedRow, OpenTable
+from refaug.logs.reading.arrow_files import arrow_batches, arrow_schema
 from refaug.logs.reading.containers import open_parquet, table_rows
+from refaug.logs.reading.saved_datasets import SPLITS_FILE, STATE_FILE
 from refaug.logs.reading.sources import BadRow, Source
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PARQUET: Final = b"PAR1"
-ARROW_FILE: Final = b"ARROW1"
-ARROW_STREAM: Final = b"\xff\xff\xff\xff"
 _BATCH_ROWS: Final = 1_000
-_SPLITS, _STATE = "dataset_dict.json", "state.json"
 _MAX_STATE_BYTES: Final = 1 << 20
 
 _Batches = Callable[[Sequence[str]], Iterator["pa.RecordBatch"]]
@@ -44,16 +43,16 @@ def open_arrow_table(paths: Sequence[Path], where: str, kind: str = "Arrow") -> 
 
     def batches(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for path in paths:
-            for batch in _arrow_batches(path):
+            for batch in arrow_batches(path, _BATCH_ROWS):
                 yield batch.select(list(columns))
 
-    return _table(kind, _arrow_schema(paths[0], where), batches, where)
+    return _table(kind, arrow_schema(paths[0], where), batches, where)
 
 
 def open_saved_dataset(folder: Path, where: str) -> OpenTable:
     """Return the table of a folder that `Dataset.save_to_disk` wrote; a folder of several splits is refused."""
-    if (folder / _SPLITS).is_file():
-        splits = _state(folder / _SPLITS, where).get("splits")
+    if (folder / SPLITS_FILE).is_file():
+        splits = _state(folder / SPLITS_FILE, where).get("splits")
         names = [str(name) for name in splits] if isinstance(splits, list) else []
         if len(names) != 1:
             raise BadInput(
@@ -61,12 +60,12 @@ def open_saved_dataset(folder: Path, where: str) -> OpenTable:
                 remedy=f"name the folder of one: {where}/{names[0] if names else 'SPLIT'}",
             )
         return open_saved_dataset(folder / names[0], f"{where}/{names[0]}")
-    if not (folder / _STATE).is_file():
+    if not (folder / STATE_FILE).is_file():
         raise NoSource(
-            f"{where}: a folder without {_STATE}",
+            f"{where}: a folder without {STATE_FILE}",
             remedy="name a file, or a folder that datasets wrote with save_to_disk",
         )
-    listed = _state(folder / _STATE, where).get("_data_files")
+    listed = _state(folder / STATE_FILE, where).get("_data_files")
     files = [file.get("filename") for file in listed if isinstance(file, dict)] if isinstance(listed, list) else []
     paths = [folder / Path(str(name)).name for name in files]
     if not paths or (missing := next((path for path in paths if not path.is_file()), None)):
@@ -126,32 +125,3 @@ def _with_labels(row: Any, labels: dict[str, list[str]]) -> dict[str, Any]:
         return names[cell] if isinstance(cell, int) and 0 <= cell < len(names) else cell
 
     return {column: name(column, cell) for column, cell in row.items()}
-
-
-def _arrow_schema(path: Path, where: str) -> pa.Schema:
-    import pyarrow as pa  # noqa: PLC0415
-
-    try:
-        with pa.memory_map(str(path)) as file:
-            return (pa.ipc.open_file(file) if _is_arrow_file(path) else pa.ipc.open_stream(file)).schema
-    except (OSError, pa.ArrowException) as error:
-        raise DamagedSource(f"{where}: {path.name} is no whole Arrow file: {error}") from error
-
-
-def _arrow_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa  # noqa: PLC0415
-
-    with pa.memory_map(str(path)) as file:
-        if _is_arrow_file(path):
-            reader = pa.ipc.open_file(file)
-            whole = (reader.get_batch(place) for place in range(reader.num_record_batches))
-        else:
-            whole = iter(pa.ipc.open_stream(file))
-        for batch in whole:
-            for start in range(0, batch.num_rows, _BATCH_ROWS):
-                yield batch.slice(start, _BATCH_ROWS)
-
-
-def _is_arrow_file(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(ARROW_FILE)) == ARROW_FILE

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from refaug.core.errors import BadInput
+from refaug.core.text.name_suggestions import suggestion
 from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
 from refaug.service.jobs.orders.index_orders import GcJob, IndexBuildJob, IndexCompactJob, IndexUpdateJob
 from refaug.service.jobs.orders.log_orders import EraseJob, IngestJob
@@ -17,6 +18,7 @@ from refaug.service.jobs.orders.set_orders import FreezeJob
 from refaug.service.jobs.orders.training_orders import RaterTrainJob, VectorsJob
 
 _MAX_SHOWN: Final = 5
+_LONGEST_SHOWN: Final = 40
 
 JobOrder = Annotated[
     IngestJob
@@ -58,7 +60,7 @@ def parse_order(values: Mapping[str, Any]) -> JobOrder:
         faults = [_describe_fault(one) for one in error.errors()]
         more = f"; and {len(faults) - _MAX_SHOWN} more" if len(faults) > _MAX_SHOWN else ""
         raise BadInput(
-            f"the order of a job: {'; '.join(faults[:_MAX_SHOWN])}{more}", remedy=f"kinds are: {', '.join(KINDS)}"
+            f"the order of a job: {'; '.join(faults[:_MAX_SHOWN])}{more}", remedy=_remedy(values.get("kind"))
         ) from None
 
 
@@ -66,7 +68,24 @@ def _describe_fault(fault: Mapping[str, Any]) -> str:
     """Return place and message of a fault; the kind of job, which pydantic puts first, is left out."""
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"][1:]).lstrip(".")
     message = str(fault["msg"]).removeprefix("Value error, ")
+    if fault["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        return "it has no kind" if fault["type"] == "union_tag_not_found" else f"kind: {_unknown_kind(fault['ctx'])}"
+    if fault["type"] == "string_pattern_mismatch":
+        message = f"{str(fault['input'])[:_LONGEST_SHOWN]!r} does not have the form {fault['ctx']['pattern']}"
     return f"{place}: {message}" if place else message
+
+
+def _unknown_kind(context: Mapping[str, Any]) -> str:
+    name = str(context["tag"])[:_LONGEST_SHOWN]
+    return f"there is no kind of job {name!r}{suggestion(name, KINDS)}"
+
+
+def _remedy(kind: object) -> str:
+    """Return the fields of the kind of job, or the kinds where there is no such kind."""
+    for order in get_args(get_args(JobOrder)[0]):
+        if get_args(order.model_fields["kind"].annotation) == (kind,):
+            return f"{kind} has the fields {', '.join(name for name in order.model_fields if name != 'kind')}"
+    return f"kinds are: {', '.join(KINDS)}"
 
 
 def metrics_in(order: JobOrder) -> list[str]:

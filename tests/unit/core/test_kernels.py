@@ -23,7 +23,7 @@ def add_up(numbers):
 PROGRAM = """
 import numpy as np
 from loop import add_up
-print(add_up(np.array([0.25, 0.5])), sum(add_up.stats.cache_hits.values()))
+print(add_up(np.array([0.25, 0.5])), sum(add_up.dispatcher.stats.cache_hits.values()))
 """
 
 

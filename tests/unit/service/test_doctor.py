@@ -105,6 +105,22 @@ def test_what_a_stopped_run_left_is_named_with_the_remedy(home: Settings) -> Non
     assert [finding.found for finding in stopped] == ["an ingest was stopped before its end"]
 
 
+@pytest.mark.parametrize(
+    ("files", "state"),
+    [
+        (["libgomp-e985bcbb.so.1.0.0", "libgomp.so.1"], FindingState.GOOD),
+        (["libgomp.so.1", "libiomp5.so"], FindingState.NOTE),
+    ],
+)
+def test_openmp_runtimes_of_two_kinds_are_noted(
+    home: Settings, monkeypatch: pytest.MonkeyPatch, files: list[str], state: FindingState
+) -> None:
+    monkeypatch.setattr("refaug.service.doctor._openmp_runtimes", lambda _: files)
+    (finding,) = (finding for finding in examine(home) if finding.what == "OpenMP")
+    assert (finding.state, bool(finding.remedy)) == (state, state is FindingState.NOTE)
+    assert ", ".join(files) in finding.found
+
+
 def test_more_threads_than_cores_are_noted(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "4096")
     assert found(examine(home), "threads")[0].state is FindingState.NOTE

@@ -96,10 +96,11 @@ def test_names_that_are_given_decide_over_the_resource():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"kind": "dance"}, "does not match any of the expected tags"),
-        ({}, "Unable to extract tag using discriminator 'kind'"),
+        ({"kind": "nigtly"}, "kind: there is no kind of job 'nigtly'; did you mean 'nightly'?"),
+        ({"kind": ["gc"]}, "kind: there is no kind of job"),
+        ({}, "the order of a job: it has no kind"),
         ({"kind": "gc", "artefact": "index", "name": "a", "sure": True}, "sure: Extra inputs are not permitted"),
-        ({"kind": "gc", "artefact": "index", "name": "../a"}, "name: String should match pattern"),
+        ({"kind": "gc", "artefact": "index", "name": "../a"}, "name: '../a' does not have the form ^[a-z0-9]"),
         ({"kind": "gc", "artefact": "index", "name": "a", "keep": "3"}, "keep: Input should be a valid integer"),
         ({"kind": "gc", "artefact": "index", "name": "a", "keep": -1}, "keep: Input should be greater than or equal"),
         ({"kind": "gc", "artefact": "log", "name": "a"}, "artefact: Input should be"),
@@ -115,7 +116,7 @@ def test_names_that_are_given_decide_over_the_resource():
         ),
         ({"kind": "erase", "log": "chat"}, "nothing is named that should go"),
         ({"kind": "vectors", "logs": []}, "logs: List should have at least 1 item"),
-        ({"kind": "vectors", "logs": ["a", "B"]}, r"logs[1]: String should match pattern"),
+        ({"kind": "vectors", "logs": ["a", "B"]}, "logs[1]: 'B' does not have the form"),
         ({"kind": "vectors", "logs": ["a"], "alpha": float("nan")}, "alpha: Input should be"),
         ({"kind": "index-build", "logs": ["a"], "vectors": "v", "encoder": "e"}, "not from both"),
         ({"kind": "index-build", "logs": ["a"], "recall": 0}, "recall: Input should be greater than 0"),
@@ -127,7 +128,7 @@ def test_names_that_are_given_decide_over_the_resource():
         ({"kind": "score", "items": "a", "map": ["reply"]}, "is not FIELD=COLUMN"),
         ({"kind": "score", "items": "a", "baseline": "x", "draws": 0}, "a comparison without draws"),
         ({"kind": "score", "items": "a", "settings": {"k": 3}}, "settings are for references that an index finds"),
-        ({"kind": "freeze", "purpose": "test", "items": "../../x"}, "items: String should match pattern"),
+        ({"kind": "freeze", "purpose": "test", "items": "../../x"}, "items: '../../x' does not have the form"),
         ({"kind": "freeze", "purpose": "test", "source": "a", "rater": "r"}, "name one"),
         ({"kind": "freeze", "purpose": "fun", "source": "a"}, "purpose: Input should be"),
         (
@@ -146,7 +147,15 @@ def test_what_is_wrong_is_named_by_its_field(values, message):
     with pytest.raises(BadInput) as caught:
         parse_order(values)
     assert message in caught.value.message.replace(f"{values.get('kind')}.", "")
-    assert "nightly" in caught.value.remedy
+    kind = values.get("kind")
+    shown = f"{kind} has the fields " if isinstance(kind, str) and kind in KINDS else "kinds are: ingest, "
+    assert str(caught.value.remedy).startswith(shown)
+
+
+def test_the_remedy_names_the_fields_of_the_kind_of_job():
+    with pytest.raises(BadInput) as caught:
+        parse_order({"kind": "gc", "sure": True})
+    assert caught.value.remedy == "gc has the fields artefact, name, keep"
 
 
 def test_several_mistakes_are_told_at_once_and_the_rest_is_counted():

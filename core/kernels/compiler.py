@@ -1,4 +1,4 @@
-"""Loops that numba compiles: released from Python's lock, and kept on disk so that only an installation ever waits.
+"""How numba compiles loops: released from Python's lock, and kept on disk so that only an installation ever waits.
 
 What an installation has compiled lies beside the code and is read by every process of every user, also where none may
 write there. What is compiled later is kept where numba finds a place: in the folder that NUMBA_CACHE_DIR names, else
@@ -14,10 +14,9 @@ from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 
 import numba
-import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
@@ -25,7 +24,6 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
-from numpy.typing import NDArray
 
 from refaug.core.files import is_private
 from refaug.core.processes.forking import held_over_fork
@@ -33,30 +31,15 @@ from refaug.core.processes.forking import held_over_fork
 _log = logging.getLogger(__name__)
 _DAMAGE: Final = (OSError, EOFError, pickle.UnpicklingError, ValueError, LookupError, AttributeError, TypeError)
 
-Loop = TypeVar("Loop", bound=Callable[..., Any])
-AnyArray = TypeVar("AnyArray", bound=NDArray[Any])
 
 held_over_fork(global_compiler_lock._lock)  # noqa: SLF001  a child that inherits it locked waits for its first loop
 
-KERNELS: Final = list[Any]()  # every compiled loop of the modules that are imported
 
-
-def compiled(loop: Loop) -> Loop:
-    """Compile a loop over arrays, with IEEE arithmetic in the order written."""
-    return compiled_with()(loop)
-
-
-def compiled_with(**options: Any) -> Callable[[Loop], Loop]:
-    """Compile with further options of numba's, such as fastmath={"reassoc"} for sums that may be taken in lanes."""
-
-    def compile_it(loop: Loop) -> Loop:
-        kernel: Any = numba.njit(nogil=True, error_model="numpy", **options)(loop)
-        kernel._cache = _Caches(loop)  # noqa: SLF001  numba has no door for this
-        KERNELS.append(kernel)
-        compiled_loop: Loop = kernel
-        return compiled_loop
-
-    return compile_it
+def dispatcher_of(loop: Callable[..., Any], options: dict[str, Any]) -> Any:
+    """Return numba's dispatcher of a loop, which compiles for the types of its first call or reads a cache."""
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", **options)(loop)
+    dispatcher._cache = _Caches(loop)  # noqa: SLF001  numba has no door for this
+    return dispatcher
 
 
 def _stamps(loop: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
@@ -189,10 +172,3 @@ def _fetch(_context: Any, array: Any, index: Any) -> Any:
 # In compiled loops, fetch_ahead(array, index) asks for a number of a flat array that will be read soon: where places
 # are scattered over much memory, waiting for them is most of the time. What lies beyond the array does no harm.
 fetch_ahead: Final[Any] = intrinsic(_fetch)
-
-
-def frozen(array: AnyArray) -> AnyArray:
-    """A view that only allows reading, whatever it is given: a loop is compiled for one kind of array, not for two."""
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view  # type: ignore[return-value]
