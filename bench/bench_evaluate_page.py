@@ -199,7 +199,7 @@ def cost(page: Page, address: str, server: Served, path: Path, runs: int) -> dic
     """Evaluate the same file through the page and through the Python client, in turn."""
     items = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     rows = list[dict[str, float]]()
-    with Client(address, timeout=600) as client:
+    with Client(address, timeout_s=600) as client:
         through_client(client, items[:200])  # what is loaded once
         for _ in range(runs):
             used, own, began = processor_s(server.process.pid), time.process_time(), time.perf_counter()

@@ -30,17 +30,17 @@ LONGEST: Final = {"wide": 1_100, "narrow": 1_600}  # pixels of a picture: a page
 SCHEMES: Final = ("light", "dark")
 STEPS: Final = (
     ("ingest", "{0}/demo.jsonl", "--log", "demo", "--language", "en"),
-    ("vectors", "train", "demo", "--dimensions", "50", "--epochs", "10"),
+    ("vectors", "train", "demo"),
     ("index", "build", "demo"),
-    ("rater", "train", "demo", "--preset", "small", "--epochs", "2", "--max-tokens", "64"),
+    ("rater", "train", "demo", "--preset", "small", "--epochs", "3", "--max-tokens", "64"),
 )
 
 
 def make_home(home: Path) -> None:
-    """Make a home with the demo log, an index and a rater."""
+    """Make a home with the demo log, an index and a rater, as `make demo` does."""
     home.mkdir(parents=True, exist_ok=True)
     outputs = ("--output", "{0}/demo.jsonl", "--items-output", "{0}/demo-items.jsonl")
-    commands = [("demo-log", "--noise", "0.03", "--dialogues", "1500", *outputs), *STEPS]
+    commands = [("demo-log", "--noise", "0.03", *outputs), *STEPS]
     for command in commands:
         code = refaug(["--quiet", "--home", str(home), *(part.format(home) for part in command)])
         assert code == 0, command
@@ -90,6 +90,15 @@ def show_job(page: Page) -> None:
     page.run(f"{row}.querySelector('a').click()")
     page.until("document.querySelectorAll('#job .log li').length > 1")
     page.run("document.querySelector('#job-box').scrollIntoView({block: 'start'}); window.scrollBy(0, -90)")
+
+
+def show_palette(page: Page) -> None:
+    """Open the command palette, and look for a word."""
+    show_service(page)
+    page.run("[...document.querySelectorAll('header button')].find((one) => one.innerText === 'Go to').click()")
+    page.until("document.querySelector('#palette')?.open")
+    page.type("#palette-input", "job")
+    page.until("document.querySelectorAll('#palette-list li').length > 1")
 
 
 def show_error(page: Page) -> None:
@@ -185,11 +194,14 @@ PAGES: Final = {
     "service": ("/service", show_service),
     "job": ("/service", show_job),
     "keys": ("/keys", lambda page: page.until("!document.querySelector('[aria-busy]')")),
+    "palette": ("/service", show_palette),
     "error": ("/", show_error),
     "long": ("/", show_long),
     "japanese": ("/", show_japanese),
 }
-KEPT: Final = ("playground", "service", "keys")  # in the repository; the others are for looking
+KEPT: Final = ("playground", "evaluate", "evaluation", "reply", "agreement", "service", "keys")
+# The kept ones are in the repository; the others are for looking.
+IN_SIGHT: Final = ("job", "reply", "palette")  # pictures of the window, not of the whole page
 
 
 def small(picture: bytes, longest: int) -> bytes:
@@ -216,9 +228,9 @@ def take_pictures(home: Path, to: Path, names: tuple[str, ...]) -> None:
                             page.run("sessionStorage.clear()")
                             page.go(f"{address}{path}")
                             show(page)
-                            if name not in ("job", "reply"):
+                            if name not in IN_SIGHT:
                                 page.run("window.scrollTo(0, 0)")
-                            picture = page.picture(whole=name not in ("job", "reply"))
+                            picture = page.picture(whole=name not in IN_SIGHT)
                             (to / f"{name}-{scheme}-{width}.png").write_bytes(small(picture, LONGEST[width]))
             assert page.said == [] or "error" in names, page.said
 

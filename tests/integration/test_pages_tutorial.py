@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TUTORIAL = ROOT / "docs" / "pages.md"
 PAGES = ROOT / "service" / "web" / "pages"
 WALKED = {
-    *("Example", "BLEU", "multi-BLEU", "υBLEU", "Rater", "Further metrics", "left out", "Settings"),
+    *("Show an example", "Example", "BLEU", "multi-BLEU", "υBLEU", "Rater", "Further metrics", "left out", "Settings"),
     *("Copy the link", "Copy as curl", "Copy as Python", "Copy as a command", "Freeze as a set"),
     *("Service", "Versions", "Publish", "Roll back", "Jobs", "Cancel", "Try again"),
     *("New job", "New schedule", "Schedules", "Runs", "Key", "Keys", "Go to"),
@@ -65,6 +65,12 @@ def test_a_first_score(browsed: Browsed, page: Any) -> None:
     serving = browsed.server.ask("GET", "/readyz").json()["versions"]["index"]["chat"]
     page.until(f"document.querySelector('#served').innerText.includes('chat@{serving}')")
     page.until("document.querySelector('#example-select').options.length > 1")
+    press(page, "Show an example", "#references")
+    page.until("document.querySelectorAll('#scores-A .score').length === 4")
+    page.type("#gold", "")
+    page.press("Delete", 46)
+    page.until("document.querySelectorAll('#scores-A .score').length === 2")
+    assert names(page) == ["υBLEU", "Rater"]
     assert page.text("label[for=example-select]") == "Example"
     select = "document.querySelector('#example-select')"
     page.run(f"{select}.value = '0'; {select}.dispatchEvent(new Event('change'))")

@@ -9,7 +9,7 @@ import { allows, copyText, empty, ownKey, showProblem, start } from "./frame.js"
 import { excludedRow, keyOf, referenceRow } from "./references.js";
 import { scoreTile } from "./scores.js";
 import { buildSettings } from "./settings.js";
-import { SYSTEMS, blank, checked, draft, fromLink, keepDraft, linkOf, metricsOf, pairOf, repliesOf, retrievalOf } from "./state.js";
+import { SYSTEMS, blank, checked, draft, fromLink, keepDraft, lacksGold, linkOf, metricsOf, pairOf, repliesOf, retrievalOf } from "./state.js";
 import { aligned, explained, pieces } from "./words.js";
 
 const REFERENCE_PAUSE = 250; // milliseconds without typing before references are looked for
@@ -138,13 +138,14 @@ function showReferences(warnings = []) {
     about.textContent = "";
     box.hidden = true;
     byId("reset-weights").hidden = true;
-    fill(list, element("li", {}, empty(element("p", {}, "Type an utterance, or take an example: what people answered in such a place appears here."))));
+    fill(list, element("li", {}, empty(element("p", {}, "What people answered in such a place appears here, and beside each reply its scores."), element("p", {}, element("button", { type: "button", class: "primary", id: "first-example", onclick: () => showExample(0) }, "Show an example"), " or type an utterance and a reply."))));
     return;
   }
   const found = item.references.filter((reference) => reference.source === "retrieved").length;
   const notes = [
     served.index === null ? "No index is published, so nothing can be found: replies are compared with the gold alone. “refaug index build” makes one, or a job on the page Service." : `${found} found in ${versions.index?.split("#")[0] ?? served.index}.`,
     NOTES[item.note] ?? "",
+    found && lacksGold(state) ? "Without a gold reply each counts one; write a gold, and the rater weighs them." : "",
     ...warnings,
   ];
   about.textContent = printable(notes.filter(Boolean).join(" "));
@@ -387,14 +388,18 @@ async function loadExamples() {
   const select = byId("example-select");
   examples.forEach((example, place) => select.append(element("option", { value: place }, example.name)));
   select.addEventListener("change", () => {
-    const example = examples[Number(select.value)];
-    if (select.value === "" || !example) return;
-    state = { ...checked(example), metrics: state.metrics, retrieval: state.retrieval, more: state.more };
+    if (select.value !== "") showExample(Number(select.value));
     select.value = "";
-    changed();
-    draw();
-    findNow();
   });
+}
+
+function showExample(place) {
+  const example = examples[place];
+  if (!example) return;
+  state = { ...checked(example), metrics: state.metrics, retrieval: state.retrieval, more: state.more };
+  changed();
+  draw();
+  findNow();
 }
 
 async function load() {

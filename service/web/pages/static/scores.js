@@ -9,7 +9,7 @@ const nameOf = (metric) => NAMES[metric] ?? metric.replace(/^upsilon-/, "υ-");
 /** Return what a score stands on, in a few words. */
 function basis(metric, item, { versions, isChanged }) {
   const golds = item.references.filter((reference) => reference.source === "gold").length;
-  if (metric.metric === "rater") return `asked ${versions.rater?.split("#")[0] ?? "the rater"}`;
+  if (metric.metric === "rater") return `asked ${versions.rater?.split("#")[0] ?? "the rater"}${golds ? "" : ", by the utterance alone"}`;
   if (metric.metric === "bleu") return golds > 1 ? "the first gold" : "the gold alone";
   if (!metric.metric.startsWith("upsilon-")) return `${golds} gold${golds === 1 ? "" : "s"}`;
   const positive = item.references.filter((reference) => reference.source !== "gold" && reference.weight > 0).length;

@@ -88,11 +88,20 @@ export function pairOf(state) {
   return { id: "playground", ...(turns.length > 1 ? { turns } : { utterance: turns[0] ?? "" }), ...(golds.length ? { references: golds } : {}) };
 }
 
+/**
+ * Return whether an item of the playground has no gold where the settings ask for one: references are then found by the
+ * utterance alone and weigh one each, which is the better judge without a gold (docs/metrics.md).
+ */
+export function lacksGold({ gold, retrieval }) {
+  return gold !== undefined && !gold.trim() && !retrieval.preset && retrieval.weights === "rated" && retrieval.gold === "one" && retrieval.mode.endsWith("-utterance");
+}
+
 /** Return the settings of retrieval that differ from the defaults, as the API has them. */
 export function retrievalOf(state) {
-  const chosen = differing(state.retrieval, DEFAULT_RETRIEVAL);
-  if (state.retrieval.preset) return { preset: state.retrieval.preset };
-  const isRated = state.retrieval.weights === "rated" || state.retrieval.gold === "rated" || state.retrieval.parrot === "rated";
+  const retrieval = lacksGold(state) ? { ...state.retrieval, weights: "one", gold: "none" } : state.retrieval;
+  const chosen = differing(retrieval, DEFAULT_RETRIEVAL);
+  if (retrieval.preset) return { preset: retrieval.preset };
+  const isRated = retrieval.weights === "rated" || retrieval.gold === "rated" || retrieval.parrot === "rated";
   return Object.fromEntries(chosen
     .filter(([name]) => name !== "preset" && (name !== "combine" || isRated))
     .map(([name, value]) => [name, name === "k" ? Number(value) : value]));
@@ -110,7 +119,7 @@ export function metricsOf(state, { hasReferences, hasRater, hasGold }) {
   return [
     ...(hasGold ? [specification("bleu", plain), specification("multi-bleu", plain)] : []),
     ...(hasReferences ? [specification("upsilon-bleu", [])] : []),
-    ...(hasRater && hasGold ? ["rater"] : []),
+    ...(hasRater ? [hasGold ? "rater" : "rater:refs=none"] : []),
     ...more,
   ];
 }
