@@ -206,9 +206,11 @@ class _TextFeatures:
     def recall(self, words: Words, item: Item, number: int) -> float:
         """Return the share of the gold's idf that the reply has: a longer reply loses nothing of it."""
         del number
-        gold = set(self._words(self.trial.sets[0], item.pair.gold.text if item.pair.gold else ""))
+        text = item.pair.gold.text if item.pair.gold else ""
+        gold = dict.fromkeys(self._words(self.trial.sets[0], text))  # in order: a sum over a set differs in last digits
+        reply = set(words)
         total = sum(map(self._idf, gold))
-        return sum(self._idf(word) for word in gold & set(words)) / total if total else 0.0
+        return sum(self._idf(word) for word in gold if word in reply) / total if total else 0.0
 
     def novelty(self, words: Words, item: Item, number: int) -> float:
         """Return the share of the reply's idf that the turns do not have."""

@@ -10,9 +10,11 @@ import pytest
 from proofs import tiny_chain, tiny_set
 
 from refaug.evaluation.fitted_judge.fit import fit_judge
+from refaug.evaluation.reproduction.judge_trials.choice import BY_FOLDS, BY_GROUPS
 from refaug.evaluation.reproduction.judge_trials.features import (
     CHRF,
     CROSS_ALONE,
+    CROWDING,
     LENGTH,
     RECALL,
     REPETITION,
@@ -21,9 +23,9 @@ from refaug.evaluation.reproduction.judge_trials.features import (
 )
 from refaug.evaluation.reproduction.judge_trials.judge_lines import rated_table
 from refaug.evaluation.reproduction.judge_trials.judges import ATTEMPTS, judges
-from refaug.evaluation.reproduction.material.metric_candidates import RECOMMENDED, Trial
+from refaug.evaluation.reproduction.material.metric_candidates import GREEDY_BY_WORDS, RECOMMENDED, Trial
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
-from refaug.evaluation.reproduction.report.report import write_report
+from refaug.evaluation.reproduction.report.report import Report, write_report
 from refaug.rater.rating import Candidate, RatingRequest
 
 
@@ -49,9 +51,31 @@ def test_features_attempts_and_tables_of_two_tiny_sets(tmp_path: Path) -> None:
     assert figures[ridge.name]["spearman"]["first"]["value"] == pytest.approx(
         _spearman(expected[: len(rows)][rows], sets[0].ratings[rows]), abs=1e-3
     )
+    assert list(report.data["less_recommended_together"]["spearman"]) == names
+    assert report.data["choices"][BY_GROUPS]["chosen"].keys() == {"first", "second"}
+    assert len(report.data["choices"][BY_FOLDS]["chosen"]) == 5
+    assert_seconds(features, report)
+    again = judges(chain, sets)
+    figures_alone = ("main", "tilted", "less_recommended_together", "choices", "coefficients", "people")
+    for part in figures_alone:
+        assert again.data[part] == report.data[part], part
     page, text, data = write_report(report, chain, sets, "refaug reproduce judges", tmp_path / "results")
     assert "ordinal: all features" in text.read_text("utf-8")
     assert {page.suffix, data.suffix} == {".html", ".json"}
+
+
+def assert_seconds(features: JudgeFeatures, report: Report) -> None:
+    """The search counts once for each judge that needs retrieved references, and the table of agreement has it all."""
+    seconds = report.data["seconds_per_1000_replies"]
+    assert features.search_seconds > 0
+    searching = replace(features, seconds=dict.fromkeys(features.seconds, 0.25), search_seconds=3.0)
+    assert searching.cost_of([CHRF]) == 0.25
+    assert searching.cost_of([CHRF, CROWDING, GREEDY_BY_WORDS.name]) == 3.75
+    [table] = [table for table in report.sections[0].tables if table.title == "Agreement out of group"]
+    assert table.columns[-1] == "seconds for 1,000 replies"
+    costs = {row[0]: row[-1] for row in table.rows}
+    assert costs[RECOMMENDED.name] == f"{seconds[RECOMMENDED.name]:.2f}"
+    assert {costs[attempt.name] for attempt in ATTEMPTS} == {f"{seconds[attempt.name]:.2f}" for attempt in ATTEMPTS}
 
 
 def _spearman(scores: np.ndarray, ratings: np.ndarray) -> float:
