@@ -209,6 +209,10 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
             "remove": "judges.judge_versions:remove_command",
         },
     ),
+    "conversations": _CommandPlace(
+        at="conversations.judging:app",
+        help="Whole conversations: judge them turn by turn.",
+    ),
     "hybrid": _CommandPlace(
         at="conversations.hybrid:app",
         help="The hybrid metric of whole conversations, beside what it has to be better than.",

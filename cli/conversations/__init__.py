@@ -5,7 +5,8 @@ The main names:
 - `hybrid.evaluate_command`: `refaug hybrid evaluate`
 - `hybrid.app`: `refaug hybrid …`
 - `hybrid_fit.fit_command` and its siblings: `refaug hybrid fit|score|report`
+- `judging.judge_command`: `refaug conversations judge`
 - `inputs.read_talks`: the conversations that a command names.
 """
 
-__all__ = ["fit_options", "hybrid", "hybrid_fit", "hybrid_versions", "inputs"]
+__all__ = ["fit_options", "hybrid", "hybrid_fit", "hybrid_versions", "inputs", "judging"]

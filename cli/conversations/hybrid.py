@@ -9,10 +9,9 @@ import typer
 
 from refaug.cli.conversations.fit_options import FitOptions, FormOptions
 from refaug.cli.conversations.inputs import (
-    BotOption,
+    ConversationOptions,
     EncoderOptions,
     TurnOptions,
-    WithoutOption,
     read_talks,
 )
 from refaug.cli.shared.field_options import with_options
@@ -34,12 +33,11 @@ _FORM_BESIDE: Final = {"common": "fold", "fold": "common"}
 def evaluate_command(
     context: typer.Context,
     conversations: Annotated[
-        Path, typer.Argument(help="Rated conversations in JSONL, compressed or not; - for stdin.")
+        Path, typer.Argument(help="Rated conversations: JSONL or a table, compressed or not; - for stdin.")
     ],
     *,
     encoders: EncoderOptions,
-    bot: BotOption = None,
-    without: WithoutOption = None,
+    reading: ConversationOptions,
     fit: FitOptions,
     forms: FormOptions,
     turns: TurnOptions,
@@ -58,7 +56,7 @@ def evaluate_command(
     settings = fit.settings(context, forms)
     judges = turns.judges(context.obj, models, threads)
     with display_progress(quiet=context.obj.quiet) as progress:
-        talks = read_talks(context.obj, conversations, progress, bot=bot, without=without)
+        talks = read_talks(context.obj, conversations, progress, reading)
         measured = measure(context.obj, talks, encoders.request, settings, judges, progress)
         report = hybrid_report(measured.table, settings, measured.details)
     report["turn_signatures"] = dict(measured.turn_signatures)
@@ -91,9 +89,14 @@ def print_report(report: dict[str, Any]) -> None:
         print_line(reason)
     print_table(
         "each column alone: correlation of the bots' means, without a fit",
-        ("column", "Pearson", "Spearman"),
+        ("column", "Pearson", "Spearman", "within bots"),
         [
-            (name, _digits(figures["pearson"]), _digits(figures["spearman"]))
+            (
+                name,
+                _digits(figures["pearson"]),
+                _digits(figures["spearman"]),
+                _digits(report["within_alone"][name]),
+            )
             for name, figures in report["alone"].items()
         ],
     )

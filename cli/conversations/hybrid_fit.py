@@ -9,7 +9,7 @@ import typer
 
 from refaug.cli.conversations.fit_options import FitOptions, FormOptions
 from refaug.cli.conversations.hybrid import print_report
-from refaug.cli.conversations.inputs import BotOption, EncoderOptions, TurnOptions, WithoutOption, read_talks
+from refaug.cli.conversations.inputs import ConversationOptions, EncoderOptions, TurnOptions, read_talks
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
@@ -24,7 +24,7 @@ SpecArgument = Annotated[str, typer.Argument(help="Name of the hybrid, or name@v
 def fit_command(
     context: typer.Context,
     conversations: Annotated[
-        Path, typer.Argument(help="Rated conversations in JSONL, compressed or not; - for stdin.")
+        Path, typer.Argument(help="Rated conversations: JSONL or a table, compressed or not; - for stdin.")
     ],
     *,
     out: Annotated[str, typer.Option(help="Name of the hybrid.", metavar="NAME")],
@@ -32,8 +32,7 @@ def fit_command(
         str, typer.Option(help="hybrid: the eleven components; wide: with plain counts and metrics of turns.")
     ] = "hybrid",
     encoders: EncoderOptions,
-    bot: BotOption = None,
-    without: WithoutOption = None,
+    reading: ConversationOptions,
     fit: FitOptions,
     forms: FormOptions,
     turns: TurnOptions,
@@ -51,7 +50,7 @@ def fit_command(
         columns=columns,
     )
     with display_progress(quiet=context.obj.quiet) as progress:
-        talks = read_talks(context.obj, conversations, progress, bot=bot, without=without)
+        talks = read_talks(context.obj, conversations, progress, reading)
         fitted = fit_hybrid(context.obj, out, talks, order, progress)
     record_act(context.obj, "publish", f"hybrid {out}@{fitted.version}")
     if as_json:
@@ -67,11 +66,10 @@ def score_command(
     hybrid: SpecArgument,
     conversations: Annotated[
         Path,
-        typer.Argument(help="Conversations in JSONL, - for stdin, or selfplay:NAME.", metavar="CONVERSATIONS"),
+        typer.Argument(help="Conversations: JSONL or a table, - for stdin, or selfplay:NAME.", metavar="CONVERSATIONS"),
     ],
     *,
-    bot: BotOption = None,
-    without: WithoutOption = None,
+    reading: ConversationOptions,
     vectors: Annotated[
         str | None, typer.Option(help="The file of the word vectors, if it was fitted with one.", metavar="FILE")
     ] = None,
@@ -95,7 +93,7 @@ def score_command(
     stored = open_hybrid(context.obj, hybrid)
     encoders = encoders_of(stored, vectors, sentiment, meaning)
     with display_progress(quiet=context.obj.quiet) as progress:
-        talks = read_talks(context.obj, conversations, progress, bot=bot, without=without)
+        talks = read_talks(context.obj, conversations, progress, reading)
         scores = score_conversations(context.obj, stored, talks, encoders, progress, threads=threads)
     if as_json:
         print_json(scores.as_json())

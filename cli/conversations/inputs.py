@@ -26,14 +26,6 @@ if TYPE_CHECKING:
 SELF_PLAY: Final = "selfplay:"
 _MOST_SHOWN: Final = 5  # bad lines
 
-BotOption = Annotated[
-    str | None, typer.Option("--bot", help="The bot of conversations that name none.", metavar="NAME")
-]
-WithoutOption = Annotated[
-    list[str] | None,
-    typer.Option("--without", help="A bot to leave out, such as a degraded one; repeat it.", metavar="BOT"),
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderOptions:
@@ -112,9 +104,33 @@ class TurnOptions:
         )
 
 
-def read_talks(
-    home: Settings, source: Path, progress: Progress, *, bot: str | None = None, without: list[str] | None = None
-) -> list[Conversation]:
+@dataclass(frozen=True, kw_only=True)
+class ConversationOptions:
+    """How a file of conversations is read; a group of options."""
+
+    bot: Annotated[str | None, typer.Option(help="The bot of conversations that name none.", metavar="NAME")] = None
+    without: Annotated[
+        list[str] | None, typer.Option(help="A bot to leave out, such as a degraded one; repeat it.", metavar="BOT")
+    ] = None
+    mapping: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            help="Which column of a table holds what: conversation, role, text, or turns; bot, participant, "
+            "rating:QUESTION; repeat it.",
+            metavar="FIELD=COLUMN",
+        ),
+    ] = None
+    scale: Annotated[
+        str | None, typer.Option(help="The ends of the ratings of a table, such as 1-7.", metavar="LOW-HIGH")
+    ] = None
+    encoding: Annotated[
+        str | None,
+        typer.Option(help="Encoding of a table, such as latin-1; without it, UTF-8 or what its first bytes say."),
+    ] = None
+
+
+def read_talks(home: Settings, source: Path, progress: Progress, options: ConversationOptions) -> list[Conversation]:
     """Return the conversations of a file, or of `selfplay:NAME`, without those of some bots.
 
     Lines that hold none are reported and left out.
@@ -126,21 +142,23 @@ def read_talks(
         talks = played_conversations(home, name.removeprefix(SELF_PLAY), progress)
     else:
         with file_or_stdin(source) as path:
-            talks = _read(path, name, bot, progress)
-    without = without or []
+            talks = _read(path, "stdin" if name == "-" else name, options, progress)
+    without = options.without or []
     if unknown := set(without) - {talk.bot for talk in talks}:
         bots = ", ".join(sorted({talk.bot for talk in talks}))
         raise BadInput(f"no conversation is with a bot called {min(unknown)!r}", remedy=f"the bots are {bots}")
     return [talk for talk in talks if talk.bot not in without]
 
 
-def _read(path: Path, shown_name: str, bot: str | None, progress: Progress) -> list[Conversation]:
-    from refaug.evaluation.conversations.reading import read_conversations  # noqa: PLC0415
+def _read(path: Path, shown_name: str, options: ConversationOptions, progress: Progress) -> list[Conversation]:
     from refaug.evaluation.conversations.records import Conversation  # noqa: PLC0415
+    from refaug.evaluation.conversations.table_rows import ConversationColumns, conversations_in  # noqa: PLC0415
+
+    columns = ConversationColumns.parse(options.mapping or [], options.scale, options.encoding)
 
     talks, bad = list[Conversation](), 0
     progress.stage("reading", unit="conversations")
-    for entry in read_conversations(path, bot=bot):
+    for entry in conversations_in(path, shown_name, columns, bot=options.bot):
         if isinstance(entry, Conversation):
             talks.append(entry)
             progress.advance(1)

@@ -12,10 +12,12 @@ __all__ = [
     "encoders",
     "hybrid_report",
     "hybrids",
+    "judged",
     "measuring",
     "played",
     "reading",
     "records",
     "table",
+    "table_rows",
     "turn_scores",
 ]

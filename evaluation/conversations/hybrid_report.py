@@ -80,6 +80,7 @@ def hybrid_report(table: ConversationTable, settings: HybridSettings, details: M
         seed=settings.seed,
     )
     means = bot_means(table.ratings, table.bots)
+    by_name = {**{name: table.columns[name] for name in (*table.components, *alone)}, **table.courses}
     signature = hybrid_signature(settings, details, conversations=len(table.ratings))
     report: dict[str, Any] = {
         "name": PAPER if settings.is_paper else OURS,
@@ -94,13 +95,9 @@ def hybrid_report(table: ConversationTable, settings: HybridSettings, details: M
         "intercept_only": _intercept_only(table, means),
         "sets": {name: _set_figures(table, means, name, columns, drawn, settings) for name, columns in sets.items()},
         "alone": {
-            name: asdict(agreement_of_bots(bot_means(table.columns[name], table.bots), means))
-            for name in (*table.components, *alone)
-        }
-        | {
-            name: asdict(agreement_of_bots(bot_means(course, table.bots), means))
-            for name, course in table.courses.items()
+            name: asdict(agreement_of_bots(bot_means(column, table.bots), means)) for name, column in by_name.items()
         },
+        "within_alone": {name: _within(column, table) for name, column in by_name.items()},
     }
     report["against_counts"] = {
         name: _against_counts(report["sets"], name, drawn, settings.intercept) for name in (HYBRID, WIDE)
@@ -199,6 +196,12 @@ def _intercept_only(table: ConversationTable, means: Floats) -> dict[str, Any]:
     """Return what the published intercept alone gives: it falls as the bot's own mean rises."""
     fit = leave_one_bot_out(np.zeros((len(table.ratings), 1)), table.ratings, table.bots, intercept="fold")
     return asdict(agreement_of_bots(fit.predictions(table.ratings), means))
+
+
+def _within(column: Floats, table: ConversationTable) -> float | None:
+    """Return the correlation of a column with the ratings within bots, over the conversations that have it."""
+    is_defined = ~np.isnan(column)
+    return within_bots(column[is_defined], table.ratings[is_defined], table.bots[is_defined])
 
 
 def _against_counts(

@@ -27,7 +27,7 @@ def played_conversations(settings: Settings, spec: str, progress: Progress) -> l
             turns = tuple(
                 (Side.PERSON if partner and place % 2 else Side.BOT, text) for place, text in enumerate(stored.replies)
             )
-            talks.append(Conversation(id=stored.id, bot=stored.bot, turns=turns, start=stored.start))
+            talks.append(Conversation(id=stored.id, bot=stored.bot, turns=turns, is_played=True, start=stored.start))
     if short:
         progress.warn(f"{spec}: {short:,} conversations ended before the second turn, and are left out")
     if not talks:

@@ -54,16 +54,22 @@ def read_conversations(path: Path, *, bot: str | None = None) -> Iterator[Conver
                 yield BadConversation(row.line, "", row.message)
                 continue
             line, fields = row
-            try:
-                conversation = _require_new(conversation_of(fields, fallback_id=f"line-{line}", bot=bot), lines_of)
-            except _InvalidConversation as invalid:
-                yield BadConversation(line, invalid.field, invalid.message)
-                continue
-            lines_of[conversation.id] = line
-            yield conversation
+            yield usable_conversation(fields, line, lines_of, bot=bot)
 
 
-def conversation_of(fields: Mapping[str, Any], *, fallback_id: str, bot: str | None = None) -> Conversation:
+def usable_conversation(
+    fields: Mapping[str, Any], line: int, lines_of: dict[str, int], *, bot: str | None = None
+) -> Conversation | BadConversation:
+    """Return the conversation of some fields, or what is wrong with it; `lines_of` has the ids so far, and gets its."""
+    try:
+        conversation = _require_new(_conversation_of(fields, fallback_id=f"line-{line}", bot=bot), lines_of)
+    except _InvalidConversation as invalid:
+        return BadConversation(line, invalid.field, invalid.message)
+    lines_of[conversation.id] = line
+    return conversation
+
+
+def _conversation_of(fields: Mapping[str, Any], *, fallback_id: str, bot: str | None = None) -> Conversation:
     """Check every field of one conversation; raise for the first wrong one."""
     scale = _scale(fields.get("scale"))
     ratings = _ratings(fields.get("ratings", {}), scale)

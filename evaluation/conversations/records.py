@@ -38,7 +38,8 @@ class Conversation:
     scale: tuple[float, float] | None = None  # the ends that all its ratings lie between
     reversed: frozenset[str] = frozenset()  # questions where a low number is good
     participant: str = ""
-    start: tuple[str, ...] = ()  # what self-play began with, which neither side has said
+    is_played: bool = False  # by bots alone, with themselves or with a partner
+    start: tuple[str, ...] = ()  # what such a conversation began with, which neither side has said
 
     @property
     def is_alone(self) -> bool:

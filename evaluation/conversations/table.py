@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -119,6 +119,26 @@ class ConversationTable:
     def matrix(self, names: Sequence[str]) -> Floats:
         """Return some columns side by side, (conversations, columns)."""
         return np.stack([self.columns[name] for name in names], axis=1)
+
+    def of(
+        self, conversations: Sequence[Conversation], measured: RatedConversations, settings: HybridSettings
+    ) -> ConversationTable:
+        """Return the rows of some of the measured conversations, with ratings by other settings of these."""
+        rated = RatedConversations.of(conversations, settings)
+        row_of = {talk.id: row for row, talk in enumerate(measured.conversations)}
+        rows = np.array([row_of[talk.id] for talk in rated.conversations], np.int64)
+        names = tuple(sorted({talk.bot for talk in rated.conversations}))
+        number_of = {name: number for number, name in enumerate(names)}
+        return replace(
+            self,
+            columns={name: column[rows] for name, column in self.columns.items()},
+            courses={name: course[rows] for name, course in self.courses.items()},
+            ratings=rated.ratings,
+            bots=np.array([number_of[talk.bot] for talk in rated.conversations], np.int64),
+            names=names,
+            unrated=rated.unrated,
+            few_ratings=rated.few_ratings,
+        )
 
 
 def conversation_table(

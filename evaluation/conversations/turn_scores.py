@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ from refaug.evaluation.scoring.provenance import Provenance, with_provenance
 from refaug.metrics.conversations.course import Course, course_of
 from refaug.metrics.signature import Signature
 
+if TYPE_CHECKING:
+    from refaug.evaluation.metric_setup.model_metrics import OpenModels
+
 Floats = NDArray[np.float64]
 
 SYSTEM = "bot"
@@ -42,6 +45,7 @@ class TurnJudges:
     models: ModelNames = field(default_factory=ModelNames)
     index: str | None = None
     references: AugmentSettings = field(default_factory=lambda: AugmentSettings(gold="none"))
+    opened: OpenModels | None = None  # models that are open already
 
     def __post_init__(self) -> None:
         """Refuse golds, which conversations do not have, and a metric that comes twice."""
@@ -101,7 +105,7 @@ def judge_turns(
     scores = list[TurnScores]()
     for name in judges.metrics:
         [metric] = replace(steps, specifications=[name]).chosen(rows.items, provenance, progress=progress)
-        [bound] = steps.bound([metric], provenance, progress=progress)
+        [bound] = steps.bound([metric], provenance, opened=judges.opened, progress=progress)
         compared = ComparedMetric(name=name, metric=bound)
         progress.stage(f"score turns, {name}", len(rows.rows), "replies")
         scored = scores_of_rows(rows, bound, progress)

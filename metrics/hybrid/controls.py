@@ -24,10 +24,17 @@ _TIE: Final = 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class ShuffledRatings:
-    """The correlation over bots, refitted on ratings that were shuffled over all conversations."""
+    """The correlation over bots, refitted on ratings that were shuffled over all conversations.
+
+    With as many conversations for each bot the expected covariance is exactly 0: the weights of a bot's prediction add
+    up to 0 over the ratings of the others, and shuffled ratings of any two conversations covary equally. `centre` is
+    the mean covariance over the root of the mean variances. The mean correlation lies a little below 0, since each draw
+    is divided by its own spread.
+    """
 
     draws: int
     mean: float
+    centre: float
     low: float  # of the middle 95 % of the draws
     high: float
 
@@ -49,16 +56,32 @@ def shuffled_ratings(fit: Fit, ratings: Floats, bots: Labels, *, draws: int = 10
     """Shuffle the ratings over conversations, refit, and correlate with the bots' means of the shuffled ratings."""
     random = np.random.Generator(np.random.PCG64(seed))
     means = _mean_operator(bots)
-    correlations = []
+    correlations, moments = [], []
     for start in range(0, draws, _BLOCK):
         shuffled = np.stack([random.permutation(ratings) for _ in range(min(_BLOCK, draws - start))], axis=1)
-        correlations.append(row_correlations("pearson", (fit.operator @ shuffled).T, (means @ shuffled).T))
+        predicted, observed = (fit.operator @ shuffled).T, (means @ shuffled).T
+        correlations.append(row_correlations("pearson", predicted, observed))
+        moments.append(_moments(predicted, observed))
     drawn = np.concatenate(correlations)
     drawn = drawn[~np.isnan(drawn)]
     if not len(drawn):
-        return ShuffledRatings(draws=draws, mean=math.nan, low=-1.0, high=1.0)
+        return ShuffledRatings(draws=draws, mean=math.nan, centre=math.nan, low=-1.0, high=1.0)
     low, high = percentile_interval(drawn, 0.95)
-    return ShuffledRatings(draws=draws, mean=float(drawn.mean()), low=low, high=high)
+    covariance, of_predictions, of_means = np.concatenate(moments).mean(axis=0).tolist()
+    return ShuffledRatings(
+        draws=draws,
+        mean=float(drawn.mean()),
+        centre=covariance / math.sqrt(of_predictions * of_means),
+        low=low,
+        high=high,
+    )
+
+
+def _moments(predicted: Floats, observed: Floats) -> Floats:
+    """Return the covariance and both variances of each row, (draws, 3)."""
+    predicted, observed = (values - values.mean(axis=1, keepdims=True) for values in (predicted, observed))
+    pairs = ((predicted, observed), (predicted, predicted), (observed, observed))
+    return np.stack([np.asarray((first * second).mean(axis=1)) for first, second in pairs], axis=1)
 
 
 def permuted_bots(predictions: Floats, means: Floats, *, draws: int = 10_000, seed: int = 1) -> PermutedBots:

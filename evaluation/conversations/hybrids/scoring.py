@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -125,41 +124,56 @@ def score_conversations(
         raise TrainedOn(
             f"{stored.name} was fitted to all {len(conversations):,} conversations", remedy="score other conversations"
         )
-    is_self = {talk.is_alone for talk in fresh}
-    if len(is_self) > 1:
+    is_played = {talk.is_played for talk in fresh}
+    if len(is_played) > 1:
         raise BadInput("conversations with people and self-play at once", remedy="score the two one after the other")
-    opened = encoders.open(home)
-    opened.require_language(text for talk in fresh for _, text in talk.turns)
-    judges = read_judges(stored.manifest["turns"], threads)
-    judged = judge_turns(home, fresh, judges, progress) if judges is not None else []
-    details = {**opened.details, **turn_details(judged)}
-    if differing := [slot for slot, name in stored.details.items() if details.get(slot) != name]:
-        slot = differing[0]
-        raise Conflict(
-            f"{stored.name} was fitted with {slot}:{stored.details[slot]}, and here it is {details.get(slot, 'none')}",
-            remedy="give the file that it was fitted with, or fit it again",
-        )
-    columns = conversation_columns(fresh, opened.reader, stored.settings.variants, progress, judged)
+    columns, details = _columns(home, stored, fresh, encoders, progress, threads)
     features = np.stack([columns[name] for name in stored.weights.columns], axis=1)
-    bots = [talk.bot for talk in fresh]
-    centre = column_means(features) if True in is_self else None
-    signature = hybrid_signature(
-        stored.settings, details, conversations=len(fresh), play=SELF if True in is_self else HUMAN, fitted=stored.spec
-    )
-    missing = Counter(
-        {
-            name: int(count)
-            for name, count in zip(stored.weights.columns, np.isnan(features).sum(axis=0), strict=True)
-            if count
-        }
-    )
+    missing = np.isnan(features).sum(axis=0).tolist()
     return HybridScores(
         hybrid=stored.spec,
-        signature=signature,
+        signature=hybrid_signature(
+            stored.settings,
+            details,
+            conversations=len(fresh),
+            play=SELF if True in is_played else HUMAN,
+            fitted=stored.spec,
+        ),
         conversations=fresh,
-        scores=stored.weights.scores(features, bots, centre=centre),
+        scores=stored.weights.scores(
+            features, [talk.bot for talk in fresh], centre=column_means(features) if True in is_played else None
+        ),
         trained_on=trained_on,
-        missing=dict(missing),
+        missing={name: count for name, count in zip(stored.weights.columns, missing, strict=True) if count},
         left_out=frozenset(stored.weights.without),
         rated={row["bot"]: row["mean"] for row in stored.report["bots"]},
     )
+
+
+def _columns(
+    home: Settings,
+    stored: StoredHybrid,
+    conversations: Sequence[Conversation],
+    encoders: EncoderRequest,
+    progress: Progress,
+    threads: int | None,
+) -> tuple[dict[str, Floats], dict[str, str]]:
+    """Return every column, and what it was computed by; Conflict unless that is what the hybrid was fitted with."""
+    opened = encoders.open(home)
+    opened.require_language(text for talk in conversations for _, text in talk.turns)
+    _require_same(stored, dict(opened.details), stored.details.keys() & opened.details.keys())
+    judges = read_judges(stored.manifest["turns"], threads)
+    judged = judge_turns(home, conversations, judges, progress) if judges is not None else []
+    details = {**opened.details, **turn_details(judged)}
+    _require_same(stored, details, stored.details.keys())
+    return conversation_columns(conversations, opened.reader, stored.settings.variants, progress, judged), details
+
+
+def _require_same(stored: StoredHybrid, details: Mapping[str, str], slots: Collection[str]) -> None:
+    for slot in sorted(slots, key=list(stored.details).index):
+        if details.get(slot) != stored.details[slot]:
+            raise Conflict(
+                f"{stored.name} was fitted with {slot}:{stored.details[slot]}, and here it is "
+                f"{details.get(slot, 'none')}",
+                remedy="give the file that it was fitted with, or fit it again",
+            )

@@ -50,7 +50,7 @@ class StoredHybrid:
     def was_fitted_to(self, conversation: Conversation) -> bool:
         """Whether a score of this conversation would come from a fit that has seen its rating.
 
-        One that was fitted to under the same bot is scored by the fit without that bot, which has not seen it.
+        A conversation of the same bot is scored by the fit without that bot, which has not seen it.
         """
         if conversation.digest() not in self.seen.hashes:
             return False

@@ -90,10 +90,21 @@ def test_a_real_effect_is_found_and_shuffled_ratings_are_centred() -> None:
     assert reached >= 16
     features, ratings, bots = study(5)
     control = shuffled_ratings(leave_one_bot_out(features, ratings, bots), ratings, bots, draws=1000, seed=4)
-    assert abs(control.mean) <= 0.12  # a fit without the bot leans away from the bot's own mean
+    assert abs(control.centre) <= 0.05
+    assert -0.12 <= control.mean <= 0.05  # the mean of r leans below 0: each draw is divided by its own spread
     assert -0.9 < control.low < -0.3
     assert 0.3 < control.high < 0.9
     assert not control.contains(0.95)
+
+
+@pytest.mark.parametrize("seed", range(200, 206))
+def test_shuffled_ratings_are_centred_whatever_the_bots_are(seed: int) -> None:
+    """The expected covariance of predictions and means is 0 with equal numbers; in any study the centre is near it."""
+    features, ratings, bots = study(seed)
+    fit = leave_one_bot_out(features, ratings, bots)
+    assert fit.operator.sum(axis=1) == pytest.approx(np.zeros(12), abs=1e-12)
+    control = shuffled_ratings(fit, ratings, bots, draws=4000, seed=seed)
+    assert abs(control.centre) <= 0.05
 
 
 def test_shuffled_ratings_equal_a_refit_of_each_draw() -> None:
@@ -101,12 +112,15 @@ def test_shuffled_ratings_equal_a_refit_of_each_draw() -> None:
     fit = leave_one_bot_out(features, ratings, bots)
     control = shuffled_ratings(fit, ratings, bots, draws=40, seed=9)
     random = np.random.Generator(np.random.PCG64(9))
-    drawn = []
+    drawn, pairs = [], []
     for _ in range(40):
         shuffled = random.permutation(ratings)
         predicted = leave_one_bot_out(features, shuffled, bots).predictions(shuffled)
+        pairs.append((predicted, bot_means(shuffled, bots)))
         drawn.append(stats.pearsonr(predicted, bot_means(shuffled, bots)).statistic)
     assert control.mean == pytest.approx(np.mean(drawn), abs=1e-9)
+    moments = np.mean([np.cov(*pair, bias=True) for pair in pairs], axis=0)
+    assert control.centre == pytest.approx(moments[0, 1] / math.sqrt(moments[0, 0] * moments[1, 1]), abs=1e-9)
     assert (control.low, control.high) == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])), abs=1e-9)
 
 

@@ -1,0 +1,111 @@
+"""`refaug conversations judge`: every reply of a conversation scored in its context, and the course of the whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from refaug.cli.conversations.inputs import ConversationOptions, TurnOptions, read_talks
+from refaug.cli.shared.field_options import with_options
+from refaug.cli.shared.index_options import ThreadsOption
+from refaug.cli.shared.model_options import ModelOptions
+from refaug.cli.shared.output import JsonFlag, print_json, print_line, print_table
+from refaug.cli.shared.progress import display_progress
+from refaug.core.errors import Usage
+
+if TYPE_CHECKING:
+    from refaug.evaluation.conversations.judged import JudgedConversations
+
+app = typer.Typer(help="Whole conversations: judge them turn by turn.", no_args_is_help=True)
+
+
+@app.callback()
+def conversation_commands() -> None:
+    """Keep `judge` a command of a group."""
+
+
+@app.command("judge")
+@with_options
+def judge_command(
+    context: typer.Context,
+    conversations: Annotated[
+        Path,
+        typer.Argument(
+            help="Conversations: JSONL or a table, compressed or not; - for stdin, or selfplay:NAME.",
+            metavar="CONVERSATIONS",
+        ),
+    ],
+    *,
+    reading: ConversationOptions,
+    turns: TurnOptions,
+    models: ModelOptions,
+    target: Annotated[
+        str | None,
+        typer.Option(help="The question that figures are compared with; without it the mean.", metavar="QUESTION"),
+    ] = None,
+    threads: ThreadsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Score every reply of a bot in its context, without a gold: the mean, the worst reply, and the course.
+
+    Where conversations have ratings, the figures are compared with them, over bots and within bots.
+    """
+    from refaug.evaluation.conversations.judged import JudgedConversations  # noqa: PLC0415  scipy
+    from refaug.evaluation.conversations.turn_scores import judge_turns  # noqa: PLC0415
+
+    judges = turns.judges(context.obj, models, threads)
+    if judges is None:
+        raise Usage("no metric of turns is named", remedy="-m rater:refs=none --rater NAME")
+    with display_progress(quiet=context.obj.quiet) as progress:
+        talks = read_talks(context.obj, conversations, progress, reading)
+        if target is not None and not any(target in talk.ratings for talk in talks):
+            questions = ", ".join(sorted({question for talk in talks for question in talk.ratings})) or "none"
+            raise Usage(f"no conversation has a rating called {target!r}", remedy=f"the questions are: {questions}")
+        judged = JudgedConversations(
+            conversations=talks, judged=judge_turns(context.obj, talks, judges, progress), target=target
+        )
+    if as_json:
+        print_json(judged.as_json())
+        return
+    _print_judged(judged)
+
+
+def _print_judged(judged: JudgedConversations) -> None:
+    for scores in judged.judged:
+        print_line(scores.signature.short)
+    columns = ("mean", "worst", "slope", "first", "second")
+    rows = judged.bots()
+    for scores in judged.judged:
+        print_table(
+            f"{scores.name}: means over conversations",
+            ("bot", "conversations", *columns),
+            [
+                (row["bot"], row["conversations"], *(f"{row['figures'][scores.name][name]:.4f}" for name in columns))
+                for row in rows
+            ],
+        )
+    agreement = judged.agreement()
+    if agreement is None:
+        return
+    print_table(
+        f"agreement with {agreement['target']} over {agreement['conversations']:,} rated conversations",
+        ("figure", "bots", "Pearson", "Spearman", "within bots"),
+        [
+            (
+                f"{name}, {figure}",
+                values["bots"],
+                *(_digits(values[kind]) for kind in ("pearson", "spearman", "within_bots")),
+            )
+            for name, figures in agreement["figures"].items()
+            for figure, values in figures.items()
+        ],
+    )
+    reasons = {values["reason"] for figures in agreement["figures"].values() for values in figures.values()} - {""}
+    for reason in sorted(reasons):
+        print_line(reason)
+
+
+def _digits(figure: float | None) -> str:
+    return "–" if figure is None else f"{figure:.3f}"
