@@ -7,8 +7,8 @@ from the seed of the request.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 from refaug.core.records import TestPair
 
@@ -31,7 +31,8 @@ class ReplyRequest:
 class BotReply:
     """The reply of a bot, or a code that says why there is none, such as `no_utterance` or `nothing_retrieved`.
 
-    A reply is never empty. `detail` says more of the problem, for people; tokens are those that an endpoint counted.
+    A reply is never empty. `detail` says more of the problem, for people. An endpoint counts tokens, and `ms` is how
+    long it took for the answer, whenever that was; bots in this process do not time single replies.
     """
 
     text: str | None
@@ -40,6 +41,7 @@ class BotReply:
     prompt_tokens: int | None = None
     answer_tokens: int | None = None
     is_stored: bool = False  # whether it was answered before, and not asked again
+    ms: float | None = field(default=None, compare=False)
 
 
 class Replier(Protocol):
@@ -63,3 +65,11 @@ class Replier(Protocol):
 
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Return one reply for each request, in their order."""
+
+
+@runtime_checkable
+class BeginningBot(Protocol):
+    """A bot that can also begin a dialogue; requests have one empty turn, or none."""
+
+    def openings(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        """Return what the bot begins each dialogue with, in the order of the requests."""

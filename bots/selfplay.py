@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Final
 
-from refaug.bots.replier import BotReply, Replier, ReplyRequest
+from refaug.bots.latency import timed_replies, with_times
+from refaug.bots.replier import BeginningBot, BotReply, Replier, ReplyRequest
 from refaug.core.errors import Usage
 from refaug.core.records import TestPair
 
@@ -71,6 +73,7 @@ class SelfPlayed:
     start: SelfPlayStart
     turns: list[tuple[str, str]] = field(default_factory=list)
     problem: str = ""
+    milliseconds: list[float] = field(default_factory=list, compare=False)  # of each turn
 
     @property
     def replies(self) -> list[str]:
@@ -81,15 +84,20 @@ class SelfPlayed:
 def play(bot: Replier, partner: Replier, starts: Sequence[SelfPlayStart], rules: SelfPlayRules) -> list[SelfPlayed]:
     """Play a batch of conversations, one for each start; the bot replies first, then the two take turns."""
     played = [SelfPlayed(start=start) for start in starts]
+    play_on(bot, partner, played, rules)
+    return played
+
+
+def play_on(bot: Replier, partner: Replier, conversations: Sequence[SelfPlayed], rules: SelfPlayRules) -> None:
+    """Play conversations to their end, each from the turn that it has reached."""
     for turn in range(rules.turns):
         side, replier = (BOT, bot) if turn % 2 == 0 else (PARTNER, partner)
-        going = [conversation for conversation in played if not conversation.problem]
+        going = [each for each in conversations if not each.problem and len(each.turns) == turn]
         if not going:
-            break
-        replies = replier.replies([_request(conversation, turn, rules) for conversation in going])
+            continue
+        replies = _replies(replier, going, turn, rules)
         for conversation, reply in zip(going, replies, strict=True):
             _add(conversation, side, reply)
-    return played
 
 
 def play_batches(
@@ -100,6 +108,22 @@ def play_batches(
         yield play(bot, partner, starts[first : first + batch], rules)
 
 
+def _replies(replier: Replier, conversations: Sequence[SelfPlayed], turn: int, rules: SelfPlayRules) -> list[BotReply]:
+    """Return the next replies; a bot that can begin a dialogue begins those that start with nothing."""
+    requests = [_request(conversation, turn, rules) for conversation in conversations]
+    if not isinstance(replier, BeginningBot):
+        return timed_replies(replier, requests)
+    replies: list[BotReply | None] = [None] * len(requests)
+    begun = [bool(conversation.turns or conversation.start.turns) for conversation in conversations]
+    for is_begun, ask in ((False, replier.openings), (True, replier.replies)):
+        places = [place for place, flag in enumerate(begun) if flag is is_begun]
+        if places:
+            since = perf_counter()
+            for place, reply in zip(places, with_times(ask([requests[at] for at in places]), since), strict=True):
+                replies[place] = reply
+    return [reply for reply in replies if reply is not None]
+
+
 def _add(conversation: SelfPlayed, side: str, reply: BotReply) -> None:
     if reply.text is None:
         conversation.problem = reply.problem
@@ -107,6 +131,7 @@ def _add(conversation: SelfPlayed, side: str, reply: BotReply) -> None:
         conversation.problem = TOO_LONG
     else:
         conversation.turns.append((side, reply.text))
+        conversation.milliseconds.append(reply.ms or 0.0)
 
 
 def _request(conversation: SelfPlayed, turn: int, rules: SelfPlayRules) -> ReplyRequest:

@@ -130,6 +130,19 @@ def sha256_of(path: Path, check: Callable[[], None] | None = None) -> str:
         return digest.hexdigest()
 
 
+def cut_half_line(path: Path) -> int:
+    """Cut what a kill left behind the last whole line of a file; return how many whole lines there are."""
+    if not path.exists():
+        return 0
+    count = end = 0
+    with path.open("r+b") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                count, end = count + 1, end + len(line)
+        file.truncate(end)
+    return count
+
+
 def remove_tree(folder: Path) -> None:
     """Delete one of our folders; a missing folder is no error."""
     with suppress(FileNotFoundError):

@@ -33,6 +33,7 @@ from refaug.logs.pairs import PAIR_SCHEMA
 
 STAGE: Final = ".staging-"  # begins the name of a folder in which an ingest is prepared
 ENGINE: Final = ".engine"
+_DRAWN: Final = "md5_number_upper(concat(dialogue, chr(31), position, chr(31), ?::VARCHAR))"  # must never change
 _TEXT_COLUMNS: Final = ("dialogue", "position", "utterance", "response")
 _TURN_COLUMNS: Final = ("utterance", "response")
 
@@ -127,11 +128,18 @@ class StoredLog:
         if not self.paths:
             return []
         columns = ", ".join(name for name in PAIR_SCHEMA.names if not name.endswith("_key"))
-        order = "md5_number_upper(concat(dialogue, chr(31), position, chr(31), ?::VARCHAR))"  # must never change
-        sql = f"SELECT {columns} FROM {parquet(self.paths)} ORDER BY {order}, dialogue, position LIMIT ?"
+        sql = f"SELECT {columns} FROM {parquet(self.paths)} ORDER BY {_DRAWN}, dialogue, position LIMIT ?"
         schema = pa.schema([column for column in PAIR_SCHEMA if not column.name.endswith("_key")])
         rows = [row for batch in engine.batches(sql, [seed, count]) for row in batch.cast(schema).to_pylist()]
         return [_pair(self.manifest.name, row) for row in rows]
+
+    def sample_utterances(self, count: int, seed: int, engine: QueryEngine) -> Iterator[tuple[str, str]]:
+        """Yield dialogue and utterance of the same sample, which need not fit in memory."""
+        if self.paths:
+            sql = f"SELECT dialogue, utterance FROM {parquet(self.paths)} ORDER BY {_DRAWN}, dialogue, position LIMIT ?"
+            for batch in engine.batches(sql, [seed, count]):
+                for row in batch.to_pylist():
+                    yield row["dialogue"], row["utterance"]
 
     def verify(self) -> Iterator[tuple[LogPart, str | None]]:
         """Yield every part with what is wrong with it, or None: size, hash, readable to the end, number of pairs."""

@@ -210,6 +210,7 @@ def _ask_of_evaluations(recorder: Recorder) -> None:
     file = ask("upload_file", "POST", "/v1/uploads?name=table.csv", content=_TABLE)["id"]
     ask("list_uploads", "GET", "/v1/uploads")
     ask("get_upload", "GET", f"/v1/uploads/{file}")
+    ask("download_upload", "GET", f"/v1/uploads/{file}/content")
     files = {"items": f"upload:{file}", "map": ["utterance=prompt", "reply:old=before", "reply:new=after"]}
     ask("preview_files", "POST", "/v1/uploads/preview", files)
     order = {"kind": "score", **files, "metrics": ["multi-bleu", "chrf"], "baseline": "old", "draws": 100}

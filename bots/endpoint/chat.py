@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -52,6 +52,7 @@ class ChatAnswer:
     answer_tokens: int | None = None
     tokens: tuple[AnswerToken, ...] = ()  # empty where the endpoint gives no log-probabilities
     is_stored: bool = False  # whether it was read from the store
+    ms: float | None = field(default=None, compare=False)  # from sending the try that succeeded to the whole answer
 
     def as_json(self) -> dict[str, Any]:
         """Return the answer as it is stored."""
@@ -65,6 +66,7 @@ class ChatAnswer:
             "prompt_tokens": self.prompt_tokens,
             "answer_tokens": self.answer_tokens,
             "tokens": [[token.text, token.logprob, token.alternatives] for token in self.tokens],
+            "ms": self.ms,
         }
 
     @classmethod

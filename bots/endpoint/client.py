@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any, Final, Self
 
 import httpx2
@@ -257,6 +258,7 @@ class ChatClient:
         return max(wait_s, min(fault.retry_after_s or 0.0, _LONGEST_WAIT_S))
 
     async def _try(self, body: bytes, name: str) -> Outcome:
+        began = perf_counter()
         try:
             async with asyncio.timeout(self._endpoint.timeout_s):
                 outcome = await self._exchange(body, name)
@@ -269,6 +271,8 @@ class ChatClient:
         except httpx2.TransportError as error:
             what = shorten(str(error)) or type(error).__name__
             return Fault(kind=FaultKind.CUT_OFF, message=f"the connection broke off: {what}")
+        if isinstance(outcome, ChatAnswer):
+            return replace(outcome, ms=round((perf_counter() - began) * 1000, 3))
         return outcome
 
     async def _exchange(self, body: bytes, name: str) -> Outcome:

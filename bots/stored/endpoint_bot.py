@@ -145,6 +145,7 @@ class EndpointBot:
             prompt_tokens=outcome.prompt_tokens,
             answer_tokens=outcome.answer_tokens,
             is_stored=outcome.is_stored,
+            ms=outcome.ms,
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 
 import orjson
 
+from refaug.bots.endpoint.spending import Price
 from refaug.bots.stored.specification_fields import check_fields
 from refaug.core.errors import BadInput
 from refaug.core.files import require_name
@@ -80,6 +81,13 @@ class StoredBot:
             yield str(self.fields.get("url") or self.fields.get("base_url"))
         if self.wrapped is not None:
             yield from self.wrapped.addresses
+
+    @property
+    def price(self) -> Price | None:
+        """The prices of the tokens of its endpoint, if it has any."""
+        if isinstance(table := self.fields.get("price"), Mapping):
+            return Price(**table)
+        return self.wrapped.price if self.wrapped is not None else None
 
     @property
     def key_variables(self) -> Iterator[str]:

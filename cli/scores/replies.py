@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
@@ -39,6 +40,13 @@ ReplaceFlag = Annotated[
     bool,
     typer.Option("--replace", help="Replace a system of the same name, and drop people's ratings of its old replies."),
 ]
+TimingFlag = Annotated[
+    bool,
+    typer.Option(
+        "--timing",
+        help="Note the milliseconds of each reply in the items, as reply_ms, and say at the end how long they took.",
+    ),
+]
 WithoutReplyOption = Annotated[
     WithoutReply,
     typer.Option(
@@ -58,13 +66,15 @@ def replies_command(
     names: AsOption = None,
     replace: ReplaceFlag = False,
     without_reply: WithoutReplyOption = WithoutReply.REPORT,
+    timing: TimingFlag = False,
     threads: ThreadsOption = None,
     strict: StrictFlag = False,
 ) -> None:
     """Let bots reply to the items of a test file, each as a further system, such as C-BM25 from an index."""
+    from refaug.bots.latency import Latency  # noqa: PLC0415  numpy
     from refaug.evaluation.replies.system_replies import ReplyRemarks, add_replies  # noqa: PLC0415  compiles
 
-    bad, remarks = list[BadItem](), ReplyRemarks()
+    bad, remarks, milliseconds = list[BadItem](), ReplyRemarks(), defaultdict[str, list[float]](list)
     with display_progress(quiet=context.obj.quiet) as progress, ExitStack() as stack:
         systems = _open_systems(context.obj, bots or (), names or (), threads, stack)
         for system in systems:
@@ -79,12 +89,17 @@ def replies_command(
                 _require_replies(answered)
             is_skipped = bool(answered.missing) and without_reply is WithoutReply.SKIP
             remarks.add(answered, is_skipped=is_skipped)
+            for name, ms in answered.reply_ms.items():
+                milliseconds[name].append(ms)
             if not is_skipped:
-                print_json_line({**item_json(answered.item), **answered.item.search_notes})
+                times = {"reply_ms": answered.reply_ms} if timing and answered.reply_ms else {}
+                print_json_line({**item_json(answered.item), **answered.item.search_notes, **times})
         report_problems(bad, tuple(remarks.warnings), progress, rest="")
         for system in systems:
             for remark in system.replier.remarks:
                 progress.say(f"{system.name}: {remark}")
+            if timing and (latency := Latency.of(milliseconds[system.name])) is not None:
+                progress.say(f"{system.name}: {latency.line}")
     require_all(bad, strict=strict)
 
 

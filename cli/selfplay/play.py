@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +27,15 @@ app = typer.Typer(
 )
 
 SpecArgument = Annotated[str, typer.Argument(help="Name of the self-play, or name@version.", metavar="NAME")]
+
+
+RetryFlag = Annotated[
+    bool,
+    typer.Option(
+        "--retry",
+        help="Take the newest version that was played in this way, and play on only what an endpoint's fault ended.",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +83,13 @@ def play_command(
         str | None, typer.Option(help="The bot that each of them talks to; by default itself.", metavar="BOT")
     ] = None,
     play: _PlayOptions,
+    retry: RetryFlag = False,
     threads: ThreadsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Let each bot have conversations; what was stopped goes on where it was, with the same bytes."""
     from refaug.bots.selfplay import SelfPlayRules  # noqa: PLC0415  compiles
+    from refaug.evaluation.selfplay.faults import early_end_warnings  # noqa: PLC0415
     from refaug.evaluation.selfplay.recording import SelfPlayOrder, record_self_play  # noqa: PLC0415
     from refaug.evaluation.selfplay.starts import read_starts  # noqa: PLC0415
 
@@ -92,24 +103,25 @@ def play_command(
         for bot in opened:
             for warning in bot.replier.warnings:
                 progress.warn(f"{bot.name}: {warning}")
+        starts = stack.enter_context(closing(read_starts(context.obj, play.start, play.count, play.seed)))
         order = SelfPlayOrder(
             bots=opened[: len(bots)],
             partner=opened[-1] if partner else None,
             start=play.start,
-            starts=read_starts(context.obj, play.start, play.count, play.seed),
+            starts=starts,
             rules=rules,
         )
-        recorded = record_self_play(context.obj, out, order, batch=play.batch, progress=progress)
-        for name, reasons in recorded.problems.items():
-            if reasons:
-                listed = ", ".join(f"{reason} ({number:,})" for reason, number in reasons.items())
-                progress.warn(f"{name}: conversations that ended early: {listed}")
+        recorded = record_self_play(context.obj, out, order, batch=play.batch, retries_faults=retry, progress=progress)
+        for warning in early_end_warnings(recorded.problems):
+            progress.warn(warning)
     record_act(context.obj, "publish", f"self-play {out}@{recorded.version}")
     facts: dict[str, Any] = {
         "version": recorded.version,
         "bots": [bot.name for bot in order.bots],
         "conversations": len(order.bots) * len(order.starts),
         "resumed_at": recorded.resumed_at,
+        "played_again": recorded.played_again,
+        "latency": {name: dict(figures) if figures else None for name, figures in recorded.latency.items()},
         "problems": {name: dict(reasons) for name, reasons in recorded.problems.items()},
     }
     if as_json:

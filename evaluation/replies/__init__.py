@@ -4,7 +4,7 @@ The main names:
 
 - `system_replies.add_replies`: items with the replies of bots
 - `system_replies.BotSystem`: a bot under the name of a system
-- `system_replies.AnsweredItem`: an item with replies, and why a bot has none.
+- `reply_journal.ReplyJournal`: replies on disk as they come, so that a job that was killed asks no bot twice.
 """
 
-__all__ = ["system_replies", "without_reply"]
+__all__ = ["reply_journal", "system_replies", "without_reply"]

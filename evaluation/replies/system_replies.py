@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+from refaug.bots.latency import timed_replies
 from refaug.bots.replier import BotReply, Replier, ReplyRequest
 from refaug.bots.specification import SEED
 from refaug.core.errors import BadInput, Usage
@@ -36,8 +37,8 @@ class BotSystem:
         return Provenance(settings={**self.replier.provenance, **seed})
 
     def replies(self, items: Sequence[Item]) -> list[BotReply]:
-        """Return the bot's reply to each item."""
-        return self.replier.replies([ReplyRequest(pair=test_item.pair, seed=self.seed) for test_item in items])
+        """Return the bot's reply to each item, with the time that it took."""
+        return timed_replies(self.replier, [ReplyRequest(pair=test_item.pair, seed=self.seed) for test_item in items])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,14 @@ class AnsweredItem:
     item: Item
     missing: Mapping[str, str]  # by system: why it has no reply
     dropped_ratings: tuple[str, ...]  # systems whose old reply was rated, and is replaced
+    replies: Mapping[str, BotReply]  # by system: as the bots gave them
+
+    @property
+    def reply_ms(self) -> dict[str, float]:
+        """The milliseconds of each reply, by system."""
+        return {
+            name: reply.ms for name, reply in self.replies.items() if reply.text is not None and reply.ms is not None
+        }
 
 
 def require_distinct_names(names: Sequence[str]) -> None:
@@ -60,6 +69,7 @@ def add_replies(
     systems: Sequence[BotSystem],
     *,
     replace_systems: bool = False,
+    batch_size: int = _BATCH_SIZE,
     progress: Progress | None = None,
 ) -> Iterator[AnsweredItem | BadItem]:
     """Yield every item with the replies of all bots, in the order given.
@@ -70,7 +80,7 @@ def add_replies(
     require_distinct_names([system.name for system in systems])
     progress = progress or Silent()
     progress.stage("replies", None, "items")
-    for batch in _batches(items):
+    for batch in _batches(items, batch_size):
         usable = [test_item for test_item in batch if isinstance(test_item, Item)]
         if not replace_systems:
             _require_free_names(usable, systems)
@@ -80,11 +90,11 @@ def add_replies(
         progress.advance(len(batch))
 
 
-def _batches(items: Iterable[Item | BadItem]) -> Iterator[list[Item | BadItem]]:
+def _batches(items: Iterable[Item | BadItem], size: int) -> Iterator[list[Item | BadItem]]:
     batch = list[Item | BadItem]()
     for test_item in items:
         batch.append(test_item)
-        if len(batch) == _BATCH_SIZE:
+        if len(batch) == size:
             yield batch
             batch = []
     if batch:
@@ -131,6 +141,7 @@ def _answer(test_item: Item, replies: Mapping[str, BotReply], lines: Mapping[str
         ),
         missing={name: reply.problem for name, reply in replies.items() if reply.text is None},
         dropped_ratings=tuple(name for name in test_item.ratings if name in replies),
+        replies=replies,
     )
 
 
@@ -148,11 +159,22 @@ class ReplyRemarks:
 
     def add(self, answered: AnsweredItem, *, is_skipped: bool = False) -> None:
         """Note what is missing in an item, and whether it is left out."""
-        self._dropped.update(answered.dropped_ratings)
+        self.add_missing(answered.item.id, answered.missing, answered.dropped_ratings, is_skipped=is_skipped)
+
+    def add_missing(
+        self, item_id: str, missing: Mapping[str, str], dropped_ratings: Iterable[str], *, is_skipped: bool
+    ) -> None:
+        """Note the same of an item that is known by its id."""
+        self._dropped.update(dropped_ratings)
         self._skipped += is_skipped
-        for system, why in answered.missing.items():
+        for system, why in missing.items():
             self._reasons.setdefault(system, Counter())[why] += 1
-            self._missing.setdefault(system, []).append(f"{answered.item.id} ({why})")
+            self._missing.setdefault(system, []).append(f"{item_id} ({why})")
+
+    @property
+    def skipped(self) -> int:
+        """How many items were left out."""
+        return self._skipped
 
     @property
     def warnings(self) -> Iterator[str]:

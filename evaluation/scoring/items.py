@@ -22,7 +22,7 @@ from refaug.evaluation.tables.table_request import TableRequest
 from refaug.logs.reading.containers import json_rows
 from refaug.logs.reading.sources import DAMAGED, BadRow, LineReader, Source, require_readable
 
-_SEARCH_NOTES: Final = ("excluded", "note", "excluded_references")
+_SEARCH_NOTES: Final = ("excluded", "note", "excluded_references", "reply_ms")
 _REFERENCE_NUMBERS: Final = {"weight": (-1.0, 1.0), "rating": (-1.0, 1.0), "similarity": (-math.inf, math.inf)}
 _LONGEST_NAME: Final = 200
 _ADVICE_FOR_LOGS: Final = ": if the file is in Latin-1, say --encoding latin-1"

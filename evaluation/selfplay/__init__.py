@@ -8,4 +8,4 @@ The main names:
 - `check.check_self_play`: overlaps, distinct words, repetition, lengths over turns.
 """
 
-__all__ = ["check", "log_windows", "recording", "starts", "stored"]
+__all__ = ["check", "conversation_file", "faults", "log_windows", "recording", "start_source", "starts", "stored"]

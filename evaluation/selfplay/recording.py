@@ -1,31 +1,39 @@
 """Self-play as it is written: batch after batch into a file aside, which becomes a version when it is whole.
 
 What was stopped goes on behind its last whole line, with the same bytes as if it had not been stopped. The file aside
-belongs to one plan: other bots, settings or starts begin anew.
+belongs to one plan: other bots, settings or starts begin anew. A conversation that an endpoint's fault has ended is not
+final: it goes on from the turn that it had reached when the order is resumed, or played with `retries_faults`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import orjson
 
 from refaug.bots.replier import Replier
-from refaug.bots.selfplay import SelfPlayed, SelfPlayRules, SelfPlayStart, play_batches
+from refaug.bots.selfplay import SelfPlayRules, play
 from refaug.core.artefacts.manifests import MANIFEST, content_id, describe_files
-from refaug.core.errors import BadInput, Usage
+from refaug.core.errors import BadInput, Corrupt, NotFound, Usage
 from refaug.core.files import make_folder, read_json, remove_tree, with_checksum, write_json
 from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
 from refaug.core.version import VERSION
-from refaug.evaluation.selfplay.starts import starts_sha256
-from refaug.evaluation.selfplay.stored import CONVERSATIONS, FORMAT_VERSION, KIND, self_play_versions
+from refaug.evaluation.selfplay.conversation_file import ConversationFile
+from refaug.evaluation.selfplay.faults import play_faults_again
+from refaug.evaluation.selfplay.starts import SelfPlayStarts
+from refaug.evaluation.selfplay.stored import (
+    CONVERSATIONS,
+    FORMAT_VERSION,
+    KIND,
+    MILLISECONDS,
+    open_self_play,
+    self_play_versions,
+)
 
 _PLAN: Final = "plan.json"
 
@@ -49,7 +57,7 @@ class SelfPlayOrder:
     bots: Sequence[PlayingBot]
     partner: PlayingBot | None
     start: str  # as it was written
-    starts: Sequence[SelfPlayStart]
+    starts: SelfPlayStarts
     rules: SelfPlayRules
 
     def __post_init__(self) -> None:
@@ -67,13 +75,18 @@ class SelfPlayOrder:
             "bots": [bot.as_json() for bot in self.bots],
             "partner": self.partner.as_json() if self.partner else None,
             "start": self.start,
-            "starts_sha256": starts_sha256(list(self.starts)),
+            "starts_sha256": self.starts.sha256,
             "conversations_per_bot": len(self.starts),
             "turns": rules.turns,
             "context": rules.context,
             "rules": "published" if rules.published else "plain",
             "seed": rules.seed,
         }
+
+    def bot_at(self, place: int) -> tuple[PlayingBot, PlayingBot]:
+        """Return the bot of a conversation and its partner, by the place among the conversations of all bots."""
+        bot = self.bots[place // len(self.starts)]
+        return bot, self.partner or bot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,103 +95,127 @@ class RecordedSelfPlay:
 
     version: str
     resumed_at: int  # conversations that were there before
+    played_again: int  # conversations among them that a fault had ended
     problems: Mapping[str, Mapping[str, int]]
+    latency: Mapping[str, Mapping[str, Any] | None]
 
 
 def record_self_play(
-    settings: Settings, name: str, order: SelfPlayOrder, *, batch: int = 256, progress: Progress | None = None
+    settings: Settings,
+    name: str,
+    order: SelfPlayOrder,
+    *,
+    batch: int = 256,
+    retries_faults: bool = False,
+    progress: Progress | None = None,
 ) -> RecordedSelfPlay:
-    """Play, and publish a new version; BadInput where a bot could not begin a single conversation."""
+    """Play, and publish a new version; BadInput where a bot could not begin a single conversation.
+
+    With `retries_faults`, the newest version of the same order is taken, and only what a fault had ended is played.
+    """
     progress = progress or Silent()
-    versions = self_play_versions(settings)
+    plan = order.plan()
     staged = settings.cache / f"{KIND}-{name}"
-    with versions.writing(name, f"self-play {name}") as writer:
-        resumed_at = _prepare(staged, order.plan(), progress)
-        progress.stage("conversations", len(order.bots) * len(order.starts), "conversations")
-        progress.advance(resumed_at)
-        with (staged / CONVERSATIONS).open("ab") as file:
-            _play_rest(file, order, resumed_at, batch, progress)
+    with self_play_versions(settings).writing(name, f"self-play {name}") as writer:
+        file = ConversationFile(staged)
+        resumed_at = _prepare(settings, name, file, plan, progress, retries_faults=retries_faults)
+        _play_rest(file, order, resumed_at, batch, progress)
+        played_again = play_faults_again(file, order, resumed_at, batch, progress) if resumed_at else 0
         try:
-            problems = _require_begun(staged / CONVERSATIONS, order)
+            problems = _require_begun(file, order)
         except BadInput:
             remove_tree(staged)  # so that a bot that was down is asked again
             raise
+        latency = file.latency([bot.name for bot in order.bots])
         (staged / _PLAN).unlink()
-        files = describe_files(staged, [CONVERSATIONS])
-        plan = order.plan()
-        manifest = {
-            "format_version": FORMAT_VERSION,
-            "kind": KIND,
-            "id": content_id({"files": files}, plan),
-            **plan,
-            "problems": problems,
-            "files": files,
-            "refaug": VERSION,
-        }
-        write_json(staged / MANIFEST, with_checksum(manifest))
+        write_json(staged / MANIFEST, with_checksum(_manifest(staged, plan, problems, latency)))
         version = writer.add(staged)
         writer.publish(version)
-    return RecordedSelfPlay(version=version, resumed_at=resumed_at, problems=problems)
+    return RecordedSelfPlay(
+        version=version, resumed_at=resumed_at, played_again=played_again, problems=problems, latency=latency
+    )
 
 
-def _prepare(staged: Path, plan: Mapping[str, Any], progress: Progress) -> int:
+def _manifest(
+    staged: Path,
+    plan: Mapping[str, Any],
+    problems: Mapping[str, Mapping[str, int]],
+    latency: Mapping[str, Mapping[str, Any] | None],
+) -> dict[str, Any]:
+    """Return the manifest; times differ from run to run, and are no part of the id."""
+    files = describe_files(staged, [CONVERSATIONS, MILLISECONDS])
+    content = {path: facts for path, facts in files.items() if path == CONVERSATIONS}
+    return {
+        "format_version": FORMAT_VERSION,
+        "kind": KIND,
+        "id": content_id({"files": content}, plan),
+        **plan,
+        "problems": problems,
+        "latency": latency,
+        "files": files,
+        "refaug": VERSION,
+    }
+
+
+def _prepare(
+    settings: Settings,
+    name: str,
+    file: ConversationFile,
+    plan: Mapping[str, Any],
+    progress: Progress,
+    *,
+    retries_faults: bool,
+) -> int:
     """Return how many conversations of this very plan are there already; what belongs to another is removed."""
+    staged = file.folder
     sha256 = hashlib.sha256(orjson.dumps(plan, option=orjson.OPT_SORT_KEYS)).hexdigest()
     if (staged / _PLAN).exists():
         if read_json(staged / _PLAN).get("sha256") == sha256:
-            return _whole_lines(staged / CONVERSATIONS)
+            return file.cut_half_lines()
         progress.warn("bots, settings or starts differ from those that were stopped: the conversations begin anew")
     remove_tree(staged)
     make_folder(staged)
+    if retries_faults:
+        _copy_newest(settings, name, file, plan, progress)
     write_json(staged / _PLAN, {"sha256": sha256})
-    return 0
+    return file.cut_half_lines()
 
 
-def _whole_lines(path: Path) -> int:
-    """Count the whole lines of a file, and cut off what is behind them."""
-    if not path.exists():
-        return 0
-    count = end = 0
-    with path.open("r+b") as file:
-        for line in file:
-            if line.endswith(b"\n"):
-                count, end = count + 1, end + len(line)
-        file.truncate(end)
-    return count
+def _copy_newest(
+    settings: Settings, name: str, file: ConversationFile, plan: Mapping[str, Any], progress: Progress
+) -> None:
+    """Copy the conversations of the newest version with this plan."""
+    try:
+        versions = self_play_versions(settings).versions(name)
+    except NotFound:
+        versions = []
+    for version in reversed(versions):
+        try:
+            with open_self_play(settings, f"{name}@{version}") as stored:
+                if all(stored.manifest.get(key) == content for key, content in plan.items()):
+                    file.copy_from(stored.folder)
+                    return
+        except (Corrupt, NotFound):
+            continue
+    progress.warn(f"self-play {name} has no version of the same bots, starts and rules: all is played")
 
 
-def _play_rest(file: BinaryIO, order: SelfPlayOrder, done: int, batch: int, progress: Progress) -> None:
+def _play_rest(file: ConversationFile, order: SelfPlayOrder, done: int, batch: int, progress: Progress) -> None:
+    progress.stage("conversations", len(order.bots) * len(order.starts), "conversations")
+    progress.advance(done)
     for place, bot in enumerate(order.bots):
         before = min(max(done - place * len(order.starts), 0), len(order.starts))
         partner = order.partner or bot
-        for played in play_batches(bot.replier, partner.replier, order.starts[before:], order.rules, batch=batch):
-            file.write(b"".join(_line(bot.name, partner.name, conversation) for conversation in played))
-            file.flush()
-            os.fsync(file.fileno())
+        for first in range(before, len(order.starts), batch):
+            starts = order.starts.between(first, first + batch)
+            played = play(bot.replier, partner.replier, starts, order.rules)
+            file.append(bot.name, partner.name, played)
             progress.advance(len(played))
 
 
-def _line(bot: str, partner: str, played: SelfPlayed) -> bytes:
-    fields = {
-        "id": f"{bot}/{played.start.number}",
-        "bot": bot,
-        "partner": partner,
-        "start": list(played.start.turns),
-        "turns": [{"role": side, "text": text} for side, text in played.turns],
-        "problem": played.problem,
-    }
-    return orjson.dumps(fields) + b"\n"
-
-
-def _require_begun(path: Path, order: SelfPlayOrder) -> dict[str, dict[str, int]]:
+def _require_begun(file: ConversationFile, order: SelfPlayOrder) -> dict[str, dict[str, int]]:
     """Return the conversations that ended early, by bot and reason; BadInput where a bot began none."""
-    problems = {bot.name: Counter[str]() for bot in order.bots}
-    begun = Counter[str]()
-    with path.open("rb") as file:
-        for fields in map(orjson.loads, file):
-            begun[fields["bot"]] += bool(fields["turns"])
-            if fields["problem"]:
-                problems[fields["bot"]][fields["problem"]] += 1
+    begun, problems = file.early_ends([bot.name for bot in order.bots])
     for name, reasons in problems.items():
         if not begun[name]:
             why = ", ".join(f"{reason} ({count:,})" for reason, count in sorted(reasons.items()))

@@ -20,6 +20,7 @@ from refaug.core.home import Settings
 KIND: Final = "self-play"
 FORMAT_VERSION: Final = 1
 CONVERSATIONS: Final = "conversations.jsonl"
+MILLISECONDS: Final = "milliseconds.jsonl"  # the times of the turns, a line a conversation
 
 
 @dataclass(frozen=True, kw_only=True)

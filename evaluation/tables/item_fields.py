@@ -27,7 +27,8 @@ ITEM_FIELDS: Final = (
     "excluded_references",
     "note",
     "provenance",
-    "reply_provenance",  # added by `refaug replies`
+    "reply_provenance",  # this and reply_ms are added by `refaug replies`
+    "reply_ms",
 )
 REFERENCE_FIELDS: Final = ("text", "source", "weight", "similarity", "rating", "ratings", "scale", "unused")
 # What a search says of a retrieved reference; it stays with the reference.

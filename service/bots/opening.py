@@ -15,6 +15,7 @@ from refaug.evaluation.home.indexes import open_index
 from refaug.indexer.search.index import ReferenceIndex
 
 if TYPE_CHECKING:
+    from refaug.bots.endpoint.spending import Price
     from refaug.bots.stored.endpoint_access import EndpointAccess
     from refaug.bots.stored.specification import StoredBot
     from refaug.rater.adem.vhred.artefact import Vhred
@@ -29,6 +30,7 @@ class OpenBot:
     replier: Replier
     seed: int
     specification_sha256: str | None  # None: it is written out, and not stored
+    price: Price | None = None  # of the tokens of an endpoint
 
 
 def open_bots(
@@ -38,10 +40,12 @@ def open_bots(
     stack: ExitStack,
     threads: int | None = None,
     access: EndpointAccess | None = None,
+    database: str | None = None,
 ) -> list[OpenBot]:
     """Open bots until the stack closes, each index once; a text without a colon is the name of a stored bot.
 
-    All texts are checked before anything is opened. Without `access` they are asked as a command asks them.
+    All texts are checked before anything is opened. Without `access` they are asked as a command asks them, and without
+    `database` stored bots are found in the one that the environment names.
     """
     specifications = [parse_bot(text if ":" in text else f"bot:{text}") for text in texts]
     names = [specification.source for specification in specifications if specification.is_stored]
@@ -57,7 +61,7 @@ def open_bots(
 
         return held_vhred(home, spec, threads)
 
-    stored, opener = _stored_bots(home, names, open_once, open_vhred, access) if names else ({}, None)
+    stored, opener = _stored_bots(home, names, open_once, open_vhred, access, database) if names else ({}, None)
     sources = BotSources(open_index=open_once, open_vhred=open_vhred, open_stored=opener)
     return [_open(specification, sources, stored) for specification in specifications]
 
@@ -70,6 +74,7 @@ def _open(specification: BotSpecification, sources: BotSources, stored: dict[str
         replier=open_bot(specification, sources),
         seed=specification.seed,
         specification_sha256=None if bot is None else bot.sha256,
+        price=None if bot is None else bot.price,
     )
 
 
@@ -79,11 +84,12 @@ def _stored_bots(
     open_index: Callable[[str], ReferenceIndex],
     open_vhred: Callable[[str], Vhred],
     access: EndpointAccess | None,
+    database: str | None,
 ) -> tuple[dict[str, StoredBot], Callable[[str], Replier]]:
     """Return the stored bots of these names, and what opens one of them."""
     from refaug.bots.stored.opening import StoredBotSources, open_stored  # noqa: PLC0415  httpx
     from refaug.service.bots.stored_bots import command_access, find_bots  # noqa: PLC0415  sqlalchemy
 
-    stored = find_bots(home, names)
+    stored = find_bots(home, names, database)
     sources = StoredBotSources(open_index=open_index, open_vhred=open_vhred, access=access or command_access(home))
     return stored, lambda name: open_stored(stored[name], sources)

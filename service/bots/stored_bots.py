@@ -19,9 +19,9 @@ from refaug.service.server_settings import ServeSettings
 _RESTING: Final = RestingEndpoints()  # of all requests to this process
 
 
-def find_bots(home: Settings, names: Sequence[str]) -> dict[str, StoredBot]:
-    """Return the stored bots of these names; NotFound names the first that is missing."""
-    database = Database.open(home, ServeSettings.from_env().database)
+def find_bots(home: Settings, names: Sequence[str], url: str | None = None) -> dict[str, StoredBot]:
+    """Return the stored bots of these names, or of name#hash; NotFound names the first that is missing."""
+    database = Database.open(home, ServeSettings.from_env().database if url is None else url)
     try:
         database.migrate()
         store = BotStore(database, home)

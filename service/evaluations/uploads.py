@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -166,6 +166,18 @@ class UploadStore:
             sync_folder(self._folder)
         return upload
 
+    def add(
+        self, upload_id: str, name: str, upload_format: UploadFormat, owner: str, pieces: Iterable[bytes]
+    ) -> Upload:
+        """Store what a job has written, whole or not at all; one of this id that is there already stays."""
+        if (upload := self.find(upload_id)) is not None:
+            return upload
+        remove_tree(self._part(upload_id))  # of a job that was killed
+        with self.incoming(upload_id, name, upload_format) as incoming:
+            for piece in pieces:
+                incoming.write(piece)
+            return self.finish(incoming, name, upload_format, owner)
+
     def require_size(self, size: int) -> None:
         """Raise TooLarge for a file above the limit of one."""
         if size > self.largest_bytes:
@@ -221,10 +233,14 @@ class UploadStore:
         uploads = [self._read(name) for name in names]
         return [upload for upload in uploads if upload is not None and not _is_expired(upload)]
 
+    def find(self, upload_id: str) -> Upload | None:
+        """Return an upload, or None where there is none, or none any more."""
+        upload = self._read(upload_id) if is_row_id(upload_id) else None
+        return None if upload is None or _is_expired(upload) else upload
+
     def get(self, upload_id: str) -> Upload:
         """Return an upload; NotFound where there is none, or none any more."""
-        upload = self._read(upload_id) if is_row_id(upload_id) else None
-        if upload is None or _is_expired(upload):
+        if (upload := self.find(upload_id)) is None:
             raise not_found(upload_id)
         return upload
 

@@ -41,6 +41,7 @@ ROUTES: list[tuple[Scope, str, str, Any]] = [
     (Scope.SCORE, "POST", "/v1/uploads?name=a", {}),
     (Scope.SCORE, "GET", "/v1/uploads", None),
     (Scope.SCORE, "GET", f"/v1/uploads/{JOB}", None),
+    (Scope.SCORE, "GET", f"/v1/uploads/{JOB}/content", None),
     (Scope.SCORE, "DELETE", f"/v1/uploads/{JOB}", None),
     (Scope.SCORE, "POST", "/v1/uploads/preview", {"items": f"upload:{JOB}"}),
     (Scope.SCORE, "POST", "/v1/evaluations", {"kind": "score", "items": f"upload:{JOB}"}),

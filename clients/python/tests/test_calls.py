@@ -125,6 +125,7 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
     "POST /v1/uploads": (calls.upload_file(b"x", name="a.csv", format="csv"), models.Upload),
     "GET /v1/uploads": (calls.list_uploads(), models.UploadList),
     "GET /v1/uploads/{id}": (calls.get_upload("0"), models.Upload),
+    "GET /v1/uploads/{id}/content": (calls.download_upload("0"), None),
     "DELETE /v1/uploads/{id}": (calls.remove_upload("0"), models.Upload),
     "POST /v1/uploads/preview": (
         calls.preview_files(

@@ -39,6 +39,8 @@ _MODULES: Final[Mapping[str, str]] = {
     "freeze": "freezing",
     "score": "scoring",
     "meta": "meta",
+    "replies": "bots.replying",
+    "self-play": "bots.self_playing",
     "erase": "erasing",
     "nightly": "nightly",
 }

@@ -11,6 +11,7 @@ The main names:
 """
 
 __all__ = [
+    "bot_orders",
     "evaluation_orders",
     "fields",
     "index_orders",

@@ -19,7 +19,7 @@ from refaug.service.jobs.orders.fields import THREADS, Count, Seed, Spec, Strict
 from refaug.service.jobs.orders.set_orders import ReferenceSettings
 
 SystemName = Annotated[str, Field(min_length=1, max_length=200)]
-_FILE: Final = "`upload:ID`, or a file in inbox/ or in a configured folder"
+FILE_OF_JOB: Final = "`upload:ID`, or a file in inbox/ or in a configured folder"
 
 
 class TableFields(StrictModel):
@@ -55,7 +55,7 @@ class TableFields(StrictModel):
 class ItemSources(TableFields):
     """The files that items are read from: a file of items or a table, or line-aligned texts."""
 
-    items: Text | None = Field(default=None, description=f"items or a table: {_FILE}")
+    items: Text | None = Field(default=None, description=f"items or a table: {FILE_OF_JOB}")
     replies: dict[SystemName, Text] = Field(
         default_factory=dict, description="line-aligned replies of each system", max_length=1_000
     )

@@ -10,6 +10,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from refaug.core.errors import BadInput
 from refaug.core.text.name_suggestions import suggestion
+from refaug.service.jobs.orders.bot_orders import RepliesJob, SelfPlayJob
 from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
 from refaug.service.jobs.orders.index_orders import GcJob, IndexBuildJob, IndexCompactJob, IndexUpdateJob
 from refaug.service.jobs.orders.log_orders import EraseJob, IngestJob
@@ -30,6 +31,8 @@ JobOrder = Annotated[
     | FreezeJob
     | ScoreJob
     | MetaJob
+    | RepliesJob
+    | SelfPlayJob
     | EraseJob
     | NightlyJob
     | GcJob,
@@ -46,6 +49,8 @@ KINDS: Final = (
     "freeze",
     "score",
     "meta",
+    "replies",
+    "self-play",
     "erase",
     "nightly",
     "gc",
@@ -98,6 +103,18 @@ def metrics_in(order: JobOrder) -> list[str]:
     return []
 
 
+def bots_in(order: JobOrder) -> list[str]:
+    """Return the specifications of the bots that an order names; a name alone is that of a stored bot."""
+    match order:
+        case RepliesJob():
+            texts = list(order.bots.values())
+        case SelfPlayJob():
+            texts = [*order.bots, *([order.partner] if order.partner is not None else [])]
+        case _:
+            texts = []
+    return [text if ":" in text else f"bot:{text}" for text in texts]
+
+
 def resources_of(order: JobOrder) -> tuple[str, ...]:
     """Return what a job writes: no two jobs that share a resource run at the same time."""
     match order:
@@ -117,6 +134,8 @@ def resources_of(order: JobOrder) -> tuple[str, ...]:
             return (f"{order.artefact}/{order.name}",)
         case FreezeJob():
             return (f"items/{order.items or order.source}",)
-        case ScoreJob() | MetaJob():
+        case SelfPlayJob():
+            return (f"self-play/{order.name}",)
+        case ScoreJob() | MetaJob() | RepliesJob():
             order_hash = hashlib.sha256(order.model_dump_json().encode()).hexdigest()
             return (f"{order.kind}/{order_hash[:16]}",)

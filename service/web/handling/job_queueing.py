@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from refaug.bots.kinds import parse_bot
 from refaug.core.errors import NoSource
 from refaug.service.jobs.kinds.sources import files_in, require_source
+from refaug.service.jobs.orders.bot_orders import RepliesJob, SelfPlayJob
 from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
 from refaug.service.jobs.orders.index_orders import IndexBuildJob
-from refaug.service.jobs.orders.job_order import JobOrder, metrics_in, resources_of
+from refaug.service.jobs.orders.job_order import JobOrder, bots_in, metrics_in, resources_of
 from refaug.service.jobs.orders.log_orders import IngestJob
 from refaug.service.jobs.orders.nightly_order import NightlyJob
 from refaug.service.jobs.orders.set_orders import FreezeJob
@@ -27,8 +29,8 @@ def enqueue_job(state: ServiceState, order: JobOrder, requested_by: str) -> Crea
 
 
 def with_owner(order: Order, key_name: str) -> Order:
-    """Return the order, one of an evaluation with the key that asks for it as its owner."""
-    if isinstance(order, ScoreJob | MetaJob):
+    """Return the order, one whose outcome a key sees with the key that asks for it as its owner."""
+    if isinstance(order, ScoreJob | MetaJob | RepliesJob):
         order.owner = key_name
     return order
 
@@ -41,6 +43,14 @@ def require_sources(state: ServiceState, order: JobOrder, *, must_exist: bool) -
         except NoSource:
             if must_exist:
                 raise
+
+
+def require_bots(state: ServiceState, order: JobOrder) -> None:
+    """Raise Usage for a bot that is written wrongly, and NotFound for one that is not stored, before the job runs."""
+    for text in bots_in(order):
+        specification = parse_bot(text)
+        if specification.is_stored:
+            state.bots.get(specification.source)
 
 
 def sources_of(order: JobOrder) -> list[str]:
@@ -63,4 +73,8 @@ def _inputs_of(order: JobOrder) -> list[str]:
             return order.files
         case MetaJob():
             return list(order.data)
+        case RepliesJob():
+            return [order.items]
+        case SelfPlayJob():
+            return [order.start_file] if order.start_file is not None else []
     return []

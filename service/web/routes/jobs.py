@@ -25,7 +25,7 @@ from refaug.service.web.dependencies import key_of, requires
 from refaug.service.web.handling import database_threads
 from refaug.service.web.handling.audit_rows import actor_of_request, id_of_request
 from refaug.service.web.handling.idempotency_keys import CreatedResource, IdempotencyKey, create_once_in_database
-from refaug.service.web.handling.job_queueing import enqueue_job, require_sources, with_owner
+from refaug.service.web.handling.job_queueing import enqueue_job, require_bots, require_sources, with_owner
 from refaug.service.web.openapi import CREATED_HEADERS, errors
 from refaug.service.web.schemas.jobs import JobIn, JobsOut, OneJobOut, describe_job
 from refaug.service.web.state import ServiceState, state_of
@@ -39,6 +39,12 @@ _MAX_EVENTS: Final = 500
 _EXAMPLES: Final = {
     "ingest what was posted": {"kind": "ingest", "log": "chat", "posted": True},
     "bring an index up to its logs": {"kind": "index-update", "index": "chat"},
+    "replies of a bot": {
+        "kind": "replies",
+        "items": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab",
+        "bots": {"c-bm25": "retrieval:chat,mode=bm25-utterance", "mine": "bot:mine"},
+    },
+    "self-play": {"kind": "self-play", "bots": ["mine"], "name": "mine", "start": "log:chat", "check_log": "chat"},
     "a night": {"kind": "nightly", "log": "chat", "index": "chat"},
 }
 _READ: Final = [Depends(requires(Scope.READ))]
@@ -54,7 +60,7 @@ JobId = Annotated[str, Path(description="id of the job", pattern=r"^[0-9a-z]{26}
     status_code=202,
     dependencies=_ADMIN,
     openapi_extra=request_body(JobIn, examples=_EXAMPLES),
-    responses={202: {"model": OneJobOut, "headers": CREATED_HEADERS}, **errors(403, 409)},
+    responses={202: {"model": OneJobOut, "headers": CREATED_HEADERS}, **errors(403, 404, 409)},
 )
 async def start_job(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
     """Queue a job; the published versions keep answering until its result is complete.
@@ -68,6 +74,7 @@ async def start_job(request: Request, idempotency_key: IdempotencyKey = None) ->
 
     def make() -> CreatedResource:
         require_sources(state_of(request), order, must_exist=True)
+        require_bots(state_of(request), order)
         return enqueue_job(state_of(request), order, key_of(request).name)
 
     return await create_once_in_database(request, "jobs", idempotency_key, raw, make)

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
 
 from refaug.bots.kinds import parse_bot
+from refaug.bots.latency import timed_replies
 from refaug.bots.replier import BotReply, ReplyRequest
 from refaug.bots.stored.specification import StoredBot
 from refaug.core.errors import NotAllowed, TooLarge
@@ -140,7 +141,7 @@ async def _reply(request: Request, name: str, body: BotRepliesIn, deadline: floa
     ]
 
     def ask(system: BotSystem) -> list[BotReply]:
-        return system.replier.replies(requests)
+        return timed_replies(system.replier, requests)
 
     text = f"bot:{name}" if body.sha256 is None else f"bot:{name}#{body.sha256}"
     (bot,) = await ask_systems(state, {name: parse_bot(text)}, ask, count=len(requests), deadline=deadline)
@@ -161,6 +162,7 @@ def _content(state: ServiceState, bot: AskedBot) -> dict[str, Any]:
                 "prompt_tokens": reply.prompt_tokens,
                 "answer_tokens": reply.answer_tokens,
                 "stored": reply.is_stored,
+                "ms": reply.ms,
             }
             for reply in bot.replies
         ],

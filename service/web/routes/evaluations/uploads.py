@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.concurrency import contextmanager_in_threadpool
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
 
 from refaug.evaluation.item_files.preview import preview
 from refaug.service.evaluations.uploads import MAX_NAME_CHARS, IncomingFile, UploadFormat, new_upload_id
@@ -135,6 +135,23 @@ def list_uploads(request: Request) -> Response:
 def get_upload(request: Request, id: UploadId) -> Response:  # noqa: A002
     """An uploaded file: its name, size, hash and times."""
     return json_response(visible_upload(request, id).as_json())
+
+
+@router.get(
+    "/uploads/{id}/content",
+    dependencies=_SCORE,
+    response_class=Response,
+    responses={
+        200: {"description": "The bytes.", "content": {BYTES: {"schema": {"type": "string", "format": "binary"}}}},
+        **errors(404),
+    },
+)
+def download_upload(request: Request, id: UploadId) -> Response:  # noqa: A002
+    """The bytes of a file as they came, or as a job has written them, such as one of kind `replies`."""
+    upload = visible_upload(request, id)
+    # The name is from outside: browsers get a fixed one, and never show the content as a page of this site.
+    headers = {"Content-Disposition": f'attachment; filename="upload-{upload.id}"'}
+    return FileResponse(state_of(request).uploads.path(id), media_type=BYTES, headers=headers)
 
 
 @router.delete("/uploads/{id}", dependencies=_SCORE, responses={200: {"model": UploadOut}, **errors(404)})

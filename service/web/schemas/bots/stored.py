@@ -91,6 +91,9 @@ class BotReplyOut(BaseModel):
     prompt_tokens: int | None = Field(description="as the endpoint counted them; null where it does not")
     answer_tokens: int | None = Field(description="as the endpoint counted them; null where it does not")
     stored: bool = Field(description="whether it was answered before, and not asked again")
+    ms: float | None = Field(
+        description="milliseconds until the whole answer was there; of a bot in the server its share of the request's"
+    )
 
 
 class BotRepliesOut(ResponseModel):

@@ -47,6 +47,15 @@ class AsyncUploads(AsyncResource):
         """Return an uploaded file: name, size, hash and times."""
         return await self._send(calls.get_upload(id), timeout_s)
 
+    async def download(self, id: str, *, timeout_s: Optional[float] = None) -> bytes:  # noqa: A002
+        """Return the bytes of an uploaded file, or of one that a job of kind `replies` has written.
+
+        job = await client.jobs.start("replies", items=table.source, bots={"mine": "bot:mine"})
+        replied = (await client.jobs.wait(job.id)).result["upload"]
+        await client.evaluations.start("score", items=replied, metrics=["chrf"])
+        """
+        return await self._send(calls.download_upload(id), timeout_s)
+
     async def remove(self, id: str, *, timeout_s: Optional[float] = None) -> models.Upload:  # noqa: A002
         """Remove an uploaded file; evaluations of it stay."""
         return await self._send(calls.remove_upload(id), timeout_s)

@@ -36,6 +36,8 @@ ONE_OF_EACH = {
     "freeze": {"source": "test.jsonl", "purpose": "test"},
     "score": {"items": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab"},
     "meta": {"data": ["rated.jsonl"]},
+    "replies": {"items": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab", "bots": {"c-bm25": "retrieval:chat,mode=bm25-utterance"}},
+    "self-play": {"bots": ["retrieval:chat"], "name": "alone"},
     "erase": {"log": "chat", "dialogues": ["d1"]},
     "nightly": {"log": "chat", "index": "forum"},
     "gc": {"artefact": "rater", "name": "base"},
@@ -72,6 +74,7 @@ def test_all_kinds_are_there():
         ("erase", ("log/chat",)),
         ("nightly", ("log/chat", "index/forum")),
         ("gc", ("rater/base",)),
+        ("self-play", ("self-play/alone",)),
     ],
 )
 def test_resources_are_what_a_job_writes(kind, resources):
@@ -79,11 +82,11 @@ def test_resources_are_what_a_job_writes(kind, resources):
 
 
 def test_evaluations_share_a_resource_only_with_the_very_same_order():
-    for kind in ("score", "meta"):
+    for kind, other in (("score", {"seed": 2}), ("meta", {"seed": 2}), ("replies", {"replace": True})):
         (resource,) = resources_of(order(kind))
         assert resource.startswith(f"{kind}/")
         assert resources_of(order(kind)) == (resource,)
-        assert resources_of(order(kind, seed=2)) != (resource,)
+        assert resources_of(order(kind, **other)) != (resource,)
         assert resources_of(order(kind, owner="ann")) != (resource,)
 
 
@@ -141,6 +144,13 @@ def test_names_that_are_given_decide_over_the_resource():
         ),
         ({"kind": "nightly", "log": "a", "index": "i", "replies": "r.jsonl"}, "replies is about scores on a set"),
         ({"kind": "nightly", "log": "a", "index": "i", "limits": {"recal": 0.9}}, "limits.recal: Extra inputs"),
+        ({"kind": "replies", "items": "a"}, "bots: Field required"),
+        ({"kind": "replies", "items": "a", "bots": {}}, "bots: Dictionary should have at least 1 item"),
+        ({"kind": "replies", "items": "a", "bots": {"x": "bot:y"}, "without_reply": "drop"}, "without_reply: Input"),
+        ({"kind": "self-play", "bots": [], "name": "n"}, "bots: List should have at least 1 item"),
+        ({"kind": "self-play", "bots": ["a", "a"], "name": "n"}, "bots: a comes twice"),
+        ({"kind": "self-play", "bots": ["a"], "name": "n", "start": "middle"}, "start middle: empty, file:FILE"),
+        ({"kind": "self-play", "bots": ["a"], "name": "n", "turns": 1_001}, "turns: Input should be less than"),
     ],
 )
 def test_what_is_wrong_is_named_by_its_field(values, message):

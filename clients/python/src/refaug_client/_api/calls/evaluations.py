@@ -43,6 +43,12 @@ def get_upload(id: str) -> Call[models.Upload]:  # noqa: A002
     return Call("GET", path("v1", "uploads", id), read_model(models.Upload))
 
 
+def download_upload(id: str) -> Call[bytes]:  # noqa: A002
+    """GET /v1/uploads/{id}/content."""
+    route = path("v1", "uploads", id, "content")
+    return Call("GET", route, lambda answer: answer.content, headers={"Accept": "*/*"})
+
+
 def remove_upload(id: str) -> Call[models.Upload]:  # noqa: A002
     """DELETE /v1/uploads/{id}."""
     return Call("DELETE", path("v1", "uploads", id), read_model(models.Upload))

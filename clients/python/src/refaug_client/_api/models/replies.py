@@ -89,6 +89,7 @@ class DialogueReply(Model):
     prompt_tokens: Optional[int] = None  # as the endpoint counted them
     answer_tokens: Optional[int] = None
     stored: bool = False  # whether it was answered before, and not asked again
+    ms: Optional[float] = None  # milliseconds until the whole answer was there
 
 
 @record

@@ -1,0 +1,20 @@
+"""How the beginning of conversations is named: `empty`, `file:FILE` or `log:NAME`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from refaug.core.errors import Usage
+
+EMPTY: Final = "empty"
+FILE: Final = "file"
+LOG: Final = "log"
+MAX_PLAYED: Final = 1_000_000  # conversations of a bot
+
+
+def parse_start(start: str) -> tuple[str, str]:
+    """Return the kind of a beginning, and its file or log; Usage for anything else."""
+    kind, _, source = start.partition(":")
+    if start == EMPTY or (kind in (FILE, LOG) and source):
+        return kind, source
+    raise Usage(f"start {start}", remedy="empty, file:FILE with an utterance a line, or log:NAME")
