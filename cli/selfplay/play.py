@@ -161,7 +161,7 @@ def check_command(
 
     opened_log = StoredLog.open(context.obj.logs, log) if log is not None else None
     with display_progress(quiet=context.obj.quiet) as progress, open_self_play(context.obj, spec) as played:
-        checks = check_self_play(played, opened_log, tokenizer=tokenizer, progress=progress)
+        checks = check_self_play(played, opened_log, scratch=context.obj.cache, tokenizer=tokenizer, progress=progress)
     if as_json:
         print_json({"self_play": played.spec, "log": log, "bots": [check.as_json() for check in checks]})
         return
@@ -172,8 +172,8 @@ def _print_checks(spec: str, checks: Sequence[SelfPlayCheck], log: str | None) -
     among = [f"w={overlap.window}" for overlap in checks[0].among]
     print_table(
         f"self-play {spec}: per cent of pairs of conversations that share w replies",
-        ("bot", "compared", *among),
-        [(check.bot, check.compared, *(f"{overlap.percent:.2f}" for overlap in check.among)) for check in checks],
+        ("bot", "conversations", *among),
+        [(check.bot, check.conversations, *(f"{overlap.percent:.2f}" for overlap in check.among)) for check in checks],
     )
     if log is not None:
         print_table(
@@ -184,7 +184,7 @@ def _print_checks(spec: str, checks: Sequence[SelfPlayCheck], log: str | None) -
                 for check in checks
             ],
         )
-    columns = ("bot", "ended early", "distinct-1", "distinct-2", "repeated", "looping", "words first", "words last")
+    columns = ("bot", "ended early", "distinct-1", "distinct-2", "repeated", "looping", "words first", "last", "ms")
     print_table(
         "replies",
         columns,
@@ -194,6 +194,7 @@ def _print_checks(spec: str, checks: Sequence[SelfPlayCheck], log: str | None) -
                 check.ended_early,
                 *(f"{share:.3f}" for share in (check.distinct_1, check.distinct_2, check.repeated, check.looping)),
                 *(f"{words:.1f}" for words in (check.words_by_turn[0], check.words_by_turn[-1])),
+                "-" if check.latency is None else f"{check.latency['median_ms']:,.1f}",
             )
             for check in checks
         ],

@@ -8,4 +8,15 @@ The main names:
 - `check.check_self_play`: overlaps, distinct words, repetition, lengths over turns.
 """
 
-__all__ = ["check", "conversation_file", "faults", "log_windows", "recording", "start_source", "starts", "stored"]
+__all__ = [
+    "check",
+    "conversation_file",
+    "distinct_counts",
+    "faults",
+    "log_windows",
+    "recording",
+    "shared_windows",
+    "start_source",
+    "starts",
+    "stored",
+]

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, TypedDict
 
-from refaug.core.progress import Progress
+from refaug.core.progress import Progress, Silent
 from refaug.core.text.tokenizers import get_tokenizer
-from refaug.evaluation.selfplay.log_windows import conversations_in_log
+from refaug.evaluation.selfplay.distinct_counts import DistinctCount
+from refaug.evaluation.selfplay.log_windows import LogOverlap, count_in_log
+from refaug.evaluation.selfplay.shared_windows import SharedWindows
 from refaug.evaluation.selfplay.stored import StoredConversation, StoredSelfPlay
 from refaug.logs.store import StoredLog
-from refaug.metrics.conversations.variety import variety
-from refaug.metrics.conversations.windows import Overlap, overlap_among
+from refaug.metrics.conversations.variety import repeated_share
+from refaug.metrics.conversations.windows import Overlap, utterance_hashes
 
 AMONG_WINDOWS: Final = (2, 3, 5)
 LOG_WINDOWS: Final = (2, 3, 5)
-MAX_AMONG: Final = 2_000  # conversations of a bot that are compared with each other: two million pairs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +30,6 @@ class SelfPlayCheck:
     bot: str
     conversations: int
     ended_early: int
-    compared: int  # of the conversations, in the overlaps among them
     among: Sequence[Overlap]
     with_log: Sequence[Overlap]  # empty without a log
     distinct_1: float
@@ -34,6 +37,7 @@ class SelfPlayCheck:
     repeated: float  # the share of replies that equal an earlier one of their conversation
     looping: float  # the share of conversations whose last replies repeat one or two texts
     words_by_turn: Sequence[float]
+    latency: Mapping[str, Any] | None  # of its replies, where it was measured
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures, with overlaps as counts and per cent."""
@@ -41,7 +45,6 @@ class SelfPlayCheck:
             "bot": self.bot,
             "conversations": self.conversations,
             "ended_early": self.ended_early,
-            "compared": self.compared,
             "overlap_among": list(map(_overlap_json, self.among)),
             "overlap_with_log": list(map(_overlap_json, self.with_log)),
             "distinct_1": self.distinct_1,
@@ -49,64 +52,128 @@ class SelfPlayCheck:
             "repeated": self.repeated,
             "looping": self.looping,
             "words_by_turn": list(self.words_by_turn),
+            "latency": None if self.latency is None else dict(self.latency),
         }
 
 
 def check_self_play(
-    played: StoredSelfPlay, log: StoredLog | None, *, tokenizer: str = "word", progress: Progress | None = None
+    played: StoredSelfPlay,
+    log: StoredLog | None,
+    *,
+    scratch: Path,
+    tokenizer: str = "word",
+    progress: Progress | None = None,
 ) -> list[SelfPlayCheck]:
-    """Return the figures of every bot of a version; what begins a conversation counts nowhere."""
-    by_bot: dict[str, list[StoredConversation]] = {bot: [] for bot in played.bots}
-    for conversation in played.conversations():
-        by_bot[conversation.bot].append(conversation)
-    every = [conversation.replies for conversations in by_bot.values() for conversation in conversations]
-    in_log = conversations_in_log(log, every, LOG_WINDOWS, progress) if log is not None else {}
-    checks, first = list[SelfPlayCheck](), 0
-    for bot, conversations in by_bot.items():
-        numbers = range(first, first + len(conversations))
-        with_log = [
-            Overlap(window, len(present.intersection(numbers)), len(conversations))
-            for window, present in in_log.items()
-        ]
-        checks.append(_check(bot, conversations, with_log, tokenizer))
-        first += len(conversations)
-    return checks
+    """Return the figures of every bot of a version; what begins a conversation counts nowhere.
+
+    Conversations are read one after another, any number of them; what has to be sorted lies in files in `scratch`.
+    """
+    progress = progress or Silent()
+    progress.stage("conversations", len(played.bots) * int(played.manifest["conversations_per_bot"]), "conversations")
+    measured = dict[str, _Figures]()
+    for bot, conversations in groupby(played.conversations(), key=lambda conversation: conversation.bot):
+        with ExitStack() as stack:
+            tally = _Tally(scratch, get_tokenizer(tokenizer).tokenize, stack)
+            for conversation in conversations:
+                tally.add(conversation)
+                progress.advance(1)
+            measured[bot] = tally.figures()
+    in_log = dict[str, LogOverlap]()
+    if log is not None:
+        pairs = ((conversation.bot, conversation.replies) for conversation in played.conversations())
+        in_log = count_in_log(log, pairs, LOG_WINDOWS, progress)
+    return [
+        SelfPlayCheck(
+            bot=bot,
+            with_log=_with_log(in_log.get(bot, LogOverlap())) if log is not None else [],
+            latency=(played.manifest.get("latency") or {}).get(bot),
+            **measured.get(bot, _NOTHING),
+        )
+        for bot in played.bots
+    ]
 
 
-def _check(
-    bot: str, conversations: Sequence[StoredConversation], with_log: Sequence[Overlap], tokenizer: str
-) -> SelfPlayCheck:
-    replies = [conversation.replies for conversation in conversations]
-    tokenize = get_tokenizer(tokenizer).tokenize
-    tokens = [[tokenize(text) for text in texts] for texts in replies]
-    compared = replies[:MAX_AMONG]
-    every = variety([text for texts in replies for text in texts], [words for texts in tokens for words in texts])
-    shares = [variety(texts, words).repeated for texts, words in zip(replies, tokens, strict=True) if texts]
-    return SelfPlayCheck(
-        bot=bot,
-        conversations=len(conversations),
-        ended_early=sum(bool(conversation.problem) for conversation in conversations),
-        compared=len(compared),
-        among=[overlap_among(compared, window) for window in AMONG_WINDOWS],
-        with_log=with_log,
-        distinct_1=every.distinct_1,
-        distinct_2=every.distinct_2,
-        repeated=sum(shares) / len(shares) if shares else 0.0,
-        looping=sum(map(is_looping, replies)) / len(replies) if replies else 0.0,
-        words_by_turn=_words_by_turn(tokens),
-    )
+def _with_log(overlap: LogOverlap) -> list[Overlap]:
+    return [Overlap(window, overlap.overlapping[window], overlap.conversations) for window in LOG_WINDOWS]
+
+
+class _Figures(TypedDict):
+    """The figures of a bot's conversations by themselves."""
+
+    conversations: int
+    ended_early: int
+    among: Sequence[Overlap]
+    distinct_1: float
+    distinct_2: float
+    repeated: float
+    looping: float
+    words_by_turn: Sequence[float]
+
+
+_NOTHING: Final = _Figures(
+    conversations=0,
+    ended_early=0,
+    among=[Overlap(window, 0, 0) for window in AMONG_WINDOWS],
+    distinct_1=0.0,
+    distinct_2=0.0,
+    repeated=0.0,
+    looping=0.0,
+    words_by_turn=(),
+)
+
+
+class _Tally:
+    """Sums over the conversations of one bot."""
+
+    def __init__(self, scratch: Path, tokenize: Callable[[str], Sequence[str]], stack: ExitStack) -> None:
+        self._tokenize = tokenize
+        self._among = [stack.enter_context(SharedWindows(scratch, window)) for window in AMONG_WINDOWS]
+        self._distinct = [stack.enter_context(DistinctCount(scratch, order)) for order in (1, 2)]
+        self._conversations = self._ended_early = self._looping = self._with_replies = 0
+        self._repeated = 0.0
+        self._words, self._replies = list[int](), list[int]()  # by turn
+
+    def add(self, conversation: StoredConversation) -> None:
+        """Add a conversation."""
+        replies = conversation.replies
+        tokens = [self._tokenize(text) for text in replies]
+        hashes = utterance_hashes(replies)
+        for shared in self._among:
+            shared.add(hashes)
+        for distinct in self._distinct:
+            distinct.add(tokens)
+        self._conversations += 1
+        self._ended_early += bool(conversation.problem)
+        self._looping += is_looping(replies)
+        if replies:
+            self._with_replies += 1
+            self._repeated += repeated_share(replies)
+        for turn, words in enumerate(tokens):
+            if turn == len(self._words):
+                self._words.append(0)
+                self._replies.append(0)
+            self._words[turn] += len(words)
+            self._replies[turn] += 1
+
+    def figures(self) -> _Figures:
+        """Return the figures of all that were added."""
+        distinct_1, distinct_2 = (distinct.share for distinct in self._distinct)
+        return _Figures(
+            conversations=self._conversations,
+            ended_early=self._ended_early,
+            among=[shared.overlap() for shared in self._among],
+            distinct_1=distinct_1,
+            distinct_2=distinct_2,
+            repeated=self._repeated / self._with_replies if self._with_replies else 0.0,
+            looping=self._looping / self._conversations if self._conversations else 0.0,
+            words_by_turn=[words / count for words, count in zip(self._words, self._replies, strict=True)],
+        )
 
 
 def is_looping(replies: Sequence[str]) -> bool:
     """Return whether the last four replies are one text, or two in turn."""
     last = list(replies[-4:])
     return len(last) == 4 and last[:2] == last[2:]
-
-
-def _words_by_turn(tokens: Sequence[Sequence[Sequence[str]]]) -> list[float]:
-    longest = max(map(len, tokens), default=0)
-    by_turn = [[len(words[turn]) for words in tokens if turn < len(words)] for turn in range(longest)]
-    return [sum(lengths) / len(lengths) for lengths in by_turn]
 
 
 def _overlap_json(overlap: Overlap) -> dict[str, Any]:

@@ -1,15 +1,19 @@
 """Runs of replies that stand in a log word for word: w turns that follow each other in one of its dialogues.
 
 A log stores pairs, so a window of w turns is a chain of w − 1 pairs of one dialogue, each of which begins with the turn
-that the one before ends with. Where positions are turn numbers, they must follow each other, too; in message trees,
-whose positions are names, the text is what joins two pairs.
+that the one before ends with. The log is read once for the pairs, and once more where some conversation has longer
+chains of them. Conversations come block by block, so that neither they nor the log need fit in memory.
+
+In dialogues of turns, positions are turn numbers, which must follow each other. In message trees, positions are names,
+and the log does not say which message a pair answers: there two pairs are joined only where the text between them
+stands once in the tree, by one speaker, so that no window crosses two branches.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
@@ -23,97 +27,210 @@ from refaug.logs.store import StoredLog
 
 Numbers = NDArray[np.int64]
 
-_COLUMNS: Final = ("dialogue", "position", "utterance", "response")
+_TEXTS: Final = ("utterance", "response")
+_COLUMNS: Final = ("dialogue", "position", "utterance", "response", "utterance_speaker", "response_speaker")
 _ABSENT: Final = -1
 _LONGEST_NUMBER: Final = 6  # digits of a turn number; longer positions are names of messages
+MOST_TEXTS: Final = 100_000  # different replies of a block
+MOST_CONVERSATIONS: Final = 50_000  # of a block
 
 
 @dataclass(frozen=True, slots=True)
 class _LoggedPair:
     position: str
     key: int
+    response: int  # the code of its text
+    speakers: tuple[str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Conversations as chains of pairs of codes: `keys` one behind the other, of which `ends` end a conversation."""
+
+    texts: list[str]
+    keys: Numbers
+    ends: Numbers
+
+    @classmethod
+    def of(cls, conversations: Sequence[Sequence[str]]) -> _Block:
+        texts = list(dict.fromkeys(text for replies in conversations for text in replies))
+        code_of = {text: code for code, text in enumerate(texts)}
+        keys = np.fromiter(
+            (
+                code_of[left] * len(texts) + code_of[right]
+                for replies in conversations
+                for left, right in pairwise(replies)
+            ),
+            np.int64,
+        )
+        lengths = np.fromiter((max(0, len(replies) - 1) for replies in conversations), np.int64, len(conversations))
+        return cls(texts, keys, np.cumsum(lengths))
+
+    def conversation_of(self, places: Numbers) -> Numbers:
+        """Return the conversation of each place among the keys."""
+        return np.searchsorted(self.ends, places, side="right")
+
+    def chains(self, is_found: NDArray[np.bool_], pairs: int) -> Numbers:
+        """Return the places at which so many pairs in a row begin that are found, all of one conversation."""
+        if len(self.keys) < pairs:
+            return np.zeros(0, np.int64)
+        begins = np.flatnonzero(np.lib.stride_tricks.sliding_window_view(is_found, pairs).all(axis=1))
+        return begins[self.conversation_of(begins) == self.conversation_of(begins + pairs - 1)]
 
 
 def conversations_in_log(
     log: StoredLog, conversations: Sequence[Sequence[str]], windows: Sequence[int], progress: Progress | None = None
 ) -> dict[int, set[int]]:
-    """Return for each window length of 2 or more which conversations, by number, have a window that the log has."""
-    progress = progress or Silent()
-    texts = list(dict.fromkeys(text for replies in conversations for text in replies))
-    code_of = {text: code for code, text in enumerate(texts)}
-    chains = [
-        [code_of[left] * len(texts) + code_of[right] for left, right in pairwise(replies)] for replies in conversations
-    ]
-    sought = np.unique(np.array([key for chain in chains for key in chain], np.int64))
-    holders = {window: _holders(chains, window - 1) for window in windows}
-    present: dict[int, set[int]] = {window: set() for window in windows}
-    by_dialogue: dict[str, list[_LoggedPair]] = defaultdict(list)
-    is_chained = any(window > 2 for window in windows)
-    if not len(sought):
+    """Return for each window length of 2 or more which conversations, by number, have a window that the log has.
+
+    All conversations are one block; `count_in_log` takes as many as there are.
+    """
+    block, present = _Block.of(conversations), {window: set[int]() for window in windows}
+    if not len(block.keys):
         return present
+    progress = progress or Silent()
     progress.stage("log", sum(part.pairs for part in log.manifest.parts), "pairs")
-    for batch in log.batches(_COLUMNS):
-        for dialogue, pair in _sought_pairs(batch, pa.array(texts, pa.string()), sought):
-            for window in windows:
-                if window == 2:
-                    present[window].update(holders[window].get((pair.key,), ()))
-            if is_chained:
-                by_dialogue[dialogue].append(pair)
+    texts, sought = pa.array(block.texts, pa.string()), np.unique(block.keys)
+    is_found = np.zeros(len(sought), np.bool_)
+    for batch in log.batches(_TEXTS):
+        keys = _keys(batch, texts)[0]
+        is_found[_places(keys[keys >= 0], sought)] = True
         progress.advance(batch.num_rows)
+    is_found_at = is_found[np.searchsorted(sought, block.keys)]
+    chains = dict[tuple[int, ...], dict[int, list[int]]]()  # the conversations of each chain, by window
     for window in windows:
-        if window > 2:
-            _add_chained(present[window], holders[window], by_dialogue)
+        begins = block.chains(is_found_at, window - 1)
+        numbers = block.conversation_of(begins).tolist()
+        if window == 2:
+            present[window].update(numbers)
+            continue
+        for begin, number in zip(begins.tolist(), numbers, strict=True):
+            chain = tuple(block.keys[begin : begin + window - 1].tolist())
+            chains.setdefault(chain, {}).setdefault(window, []).append(number)
+    if chains:
+        _add_chained(present, chains, _dialogues(log, texts, chains, progress), len(block.texts))
     return present
 
 
-def _holders(chains: Sequence[Sequence[int]], pairs: int) -> dict[tuple[int, ...], set[int]]:
-    """Return the conversations that have each chain of so many pairs."""
-    holders: dict[tuple[int, ...], set[int]] = defaultdict(set)
-    for number, chain in enumerate(chains):
-        for first in range(len(chain) - pairs + 1):
-            holders[tuple(chain[first : first + pairs])].add(number)
-    return holders
+@dataclass
+class LogOverlap:
+    """How many conversations of a bot there are, and how many have a window that the log has, by window length."""
+
+    conversations: int = 0
+    overlapping: Counter[int] = field(default_factory=Counter)
 
 
-def _sought_pairs(batch: pa.RecordBatch, texts: pa.Array, sought: Numbers) -> Iterator[tuple[str, _LoggedPair]]:
-    """Yield the pairs of a batch whose utterance and response follow each other in a conversation."""
-    codes = [
-        pa.compute.fill_null(pa.compute.index_in(batch[name], texts), _ABSENT).to_numpy(zero_copy_only=False)
-        for name in ("utterance", "response")
-    ]
-    utterances, responses = (column.astype(np.int64) for column in codes)
-    keys = utterances * len(texts) + responses
-    places = np.flatnonzero((utterances >= 0) & (responses >= 0) & np.isin(keys, sought))
-    rows = batch.select(["dialogue", "position"]).take(pa.array(places)).to_pylist()
-    for place, row in zip(places.tolist(), rows, strict=True):
-        yield row["dialogue"], _LoggedPair(row["position"], int(keys[place]))
+def count_in_log(
+    log: StoredLog,
+    conversations: Iterable[tuple[str, Sequence[str]]],
+    windows: Sequence[int],
+    progress: Progress | None = None,
+) -> dict[str, LogOverlap]:
+    """Count bot by bot which conversations have a window that the log has; conversations are given with their bot."""
+    overlaps = defaultdict[str, LogOverlap](LogOverlap)
+    for block in _blocks(conversations):
+        present = conversations_in_log(log, [replies for _, replies in block], windows, progress)
+        for bot, _ in block:
+            overlaps[bot].conversations += 1
+        for window, numbers in present.items():
+            for number in numbers:
+                overlaps[block[number][0]].overlapping[window] += 1
+    return dict(overlaps)
+
+
+def _blocks(conversations: Iterable[tuple[str, Sequence[str]]]) -> Iterator[list[tuple[str, Sequence[str]]]]:
+    """Yield the conversations in blocks of bounded size; equal texts of a block are held once."""
+    block, texts = list[tuple[str, Sequence[str]]](), dict[str, str]()
+    for bot, replies in conversations:
+        block.append((bot, tuple(texts.setdefault(text, text) for text in replies)))
+        if len(texts) >= MOST_TEXTS or len(block) == MOST_CONVERSATIONS:
+            yield block
+            block, texts = [], {}
+    if block:
+        yield block
+
+
+def _keys(batch: pa.RecordBatch, texts: pa.Array) -> tuple[Numbers, Numbers]:
+    """Return the key of each pair, -1 where a text is not in the list, and the codes of its responses."""
+    utterances, responses = (
+        pa.compute.fill_null(pa.compute.index_in(batch[name], texts), _ABSENT)
+        .to_numpy(zero_copy_only=False)
+        .astype(np.int64)
+        for name in _TEXTS
+    )
+    keys = np.where((utterances >= 0) & (responses >= 0), utterances * len(texts) + responses, _ABSENT)
+    return keys, responses
+
+
+def _places(keys: Numbers, sought: Numbers) -> Numbers:
+    """Return the places, in a sorted list, of those keys that are in it."""
+    places = np.minimum(np.searchsorted(sought, keys), len(sought) - 1)
+    return places[sought[places] == keys]
+
+
+def _dialogues(
+    log: StoredLog, texts: pa.Array, chains: Iterable[tuple[int, ...]], progress: Progress
+) -> dict[str, list[_LoggedPair]]:
+    """Return by dialogue the pairs of the chains, and all that end with a text between two of them."""
+    wanted_keys = np.unique(np.array([key for chain in chains for key in chain], np.int64))
+    between = np.unique(np.array([key % len(texts) for chain in chains for key in chain[:-1]], np.int64))
+    by_dialogue: dict[str, list[_LoggedPair]] = defaultdict(list)
+    progress.stage("longer windows", sum(part.pairs for part in log.manifest.parts), "pairs")
+    for batch in log.batches(_COLUMNS):
+        keys, responses = _keys(batch, texts)
+        rows = np.flatnonzero(np.isin(keys, wanted_keys) | np.isin(responses, between))
+        columns = ("dialogue", "position", "utterance_speaker", "response_speaker")
+        for row, fields in zip(rows.tolist(), batch.select(columns).take(pa.array(rows)).to_pylist(), strict=True):
+            speakers = fields["utterance_speaker"], fields["response_speaker"]
+            pair = _LoggedPair(fields["position"], int(keys[row]), int(responses[row]), speakers)
+            by_dialogue[fields["dialogue"]].append(pair)
+        progress.advance(batch.num_rows)
+    return by_dialogue
 
 
 def _add_chained(
-    present: set[int], holders: dict[tuple[int, ...], set[int]], by_dialogue: dict[str, list[_LoggedPair]]
+    present: dict[int, set[int]],
+    chains: dict[tuple[int, ...], dict[int, list[int]]],
+    by_dialogue: dict[str, list[_LoggedPair]],
+    count: int,
 ) -> None:
+    """Add the conversations whose chains some dialogue has; `count` is the number of texts."""
     by_first: dict[int, list[tuple[int, ...]]] = defaultdict(list)
-    for chain in holders:
+    for chain in chains:
         by_first[chain[0]].append(chain)
     for pairs in by_dialogue.values():
         of_key: dict[int, list[_LoggedPair]] = defaultdict(list)
+        responses = Counter(pair.response for pair in pairs)
         for pair in pairs:
             of_key[pair.key].append(pair)
-        for first in of_key:
-            for chain in by_first.get(first, ()):
-                if not holders[chain] <= present and _is_chained(chain, of_key):
-                    present.update(holders[chain])
+        for first in list(of_key):
+            for chain in list(by_first.get(first, ())):
+                if _is_chained(chain, of_key, responses, count):
+                    for window, numbers in chains[chain].items():
+                        present[window].update(numbers)
+                    by_first[first].remove(chain)  # found once is enough
 
 
-def _is_chained(chain: tuple[int, ...], of_key: dict[int, list[_LoggedPair]]) -> bool:
+def _is_chained(
+    chain: tuple[int, ...], of_key: dict[int, list[_LoggedPair]], responses: Counter[int], count: int
+) -> bool:
     """Return whether a dialogue has the pairs of a chain one behind the other."""
     ends = of_key[chain[0]]
-    for key in chain[1:]:
-        ends = [pair for pair in of_key.get(key, ()) if any(_follows(end.position, pair.position) for end in ends)]
+    for before, key in pairwise(chain):
+        is_once = responses[before % count] == 1
+        ends = [pair for pair in of_key.get(key, ()) if any(_follows(end, pair, is_once=is_once) for end in ends)]
     return bool(ends)
 
 
-def _follows(before: str, after: str) -> bool:
-    if before.isdigit() and after.isdigit() and max(len(before), len(after)) <= _LONGEST_NUMBER:
-        return int(after) == int(before) + 1
-    return True
+def _follows(before: _LoggedPair, after: _LoggedPair, *, is_once: bool) -> bool:
+    """Return whether a pair answers another; `is_once`: the text between them stands once in the dialogue."""
+    speakers = before.speakers[1], after.speakers[0]
+    if None not in speakers and speakers[0] != speakers[1]:
+        return False
+    if _is_number(before.position) and _is_number(after.position):
+        return int(after.position) == int(before.position) + 1
+    return is_once
+
+
+def _is_number(position: str) -> bool:
+    return position.isdigit() and position.isascii() and len(position) <= _LONGEST_NUMBER

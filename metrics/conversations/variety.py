@@ -21,20 +21,19 @@ class Variety:
 
 def variety(replies: Sequence[str], tokens: Sequence[Sequence[str]]) -> Variety:
     """Count the variety of replies, given with their tokens."""
-    seen = set[str]()
-    repeated = 0
-    for reply in replies:
-        text = normalise(reply)
-        repeated += text in seen
-        seen.add(text)
     words = sum(map(len, tokens))
     return Variety(
         replies=len(replies),
         words_per_reply=words / len(replies) if replies else 0.0,
         distinct_1=distinct(tokens, 1),
         distinct_2=distinct(tokens, 2),
-        repeated=repeated / len(replies) if replies else 0.0,
+        repeated=repeated_share(replies),
     )
+
+
+def repeated_share(replies: Sequence[str]) -> float:
+    """Return the share of replies that equal an earlier one after normalisation; 0 where there are none."""
+    return (len(replies) - len(set(map(normalise, replies)))) / len(replies) if replies else 0.0
 
 
 def distinct(tokens: Sequence[Sequence[str]], order: int) -> float:

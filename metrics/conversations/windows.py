@@ -65,8 +65,13 @@ class WindowSet:
         return sorted(self._overlapping)
 
 
+def utterance_hashes(utterances: Sequence[str]) -> list[bytes]:
+    """Return a hash of each utterance, so that a window of them keeps their borders."""
+    return [blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in utterances]
+
+
 def _digests(utterances: Sequence[str], window: int) -> Iterable[bytes]:
     """Hash each window; utterances are hashed by themselves first, so that their borders count."""
-    hashes = [blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in utterances]
+    hashes = utterance_hashes(utterances)
     for start in range(len(hashes) - window + 1):
         yield blake2b(b"".join(hashes[start : start + window]), digest_size=16).digest()

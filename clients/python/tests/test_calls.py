@@ -225,6 +225,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "uploads.send": calls.upload_file,
     "uploads.list": calls.list_uploads,
     "uploads.get": calls.get_upload,
+    "uploads.download": calls.download_upload,
     "uploads.remove": calls.remove_upload,
     "uploads.preview": calls.preview_files,
     "evaluations.start": calls.start_evaluation,

@@ -42,9 +42,15 @@ _EXAMPLES: Final = {
     "replies of a bot": {
         "kind": "replies",
         "items": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab",
-        "bots": {"c-bm25": "retrieval:chat,mode=bm25-utterance", "mine": "bot:mine"},
+        "bots": {"c-bm25": "retrieval:chat,mode=bm25-utterance"},
     },
-    "self-play": {"kind": "self-play", "bots": ["mine"], "name": "mine", "start": "log:chat", "check_log": "chat"},
+    "self-play": {
+        "kind": "self-play",
+        "bots": ["retrieval:chat,mode=bm25-utterance", "retrieval:chat,k=10"],
+        "name": "both",
+        "start": "log:chat",
+        "check_log": "chat",
+    },
     "a night": {"kind": "nightly", "log": "chat", "index": "chat"},
 }
 _READ: Final = [Depends(requires(Scope.READ))]

@@ -27,7 +27,7 @@ def self_play_job(order: SelfPlayJob, context: JobContext) -> Mapping[str, Any]:
     facts = {name: fact for name, fact in recorded.items() if name != "seconds"}
     if log is not None:
         with open_self_play(context.home, f"{order.name}@{facts['version']}") as played:
-            checks = check_self_play(played, log, progress=context.progress)
+            checks = check_self_play(played, log, scratch=context.home.cache, progress=context.progress)
         facts["checks"] = [check.as_json() for check in checks]
     return facts
 

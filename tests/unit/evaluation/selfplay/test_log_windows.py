@@ -10,7 +10,8 @@ import pytest
 from indexes import add_to_log
 from plain_search import RawPair
 
-from refaug.evaluation.selfplay.log_windows import conversations_in_log
+from refaug.evaluation.selfplay import log_windows
+from refaug.evaluation.selfplay.log_windows import conversations_in_log, count_in_log
 from refaug.indexer.index_folders import Places
 from refaug.logs.store import StoredLog
 
@@ -59,3 +60,41 @@ def test_a_planted_leak_is_seen_and_a_turn_that_comes_twice_joins_nothing(tmp_pa
 def test_replies_that_are_too_few_for_any_window(tmp_path: Path) -> None:
     log = stored(tmp_path, [["a", "b"], ["c", "d"]])
     assert conversations_in_log(log, [["a"], []], (2, 3)) == {2: set(), 3: set()}
+
+
+def trees(folder: Path, *pairs: tuple[str, str, str, str]) -> StoredLog:
+    """A log of message trees: dialogue, name of the reply, texts of both."""
+    home = Places.under(folder)
+    raw = [RawPair("chat", *pair, START) for pair in pairs]
+    add_to_log(home, "chat", raw)
+    return StoredLog.open(home.logs, "chat")
+
+
+def test_windows_of_message_trees_do_not_cross_branches(tmp_path: Path) -> None:
+    log = trees(
+        tmp_path,
+        ("t1", "message-2", "a", "b"),
+        ("t1", "message-3", "b", "c"),  # a chain: a, b, c
+        ("t2", "message-5", "d", "e"),
+        ("t2", "message-6", "x", "e"),  # e stands twice: whose reply f is cannot be said
+        ("t2", "message-7", "e", "f"),
+        ("t3", "12", "g", "h"),
+        ("t3", "15", "h", "i"),  # numbers that do not follow each other
+    )
+    conversations = [["a", "b", "c"], ["d", "e", "f"], ["x", "e", "f"], ["g", "h", "i"]]
+    assert conversations_in_log(log, conversations, (2, 3)) == {2: {0, 1, 2, 3}, 3: {0}}
+
+
+@pytest.mark.parametrize("texts", [1, 7, 1000])
+def test_blocks_of_any_size_count_the_same(tmp_path: Path, texts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = Random(3)
+    dialogues = [rng.choices(TEXTS, k=rng.randint(2, 7)) for _ in range(40)]
+    conversations = [(rng.choice("ab"), rng.choices(TEXTS, k=rng.randint(0, 8))) for _ in range(60)]
+    log = stored(tmp_path, dialogues)
+    whole = conversations_in_log(log, [replies for _, replies in conversations], (2, 3, 5))
+    monkeypatch.setattr(log_windows, "MOST_TEXTS", texts)
+    counted = count_in_log(log, conversations, (2, 3, 5))
+    for bot, overlap in counted.items():
+        of_bot = {number for number, (name, _) in enumerate(conversations) if name == bot}
+        assert overlap.conversations == len(of_bot)
+        assert {w: overlap.overlapping[w] for w in whole} == {w: len(found & of_bot) for w, found in whole.items()}

@@ -192,7 +192,7 @@ def test_figures_of_a_bot_that_loops(settings: Settings) -> None:
     loop = ListBot("loop", texts=("a b", "c", "a b", "c"))
     record_self_play(settings, "pair", order_of(settings, loop, EchoBot("b"), count=4))
     with open_self_play(settings, "pair") as played:
-        looping, echo = check_self_play(played, None)
+        looping, echo = check_self_play(played, None, scratch=settings.cache)
     assert looping.looping == 1
     assert looping.repeated == 0.5
     assert (looping.distinct_1, looping.distinct_2) == (3 / 24, 1 / 8)
@@ -211,3 +211,58 @@ def test_looping_is_one_text_or_two_in_turn() -> None:
         True,
         *[False] * 4,
     ]
+
+
+@dataclass
+class FaultyBot(EchoBot):
+    """A bot whose requests end with a fault at some turns, as long as `is_down`."""
+
+    is_down: bool = True
+    fault: str = "timeout"
+
+    def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        replies = super().replies(requests)
+        return [
+            BotReply(text=None, problem=self.fault) if self.is_down and request.seed % 5 == 0 else reply
+            for request, reply in zip(requests, replies, strict=True)
+        ]
+
+
+def test_what_a_fault_ended_is_played_on_to_the_bytes_without_it(settings: Settings) -> None:
+    whole = bytes_of(
+        settings, record_self_play(settings, "whole", order_of(settings, EchoBot("a"), EchoBot("b"))), "whole"
+    )
+    bots = FaultyBot("a"), FaultyBot("b")
+    first = record_self_play(settings, "pair", order_of(settings, *bots), batch=4)
+    ended = sum(sum(reasons.values()) for reasons in first.problems.values())
+    assert 0 < ended < 18
+    for bot in bots:
+        bot.is_down, bot.answered = False, 0
+    again = record_self_play(settings, "pair", order_of(settings, *bots), batch=4, retries_faults=True)
+    assert (again.resumed_at, again.played_again) == (18, ended)
+    assert again.problems == {"a": {}, "b": {}}
+    assert bytes_of(settings, again) == whole
+    assert sum(bot.answered for bot in bots) < 4 * ended + 1  # only the turns that were missing
+    assert [figures["replies"] for figures in again.latency.values() if figures] == [36, 36]
+
+
+def test_a_run_that_was_stopped_plays_faults_on_by_itself_and_lasting_ones_stay(settings: Settings) -> None:
+    bot = FaultyBot("a", stops_after=20)
+    with pytest.raises(Stopped):
+        record_self_play(settings, "pair", order_of(settings, bot), batch=2)
+    resumed = record_self_play(settings, "pair", order_of(settings, EchoBot("a")))
+    assert resumed.played_again > 0
+    assert resumed.problems == {"a": {}}
+    lasting = FaultyBot("a", fault="rejected")
+    first = record_self_play(settings, "other", order_of(settings, lasting))
+    again = record_self_play(settings, "other", order_of(settings, EchoBot("a")), retries_faults=True)
+    assert (again.played_again, again.problems) == (0, first.problems)
+
+
+def test_another_order_has_nothing_to_play_on(settings: Settings) -> None:
+    record_self_play(settings, "pair", order_of(settings, FaultyBot("a")))
+    progress = Warned()
+    order = order_of(settings, EchoBot("a"), turns=3)
+    recorded = record_self_play(settings, "pair", order, retries_faults=True, progress=progress)
+    assert (recorded.resumed_at, recorded.problems) == (0, {"a": {}})
+    assert "no version of the same bots" in progress.warnings[0]

@@ -1,0 +1,63 @@
+"""Counts in bounded memory are those of everything at once: shared windows, and different n-grams."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from refaug.evaluation.selfplay import distinct_counts, shared_windows
+from refaug.evaluation.selfplay.distinct_counts import DistinctCount
+from refaug.evaluation.selfplay.shared_windows import SharedWindows
+from refaug.metrics.conversations.variety import distinct
+from refaug.metrics.conversations.windows import overlap_among, utterance_hashes
+
+CONVERSATIONS = st.lists(st.lists(st.sampled_from("abcd"), max_size=7), max_size=25)
+TEXTS = st.lists(st.lists(st.sampled_from(["tea", "te", "a", "お茶"]), max_size=6), max_size=40)
+MANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def brute_force(conversations: list[list[str]], window: int) -> int:
+    windows = [
+        {tuple(texts[first : first + window]) for first in range(len(texts) - window + 1)} for texts in conversations
+    ]
+    return sum(bool(left & right) for left, right in combinations(windows, 2))
+
+
+@MANY
+@given(conversations=CONVERSATIONS, window=st.sampled_from([2, 3, 5]), part=st.sampled_from([3, 1 << 18]))
+def test_pairs_that_share_a_window_equal_brute_force(
+    tmp_path: Path, conversations: list[list[str]], window: int, part: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch, SharedWindows(tmp_path, window) as shared:
+        patch.setattr(shared_windows, "_PART", part)
+        patch.setattr(shared_windows, "_BUFFERED", 4)
+        for conversation in conversations:
+            shared.add(utterance_hashes(conversation))
+        overlap = shared.overlap()
+    assert overlap.overlapping == brute_force(conversations, window)
+    assert overlap == overlap_among(conversations, window)
+    assert list(tmp_path.iterdir()) == []
+
+
+@MANY
+@given(texts=TEXTS, order=st.sampled_from([1, 2]), run=st.sampled_from([2, 7, 1 << 17]))
+def test_different_ngrams_equal_those_of_a_set(tmp_path: Path, texts: list[list[str]], order: int, run: int) -> None:
+    with pytest.MonkeyPatch.context() as patch, DistinctCount(tmp_path, order) as count:
+        patch.setattr(distinct_counts, "_RUN", run)
+        patch.setattr(distinct_counts, "_MOST_RUNS", 3)
+        for text in texts:
+            count.add([text])
+        assert count.share == distinct(texts, order)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_conversation_and_one_alone_share_nothing(tmp_path: Path) -> None:
+    for conversations in ([], [["a", "b", "c"]]):
+        with SharedWindows(tmp_path, 2) as shared:
+            for conversation in conversations:
+                shared.add(utterance_hashes(conversation))
+            assert (shared.overlap().overlapping, shared.overlap().percent) == (0, 0.0)
