@@ -75,7 +75,8 @@ class _Block:
         if len(self.keys) < pairs:
             return np.zeros(0, np.int64)
         begins = np.flatnonzero(np.lib.stride_tricks.sliding_window_view(is_found, pairs).all(axis=1))
-        return begins[self.conversation_of(begins) == self.conversation_of(begins + pairs - 1)]
+        in_one: Numbers = begins[self.conversation_of(begins) == self.conversation_of(begins + pairs - 1)]
+        return in_one
 
 
 def conversations_in_log(
@@ -165,7 +166,8 @@ def _keys(batch: pa.RecordBatch, texts: pa.Array) -> tuple[Numbers, Numbers]:
 def _places(keys: Numbers, sought: Numbers) -> Numbers:
     """Return the places, in a sorted list, of those keys that are in it."""
     places = np.minimum(np.searchsorted(sought, keys), len(sought) - 1)
-    return places[sought[places] == keys]
+    present: Numbers = places[sought[places] == keys]
+    return present
 
 
 def _dialogues(
