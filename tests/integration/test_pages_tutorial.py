@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,8 +10,8 @@ from typing import Any
 
 import pytest
 from engines import TEXTS
-from page_tests import Browsed, browsing, press, wait_until_quiet
-from serving import small_home
+from page_tests import Browsed, browsing, choose_files, press, wait_until_quiet
+from serving import small_home, small_items
 
 pytestmark = [pytest.mark.machine, pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,7 +56,7 @@ def test_the_walk_names_what_the_tutorial_names() -> None:
 
 
 def test_the_page_evaluate_says_what_the_tutorial_names() -> None:
-    """test_evaluate_page.py walks that section."""
+    """`test_files_of_replies` walks the shortest way, test_evaluate_page.py all of it."""
     files = [*PAGES.rglob("*.html.j2"), *PAGES.rglob("*.js")]
     shown = "\n".join(path.read_text("utf-8") for path in files)
     assert [name for name in named_in_sections()["Files of replies"] if name not in shown] == []
@@ -122,6 +123,37 @@ def test_taking_it_along(page: Any, button: str, words: str) -> None:
     page.run("document.querySelector('#share-text').textContent = ''")
     press(page, button)
     page.until(f"document.querySelector('#share-text').textContent.includes({words!r})")
+
+
+def test_files_of_replies(browsed: Browsed, page: Any, tmp_path: Path) -> None:
+    """The shortest way of that section; test_evaluate_page.py walks all of it."""
+    with (tmp_path / "night.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["utterance", "reference", "reply:new", "reply:old"])
+        for item in small_items(30):
+            writer.writerow([item["utterance"], *item["references"], *item["replies"].values()])
+    page.click("header nav a[href$='/evaluate']")
+    page.until("document.querySelector('#file-input') && !document.querySelector('[aria-busy]')")
+    choose_files(page, tmp_path / "night.csv")
+    page.until("document.querySelector('#start-button') && document.querySelector('#mapping summary')")
+    assert "As refaug reads it" in page.text("#preview")
+    assert page.text("#mapping summary b") == "Columns"
+    assert page.text("label[for=baseline]") == "Compare all systems with"
+    press(page, "Start", "#score-form")
+    page.until("document.querySelector('#systems-table') && document.querySelector('#replies-section')")
+    titles = page.run("[...document.querySelectorAll('#evaluation-view h2')].map((heading) => heading.innerText)")
+    parts = ["Systems", "Paired differences", "Distributions", "Two metrics", "Replies", "Beside another evaluation"]
+    assert [title for title in titles if title in parts] == parts
+    assert page.text("#download-label") == "Download"
+    press(page, "Where two metrics disagree most", "#replies-section")
+    page.until("document.querySelector('.grid-space > [data-place=\"0\"]')?.children[2].innerText.length > 1")
+    page.run("document.querySelector('.grid-space > [data-place=\"0\"]').click()")
+    page.until("document.querySelector('#note-text')")
+    page.type("#note-text", "the metric overlooks a synonym")
+    press(page, "Keep the note", "#reply-dialog")
+    page.until("document.querySelector('#note-form').innerText.includes('is kept')")
+    assert page.text("#reply-dialog a") == "See in the playground why"
+    press(page, "Close", "#reply-dialog")
 
 
 def test_versions_and_jobs(browsed: Browsed, page: Any) -> None:

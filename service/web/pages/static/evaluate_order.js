@@ -37,6 +37,10 @@ async function dryRun() {
     form.hidden = true;
     showProblem(place, error);
     await showUnrecognised();
+    // The remedy names options of the command; here the form above is the remedy.
+    if (byId("mapping").firstChild && /no column is called/.test(error.document?.detail ?? "")) {
+      fill(place, element("p", { class: "notice" }, "Next: say above what each column holds. At least one holds replies, and one gold replies or utterances."), element("p", { class: "faint" }, userText(error.document.detail)));
+    }
   }
   place.removeAttribute("aria-busy");
 }
