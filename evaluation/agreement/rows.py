@@ -62,6 +62,7 @@ class RatedRows:
         """Collect the rated replies of a set; BadInput where there are no replies or no ratings."""
         items, bad = split(rated_items.items)
         systems_of(items)  # refuses a set without replies
+        _require_one_scale(items)
         rows = [row for number, item in enumerate(items) for row in _rows_of(number, item, settings)]
         matrix = _matrix(rows)
         annotators, dropped = _select_annotators(matrix, settings)
@@ -88,6 +89,25 @@ class RatedRows:
     def is_gold(self) -> Mask:
         """Whether each row rates the gold itself."""
         return np.array([row.is_gold for row in self.rows], dtype=np.bool_)
+
+
+def _require_one_scale(items: Sequence[Item]) -> None:
+    """Refuse ratings of two scales: correlations and agreement would compare their numbers."""
+    first: Item | None = None
+    for rated in items:
+        if not rated.ratings or rated.scale is None:
+            continue
+        first = first or rated
+        if rated.scale != first.scale:
+            raise BadInput(
+                f"mixed scales: {_described(first)}, {_described(rated)}",
+                remedy="bring the ratings to one scale, or make a file of each",
+            )
+
+
+def _described(rated: Item) -> str:
+    lowest, highest = rated.scale or (0, 0)
+    return f"{lowest:g} to {highest:g} in item {rated.pair.id}"
 
 
 def _rows_of(number: int, test_item: Item, settings: MetaSettings) -> Iterator[Row]:

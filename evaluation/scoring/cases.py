@@ -43,7 +43,9 @@ def split(items: Iterable[Item | BadItem]) -> tuple[list[Item], list[BadItem]]:
         else:
             usable.append(test_item)
     if not usable:
-        raise BadInput(f"no item can be used, of {len(bad):,}: {bad[0]}" if bad else "there are no items in it")
+        if not bad:
+            raise BadInput("there are no items: the input is empty", remedy="one item or reply a line: docs/items.md")
+        raise BadInput(f"no item can be used, of {len(bad):,}: {bad[0]}")
     return usable, bad
 
 

@@ -7,6 +7,7 @@ import json
 import math
 import unicodedata
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import fugashi
@@ -711,6 +712,18 @@ def test_a_set_without_any_rating_is_refused_with_the_name_of_the_field() -> Non
     items = [item("a", ["x y"], {"s": "x"}, {}), item("b", ["x y"], {"s": "x"}, {"s": [None]})]
     with pytest.raises(BadInput, match="set1: no reply has a rating in the field ratings"):
         meta(items)
+
+
+def test_ratings_of_two_scales_in_a_set_are_refused_with_both_items() -> None:
+    first, second, third = rated_items(contexts=3)
+    items = [first, replace(second, scale=(1, 5)), replace(third, scale=(0, 100))]
+    with pytest.raises(BadInput, match=r"set1: mixed scales: 1 to 5 in item .*, 0 to 100 in item ") as refused:
+        meta(items)
+    assert refused.value.remedy == "bring the ratings to one scale, or make a file of each"
+    one_scale = meta([first, replace(second, scale=(1, 5)), replace(third, scale=(1, 5))])
+    assert row(only(one_scale), "bleu").spearman.value == row(only(meta([first, second, third])), "bleu").spearman.value
+    unrated = replace(third, scale=(0, 100), ratings={})
+    assert only(meta([first, replace(second, scale=(1, 5)), unrated])).name == "set1"
 
 
 def test_a_set_without_replies_is_refused() -> None:
