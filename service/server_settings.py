@@ -127,6 +127,12 @@ class ServeSettings:
         10_000, "items of uploaded files that a preview reads; the counts are of these", least=5, most=100_000_000
     )
     key_evaluations: int = _setting(20, "evaluations of one key that wait or run", least=1, most=1_000_000)
+    evaluation_replies: int = _setting(
+        1_000_000,
+        "replies that one evaluation scores; a job with more ends as it reads them",
+        least=1,
+        most=100_000_000,
+    )
     evaluations_mib: int = _setting(8_192, "size of all stored evaluations together", least=1, most=100_000_000)
 
     # How long it takes

@@ -100,11 +100,12 @@ def _id_words(first: ScoreFile, second: ScoreFile) -> str:
     before, now = _ids(first), _ids(second)
     if not before or not now:
         return ""
+    in_first, in_second = set(before), set(now)
     only = [
         f", only in {file.shown_name}: {', '.join(names[:_SHOWN])}{' …' if len(names) > _SHOWN else ''}"
         for file, names in (
-            (first, [name for name in before if name not in set(now)]),
-            (second, [name for name in now if name not in set(before)]),
+            (first, [name for name in before if name not in in_second]),
+            (second, [name for name in now if name not in in_first]),
         )
         if names
     ]

@@ -12,6 +12,7 @@ import numpy as np
 from refaug.core.errors import BadInput
 from refaug.core.records import Item
 from refaug.evaluation.score_files.score_file import ScoreFile, StoredScores
+from refaug.evaluation.score_files.stored_lists import RowsById, StoredRows
 from refaug.evaluation.scoring.cases import references_for
 from refaug.metrics.base import Floats, Metric, References
 
@@ -48,6 +49,8 @@ class SystemRun:
         system = self.stored.systems[self.name]
         if "replies" not in system:
             raise BadInput(f"{where}: it has no scores of single replies", remedy=_REMEDY)
+        if isinstance(system["replies"], StoredRows):
+            return RowsById(system["replies"])
         rows = dict[str, Mapping[str, Any]]()
         for number, row in enumerate(system["replies"]):
             name, score = row.get("id"), row.get("score")
@@ -65,6 +68,9 @@ class SystemRun:
 
     def scores(self, ids: Sequence[str]) -> Floats:
         """Return the scores of these items (items,), on the scale of the file; NaN where there is none."""
+        replies = self.stored.systems[self.name].get("replies")
+        if isinstance(replies, StoredRows):
+            return replies.scores_of(ids)
         listed = (self.rows.get(name, {}).get("score") for name in ids)
         return np.array([np.nan if score is None else score for score in listed], dtype=np.float64)
 
@@ -89,7 +95,7 @@ class SystemRun:
     def evidence(self, name: str) -> Mapping[str, Any] | None:
         """Return the evidence behind a weighted score, where the file has it."""
         by_item = self.file.document.get("evidence")
-        evidence = by_item.get(name) if isinstance(by_item, dict) else None
+        evidence = by_item.get(name) if isinstance(by_item, Mapping) else None
         return evidence if isinstance(evidence, dict) else None
 
     def references(self, name: str, metric: Metric | None) -> tuple[CreditedReference, ...]:

@@ -13,11 +13,15 @@ from refaug.core.text.characters import make_printable
 _FORMULA_SIGNS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
-def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    r"""Return a header and rows, with commas and `\n`; a text that a spreadsheet takes for a formula has a ' first."""
+def csv_text(columns: Sequence[str] | None, rows: Iterable[Sequence[object]]) -> str:
+    r"""Return a header and rows, with commas and `\n`; a text that a spreadsheet takes for a formula has a ' first.
+
+    Without columns there is no header: the rows go on where others ended.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
+    if columns is not None:
+        writer.writerow(columns)
     writer.writerows([_cell(content) for content in row] for row in rows)
     return text.getvalue()
 

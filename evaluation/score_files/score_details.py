@@ -14,13 +14,17 @@ from typing import Any, Final, Self
 import numpy as np
 
 from refaug.core.errors import BadInput
+from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.records import Item
+from refaug.evaluation.score_files.stored_lists import StoredList, StoredRows
 from refaug.evaluation.scoring.items import BadItem, item_json, parse_item
 from refaug.evaluation.scoring.scores import Evaluation
 from refaug.metrics.base import Floats
 
 FIELD: Final = "details"
 _REMEDY: Final = "give the output of refaug score --json --details as it was written"
+_ROWS_AT_ONCE: Final = 10_000  # that are numbers of Python at the same time
+_HELD_ITEMS: Final = 10_000  # parsed
 _LARGEST: Final = 1e15  # sums of n-grams and scores stay far below
 
 
@@ -56,34 +60,47 @@ class ScoreDetails:
             raise BadInput(f"{where}: an object was expected", remedy=_REMEDY)
         for name in ("items", "sums"):
             listed = details.get(name)
+            if isinstance(listed, StoredList):  # of a document that this refaug wrote and checked
+                continue
             if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
                 raise BadInput(f"{where}.{name}: a list of objects was expected", remedy=_REMEDY)
         return cls(document=details, shown_name=shown_name)
 
     @cached_property
-    def _rows_by_id(self) -> dict[str, tuple[int, Mapping[str, Any]]]:
-        return {str(row.get("id")): (place, row) for place, row in enumerate(self.document["items"])}
+    def _places(self) -> Mapping[str, int]:
+        """The place of each item by its id."""
+        listed = self.document["items"]
+        if isinstance(listed, StoredRows):
+            return listed.ids.places
+        return {str(row.get("id")): place for place, row in enumerate(listed)}
 
     @cached_property
-    def _parsed_items(self) -> dict[str, Item]:
-        return {}
+    def _parsed_items(self) -> BoundedCache[str, Item]:
+        return BoundedCache[str, Item](_HELD_ITEMS)
+
+    def row(self, name: str) -> Mapping[str, Any]:
+        """Return the item of this id as it is written; nothing where there is none."""
+        place = self._places.get(name)
+        return {} if place is None else self.document["items"][place]
 
     def item(self, name: str) -> Item | None:
         """Return the item of this id, or None; BadInput where it cannot be used."""
-        if name not in self._rows_by_id:
+        if name not in self._places:
             return None
-        if name not in self._parsed_items:
-            place, row = self._rows_by_id[name]
+        held = self._parsed_items.get(name)
+        if held is None:
+            place = self._places[name]
             where = f"{self.shown_name}: {FIELD}.items[{place}]"
-            parsed = parse_item(row, where=where, line=place + 1, fallback_id=name)
+            parsed = parse_item(self.document["items"][place], where=where, line=place + 1, fallback_id=name)
             if isinstance(parsed, BadItem):
                 raise BadInput(f"{where}.{parsed.field}: {parsed.message}", remedy=_REMEDY)
-            self._parsed_items[name] = parsed
-        return self._parsed_items[name]
+            held = parsed
+            self._parsed_items.put(name, held)
+        return held
 
     def items(self) -> Iterable[Item]:
         """Yield all items in order."""
-        for name in self._rows_by_id:
+        for name in self._places:
             if (test_item := self.item(name)) is not None:
                 yield test_item
 
@@ -97,13 +114,17 @@ class ScoreDetails:
         rows = systems.get(system) if isinstance(systems, dict) else None
         if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
             raise BadInput(f"{where}.columns: a list of names was expected", remedy=_REMEDY)
-        if not isinstance(rows, list) or len(rows) != count:
+        if not isinstance(rows, list | StoredList) or len(rows) != count:
             raise BadInput(
                 f"{where}.systems.{system}: a row for each of {count:,} replies was expected", remedy=_REMEDY
             )
         empty = [None] * len(columns)
         try:
-            sums = np.array([empty if row is None else row for row in rows], dtype=np.float64)
+            pieces = [
+                np.array([empty if row is None else row for row in rows[begin : begin + _ROWS_AT_ONCE]], np.float64)
+                for begin in range(0, count, _ROWS_AT_ONCE)
+            ]
+            sums = np.concatenate(pieces) if pieces else np.empty(0)
         except (TypeError, ValueError) as error:
             raise BadInput(f"{where}.systems.{system}: a row is not {len(columns)} numbers", remedy=_REMEDY) from error
         sums = sums.reshape(count, -1) if sums.size else np.empty((count, len(columns)))

@@ -31,6 +31,8 @@ _HASHES: Final = ("utterances", "replies")  # fields that came with the seal
 _NOT_SEALED: Final = frozenset({SEAL, "request_id", "inputs"})
 _OPTIONS: Final = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 _AFTER_NUMBERS: Final = (b",", b"]", b"}")
+_SEALED_AT_ONCE: Final = 1 << 20  # bytes
+_DEPTH: Final = 6  # of the entries of the longest lists: scores, a metric, systems, a system, replies, a reply
 _OTHER_DOCUMENTS: Final[Mapping[str, str]] = {  # a field that tells them → what they are
     "batches": "scores of several batches together, which have no signature of all their items",
     "sets": "the agreement of refaug meta: its metrics have the signatures of scores, but its correlations are not "
@@ -41,10 +43,38 @@ _OTHER_DOCUMENTS: Final[Mapping[str, str]] = {  # a field that tells them → wh
 
 def seal_of(document: Mapping[str, Any]) -> str:
     """Return the seal that fits the content of a document."""
-    content = orjson.dumps({name: part for name, part in document.items() if name not in _NOT_SEALED}, option=_OPTIONS)
-    for end in _AFTER_NUMBERS:  # programs write 1.0 as 1, and the other way round
+    digest, waiting = hashlib.sha256(), bytearray()
+    for piece in _sorted_pieces({name: part for name, part in document.items() if name not in _NOT_SEALED}, 0):
+        waiting += piece
+        if len(waiting) >= _SEALED_AT_ONCE:
+            waiting = _with_plain_numbers(waiting)
+            digest.update(waiting[:-2])  # what is replaced has three bytes, and may begin in the last two
+            del waiting[:-2]
+    digest.update(_with_plain_numbers(waiting))
+    return digest.hexdigest()
+
+
+def _sorted_pieces(content: Any, depth: int) -> Iterator[bytes]:
+    """Yield JSON with sorted fields in pieces, of which none is as long as a document of many replies."""
+    if depth == _DEPTH or not isinstance(content, dict | list):
+        yield orjson.dumps(content, option=_OPTIONS)
+        return
+    yield b"{" if isinstance(content, dict) else b"["
+    names = sorted(map(str, content)) if isinstance(content, dict) else None
+    by_name = {str(name): part for name, part in content.items()} if isinstance(content, dict) else {}
+    for place, entry in enumerate(content if names is None else names):
+        yield b"," if place else b""
+        if names is not None:
+            yield orjson.dumps(entry) + b":"
+        yield from _sorted_pieces(entry if names is None else by_name[entry], depth + 1)
+    yield b"}" if isinstance(content, dict) else b"]"
+
+
+def _with_plain_numbers(content: bytearray) -> bytearray:
+    """Return JSON with 1 for 1.0: programs write either."""
+    for end in _AFTER_NUMBERS:
         content = content.replace(b".0" + end, end)
-    return hashlib.sha256(content).hexdigest()
+    return content
 
 
 def is_sealed(document: Mapping[str, Any]) -> bool | None:

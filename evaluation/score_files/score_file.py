@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
@@ -24,9 +24,11 @@ from refaug.evaluation.score_files.score_document import (
     lacks_seal,
     seal_of,
 )
+from refaug.evaluation.score_files.stored_lists import StoredList
 from refaug.evaluation.scoring.score_settings import MAX_DRAWS, ScoreSettings
 from refaug.metrics.signature import Signature
 
+_EXPLAINED: Final = "without_reference"
 _SCALES: Final = (1, 100)  # a score as it is, and in per cent
 
 
@@ -78,6 +80,7 @@ class ScoreFile:
     scores: tuple[StoredScores, ...]
     set_id: str | None = None  # of the frozen set that was scored against
     shown_name: str = "the file"
+    is_stored: bool = False  # whether this refaug stores it, with the hash of all of it
 
     @classmethod
     def read(cls, path: Path, shown_name: str) -> Self:
@@ -88,6 +91,11 @@ class ScoreFile:
     def of(cls, document: object, shown_name: str) -> Self:
         """Return a document as a score file; BadInput says what else it is, or which field is wrong."""
         return cls._of(ScoreDocument.of(document, shown_name))
+
+    @classmethod
+    def of_stored(cls, document: object, shown_name: str) -> Self:
+        """Return a document that this refaug stores: its long lists may lie on the disk, and are not checked again."""
+        return replace(cls.of(document, shown_name), is_stored=True)
 
     @classmethod
     def _of(cls, document: ScoreDocument) -> Self:
@@ -102,7 +110,7 @@ class ScoreFile:
     @cached_property
     def is_sealed(self) -> bool | None:
         """Whether the content fits its seal; None where there is no seal, in files of earlier versions."""
-        return is_sealed(self.document)
+        return True if self.is_stored else is_sealed(self.document)
 
     @property
     def lacks_seal(self) -> bool:
@@ -168,12 +176,15 @@ class ScoreFile:
             confidence=confidence,
             seed=seed,
             baseline=baselines[0] if len(baselines) == 1 and draws else None,
-            explain=any("without_reference" in reply for reply in _replies(stored)),
+            explain=any(_is_explained(system.get("replies", [])) for system in stored.systems.values()),
         )
 
 
-def _replies(stored: StoredScores) -> list[Mapping[str, Any]]:
-    return [reply for system in stored.systems.values() for reply in system.get("replies", [])]
+def _is_explained(replies: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the scores of some reply are explained."""
+    if isinstance(replies, StoredList):
+        return replies.has_field(_EXPLAINED)
+    return any(_EXPLAINED in reply for reply in replies)
 
 
 def _stored_scores(signed: SignedEntry) -> StoredScores:
@@ -196,6 +207,8 @@ def _stored_scores(signed: SignedEntry) -> StoredScores:
                 remedy='ask for it with "return": "scores"',
             )
         replies = system.get("replies", [])
+        if isinstance(replies, StoredList):  # of a document that this refaug wrote and checked
+            continue
         if not isinstance(replies, list) or not all(isinstance(reply, dict) for reply in replies):
             raise BadInput(f"{where}.systems.{name}.replies: a list of objects was expected", remedy=REMEDY)
     return StoredScores(document=entry, signature=signed.signature, is_full=signed.is_full)

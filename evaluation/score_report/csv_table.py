@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
+from typing import Any, Final
 
 from refaug.evaluation.comparison.scored_system import SystemRun
 from refaug.evaluation.reports.csv_text import csv_text
@@ -13,11 +14,20 @@ _COLUMNS: Final = (
     "kind", "metric", "system", "id", "score", "low", "high", "mean", "mean_low", "mean_high", "scored", "unscored",
     "problem", "utterance", "reply", "signature",
 )  # fmt: skip
+_LINES_AT_ONCE: Final = 2_000
 
 
 def as_csv(file: ScoreFile) -> str:
     """Return the table; `kind` is system or reply, the score of a system is its corpus score."""
-    return csv_text(_COLUMNS, [*_systems(file), *_replies(file)])
+    return "".join(csv_pieces(file))
+
+
+def csv_pieces(file: ScoreFile) -> Iterator[str]:
+    """Yield the table in pieces of some thousand lines."""
+    lines, columns = chain(_systems(file), _replies(file)), _COLUMNS
+    yield csv_text(columns, islice(lines, _LINES_AT_ONCE))
+    while piece := list(islice(lines, _LINES_AT_ONCE)):
+        yield csv_text(None, piece)
 
 
 def _systems(file: ScoreFile) -> Iterator[tuple[object, ...]]:
@@ -46,7 +56,7 @@ def _replies(file: ScoreFile) -> Iterator[tuple[object, ...]]:
         for name in stored.systems:
             scored = SystemRun(file=file, place=place, name=name)
             for item_id, row in scored.rows.items():
-                test_item = scored.item(item_id)
+                written = {} if file.details is None else file.details.row(item_id)
                 yield _line(
                     kind="reply",
                     metric=stored.name,
@@ -54,9 +64,15 @@ def _replies(file: ScoreFile) -> Iterator[tuple[object, ...]]:
                     id=item_id,
                     score=row.get("score"),
                     problem=row.get("problem"),
-                    utterance=None if test_item is None else test_item.pair.utterance,
-                    reply=scored.reply(item_id),
+                    utterance=_utterance_in(written),
+                    reply=(written.get("replies") or {}).get(name),
                 )
+
+
+def _utterance_in(written: Mapping[str, Any]) -> str | None:
+    """Return what is replied to in an item as it is written; None where that is not known."""
+    turns = written.get("turns") or [written.get("utterance")]
+    return None if turns[-1] is None else str(turns[-1])
 
 
 def _line(**cells: object) -> tuple[object, ...]:

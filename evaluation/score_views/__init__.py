@@ -2,9 +2,9 @@
 
 The main names:
 
-- `score_view.ScoreView`: a score document with its replies as columns
+- `stored_view.write_view`: writes a score document so that it opens without being read
 - `reply_query.ReplyQuery`: which replies are listed, and in which order
 - `summary.summary_json`: systems with intervals, differences and histograms.
 """
 
-__all__ = ["replies", "reply_query", "score_view", "summary"]
+__all__ = ["replies", "reply_query", "score_view", "stored_view", "summary"]

@@ -45,7 +45,7 @@ def full_reply(view: ScoreView, place: int) -> dict[str, Any]:
     """Return everything that the document has of a reply, and the replies of other systems to the same item."""
     if not 0 <= place < len(view):
         raise NotFound(f"there is no reply {place:,}", remedy=f"from 0 to {len(view) - 1:,}")
-    test_item = view.items.get(view.ids[place], {})
+    test_item = view.item(place)
     return {
         "place": place,
         "item": view.ids[place],
@@ -58,8 +58,8 @@ def full_reply(view: ScoreView, place: int) -> dict[str, Any]:
         "scores": [_metric_json(view, metric, place) for metric in range(len(view.file.scores))],
         "others": [
             {name: field for name, field in _row(view, other).items() if name not in ("item", "utterance")}
-            for other, item_id in enumerate(view.ids)
-            if item_id == view.ids[place] and other != place
+            for other in view.places_of_item(place)
+            if other != place
         ],
     }
 

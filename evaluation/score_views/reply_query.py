@@ -67,8 +67,7 @@ class ReplyQuery:
             named[[place for place in self.only_places if 0 <= place < len(view)]] = True
             passes &= named
         if self.search:
-            wanted_text, texts = self.search.casefold(), view.searched_texts
-            passes &= np.fromiter((wanted_text in text for text in texts), dtype=np.bool_, count=len(texts))
+            passes &= view.texts.with_text(self.search)
         return passes
 
     def _keys(self, view: ScoreView) -> Floats:
@@ -80,11 +79,10 @@ class ReplyQuery:
             case ReplyOrder.DISAGREEMENT:
                 return view.disagreement(self.metric, self.other or 0)
             case ReplyOrder.LENGTH:
-                lengths = (len(view.reply(place)) for place in range(len(view)))
-                return np.fromiter(lengths, dtype=np.float64, count=len(view))
+                return view.lengths.astype(np.float64)
             case ReplyOrder.ITEM:
-                _, groups = np.unique(np.array(view.ids, dtype=object).astype(str), return_inverse=True)
-                return groups.astype(np.float64)
+                ranks = {name: float(rank) for rank, name in enumerate(sorted(set(view.ids)))}
+                return np.fromiter((ranks[name] for name in view.ids), dtype=np.float64, count=len(view))
             case ReplyOrder.PLACE:
                 return np.arange(len(view), dtype=np.float64)
 

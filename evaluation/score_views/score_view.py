@@ -5,10 +5,11 @@ The place of a reply never changes: systems in the order of the document, and th
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,57 +17,57 @@ from numpy.typing import NDArray
 from refaug.core.errors import Usage
 from refaug.evaluation.comparison.scored_system import SystemRun
 from refaug.evaluation.score_files.score_file import ScoreFile, StoredScores
+from refaug.evaluation.score_files.stored_lists import StoredRows
 from refaug.metrics.base import Floats
+
+
+class SearchedTexts:
+    """The texts of all replies without case, one after the other on the disk."""
+
+    def __init__(self, content: mmap.mmap, ends: NDArray[np.int64]) -> None:
+        self._content, self._ends = content, ends
+
+    def with_text(self, text: str) -> NDArray[np.bool_]:
+        """Return which replies have a text, without case, in their id, reply or utterance."""
+        sought = text.casefold().encode("utf-8", "surrogatepass")
+        has_text = np.zeros(len(self._ends), dtype=np.bool_)
+        begin = self._content.find(sought, 1) if sought else -1
+        while begin >= 0:
+            place = int(np.searchsorted(self._ends, begin, side="right"))
+            if begin + len(sought) < self._ends[place]:  # before the end of its line, not over it
+                has_text[place] = True
+                begin = self._content.find(sought, int(self._ends[place]))
+            else:
+                begin = self._content.find(sought, begin + 1)
+        return has_text
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreView:
-    """A score document, its systems and its replies."""
+    """A score document, its systems and its replies; what grows with the replies lies on the disk, ids apart."""
 
     file: ScoreFile
     systems: tuple[str, ...]
     system_places: NDArray[np.int32]  # (replies,) of the system of each reply
     ids: tuple[str, ...]  # of the item of each reply
+    item_places: NDArray[np.int32]  # (replies,) equal for replies to one item
     scores: Floats  # (metrics, replies), on the scale of the document; NaN where there is none
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any], shown_name: str) -> Self:
-        """Return the view of a document that `refaug score --json` wrote."""
-        file = ScoreFile.of(document, shown_name)
-        systems = tuple(file.scores[0].systems)
-        rows = [list(SystemRun(file=file, place=0, name=name).rows) for name in systems]
-        counts = [len(ids) for ids in rows]
-        scores = np.full((len(file.scores), sum(counts)), np.nan)
-        for place, stored in enumerate(file.scores):
-            begin = 0
-            for name, ids in zip(systems, rows, strict=True):
-                if name in stored.systems:
-                    scores[place, begin : begin + len(ids)] = SystemRun(file=file, place=place, name=name).scores(ids)
-                begin += len(ids)
-        return cls(
-            file=file,
-            systems=systems,
-            system_places=np.repeat(np.arange(len(systems), dtype=np.int32), counts),
-            ids=tuple(name for ids in rows for name in ids),
-            scores=scores,
-        )
+    lengths: NDArray[np.int32]  # (replies,) characters
+    texts: SearchedTexts
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @cached_property
-    def items(self) -> Mapping[str, Mapping[str, Any]]:
-        """The items of the document by id, as JSON; empty where it has no details."""
-        details = self.file.details
-        return {} if details is None else {str(row.get("id")): row for row in details.document["items"]}
+    def begins(self) -> tuple[int, ...]:
+        """The place of the first reply of each system."""
+        places = np.searchsorted(self.system_places, np.arange(len(self.systems)))
+        return tuple(int(place) for place in places)
 
-    @cached_property
-    def searched_texts(self) -> list[str]:
-        """What a search looks at, without case: id, reply and utterance of every reply."""
-        return [
-            "\n".join((name, self.reply(place), self.utterance(place))).casefold()
-            for place, name in enumerate(self.ids)
-        ]
+    def item(self, place: int) -> Mapping[str, Any]:
+        """Return the item of a reply as JSON; empty where the document has no details."""
+        details = self.file.details
+        return {} if details is None else details.row(self.ids[place])
 
     def system(self, place: int) -> str:
         """Return the system of a reply."""
@@ -74,32 +75,31 @@ class ScoreView:
 
     def reply(self, place: int) -> str:
         """Return the text of a reply; empty where the document has no texts."""
-        replies = self.items.get(self.ids[place], {}).get("replies")
+        replies = self.item(place).get("replies")
         return str(replies.get(self.system(place), "")) if isinstance(replies, dict) else ""
 
     def utterance(self, place: int) -> str:
         """Return what is replied to; empty where that is not known."""
-        test_item = self.items.get(self.ids[place], {})
+        test_item = self.item(place)
         turns = test_item.get("turns") or [test_item.get("utterance") or ""]
         return str(turns[-1])
 
     def row(self, metric: int, place: int) -> Mapping[str, Any]:
         """Return what the document says of a reply under a metric; nothing where the metric has no such system."""
         name = self.system(place)
-        if name not in self.metric(metric).systems:
+        system = self.metric(metric).systems.get(name)
+        if system is None:
             return {}
-        return self.rows_of(metric, name).get(self.ids[place], {})
+        rows, number = system.get("replies", []), place - self.begins[int(self.system_places[place])]
+        if isinstance(rows, StoredRows):
+            row: Mapping[str, Any] = rows[number]
+            return row
+        return SystemRun(file=self.file, place=metric, name=name).rows.get(self.ids[place], {})
 
-    def rows_of(self, metric: int, system: str) -> Mapping[str, Mapping[str, Any]]:
-        """Return the replies of a system under a metric, by the ids of their items."""
-        key = (metric, system)
-        if key not in self._runs:
-            self._runs[key] = SystemRun(file=self.file, place=metric, name=system)
-        return self._runs[key].rows
-
-    @cached_property
-    def _runs(self) -> dict[tuple[int, str], SystemRun]:
-        return {}
+    def places_of_item(self, place: int) -> list[int]:
+        """Return the places of all replies to the item of a reply."""
+        places: list[int] = np.flatnonzero(self.item_places == self.item_places[place]).tolist()
+        return places
 
     def metric(self, place: int) -> StoredScores:
         """Return the scores of a metric; Usage where there is none at this place."""

@@ -1,19 +1,17 @@
-"""Score documents that are being looked at, kept in memory up to a size, so that paging through replies is quick."""
+"""Score documents that are being looked at: their views stay open, up to so many replies."""
 
 from __future__ import annotations
 
 import threading
 from typing import Final
 
-import orjson
-
-from refaug.core.errors import TooLarge
 from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.evaluation.score_views.score_view import ScoreView
-from refaug.service.evaluations.evaluation_store import SCORES, EvaluationStore
-from refaug.service.server_settings import MIB
+from refaug.evaluation.score_views.stored_view import open_view
+from refaug.service.evaluations.evaluation_store import SCORES, EvaluationStore, evaluation_not_found
 
-_HELD_BYTES: Final = 64 * MIB  # of files; what is made of them takes some times more
+_HELD_REPLIES: Final = 2_000_000  # of all open views; a reply takes about 200 bytes, its texts and scores none
+_SMALL: Final = 1_000  # what a view takes whatever its replies
 
 
 class HeldViews:
@@ -21,25 +19,21 @@ class HeldViews:
 
     def __init__(self, store: EvaluationStore) -> None:
         self._store = store
-        self._lock = threading.Lock()  # one document is parsed at a time, and once
-        self._views = BoundedCache[str, tuple[ScoreView, int]](_HELD_BYTES, lambda _, held: held[1])
+        self._lock = threading.Lock()  # one document is opened at a time, and once
+        self._views = BoundedCache[str, ScoreView](_HELD_REPLIES, lambda _, view: _SMALL + len(view))
 
     def get(self, evaluation_id: str) -> ScoreView:
-        """Return the view of an evaluation; NotFound where it is gone, TooLarge where it is only to be downloaded."""
-        path = self._store.path(evaluation_id, SCORES)
+        """Return the view of an evaluation; NotFound where it is gone."""
+        folder = self._store.path(evaluation_id, SCORES).parent
         with self._lock:
             held = self._views.get(evaluation_id)
             if held is None:
-                size = path.stat().st_size
-                if size > _HELD_BYTES:
-                    raise TooLarge(
-                        f"the scores take {size / MIB:,.0f} MiB, too much to page through",
-                        remedy="download them as JSON or CSV",
-                    )
-                view = ScoreView.of(orjson.loads(path.read_bytes()), f"evaluation {evaluation_id}")
-                held = (view, size)
+                try:
+                    held = open_view(folder, f"evaluation {evaluation_id}")
+                except FileNotFoundError:  # removed meanwhile
+                    raise evaluation_not_found(evaluation_id) from None
                 self._views.put(evaluation_id, held)
-        return held[0]
+        return held
 
     def forget(self, evaluation_id: str) -> None:
         """Drop the view of an evaluation that is removed."""

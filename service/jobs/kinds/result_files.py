@@ -12,13 +12,13 @@ from refaug.core.files import write_aside
 from refaug.core.installation.extras import missing_part
 from refaug.evaluation.agreement.records import MetaResult
 from refaug.evaluation.agreement.report.report import as_csv, as_latex, write_report
+from refaug.evaluation.score_views.stored_view import write_view
 from refaug.evaluation.scoring.score_tables import latex_table
 from refaug.evaluation.scoring.scores import Evaluation
 from refaug.service.evaluations.evaluation_store import (
     AGREEMENT,
     AGREEMENT_CSV,
     AGREEMENT_LATEX,
-    SCORES,
     SCORES_LATEX,
     EvaluationStore,
     StoredEvaluation,
@@ -35,7 +35,7 @@ def store_scores(
     """Keep a sealed score document with its LaTeX table."""
 
     def write(folder: Path) -> None:
-        _write(folder / SCORES, orjson.dumps(document, option=_OPTIONS))
+        write_view(document, folder)
         _write(folder / SCORES_LATEX, latex_table(evaluation, "corpus").encode())
 
     replies = sum(len(system.replies) for system in evaluation.scores[0].systems.values()) if evaluation.scores else 0

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from fastapi import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, Response, StreamingResponse
 
 from refaug.core.errors import Conflict, Usage
 from refaug.evaluation.comparison.comparison import ComparisonRequest, compare
 from refaug.evaluation.comparison.reply_changes import ChangeFilter
 from refaug.evaluation.score_files.score_file import ScoreFile
-from refaug.evaluation.score_report.csv_table import as_csv
+from refaug.evaluation.score_report.csv_table import csv_pieces
 from refaug.evaluation.score_report.page import page
 from refaug.service.evaluations.evaluation_store import (
     AGREEMENT,
@@ -88,12 +88,12 @@ def download(request: Request, evaluation_id: str, form: DownloadForm) -> Respon
     if (file := _FILES[stored.kind].get(form)) is not None:
         path = state_of(request).evaluations.path(stored.id, file)
         return FileResponse(path, media_type=_MEDIA_TYPES[form], headers=headers)
-    makers: Mapping[DownloadForm, Callable[[ScoreFile], str]] = {
-        DownloadForm.CSV: as_csv,
-        DownloadForm.HTML: lambda scores: page(scores, scores.settings(scores.scores[0])),
-    }
-    content = makers[form](state_of(request).score_views.get(stored.id).file)
-    return Response(content.encode(), media_type=_MEDIA_TYPES[form], headers=headers)
+    scores = state_of(request).score_views.get(stored.id).file
+    if form is DownloadForm.HTML:
+        content = page(scores, scores.settings(scores.scores[0]))
+        return Response(content.encode(), media_type=_MEDIA_TYPES[form], headers=headers)
+    pieces = (piece.encode() for piece in csv_pieces(scores))
+    return StreamingResponse(pieces, media_type=_MEDIA_TYPES[form], headers=headers)
 
 
 def compare_evaluations(

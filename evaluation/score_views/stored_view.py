@@ -1,0 +1,210 @@
+"""A score document on the disk, so written that a view of it opens without reading it.
+
+scores.json          the document, as `refaug score --json --details` prints it, in one line
+scores.head.json     the document without its long lists, and what these are; written last
+scores.starts.npy    where the entries of the long lists begin in scores.json, list after list
+scores.columns.npy   (metrics, replies) scores
+scores.places.npy    (replies,) of the item of each reply
+scores.lengths.npy   (replies,) characters
+scores.texts         what a search looks at: id, reply and utterance of every reply, without case
+scores.ends.npy      (replies,) where each of these texts ends
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from refaug.core.array_files import write_array
+from refaug.core.errors import Corrupt
+from refaug.core.files import read_json, with_checksum, write_aside, write_json
+from refaug.evaluation.score_files.score_file import ScoreFile
+from refaug.evaluation.score_files.stored_lists import EntryIds, StoredEntries, StoredList, StoredRows
+from refaug.evaluation.score_views.score_view import ScoreView, SearchedTexts
+from refaug.evaluation.score_views.view_columns import ViewColumns
+
+SCORES: Final = "scores.json"
+_HEAD, _STARTS, _COLUMNS = "scores.head.json", "scores.starts.npy", "scores.columns.npy"
+_PLACES, _LENGTHS, _TEXTS, _ENDS = "scores.places.npy", "scores.lengths.npy", "scores.texts", "scores.ends.npy"
+_OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+_ANY: Final = "*"
+# The parts of a document that grow with its replies; the last is an object, the others are lists.
+_LONG: Final = (
+    ("scores", _ANY, "systems", _ANY, "replies"),
+    ("details", "items"),
+    ("details", "sums", _ANY, "systems", _ANY),
+    ("evidence",),
+)
+_Path = tuple[str | int, ...]
+
+
+# ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class _DocumentWriter:
+    """JSON that is written piece by piece, with the places of the entries of long lists."""
+
+    file: BinaryIO
+    size: int = 0
+    starts: list[NDArray[np.int64]] = field(default_factory=list)
+    lists: list[dict[str, Any]] = field(default_factory=list)
+
+    def write(self, content: Any, path: _Path = ()) -> Any:
+        """Write a part of a document; return it without its long lists."""
+        if any(_fits(path, long) for long in _LONG):
+            return self._write_long(content, path)
+        if not any(_begins(path, long) for long in _LONG) or not isinstance(content, Mapping | list | tuple):
+            self._put(orjson.dumps(content, option=_OPTIONS))
+            return content
+        if isinstance(content, Mapping):
+            return self._write_object(content, path)
+        self._put(b"[")
+        written = [self._write_after(place, entry, (*path, place)) for place, entry in enumerate(content)]
+        self._put(b"]")
+        return written
+
+    def _write_object(self, content: Mapping[str, Any], path: _Path) -> dict[str, Any]:
+        written = dict[str, Any]()
+        self._put(b"{")
+        for place, (name, part) in enumerate(content.items()):
+            self._put((b"," if place else b"") + orjson.dumps(name) + b":")
+            written[name] = self.write(part, (*path, name))
+        self._put(b"}")
+        return written
+
+    def _write_after(self, place: int, entry: Any, path: _Path) -> Any:
+        if place:
+            self._put(b",")
+        return self.write(entry, path)
+
+    def _write_long(self, content: Mapping[str, Any] | Sequence[Any], path: _Path) -> Any:
+        names = list(content) if isinstance(content, Mapping) else None
+        starts = np.empty(len(content) + 1, dtype=np.int64)
+        self._put(b"[" if names is None else b"{")
+        for place, entry in enumerate(content if names is None else content.values()):  # type: ignore[union-attr]
+            name = b"" if names is None else orjson.dumps(names[place]) + b":"
+            self._put((b"," if place else b"") + name)
+            starts[place] = self.size
+            self._put(orjson.dumps(entry, option=_OPTIONS))
+        starts[-1] = self.size + 1
+        self._put(b"]" if names is None else b"}")
+        self.starts.append(starts)
+        self.lists.append({"path": list(path), "count": len(content), "names": names})
+        return [] if names is None else {}
+
+    def _put(self, piece: bytes) -> None:
+        self.file.write(piece)
+        self.size += len(piece)
+
+
+def _fits(path: _Path, long: tuple[str, ...]) -> bool:
+    return len(path) == len(long) and _begins(path, long)
+
+
+def _begins(path: _Path, long: tuple[str, ...]) -> bool:
+    return all(name in (_ANY, step) for step, name in zip(path, long, strict=False)) and len(path) <= len(long)
+
+
+def write_view(document: Mapping[str, Any], folder: Path) -> None:
+    """Write a sealed score document into a folder, with what a view of it needs."""
+    with write_aside(folder / SCORES) as file:
+        writer = _DocumentWriter(file)
+        head = writer.write(document)
+        file.write(b"\n")
+    columns = ViewColumns.of(document)
+    with write_aside(folder / _TEXTS) as file:
+        ends = columns.write_texts(file)
+    write_array(folder / _STARTS, np.concatenate(writer.starts) if writer.starts else np.zeros(0, dtype=np.int64))
+    write_array(folder / _COLUMNS, columns.scores)
+    write_array(folder / _PLACES, columns.item_places)
+    write_array(folder / _LENGTHS, columns.lengths)
+    write_array(folder / _ENDS, ends)
+    about = {"systems": columns.systems, "counts": columns.counts, "ids": columns.ids, "aligned": columns.aligned}
+    write_json(folder / _HEAD, with_checksum({"document": head, "lists": writer.lists, **about}))
+
+
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def open_view(folder: Path, shown_name: str) -> ScoreView:
+    """Open the view of a document; Corrupt where its files do not belong together."""
+    head: dict[str, Any] = read_json(folder / _HEAD)
+    content = _mapped(folder / SCORES)
+    starts, scores = _array(folder / _STARTS), _array(folder / _COLUMNS)
+    item_places, lengths, ends = (_array(folder / name) for name in (_PLACES, _LENGTHS, _ENDS))
+    ids, counts = EntryIds(head["ids"]), [int(count) for count in head["counts"]]
+    texts = _mapped(folder / _TEXTS)
+    _require_fitting(folder, starts, len(content), [len(item_places), len(lengths), len(ends), scores.shape[1]])
+    _require_fitting(folder, ends, len(texts) + 1, [sum(counts), len(ends)])
+    if len(item_places) and not 0 <= int(item_places.min()) <= int(item_places.max()) < max(1, len(ids)):
+        raise _unfitting(folder)
+    ids_of_replies = [ids[place] for place in item_places.tolist()]
+    begins = dict(zip(head["systems"], np.cumsum([0, *counts[:-1]]).tolist(), strict=True))
+    ids_of_system = {
+        name: EntryIds(ids_of_replies[begins[name] : begins[name] + count])
+        for name, count in zip(head["systems"], counts, strict=True)
+    }
+    aligned = {(metric, name) for metric, name in head["aligned"]}
+    begin = 0
+    for described in head["lists"]:
+        part = starts[begin : begin + described["count"] + 1]
+        begin += described["count"] + 1
+        path: list[Any] = described["path"]
+        listed: StoredList | StoredEntries
+        if path[-1] == "replies" and (path[1], path[3]) in aligned:
+            metric, name = path[1], path[3]
+            own = slice(begins[name], begins[name] + described["count"])
+            listed = StoredRows(content, part, ids_of_system[name], scores[metric, own])
+        elif path == ["details", "items"]:
+            listed = StoredRows(content, part, EntryIds(head["ids"][: described["count"]]))
+        else:
+            listed = StoredList(content, part)
+            if described["names"] is not None:
+                listed = StoredEntries(listed, described["names"])
+        _put_into(head["document"], path, listed)
+    file = ScoreFile.of_stored(head["document"], shown_name)
+    return ScoreView(
+        file=file,
+        systems=tuple(head["systems"]),
+        system_places=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
+        ids=tuple(ids_of_replies),
+        item_places=item_places,
+        scores=scores,
+        lengths=lengths,
+        texts=SearchedTexts(texts, ends),
+    )
+
+
+def _put_into(document: Any, path: Sequence[Any], listed: object) -> None:
+    for step in path[:-1]:
+        document = document[step]
+    document[path[-1]] = listed
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _array(path: Path) -> NDArray[Any]:
+    """Map an array; one without entries cannot be mapped, and is read."""
+    array: NDArray[Any] = np.load(path, allow_pickle=False)
+    return array if array.nbytes < mmap.PAGESIZE else np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+def _require_fitting(folder: Path, places: NDArray[Any], size: int, counts: Sequence[int]) -> None:
+    """Refuse places that are outside of a file, and columns of unequal lengths."""
+    if len(set(counts)) > 1 or (len(places) and not 0 <= int(places.min()) <= int(places.max()) <= size):
+        raise _unfitting(folder)
+
+
+def _unfitting(folder: Path) -> Corrupt:
+    return Corrupt(f"{folder}: its files do not belong together", remedy="restore it from a backup, or score again")
