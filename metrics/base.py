@@ -101,6 +101,11 @@ class Metric(ABC):
     turn_separator: str = " "  # what stands between them
     components: tuple[Metric, ...] = ()  # the metrics that a combination adds, each with its own references
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether one object serves all requests: its settings name no files, and it remembers nothing."""
+        return False
+
     @abstractmethod
     def prepare(self, references: Sequence[References]) -> Prepared:
         """Prepare references, one entry an item; problems of items are noted and never raised."""

@@ -47,15 +47,15 @@ class Signature:
     @cached_property
     def full(self) -> str:
         """Everything, in one line, which parses back."""
-        pairs = write_fields(self.settings, self.details)
-        return "|".join([_escape(self.metric), *pairs, f"refaug:{_escape(self.refaug)}"])
+        return self._lines()[0]
 
     @cached_property
     def short(self) -> str:
         """The form that is printed beside a score."""
-        pairs = write_fields(self.settings, {})
-        digest = hashlib.sha256(self.full.encode("ascii")).hexdigest()[:12]
-        return "|".join([_escape(self.metric), *pairs, f"full:{digest}", f"refaug:{_escape(self.refaug)}"])
+        return self._lines()[1]
+
+    def _lines(self) -> tuple[str, str]:
+        return _lines_of(self.metric, tuple(self.settings.items()), tuple(self.details.items()), self.refaug)
 
     @classmethod
     def parse(cls, text: str) -> Signature:
@@ -75,6 +75,18 @@ class Signature:
         return Specification(
             self.metric, tuple((key, value) for key, value in self.settings.items() if key in own and value)
         )
+
+
+_Fields = tuple[tuple[str, str], ...]
+
+
+@lru_cache(maxsize=512)  # requests repeat the same signatures
+def _lines_of(metric: str, settings: _Fields, details: _Fields, refaug: str) -> tuple[str, str]:
+    """Return the full form and the short one."""
+    pairs, version = write_fields(dict(settings), {}), f"refaug:{_escape(refaug)}"
+    full = "|".join([_escape(metric), *pairs, *write_fields({}, dict(details)), version])
+    digest = hashlib.sha256(full.encode("ascii")).hexdigest()[:12]
+    return full, "|".join([_escape(metric), *pairs, f"full:{digest}", version])
 
 
 def write_fields(settings: Mapping[str, str], details: Mapping[str, str]) -> list[str]:

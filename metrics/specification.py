@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 
 from refaug.core.errors import Usage
@@ -22,18 +23,23 @@ class Specification:
     @classmethod
     def parse(cls, text: str) -> Specification:
         """Read `name:key=value,key=value`; the first colon ends the name, so that values may contain further colons."""
-        name, colon, rest = text.strip().partition(":")
-        if colon and not rest:
-            raise Usage(f"{text!r} ends in a colon", remedy=f"{name}, or {name}:key=value,key=value")
-        parameters = tuple(_pair(part, text) for part in _named_first(name, rest).split(",")) if rest else ()
-        keys = [key for key, _ in parameters]
-        if twice := next((key for key in keys if keys.count(key) > 1), None):
-            raise Usage(f"{text!r} gives {twice} twice", remedy="give every parameter once")
-        return cls(name, parameters)
+        return cls(*_name_and_parameters(text))
 
     def __str__(self) -> str:
         parameters = ",".join(f"{key}={value}" for key, value in self.parameters)
         return f"{self.name}:{parameters}" if parameters else self.name
+
+
+@lru_cache(maxsize=512)  # requests repeat the same specifications, each in several steps
+def _name_and_parameters(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    name, colon, rest = text.strip().partition(":")
+    if colon and not rest:
+        raise Usage(f"{text!r} ends in a colon", remedy=f"{name}, or {name}:key=value,key=value")
+    parameters = tuple(_pair(part, text) for part in _named_first(name, rest).split(",")) if rest else ()
+    keys = [key for key, _ in parameters]
+    if twice := next((key for key in keys if keys.count(key) > 1), None):
+        raise Usage(f"{text!r} gives {twice} twice", remedy="give every parameter once")
+    return name, parameters
 
 
 def _named_first(name: str, parameters: str) -> str:

@@ -21,14 +21,20 @@ def normalise(text: str) -> str:
     """
     if text.isascii():
         return " ".join(text.translate(_ASCII_COMPARABLE).split()) or _drop_invisible(text.lower())
-    return _normalise_any(text)
+    return " ".join(_typographic_words(text)) or _normalise_any(text)
 
 
 def normalised_words(text: str) -> list[str]:
     """Return the words between the spaces of the normalised text."""
-    if text.isascii() and (words := text.translate(_ASCII_COMPARABLE).split()):
-        return words
-    return normalise(text).split()
+    words = text.translate(_ASCII_COMPARABLE).split() if text.isascii() else _typographic_words(text)
+    return words or normalise(text).split()
+
+
+def _typographic_words(text: str) -> list[str]:
+    """Return the words of a text that is ASCII but for marks of typography, which become spaces; others have none."""
+    for mark in _TYPOGRAPHIC:
+        text = text.replace(mark, " ")
+    return text.translate(_ASCII_COMPARABLE).split() if text.isascii() else []
 
 
 def _normalise_any(text: str) -> str:
@@ -91,6 +97,8 @@ class _Blanking(dict[int, str]):
         return self[code_point]
 
 
+# Punctuation that is a space whatever stands beside it, if that is ASCII.
+_TYPOGRAPHIC = "\u2019\u2018\u201c\u201d\u2026\u2013\u2014\u00a0"
 _SEEN = _Blanking(INVISIBLE)
 _COMPARABLE = _Blanking(INVISIBLE | PUNCTUATION | {"Sk"})
 # str.translate is fastest with a string of the first 128 characters.

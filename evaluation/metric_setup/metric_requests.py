@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -33,6 +34,7 @@ from refaug.metrics.upsilon import Upsilon, open_without_b
 
 _CACHE_SIZE: Final = 1_000  # entries, of a number and three words each
 
+_SHARED_METRICS: Final[BoundedCache[tuple[str, ...], Metric]] = BoundedCache(256)
 _FILES: Final = frozenset({"vectors", "encoder", "wordnet", "rubric"})  # parameters that name a file or folder
 _NO_FILES: Final = frozenset({"none", "/usr/share/wordnet"})  # values that name no file of a user: none, and WordNet
 MODEL: Final = "sentencepiece:"
@@ -64,12 +66,25 @@ def metrics_of(
     requested without one; without `set_baseline` that b is 0.
     """
     defaults = {**(by_default or {}), **({"tok": default_tokenizer(language)} if language else {})}
-    parsed = [Specification.parse(text) for text in specifications]
-    metrics = [open_without_b(build(specification, defaults), specification) for specification in parsed]
+    metrics = [_metric_of(text, defaults) for text in specifications]
     if set_baseline is not None:
         metrics = [set_baseline(metric) for metric in metrics]
+    if len(metrics) == 1:
+        return metrics
     by_signature = {Signature.of(metric).full: metric for metric in metrics}
     return list(by_signature.values())
+
+
+def _metric_of(text: str, defaults: Mapping[str, str]) -> Metric:
+    """Build a metric, or return the one that was built before where all requests may share it."""
+    key = (text, *chain.from_iterable(defaults.items()))
+    shared = _SHARED_METRICS.get(key)
+    if shared is None:
+        specification = Specification.parse(text)
+        shared = open_without_b(build(specification, defaults), specification)
+        if shared.is_shared:
+            _SHARED_METRICS.put(key, shared)
+    return shared
 
 
 # ── files that metrics name ───────────────────────────────────────────────────────────────────────────────────────

@@ -50,16 +50,30 @@ class UtteranceTable:
 
     def is_copy(self, reply: str, place: int) -> bool:
         """Say whether a reply copies the utterance of the item in this place."""
-        count = self.counts.item(place)
-        if not count:
-            return False
+        return bool(self.copies([reply], [place]))
+
+    def copies(self, replies: Sequence[str | None], places: Sequence[int]) -> list[int]:
+        """Return which replies copy the utterances of the items in these places; −1 is the place of no item."""
+        at = np.array(places, dtype=np.int64)
+        counts = np.where(at >= 0, self.counts[at], 0).tolist()  # the place of no item has the words of any
+        firsts, lasts = self.starts[at].tolist(), self.starts[at + 1].tolist()
+        rows = zip(replies, places, counts, firsts, lasts, strict=True)
+        return [
+            row
+            for row, (reply, place, count, first, last) in enumerate(rows)
+            if count and reply is not None and self._is_copy(reply, place, count, first, last)
+        ]
+
+    def _is_copy(self, reply: str, place: int, count: int, first: int, last: int) -> bool:
+        """Say whether a reply copies the utterance in this place; most have too few words, or too many."""
         words = normalised_words(reply)
         pieces = words if reply.isascii() else _pieces(words)
-        if len(pieces) == count and _key(" ".join(words)) == self.keys.item(place):
+        length = len(pieces)
+        if length == count and _key(" ".join(words)) == self.keys.item(place):
             return True
-        if len(pieces) < NEAR_WORDS or count < NEAR_WORDS:
+        if length < NEAR_WORDS or count < NEAR_WORDS or length < NEAR * (last - first):
             return False
-        distinct, first, last = set(pieces), self.starts.item(place), self.starts.item(place + 1)
+        distinct = set(pieces)
         if not NEAR * len(distinct) <= last - first <= len(distinct) / NEAR:
             return False
         return _are_near_words(distinct, set(self.words[first:last].tolist()))
@@ -113,13 +127,8 @@ def find_copies(
     """Return the copies of every system that has any; row i answers the item `ids[i]`, in place `places[i]` or −1."""
     copies = dict[str, CopiedReplies]()
     for system, listed in replies.items():
-        rows = tuple(
-            row
-            for row, (reply, place) in enumerate(zip(listed, places, strict=True))
-            if reply is not None and place >= 0 and table.is_copy(reply, place)
-        )
-        if rows:
-            copies[system] = CopiedReplies(rows=rows, items=tuple(ids[row] for row in rows))
+        if rows := table.copies(listed, places):
+            copies[system] = CopiedReplies(rows=tuple(rows), items=tuple(ids[row] for row in rows))
     return copies
 
 
@@ -232,6 +241,8 @@ def _are_near_words(words: set[str], other_words: set[int]) -> bool:
 
 def _pieces(words: list[str]) -> list[str]:
     """Return the words of a normalised text; a script without spaces has its characters for words."""
+    if not _UNSPACED.search(" ".join(words)):
+        return words
     return [piece for word in words for piece in (word if _UNSPACED.search(word) else (word,))]
 
 

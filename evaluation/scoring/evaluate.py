@@ -186,7 +186,8 @@ def reply_warnings(replies: Mapping[str, Sequence[str | None]], metrics: Sequenc
     if lacking := [f"{system} ({count:,})" for system, count in missing.items() if count]:
         yield f"replies are missing (of {count:,}): {_list_systems(lacking)}; the scores are over those there are"
     empty = {
-        system: sum(1 for text in listed if text is not None and not text.strip()) for system, listed in replies.items()
+        system: sum(text is not None and (not text or text.isspace()) for text in listed)
+        for system, listed in replies.items()
     }
     if silent := [f"{system} ({count:,})" for system, count in empty.items() if count]:
         least = "0, by a rater -1," if any(isinstance(metric, RatedReplies) for metric in metrics) else "0"
@@ -351,11 +352,7 @@ class ScoredTable:
         explained: Mapping[int, Mapping[str, Any]],
     ) -> SystemScore:
         statistics, values = self.statistics[number], self.values[number]
-        first = number * len(self.ids)
-        replies = tuple(
-            self._reply_score(name, first + row, statistics[row], score, settings, explained)
-            for row, (name, score) in enumerate(zip(self.ids, values.tolist(), strict=True))
-        )
+        replies = self._reply_scores(number, settings, explained)
         order = self._order(statistics)
         in_order, scores = (statistics, values) if order is None else (statistics[order], values[order])
         has_score = ~np.isnan(in_order).any(axis=1)
@@ -369,6 +366,17 @@ class ScoredTable:
             replies=replies,
             parts=self.metric.parts(sums, Level.CORPUS) if any_score else None,
             statistics=statistics,
+        )
+
+    def _reply_scores(
+        self, number: int, settings: ScoreSettings, explained: Mapping[int, Mapping[str, Any]]
+    ) -> tuple[ReplyScore, ...]:
+        statistics, values, first = self.statistics[number], self.values[number].tolist(), number * len(self.ids)
+        if not (self.problems or settings.parts or explained):
+            return tuple(map(ReplyScore, self.ids, values))
+        return tuple(
+            self._reply_score(name, first + row, statistics[row], score, settings, explained)
+            for row, (name, score) in enumerate(zip(self.ids, values, strict=True))
         )
 
     def _reply_score(

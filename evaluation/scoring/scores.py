@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from refaug.core.errors import Usage
 from refaug.evaluation.scoring.copies import CopiedReplies, copies_json
@@ -25,8 +25,7 @@ class ReplyForm(StrEnum):
     NONE = "none"  # not at all, where they do not exist
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReplyScore:
+class ReplyScore(NamedTuple):
     """The score of one reply to one item; where there is none, the problem says why."""
 
     id: str
@@ -282,7 +281,7 @@ def _scale_reply(reply: ReplyScore, factor: float) -> ReplyScore:
             {**without, "score": _product(without["score"], factor), "change": _product(without["change"], factor)}
             for without in explanation["without_reference"]
         ]
-    return replace(reply, score=_product(reply.score, factor), explanation=explanation)
+    return reply._replace(score=_product(reply.score, factor), explanation=explanation)
 
 
 def _scale_pair(paired: Paired, factor: float) -> Paired:

@@ -61,6 +61,9 @@ _NONE, _FLOOR, _ADD_K, _EXP = 0, 1, 2, 3
 _SMOOTHING: Final = {"none": _NONE, "floor": _FLOOR, "epsilon": _FLOOR, "add-k": _ADD_K, "exp": _EXP}
 
 
+_OWN_TOKENIZERS: Final = frozenset({"word", "char", "13a", "intl", "none"})
+
+
 @dataclass(frozen=True, kw_only=True)
 class PreparedBleu(Prepared):
     """References as token numbers; a text that several items share is stored once."""
@@ -86,6 +89,11 @@ class Bleu(Metric):
             [f"{what}_{n}" for what in ("credit", "possible", "ngrams") for n in range(1, self.order + 1)]
             + ["reply_length", "reference_length"]
         )
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the tokenizer is one of those that need neither a file nor a library."""
+        return self.tokenizer.name in _OWN_TOKENIZERS
 
     def versions(self) -> Mapping[str, str]:
         """Return the tokenizer's."""
@@ -168,32 +176,37 @@ class Bleu(Metric):
         assert np.all((reply_places >= 0) & (reply_places < len(replies))), "the kernel trusts its indexes"
         assert np.all((item_places >= 0) & (item_places < prepared.items)), "the kernel trusts its indexes"
         packed = pack_known(replies, prepared.vocabulary)
+        reply_places = np.asarray(reply_places, dtype=np.int64)
+        item_places = np.asarray(item_places, dtype=np.int64)
+        if not prepared.problems:
+            return self._count(packed, prepared, reply_places, item_places)
         rows = np.full((len(reply_places), len(self.columns)), np.nan)
-        is_sound = np.ones(len(item_places), dtype=np.bool_)
-        if prepared.problems:
-            is_sound = ~np.isin(item_places, list(prepared.problems))
-        counted = np.empty((int(is_sound.sum()), len(self.columns)))
-        rows_reply = np.asarray(reply_places, dtype=np.int64)[is_sound]
-        rows_item = np.asarray(item_places, dtype=np.int64)[is_sound]
+        is_sound = ~np.isin(item_places, list(prepared.problems))
+        rows[is_sound] = self._count(packed, prepared, reply_places[is_sound], item_places[is_sound])
+        return rows
+
+    def _count(
+        self, packed: PackedTexts, prepared: PreparedBleu, reply_places: Indexes, item_places: Indexes
+    ) -> Floats:
+        counted = np.empty((len(reply_places), len(self.columns)))
 
         def count_steps() -> int:
-            tokens = ngrams.count_tokens(packed, prepared.packed, prepared.tables, rows_reply, rows_item)
+            tokens = ngrams.count_tokens(packed, prepared.packed, prepared.tables, reply_places, item_places)
             return self.order * tokens
 
         quickest(ngrams.credit_rows, count_steps)(
             packed,
             prepared.packed,
             prepared.tables,
-            rows_reply,
-            rows_item,
+            reply_places,
+            item_places,
             self.order,
             _MATCHING[self.variant],
             _PENALTY[self.penalty],
             len(prepared.vocabulary),
             counted,
         )
-        rows[is_sound] = counted
-        return rows
+        return counted
 
     # ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -35,6 +35,10 @@ class HeldMetric:
 
     def score_replies(self, replies: Sequence[str | None], places: Sequence[int]) -> ScoredCases:
         """Score the i-th reply against the references of the item at the i-th place; −1 is an unknown item."""
+        if len(self.blocks) == 1 and not self.blocks[0].problems and min(places, default=0) >= 0:
+            texts = [reply for reply in replies if reply is not None]
+            if len(texts) == len(replies):
+                return score_prepared(self.metric, self.blocks[0].prepared, texts, np.array(places, dtype=np.int64))
         statistics = np.full((len(replies), len(self.metric.columns)), np.nan)
         problems, rows_of = dict[int, Problem](), dict[int, list[int]]()
         for row, (reply, place) in enumerate(zip(replies, places, strict=True)):

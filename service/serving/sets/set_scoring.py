@@ -241,7 +241,9 @@ class _ResolvedRequest:
             replies=request.replies,
             ids=ids,
             places=np.array(places, dtype=np.int64),
-            bad=tuple(_unknown_item(held, row, ids[row]) for row, place in enumerate(places) if place < 0),
+            bad=tuple(_unknown_item(held, row, ids[row]) for row, place in enumerate(places) if place < 0)
+            if min(places) < 0
+            else (),
         )
 
     def rows(self) -> tuple[list[str | None], list[int]]:
@@ -251,7 +253,7 @@ class _ResolvedRequest:
 
     def item_places(self) -> list[int]:
         """Return the places of the items, each once, in the set's order."""
-        return sorted({place for place in self.places.tolist() if place >= 0})
+        return sorted(set(self.places.tolist()) - {-1})
 
 
 def _unknown_item(held: HeldSet, row: int, name: str) -> BadItem:

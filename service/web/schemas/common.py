@@ -166,6 +166,8 @@ class RetrievalIn(BaseModel):
 
         `rates`: the rater is asked about something else, so its settings have an effect in any case.
         """
+        if not self.model_fields_set:
+            return _DEFAULT_SETTINGS
         augment_settings = AugmentSettings.from_options(**self.model_dump())
         if not augment_settings.search.is_dialog:
             self._require_unsaid("alpha", "epsilon", remedy='leave it out, or ask for a dialog "mode"')
@@ -178,6 +180,9 @@ class RetrievalIn(BaseModel):
         fields = type(self).model_fields
         if idle_fields := [name for name in names if getattr(self, name) != fields[name].default]:
             raise Usage(f"nothing looks at settings.{idle_fields[0]} with these settings", remedy=remedy)
+
+
+_DEFAULT_SETTINGS: Final = AugmentSettings.from_options(**RetrievalIn().model_dump())  # every setting has an effect
 
 
 class ResponseModel(BaseModel):

@@ -23,7 +23,7 @@ from sacrebleu.metrics import BLEU
 import refaug.core.text.normalisation
 import refaug.core.text.tokenizers
 from refaug.core.errors import Corrupt, MissingPart, NotFound, Usage
-from refaug.core.text.normalisation import normalise
+from refaug.core.text.normalisation import normalise, normalised_words
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.core.text.tokenizers import TOKENIZERS, default_tokenizer, get_tokenizer
@@ -102,6 +102,16 @@ def test_normalising_twice_changes_nothing_for_any_character_between_marks() -> 
 @given(st.text(st.characters(max_codepoint=127), max_size=60))
 def test_the_quick_path_for_ascii_gives_what_the_general_one_gives(text: str) -> None:
     assert normalise(text) == refaug.core.text.normalisation._normalise_any(text)
+
+
+@settings(deadline=None)
+@given(
+    st.text(st.sampled_from("ab I.'-^\t\x00\u2019\u2018\u201c\u201d\u2026\u2013\u2014\u00a0é\u0301´。"), max_size=12)
+)
+def test_the_quick_path_for_marks_of_typography_gives_what_the_general_one_gives(text: str) -> None:
+    expected = refaug.core.text.normalisation._normalise_any(text)
+    assert normalise(text) == expected
+    assert normalised_words(text) == expected.split()
 
 
 @settings(deadline=None)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from engines import home_with_versions
 
-from refaug.core.errors import NotAllowed
+from refaug.core.errors import NotAllowed, Usage
 from refaug.core.progress import Silent
 from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.metric_setup import baseline
@@ -94,3 +94,16 @@ def test_the_b_of_an_index_is_looked_up_once_for_each_metric_and_index(
         assert found[3].settings["b"] == "0.25"
     chat = [spec.partition("#")[0] for spec in specs]
     assert looked_up == [("6", chat[0]), ("3", chat[0]), ("6", chat[1]), ("3", chat[1])]
+
+
+def test_requests_share_metrics_that_name_no_file_and_mistakes_are_named_each_time() -> None:
+    (first,), (again,), (other,) = (metrics_of([text], None) for text in ("bleu:n=3", "bleu:n=3", "bleu:n=4"))
+    assert first is again
+    assert other is not first
+    (in_japanese,) = metrics_of(["bleu:n=3"], "ja")
+    assert in_japanese.settings["tok"] != first.settings["tok"]
+    (open_b,), (open_b_again,) = metrics_of(["upsilon-chrf"], None), metrics_of(["upsilon-chrf"], None)
+    assert open_b is not open_b_again
+    for _ in range(2):
+        with pytest.raises(Usage, match="no parameter 'm'"):
+            metrics_of(["bleu:m=3"], None)
