@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +29,10 @@ from refaug.service.web.problems import BadRequest
 from refaug.service.web.schemas.references import RatingsIn
 from refaug.service.web.schemas.scoring import ScoresIn
 from refaug.service.web.schemas.sets import SetScoresIn
+
+
+class Anything(BaseModel):
+    model_config = ConfigDict(extra="allow")
 
 
 class Sent(BaseModel):
@@ -264,6 +270,90 @@ def test_of_a_very_long_list_only_the_first_error_is_made(
         parse_json(model, raw)
     assert [problem["field"] for problem in raised.value.errors] == fields
     assert raised.value.error_count == len(fields)
+
+
+@pytest.mark.parametrize(
+    ("raw", "fields"),
+    [
+        (b'{"numbers":[],' + b'"a":1,' * 49_999 + b'"b":1}', 50_001),
+        (b'{"replies":{' + b'"a":1,' * 50_000 + b'"b":1},"numbers":[1]}', 50_001),
+        (b'{"a":[{' + b'"a":{"x":1,"y":[{}]},' * 50_000 + b'"b":1}]}', 50_001),  # with objects between
+        (b'[{"a":' * 99 + b"{" + b'"a":1,' * 50_000 + b'"b":1}' + b"}]" * 99, 50_001),
+    ],
+    ids=["of the body", "of an object in it", "with objects between", "deep in it"],
+)
+def test_an_object_of_very_many_fields_is_refused(raw: bytes, fields: int) -> None:
+    with pytest.raises(TooLarge, match=r"^an object of the body has more than 50,000 fields"):
+        parse_json(Anything, raw)
+    assert raw.count(b'":') >= fields
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {str(number): number for number in range(50_000)},
+        [{"text": "a", "weight": number} for number in range(60_000)],
+        {str(number): {"a": {":": 1}, "b": [1]} for number in range(40_000)},
+        [{"text": ":" * 60_000 + '"{\\"' * 10}],
+    ],
+    ids=["as many as may be", "many small objects", "small objects in one", "colons in a text"],
+)
+def test_many_fields_in_small_objects_are_read(content: Any) -> None:
+    raw = json.dumps({"content": content}).encode()
+    assert parse_json(Anything, raw).content == content  # type: ignore[attr-defined]
+
+
+_MEASURE = """
+import resource, sys
+from refaug.service.web.connection.body import parse_json
+from refaug.service.web.schemas.scoring import ScoresIn
+from refaug.service.web.schemas.sets import SetScoresIn
+from refaug.core.errors import RefaugError
+
+def peak_kib():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+def ends(model, raw):
+    try:
+        parse_json(model, raw)
+    except RefaugError as error:
+        return error.code
+    return "read"
+
+model, head, unit, count, tail = ScoresIn if sys.argv[1] == "scores" else SetScoresIn, *sys.argv[2:]
+for few in (1, 100):
+    ends(model, (head + unit * few + tail).encode())
+raw = (head + unit * int(count) + tail).encode()
+before = peak_kib()
+sys.stdout.write(f"{ends(model, raw)} {(peak_kib() - before) * 1024 / len(raw):.2f}")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "head", "unit", "count", "tail"),
+    [
+        ("scores", '{"items":[],', '"a":1,', 999_000, '"b":1}'),
+        ("sets", '{"replies":{', '"a":1,', 999_000, '"b":1}}'),
+        ("scores", '{"items":[{}],"metrics":[', "1,", 900_000, "1]}"),
+        ("sets", '{"replies":{"a":[', "1,", 900_000, "1]}}"),
+        ("scores", '{"items":[{"a":{', '"a":1,', 999_000, '"b":1}}]}'),
+    ],
+    ids=["unknown fields", "wrong systems", "wrong metrics", "wrong replies", "fields of an item"],
+)
+def test_a_refused_body_takes_no_more_memory_than_a_few_times_its_size(
+    model: str, head: str, unit: str, count: int, tail: str
+) -> None:
+    """The peak of a process of its own: what errors take lies outside Python's own count."""
+    run = subprocess.run(
+        [sys.executable, "-c", _MEASURE, model, head, unit, str(count), tail],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    ended, times = run.stdout.split()
+    assert ended != "read"
+    assert float(times) <= 8.0
 
 
 def test_large_bodies_are_read_one_after_the_other() -> None:
