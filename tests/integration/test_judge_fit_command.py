@@ -111,3 +111,26 @@ def test_options_that_are_not_known_are_refused(home: Home, tmp_path: Path) -> N
     items = rated_items(tmp_path / "all.jsonl", 1)
     for options in (("--method", "boosting"), ("--length", "short"), ("--metric", "bleu"), ("--metric", "rater")):
         assert home("judge-fit", "train", items, "--name", "mine", *METRICS, *options).code == 2
+
+
+def test_scales_may_differ_between_files_and_not_within_one(home: Home, tmp_path: Path) -> None:
+    ones = [orjson.loads(line) for line in rated_items(tmp_path / "a.jsonl", 1).read_bytes().splitlines()]
+    others = [orjson.loads(line) for line in rated_items(tmp_path / "b.jsonl", 2).read_bytes().splitlines()]
+    stretched = [
+        {
+            **line,
+            "scale": [0, 100],
+            "ratings": {name: [20 * each for each in given] for name, given in line["ratings"].items()},
+        }
+        for line in others
+    ]
+    (tmp_path / "stretched.jsonl").write_bytes(b"\n".join(map(orjson.dumps, stretched)))
+    (tmp_path / "mixed.jsonl").write_bytes(b"\n".join(map(orjson.dumps, [*ones, *stretched])))
+    plain, apart = (
+        home("judge-fit", "train", tmp_path / "a.jsonl", tmp_path / name, "--name", "mine", *METRICS, "--json").json
+        for name in ("b.jsonl", "stretched.jsonl")
+    )
+    assert apart["report"]["coefficients"] == plain["report"]["coefficients"]
+    refused = home("judge-fit", "train", tmp_path / "mixed.jsonl", "--name", "mine", *METRICS, "--json")
+    assert (refused.code, refused.error["code"]) == (3, "bad_input")
+    assert refused.error["message"] == "mixed: the items name different scales: 0 to 100, none"
