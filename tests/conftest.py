@@ -8,9 +8,11 @@ from functools import cache
 import pytest
 from hypothesis import settings
 from safeguards import (  # noqa: F401  hooks
+    pytest_collection,
     pytest_runtest_call,
     pytest_runtest_setup,
     pytest_runtest_teardown,
+    pytest_unconfigure,
     restore_signals,
 )
 

@@ -5,6 +5,7 @@ Both `conftest.py` take the hooks and the fixture from here.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -48,6 +49,25 @@ def time_limit(seconds: float, what: str) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, outer_s)
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect without looking for cycles among the growing tests, a third of the time, and never look among them later.
+
+    The hook is in both `conftest.py`, so it may be inside itself.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Let the interpreter take everything down at its end; libraries say so of what they find left."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import subprocess
 import sys
@@ -57,3 +58,8 @@ def test_a_limit_inside_another_gives_that_one_back() -> None:
 def test_what_needs_something_of_the_machine_has_to_be_marked() -> None:
     with pytest.raises(AssertionError, match="mark it with `machine`"):
         require("postgresql", found=False, why="there is none")
+
+
+def test_cycles_are_looked_for_among_what_tests_make_alone() -> None:
+    assert gc.get_freeze_count() > 0
+    assert gc.isenabled()

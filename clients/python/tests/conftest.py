@@ -16,9 +16,11 @@ for folder in (str(ROOT / "tests"), str(Path(__file__).parent)):
         sys.path.append(folder)  # at the end: `conftest` is that of the server's tests, for those who ask for it
 
 from safeguards import (  # noqa: E402, F401  hooks
+    pytest_collection,
     pytest_runtest_call,
     pytest_runtest_setup,
     pytest_runtest_teardown,
+    pytest_unconfigure,
     restore_signals,
 )
 
