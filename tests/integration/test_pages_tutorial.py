@@ -146,7 +146,9 @@ def test_files_of_replies(browsed: Browsed, page: Any, tmp_path: Path) -> None:
     assert [title for title in titles if title in parts] == parts
     assert page.text("#download-label") == "Download"
     press(page, "Where two metrics disagree most", "#replies-section")
-    page.until("document.querySelector('.grid-space > [data-place=\"0\"]')?.children[2].innerText.length > 1")
+    page.until(
+        "document.querySelector('.grid-space > [data-place=\"0\"]')?.children[0].textContent.startsWith('line-')"
+    )
     page.run("document.querySelector('.grid-space > [data-place=\"0\"]').click()")
     page.until("document.querySelector('#note-text')")
     page.type("#note-text", "the metric overlooks a synonym")

@@ -167,6 +167,7 @@ def test_the_page_goes_on_after_a_restart_while_a_job_is_watched(browsed: Browse
     page.until(
         "document.querySelector('#job').innerText.includes('done') && document.querySelector('#connection').hidden"
     )
+    assert browsed.server.ask("GET", "/readyz").status_code == 200  # or the next page would be loaded too early
     page.said[:] = [one for one in page.said if "Failed to load resource" not in one]
 
 
