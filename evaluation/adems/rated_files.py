@@ -141,20 +141,15 @@ def parse_scale(text: str) -> Scale:
     return scale
 
 
-def named_scale(name: str, items: Sequence[Item]) -> Scale | None:
-    """Return the scale that the rated items of a file name, if any; BadInput where they name different ones."""
+def _scale_of(name: str, items: Sequence[Item], ratings: Floats, by_option: Scale | None) -> Scale:
+    """Return the scale of a file: what its items name, else the option, else 1 to 5 where all ratings are in it."""
     named = {test_item.scale for test_item in items if test_item.ratings}
     if len(named) > 1:
         listed = ", ".join(sorted("none" if scale is None else f"{scale[0]:g} to {scale[1]:g}" for scale in named))
         raise BadInput(
             f"{name}: the items name different scales: {listed}", remedy="give items of one scale in one file"
         )
-    return next(iter(named), None)
-
-
-def _scale_of(name: str, items: Sequence[Item], ratings: Floats, by_option: Scale | None) -> Scale:
-    """Return the scale of a file: what its items name, else the option, else 1 to 5 where all ratings are in it."""
-    scale = named_scale(name, items) or by_option or _LIKERT
+    scale = next(iter(named), None) or by_option or _LIKERT
     outside = ratings[(ratings < scale[0]) | (ratings > scale[1])]
     if len(outside):
         raise BadInput(

@@ -11,7 +11,6 @@ from scipy.stats import spearmanr
 
 from refaug.core.progress import Progress
 from refaug.core.text.normalisation import normalise
-from refaug.evaluation.adems.rated_files import named_scale
 from refaug.evaluation.agreement.records import ComparedMetric
 from refaug.evaluation.agreement.row_scores import length_tokenizer, lengths_of_rows, values_of_rows
 from refaug.evaluation.agreement.rows import RatedRows
@@ -39,12 +38,7 @@ class TrainedJudge:
 def train_judge(
     sets: Sequence[RatedRows], metrics: Sequence[ComparedMetric], settings: FitSettings, progress: Progress
 ) -> TrainedJudge:
-    """Score the fair rows of rated sets by the metrics, and fit a judge to their ratings.
-
-    Ratings are compared within a set alone, so sets may have different scales, and the items of one set may not.
-    """
-    for rated_rows in sets:
-        named_scale(rated_rows.name, rated_rows.items)  # refuses several
+    """Score the fair rows of rated sets by the metrics, and fit a judge to their ratings."""
     table = table_of_sets(sets, metrics, progress)
     progress.stage("fitting")
     replies = (row.reply for rated_rows in sets for row in rated_rows.rows)

@@ -114,7 +114,10 @@ def test_options_that_are_not_known_are_refused(home: Home, tmp_path: Path) -> N
 
 
 def test_scales_may_differ_between_files_and_not_within_one(home: Home, tmp_path: Path) -> None:
-    ones = [orjson.loads(line) for line in rated_items(tmp_path / "a.jsonl", 1).read_bytes().splitlines()]
+    ones = [
+        {**orjson.loads(line), "scale": [1, 5]}
+        for line in rated_items(tmp_path / "a.jsonl", 1).read_bytes().splitlines()
+    ]
     others = [orjson.loads(line) for line in rated_items(tmp_path / "b.jsonl", 2).read_bytes().splitlines()]
     stretched = [
         {
@@ -133,4 +136,4 @@ def test_scales_may_differ_between_files_and_not_within_one(home: Home, tmp_path
     assert apart["report"]["coefficients"] == plain["report"]["coefficients"]
     refused = home("judge-fit", "train", tmp_path / "mixed.jsonl", "--name", "mine", *METRICS, "--json")
     assert (refused.code, refused.error["code"]) == (3, "bad_input")
-    assert refused.error["message"] == "mixed: the items name different scales: 0 to 100, none"
+    assert refused.error["message"] == "mixed scales: 1 to 5 in item 1-0, 0 to 100 in item 2-0"

@@ -55,8 +55,10 @@ def test_a_file_without_golds_serves_the_context_form_alone() -> None:
 
 
 def test_items_of_different_scales_are_refused() -> None:
-    with pytest.raises(BadInput, match="different scales: 0 to 4, 1 to 5"):
+    with pytest.raises(BadInput, match="mixed scales: 0 to 4 in item a, 1 to 5 in item b"):
         rated_file("f", [_item(), _item("b", scale=[1, 5], ratings={"old": [2]})], Form.FULL)
+    with pytest.raises(BadInput, match="f: the items name different scales: 0 to 4, none"):
+        rated_file("f", [_item(), _item("b", scale=None, ratings={"old": [2]})], Form.FULL)
 
 
 def test_without_a_scale_ratings_outside_one_to_five_are_refused() -> None:
