@@ -142,22 +142,27 @@ def _reproduce(
 ) -> Iterator[tuple[Report, list[Path]]]:
     """Yield the report of each part, and the files that it was written to."""
     from refaug.evaluation.reproduction.material.chain import Chain  # noqa: PLC0415  torch, FAISS
-    from refaug.evaluation.reproduction.material.rated_sets import read_sets  # noqa: PLC0415
+    from refaug.evaluation.reproduction.material.rated_sets import ProofSet, read_sets  # noqa: PLC0415
     from refaug.evaluation.reproduction.material.reference_coverage import sets_with_references, unknown_language  # noqa: PLC0415
     from refaug.evaluation.reproduction.report.report import write_report  # noqa: PLC0415  matplotlib
 
     chain = Chain(home, options.settings(), progress)
-    sets, gaps = read_sets(options.data, options.set_names), list[str]()
+    sets, gaps = list[ProofSet](), list[str]()
+    if any(PARTS[part_name].reads_sets for part_name in part_names):
+        sets = read_sets(options.data, options.set_names)
+        gaps = options.gaps
     if any(PARTS[part_name].searches for part_name in part_names):
-        sets, gaps = sets_with_references(chain, sets)
-    gaps = [*options.gaps, *gaps]
+        sets, without_references = sets_with_references(chain, sets)
+        gaps = [*gaps, *without_references]
     gaps += [reason for rated_set in sets if (reason := unknown_language(chain, rated_set)) is not None]
     for reason in gaps:
         progress.warn(reason)
     for part_name in part_names:
-        report = PARTS[part_name].load()(chain, sets)
-        report = replace(report, notes=(*gaps, *report.notes))
-        yield report, write_report(report, chain, sets, command, options.output)
+        part = PARTS[part_name]
+        own_sets, own_gaps = (sets, gaps) if part.reads_sets else ([], [])
+        report = part.load()(chain, own_sets)
+        report = replace(report, notes=(*own_gaps, *report.notes))
+        yield report, write_report(report, chain, own_sets, command, options.output)
 
 
 def command_of(context: typer.Context) -> str:

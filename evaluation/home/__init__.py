@@ -8,4 +8,14 @@ The main names:
 - `vhreds.open_vhred`: a VHRED by name.
 """
 
-__all__ = ["adems", "indexes", "judge_pins", "piece_vectors", "raters", "rubers", "stored_artefacts", "vhreds"]
+__all__ = [
+    "adems",
+    "hybrid_pins",
+    "indexes",
+    "judge_pins",
+    "piece_vectors",
+    "raters",
+    "rubers",
+    "stored_artefacts",
+    "vhreds",
+]

@@ -19,6 +19,7 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Conflict, NotFound
 from refaug.core.files import read_json
 from refaug.core.home import Settings
+from refaug.evaluation.home.hybrid_pins import HYBRID_KIND, versions_for_hybrids
 from refaug.evaluation.home.judge_pins import versions_for_judges
 
 # Modules that compile loops are imported in methods: listing raters needs none of them.
@@ -63,7 +64,7 @@ class StoredArtefacts:
 
         So do those in `pins`: versions that frozen sets name, each with the ids of these sets.
         """
-        pins, needed = pins or {}, versions_for_judges(self.settings, self.versions.kind, name)
+        pins, needed = pins or {}, self._needed(name)
         is_spared = self._spare(pins)
         removed = self.versions.gc(
             name, keep, lambda of_name, version: version in needed or is_spared(of_name, version)
@@ -86,12 +87,25 @@ class StoredArtefacts:
         self._require_no_judge(name)
         return self.versions.delete(name)
 
-    def _require_no_judge(self, name: str) -> None:
-        """Raise Conflict where a fitted judge needs a version of this name."""
+    def _needed(self, name: str) -> dict[str, list[str]]:
+        """Return the versions of this name that fitted judges and hybrids need, each with these."""
         kind = self.versions.kind
         needed = versions_for_judges(self.settings, kind, name)
+        for version, hybrids in versions_for_hybrids(self.settings, kind, name).items():
+            needed[version] = [*needed.get(version, []), *hybrids]
+        return needed
+
+    def _require_no_judge(self, name: str) -> None:
+        """Raise Conflict where a fitted judge or a hybrid needs a version of this name."""
+        kind = self.versions.kind
+        needed = self._needed(name)
         if at_hand := [version for version in self.versions.versions(name) if version in needed]:
             judge = needed[at_hand[0]][0]
+            if judge.startswith(f"{HYBRID_KIND} "):
+                raise Conflict(
+                    f"{judge} was fitted with {kind} {name}@{at_hand[0]}",
+                    remedy=f"remove that hybrid first: refaug {judge.partition('@')[0].replace(' ', ' remove ')} --yes",
+                )
             raise Conflict(
                 f"judge-fit {judge} was fitted with {kind} {name}@{at_hand[0]}",
                 remedy=f"remove that judge first: refaug judge-fit remove {judge.partition('@')[0]} --yes",

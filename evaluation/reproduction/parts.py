@@ -32,6 +32,7 @@ class PartFunction(NamedTuple):
     module: str
     function: str
     searches: bool = True  # whether it needs sets for which the index has references
+    reads_sets: bool = True  # whether it is about rated replies; one about whole conversations is not
 
     def load(self) -> Run:
         """Import the function."""
@@ -49,6 +50,9 @@ PARTS: Final[Mapping[str, PartFunction]] = {
     "judges": PartFunction("refaug.evaluation.reproduction.judge_trials.judges", "judges"),
     "stress": PartFunction("refaug.evaluation.reproduction.experiments.stress", "stress"),
     "adem": PartFunction("refaug.evaluation.reproduction.experiments.adem", "adem", searches=False),
+    "hybrid": PartFunction(
+        "refaug.evaluation.reproduction.experiments.hybrid", "hybrid", searches=False, reads_sets=False
+    ),
 }
 
 

@@ -320,7 +320,7 @@ def test_without_data_nothing_is_begun(home: Home, tmp_path: Path) -> None:
 def test_a_part_that_is_none_is_refused_with_those_that_are(home: Home, data: Path) -> None:
     result = home("reproduce", "sorrow", "--data", data, "--json")
     assert (result.code, result.error["code"]) == (2, "usage")
-    assert result.error["remedy"].endswith("stress, adem, all")
+    assert result.error["remedy"].endswith("stress, adem, hybrid, all")
 
 
 def test_a_set_or_a_log_that_is_not_there_is_named(home: Home, data: Path, tmp_path: Path) -> None:

@@ -1,0 +1,52 @@
+"""Which fitted hybrids need which versions of other artefacts: the word vectors and the models of turns they pin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.manifests import MANIFEST
+from refaug.core.errors import RefaugError
+from refaug.core.files import read_json
+from refaug.core.home import Settings
+from refaug.metrics.specification import Specification
+
+HYBRID_KIND: Final = "hybrid"
+_METRIC_MODELS: Final = {"vhred": "likelihood", "judge-fit": "judge-fit"}  # kind → the metric whose model it is
+_MODELS: Final = ("rater", "ruber", "adem")
+
+
+def versions_for_hybrids(settings: Settings, kind: str, name: str) -> dict[str, list[str]]:
+    """Return the versions of an artefact that hybrids need, each with these hybrids as `hybrid name@version`.
+
+    Damaged hybrids need nothing; `refaug doctor` lists them.
+    """
+    hybrids = artefact_stores(settings)[HYBRID_KIND]
+    needed = dict[str, list[str]]()
+    for hybrid in hybrids.names():
+        for hybrid_version in hybrids.versions(hybrid):
+            with suppress(RefaugError, OSError, AttributeError, KeyError, TypeError):
+                manifest: Any = read_json(hybrids.folder(hybrid, hybrid_version) / MANIFEST)
+                for version in dict.fromkeys(_versions_in(manifest, kind, name)):
+                    needed.setdefault(version, []).append(f"{HYBRID_KIND} {hybrid}@{hybrid_version}")
+    return dict(sorted(needed.items()))
+
+
+def _versions_in(manifest: Mapping[str, Any], kind: str, name: str) -> Iterator[str]:
+    """Yield the versions of this name that a manifest pins."""
+    turns = manifest["turns"] or {"models": {}, "metrics": [], "index": None}
+    specs = [manifest["encoders"]["vectors"]] if kind == "vectors" else []
+    if kind in _MODELS:
+        specs.append(turns["models"].get(kind))
+    if kind == "index":
+        specs += [turns["index"], turns["models"].get("sample")]
+    for text in turns["metrics"] if kind in _METRIC_MODELS else ():
+        specification = Specification.parse(text)
+        if specification.name == _METRIC_MODELS[kind]:
+            specs += [spec for key, spec in specification.parameters if key == "model"]
+    for spec in specs:
+        artefact, _, version = str(spec or "").partition("#")[0].partition("@")
+        if artefact == name and version:
+            yield version
