@@ -1,6 +1,6 @@
 # make demo     from nothing to the first real work: install, make the demo log, ingest it, train word vectors on it,
-#               plan, build and search an index of it, train a rater, score the demo test file, verify the scores, start
-#               the service, score the same file through the client library, and leave the service in the foreground
+#               plan, build and search an index of it, train a rater, score the demo test file, verify the scores, let
+#               two bots play and count what their conversations share, start the service, score the same file through the client library, and leave the service in the foreground
 #               until Ctrl-C
 # make test     the tests of everything, in minutes, with nothing but Python and make
 # make test-all the rest: many kills, load, fuzzing, examples that train, what needs PostgreSQL, Chromium or WordNet
@@ -52,6 +52,8 @@ demo: $(VENV)/.installed
 	$(BIN)/refaug verify $(DEMO)/scores.json
 	@echo "simulated ratings: this shows that the chain runs, not that a metric is good"
 	$(BIN)/refaug meta $(DEMO)/weighted-items.jsonl --metric upsilon-bleu --metric bleu --metric chrf --metric rater --rater demo
+	$(BIN)/refaug selfplay play retrieval:demo,mode=bm25-utterance retrieval:demo,k=10 -n 100 --start log:demo --out demo
+	$(BIN)/refaug selfplay check demo --log demo
 	$(BIN)/python examples/demo_service.py $(DEMO)/scores.txt $(if $(ONCE),--once) -- $(DEMO_SCORES)
 
 test: $(VENV)/.installed

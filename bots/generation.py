@@ -16,6 +16,7 @@ from refaug.bots.replier import BotReply, ReplyRequest
 from refaug.bots.specification import BotSpecification
 from refaug.core.errors import BadInput, Usage
 from refaug.rater.adem.vhred.generation_settings import (
+    CHOICES,
     METHODS,
     MOST_BEAMS,
     MOST_CANDIDATES,
@@ -30,13 +31,14 @@ KIND: Final = "vhred"
 KEYS: Final[Mapping[str, str]] = {
     "method": f"{', '.join(METHODS)}; without it {GenerationSettings.method}",
     "beams": f"width of beam search, 1 to {MOST_BEAMS}; without it {GenerationSettings.beams}",
+    "choice": f"among the replies of beam search, {', '.join(CHOICES)}; without it {GenerationSettings.choice}",
     "temperature": "of sampling, above 0 and at most 10; without it 1",
     "top-k": "the likeliest pieces that are sampled from; without it all",
     "max-tokens": f"pieces of a reply, 1 to {MOST_PIECES}; without it {GenerationSettings.max_tokens}",
 }
 NO_UTTERANCE: Final = "no_utterance"
 NOTHING_GENERATED: Final = "nothing_generated"
-_ONLY_WITH: Final = {"beams": "beam", "temperature": "sample", "top-k": "sample"}
+_ONLY_WITH: Final = {"beams": "beam", "choice": "beam", "temperature": "sample", "top-k": "sample"}
 
 
 def generation_settings(specification: BotSpecification) -> GenerationSettings:
@@ -49,6 +51,7 @@ def generation_settings(specification: BotSpecification) -> GenerationSettings:
         return GenerationSettings(
             method=method,  # type: ignore[arg-type]
             beams=specification.whole_number("beams", GenerationSettings.beams, least=1, most=MOST_BEAMS),
+            choice=specification.text("choice") or GenerationSettings.choice,  # type: ignore[arg-type]
             temperature=_temperature(specification),
             top_k=specification.whole_number("top-k", 0, least=1, most=MOST_CANDIDATES),
             max_tokens=specification.whole_number(
@@ -95,14 +98,16 @@ class GeneratingBot:
         fields = {"kind": KIND, "vhred": self.vhred.spec, "method": settings.method}
         if settings.method == "beam":
             fields["beams"] = str(settings.beams)
+            if settings.choice != GenerationSettings.choice:
+                fields["choice"] = settings.choice
         if settings.method == "sample":
             fields |= {"temperature": f"{settings.temperature:g}", "top-k": str(settings.top_k)}
         return {**fields, "max-tokens": str(settings.max_tokens)}
 
     @property
     def is_random(self) -> bool:
-        """Whether replies are sampled."""
-        return self.settings.method == "sample"
+        """Whether replies are sampled, or drawn among those of beam search."""
+        return self.settings.is_random
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -123,8 +128,17 @@ class GeneratingBot:
         )
         replies = [BotReply(text=None, problem=NO_UTTERANCE) for _ in requests]
         for at, text in zip(answered, texts, strict=True):
-            replies[at] = BotReply(text=text) if text.strip() else BotReply(text=None, problem=NOTHING_GENERATED)
+            replies[at] = _or_nothing(text)
         return replies
+
+    def openings(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        """Write what dialogues begin with: replies to the end of a turn alone."""
+        texts = self.vhred.generate([()] * len(requests), self.settings, [_seed(each.seed, ()) for each in requests])
+        return list(map(_or_nothing, texts))
+
+
+def _or_nothing(text: str) -> BotReply:
+    return BotReply(text=text) if text.strip() else BotReply(text=None, problem=NOTHING_GENERATED)
 
 
 def _seed(seed: int, turns: Sequence[str]) -> int:

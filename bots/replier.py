@@ -73,3 +73,8 @@ class BeginningBot(Protocol):
 
     def openings(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Return what the bot begins each dialogue with, in the order of the requests."""
+
+
+def openings_of(bot: Replier, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+    """Return what a bot begins dialogues with; one that cannot begin gets the requests as they are."""
+    return bot.openings(requests) if isinstance(bot, BeginningBot) else bot.replies(requests)

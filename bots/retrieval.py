@@ -109,6 +109,10 @@ class RetrievalBot:
         """Nothing: the index is searched here."""
         return ()
 
+    def openings(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        """Begin each dialogue with the reply to an utterance that the seed draws from the index."""
+        return self.replies(opening_requests(requests, self.index))
+
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Search for all requests at once, and draw one of the candidates of each."""
         retrieved = self.index.search([withheld(request.pair) for request in requests], self.search)
@@ -116,6 +120,14 @@ class RetrievalBot:
             choose_reply(request, candidates.references, candidates.note)
             for request, candidates in zip(requests, retrieved, strict=True)
         ]
+
+
+def opening_requests(requests: Sequence[ReplyRequest], index: ReferenceIndex) -> list[ReplyRequest]:
+    """Return requests in which each dialogue is an utterance that its seed draws from the index."""
+    return [
+        replace(request, pair=replace(request.pair, turns=(index.draw_utterance(request.seed),)))
+        for request in requests
+    ]
 
 
 def withheld(pair: TestPair) -> TestPair:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from refaug.bots.replier import BotReply, Replier, ReplyRequest
+from refaug.bots.replier import BotReply, Replier, ReplyRequest, openings_of
 from refaug.bots.stored.seeded_draws import draw_place
 
 
@@ -44,9 +44,16 @@ class DegradedBot:
 
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Return the spoilt replies; a reply that is missing stays so."""
+        return self._spoilt(requests, self.inner.replies(requests))
+
+    def openings(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        """Return what the wrapped bot begins dialogues with, spoilt as its replies are."""
+        return self._spoilt(requests, openings_of(self.inner, requests))
+
+    def _spoilt(self, requests: Sequence[ReplyRequest], replies: Sequence[BotReply]) -> list[BotReply]:
         return [
             reply if reply.text is None else replace(reply, text=self._spoil(reply.text, request))
-            for request, reply in zip(requests, self.inner.replies(requests), strict=True)
+            for request, reply in zip(requests, replies, strict=True)
         ]
 
     def _spoil(self, text: str, request: ReplyRequest) -> str:

@@ -72,7 +72,13 @@ class EndpointBot:
 
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Ask for all replies, so many at once as the specification says."""
-        questions = [self._question(request) for request in requests]
+        return self._replies([self._question(request) for request in requests])
+
+    def openings(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        """Ask what dialogues begin with: the last turn is an empty one of a user."""
+        return self._replies([self._chat_request((ChatMessage("user", ""),), request) for request in requests])
+
+    def _replies(self, questions: Sequence[ChatRequest | None]) -> list[BotReply]:
         answerable = [question for question in questions if question is not None]
         outcomes = iter(self._ask(answerable))
         return [
@@ -90,10 +96,12 @@ class EndpointBot:
             for place, turn in enumerate(turns)
             if turn.strip()
         ]
-        if self.system.strip():
-            messages.insert(0, ChatMessage("system", self.system))
+        return self._chat_request(messages, request)
+
+    def _chat_request(self, messages: Sequence[ChatMessage], request: ReplyRequest) -> ChatRequest:
+        system = (ChatMessage("system", self.system),) if self.system.strip() else ()
         return ChatRequest(
-            messages=tuple(messages),
+            messages=(*system, *messages),
             max_tokens=self.max_tokens,
             temperature=self.temperature,
             seed=request.seed,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from refaug.bots.replier import BotReply, Replier, ReplyRequest
-from refaug.bots.retrieval import NOTHING_RETRIEVED, RetrievalBot, withheld
+from refaug.bots.replier import BotReply, Replier, ReplyRequest, openings_of
+from refaug.bots.retrieval import NOTHING_RETRIEVED, RetrievalBot, opening_requests, withheld
 from refaug.bots.stored.seeded_draws import draw_by_similarity
 from refaug.core.records import Reference
 from refaug.core.text.normalisation import normalise
@@ -44,6 +44,10 @@ class ConversingRetrievalBot:
     def remarks(self) -> Sequence[str]:
         """Nothing: the index is searched here."""
         return ()
+
+    def openings(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        """Begin each dialogue with the reply to an utterance that the seed draws from the index."""
+        return self.replies(opening_requests(requests, self.inner.index))
 
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Search for all requests at once; there are so many more candidates as may be left out."""
@@ -97,3 +101,7 @@ class NamedBot:
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Return one reply for each request, in their order."""
         return self.inner.replies(requests)
+
+    def openings(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        """Return what the bot begins each dialogue with, if it can."""
+        return openings_of(self.inner, requests)

@@ -46,6 +46,13 @@ class ReplayBot:
         """Return the reply to each dialogue."""
         return [self._reply(request) for request in requests]
 
+    def openings(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        """Return the first reply, or one that is drawn."""
+        return [
+            BotReply(text=self.texts[draw_place(len(self.texts), request.seed, []) if self.draws else 0])
+            for request in requests
+        ]
+
     def _reply(self, request: ReplyRequest) -> BotReply:
         turns = request.pair.turns
         if not turns or not turns[-1].strip():

@@ -57,6 +57,8 @@ def neural_specification(fields: Fields, where: str) -> BotSpecification:
     """Return how a network writes, as a bot of a command is written."""
     reader = _reader(fields, where, _NEURAL_FIELDS)
     settings = [("method", method)] if (method := reader.text("method")) else []
+    if choice := reader.text("choice"):
+        settings.append(("choice", choice))
     for name in ("beams", "temperature", "top_k", "max_tokens"):
         if name in fields:
             number = reader.number(name, 0, 0, 1e9, whole=name != "temperature")

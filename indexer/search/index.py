@@ -204,6 +204,16 @@ class ReferenceIndex:
             for query, able in enumerate(likeness.able.tolist())
         ]
 
+    def draw_utterance(self, number: int) -> str:
+        """Return one of the utterances; the same number draws the same one."""
+        places = np.random.default_rng(number)
+        place = int(places.integers(sum(segment.utterance_count for segment in self.segments)))
+        for segment in self.segments:
+            if place < segment.utterance_count:
+                return segment.utterances.take(np.array([place], np.int64))[0] or ""
+            place -= segment.utterance_count
+        raise LookupError("the index has no utterance")
+
     def neighbours(self, text: str, settings: SearchSettings | None = None) -> Iterator[Reference]:
         """Yield the responses of less and less similar utterances until there are no more, at most MAX_REFERENCES."""
         settings = settings or SearchSettings()

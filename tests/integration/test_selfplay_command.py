@@ -58,11 +58,15 @@ def test_versions_are_listed_exported_imported_and_removed(ready: Home, home_at,
     assert "selfplay play BOT --out NAME" in other("selfplay", "list").out
 
 
-def test_an_empty_start_names_what_such_a_bot_needs(ready: Home) -> None:
-    result = ready("selfplay", "play", BM25, "-n", "3", "--out", "none", *ONE, "--json")
-    assert result.code == 3
-    assert "--start log:NAME" in result.error["remedy"]
-    assert ready("selfplay", "check", "none", "--json").error["code"] == "not_found"
+def test_an_empty_start_is_begun_by_the_bot_with_what_its_seed_draws(ready: Home) -> None:
+    play = ("selfplay", "play", BM25, DRAWN, "-n", "6", "--turns", "3", "--out", "pair", *ONE, "--json")
+    versions = [ready(*play, "--batch", batch).json["version"] for batch in ("2", "6")]
+    assert conversations(ready, versions[0]) == conversations(ready, versions[1])
+    rows = list(map(orjson.loads, conversations(ready, versions[0]).splitlines()))
+    assert all(row["start"] == [] and len(row["turns"]) == 3 for row in rows)
+    responses = {pair.response for pair in ready.open().pairs()}
+    assert all(turn["text"] in responses for row in rows for turn in row["turns"])
+    assert len({row["turns"][0]["text"] for row in rows}) > 3
 
 
 def test_what_cannot_be_played_is_refused(ready: Home) -> None:

@@ -106,13 +106,17 @@ class Vhred:
             return piece_log_likelihoods(self.network, turns, [self._cut(ids) for ids in coded])
 
     def generate(self, contexts: Sequence[Dialogue], settings: GenerationSettings, seeds: Sequence[int]) -> list[str]:
-        """Return a reply to each context; a seed decides everything that is drawn for its reply."""
+        """Return a reply to each context; a seed decides everything that is drawn for its reply.
+
+        A context without turns is the end of a turn alone: the reply begins a dialogue.
+        """
         texts = list[str]()
+        pieces = [self._turns(turns) if turns else [] for turns in contexts]
         for begin in range(0, len(contexts), _WRITTEN_AT_ONCE):
             at_once = slice(begin, begin + _WRITTEN_AT_ONCE)
             with self.lock:
                 torch.set_num_threads(self._threads)
-                replies = generate_replies(self.network, self.pieces_of(contexts[at_once]), settings, seeds[at_once])
+                replies = generate_replies(self.network, pieces[at_once], settings, seeds[at_once])
             texts += [self.tokenizer.decode_ids(reply) for reply in replies]
         return texts
 

@@ -1,7 +1,8 @@
 """Writing replies with a VHRED: the likeliest piece at every step, beam search, or sampling.
 
-Greedy and beam search take the latent variable at the mean of its Gaussian; sampling draws it first. A reply never
-begins with its end, and holds no padding and no unknown piece. Beam search ranks replies by their mean log p a piece.
+Greedy and beam search take the latent variable at the mean of its Gaussian; whatever draws, draws it first. A reply
+never begins with its end, and holds no padding and no unknown piece. Beam search ranks replies by their mean log p a
+piece, and takes the best one, or draws one of them as the released code of Ghandeharioun et al. (2019) does.
 """
 
 from __future__ import annotations
@@ -41,9 +42,13 @@ def generate_replies(
     """Return the pieces of one reply to each context; a seed decides everything that is drawn for its reply."""
     generators = [np.random.default_rng(seed) for seed in seeds]
     with torch.inference_mode():
-        conditions = _conditions(network, contexts, generators if settings.method == "sample" else None)
+        conditions = _conditions(network, contexts, generators if settings.is_random else None)
         if settings.method == "beam":
-            return _search(network, conditions, settings)
+            searched = _search(network, conditions, settings)
+            return [
+                choose_reply(replies, settings.choice, generator.random())
+                for replies, generator in zip(searched, generators, strict=True)
+            ]
         return _write(network, conditions, settings, generators)
 
 
@@ -121,28 +126,55 @@ def _sample(logs: Tensor, uniform: np.ndarray, settings: GenerationSettings) -> 
     return np.minimum(drawn, scaled.shape[1] - 1).astype(np.int64).tolist()  # type: ignore[no-any-return]
 
 
-class _Beams:
-    """The unfinished replies of one request, and the best finished one."""
+def choose_reply(ranked: Sequence[Reply], choice: str, uniform: float) -> Reply:
+    """Return one of the replies, best first: the best, or drawn with weights by rank or by length.
 
-    def __init__(self) -> None:
+    By rank the weights are n − 1, …, 1, 0, so that the last is never drawn. Empty replies are left out; where one
+    remains, it is taken, and where none does, any is drawn.
+    """
+    if choice == "best":
+        return ranked[0]
+    usable = [reply for reply in ranked if reply] or list(ranked)
+    if len(usable) == 1:
+        return usable[0]
+    by_rank = range(len(usable) - 1, -1, -1)
+    weights = np.array([len(reply) for reply in usable] if choice == "length" else by_rank, np.float64)
+    if not weights.any():
+        weights[:] = 1.0
+    cumulated = np.cumsum(weights)
+    return usable[int(np.searchsorted(cumulated, uniform * cumulated[-1], side="right"))]
+
+
+class _Beams:
+    """The unfinished replies of one request, and the best finished ones."""
+
+    def __init__(self, count: int) -> None:
         self.pieces: list[Reply] = [[]]
         self.totals = [0.0]
-        self.best: Reply = []
-        self.best_mean = -np.inf
+        self.finished = list[tuple[float, Reply]]()  # with their mean log p, best first
+        self._count = count  # of finished replies that are sought
 
     def finish(self, reply: Reply, mean: float) -> None:
-        """Note a finished reply."""
-        if mean > self.best_mean:
-            self.best, self.best_mean = reply, mean
+        """Note a finished reply; of two that are as good, the first."""
+        self.finished.append((mean, reply))
+        self.finished.sort(key=lambda pair: -pair[0])
+        del self.finished[self._count :]
 
     def is_settled(self, length: int, most: int) -> bool:
         """Say whether no unfinished reply can become better: log p only falls, and a longer reply shares it out."""
-        return self.best_mean > -np.inf and max(self.totals, default=-np.inf) / most <= self.best_mean and length > 0
+        if len(self.finished) < self._count or length == 0:
+            return False
+        return max(self.totals, default=-np.inf) / most <= self.finished[-1][0]
+
+    def ranked(self) -> list[Reply]:
+        """Return the finished replies, best first, and behind them unfinished ones as far as replies are missing."""
+        return [*(reply for _, reply in self.finished), *self.pieces][: self._count]
 
 
-def _search(network: VhredNetwork, conditions: _Conditions, settings: GenerationSettings) -> list[Reply]:
-    """Search for the reply with the highest mean log p to each request, all requests at once."""
-    requests = [_Beams() for _ in range(conditions.states.shape[0])]
+def _search(network: VhredNetwork, conditions: _Conditions, settings: GenerationSettings) -> list[list[Reply]]:
+    """Search for the replies with the highest mean log p to each request, all requests at once."""
+    count = 1 if settings.choice == "best" else settings.beams
+    requests = [_Beams(count) for _ in range(conditions.states.shape[0])]
     live, last = list(range(len(requests))), None
     for place in range(settings.max_tokens):
         logs, conditions = _step(network, conditions, last, place)
@@ -161,10 +193,7 @@ def _search(network: VhredNetwork, conditions: _Conditions, settings: Generation
         if not live:
             break
         conditions, last = conditions.select(torch.tensor(live_rows)), torch.tensor(pieces)
-    for beams in requests:  # those that no end was found for
-        if not beams.best:
-            beams.best = beams.pieces[0]
-    return [beams.best for beams in requests]
+    return [beams.ranked() for beams in requests]
 
 
 def _extend(beams: _Beams, logs: Tensor, end: int, most: int) -> tuple[list[int], list[int]]:
