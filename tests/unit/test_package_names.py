@@ -80,11 +80,21 @@ def names_for_all(package: str) -> list[str]:
     pytest.fail(f"{package} has no __all__")
 
 
+def statements_in(tree: ast.AST) -> Iterator[ast.AST]:
+    """All statements, however deep; `ast.walk` looks into their expressions as well, which takes far longer."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            waiting += getattr(node, field, ())
+
+
 def imported_modules(module: str) -> Iterator[str]:
     """The modules that a module imports or imports from, with full names."""
     parts = module.split(".")
     package = parts if MODULES[module].name == "__init__.py" else parts[:-1]
-    for node in ast.walk(tree_of(module)):
+    for node in statements_in(tree_of(module)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
