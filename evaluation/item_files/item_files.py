@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from refaug.core.errors import RefaugError, Usage
 from refaug.core.records import Item
 from refaug.evaluation.scoring.items import BadItem, read_aligned, read_items, system_name
 from refaug.evaluation.tables.table_notes import TableNotes
 from refaug.evaluation.tables.table_request import TableRequest
+
+_WHOLE_FILE: Final = "write the file again, whole, in one of the formats of docs/items.md"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,4 +89,5 @@ class ItemFiles:
         except RefaugError as error:  # of readers that know a path alone
             for file in [self.items] if self.items is not None else self.aligned.files:
                 error.message = error.message.replace(str(file.path), file.name)
+            error.remedy = error.remedy or _WHOLE_FILE
             raise

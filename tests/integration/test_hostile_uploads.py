@@ -1,0 +1,143 @@
+"""Hostile uploads: lengths that are wrong, bombs, names with paths, a million columns, bytes that are no text."""
+
+from __future__ import annotations
+
+import gzip
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import client_of, migrated
+from starlette.testclient import TestClient
+
+from refaug.core.home import Settings
+from refaug.service.database.database import Database
+from refaug.service.jobs.worker import run_worker
+from refaug.service.keys import KeyStore, Scope
+from refaug.service.server_settings import ServeSettings
+
+BYTES = {"Content-Type": "application/octet-stream"}
+NAMES = ("../../../etc/passwd", "/etc/passwd.csv", "a/../../b.jsonl", "..", "C:\\x\\y.csv", ".upload.json", "﷽" * 200)
+WRONG_NAMES = ("a\0.csv", "a\nb.csv", "a\u202eb.csv", "\x1b[2J.csv", "x" * 201, "\t")
+FILES: dict[str, tuple[bytes, str]] = {  # a name, its content, and a word of the answer
+    "no.csv": (b"\0\x01\x02" * 5_000, "binary"),
+    "picture.csv": (b"\x89PNG\r\n\x1a\n" + b"\0" * 500, ""),
+    "columns.csv": (b",".join(b"c%d" % n for n in range(1_000_000)) + b"\n1\n", "columns"),
+    "commas.csv": (b"," * 300_000 + b"\n", ""),
+    "latin.csv": ("id,utterance,reference,reply:a\n1,où,café,thé\n".encode("latin-1"), "encoding"),
+    "quote.csv": (b'id,utterance,reference,reply:a\n1,"never closed' + b" word" * 10_000, ""),
+    "array.json": (b"[" * 100_000, ""),
+    "deep.jsonl": (b'{"a":' * 50_000, ""),
+    "half.jsonl.gz": (gzip.compress(b'{"id": "1"}\n' * 5_000)[:-30], "breaks off"),
+    "no.parquet": (b"PAR1" + b"\0" * 100 + b"PAR1", ""),
+    "no.arrow": (b"ARROW1\0\0" + b"\xff" * 200, ""),
+    "book.xlsx": (b"PK\x03\x04" + b"\0" * 100, "workbook"),
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Settings:
+    return migrated(Settings(home=tmp_path / "home"))
+
+
+@pytest.fixture
+def client(home: Settings) -> Iterator[TestClient]:
+    with client_of(home, ready=False, upload_mib=16) as opened:
+        yield opened
+
+
+def sent(client: TestClient, name: str, content: bytes) -> str:
+    answer = client.post("/v1/uploads", params={"name": name}, content=content, headers=BYTES)
+    assert answer.status_code == 201, answer.text
+    return f"upload:{answer.json()['id']}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_is_shown_and_never_a_path(home: Settings, client: TestClient, name: str) -> None:
+    before = {path for path in home.home.parent.rglob("*") if path.is_file()}
+    upload = sent(client, name, b"a,b\n1,2\n").removeprefix("upload:")
+    assert client.get(f"/v1/uploads/{upload}").json()["name"] == name
+    made = {path for path in home.home.parent.rglob("*") if path.is_file()} - before
+    assert {path.parent for path in made if "refaug.db" not in path.name} == {home.home / "uploads" / upload}
+
+
+@pytest.mark.parametrize("name", WRONG_NAMES)
+def test_a_name_that_cannot_be_shown_is_refused(home: Settings, client: TestClient, name: str) -> None:
+    answer = client.post("/v1/uploads", params={"name": name}, content=b"a", headers=BYTES)
+    assert answer.status_code in (400, 422), answer.text
+    assert not (home.home / "uploads").exists() or list((home.home / "uploads").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_hostile_file_ends_in_a_named_error_and_spoils_nothing(client: TestClient, home: Settings, name: str) -> None:
+    content, word = FILES[name]
+    source = sent(client, name, content)
+    shown = client.post("/v1/uploads/preview", json={"items": source})
+    if shown.status_code == 200:
+        assert shown.json()["counts"]["bad"], shown.text[:500]
+    else:
+        assert shown.status_code == 422, shown.text
+        problem = shown.json()
+        assert name in problem["detail"]
+        assert problem["remedy"]
+        assert word in shown.text
+    asked = client.post("/v1/evaluations", json={"kind": "score", "items": source, "metrics": ["chrf"]})
+    assert run_worker(home, ServeSettings(), once=True) == 0
+    failed = client.get(asked.headers["location"]).json()
+    assert failed["state"] == "failed"
+    assert name in failed["error"]["message"]
+    assert str(home.home) not in failed["error"]["message"]
+    assert client.get("/healthz").status_code == 200
+
+
+def test_a_packed_bomb_is_read_no_further_than_a_preview_needs(client: TestClient) -> None:
+    row = b'{"id": "%d", "utterance": "hi", "references": ["hey"], "replies": {"a": "hello"}}\n'
+    rows = b"".join(row % n for n in range(1_000))
+    bomb = gzip.compress(rows, 9) + gzip.compress(b" " * (64 << 20), 9) * 8  # half a GiB of spaces
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    shown = client.post("/v1/uploads/preview", json={"items": sent(client, "bomb.jsonl.gz", bomb)})
+    assert shown.status_code in (200, 422), shown.text
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 200 << 10
+
+
+def test_a_body_of_another_length_than_it_says_is_no_upload(home: Settings) -> None:
+    with client_of(home, ready=False, upload_mib=1) as client:
+        for length in ("2000000", "99999999999999999999"):
+            answer = client.post(
+                "/v1/uploads?name=a.csv", content=iter([b"a"]), headers={**BYTES, "Content-Length": length}
+            )
+            assert answer.status_code == 413, answer.text
+    assert not (home.home / "uploads").exists() or list((home.home / "uploads").iterdir()) == []
+
+
+def test_keys_reach_neither_uploads_nor_evaluations_of_others(home: Settings) -> None:
+    database = Database.open(home)
+    scopes = {"ann": [Scope.SCORE], "ben": [Scope.SCORE], "reader": [Scope.READ], "writer": [Scope.WRITE]}
+    tokens = {name: KeyStore(database).create(name, each)[0] for name, each in scopes.items()}
+    database.close()
+    headers = {name: {"Authorization": f"Bearer {token}"} for name, token in tokens.items()}
+    with client_of(home, ready=False, keys=True) as client:
+        answer = client.post("/v1/uploads?name=t.csv", content=b"a,b\n1,2\n", headers={**BYTES, **headers["ann"]})
+        upload = answer.json()["id"]
+        of_others: list[tuple[str, str, Any]] = [
+            ("GET", f"/v1/uploads/{upload}", None),
+            ("DELETE", f"/v1/uploads/{upload}", None),
+            ("POST", "/v1/uploads/preview", {"items": f"upload:{upload}"}),
+            ("POST", "/v1/evaluations", {"kind": "score", "items": f"upload:{upload}"}),
+            ("POST", "/v1/evaluations", {"kind": "meta", "data": [f"upload:{upload}"]}),
+            ("POST", "/v1/evaluations", {"kind": "score", "replies": {"a": f"upload:{upload}"}, "references": ["x"]}),
+        ]
+        for method, path, body in of_others:
+            assert client.request(method, path, json=body, headers=headers["ben"]).status_code == 404, path
+            for name in ("reader", "writer"):
+                assert client.request(method, path, json=body, headers=headers[name]).status_code == 403, path
+        assert (
+            client.post("/v1/uploads?name=t", content=b"a", headers={**BYTES, **headers["reader"]}).status_code == 403
+        )
+        for path in ("../etc/passwd", "/etc/passwd", "upload:../../x", "upload:", f"upload:{upload}/../x"):
+            order = {"kind": "score", "items": path}
+            refused = client.post("/v1/evaluations", json=order, headers=headers["ben"])
+            assert refused.status_code in (403, 404), refused.text
+        assert client.get(f"/v1/uploads/{upload}", headers=headers["ann"]).status_code == 200
