@@ -9,6 +9,7 @@ fits it, whatever the spacing and the order of fields; one in which a value was 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ _HASHES: Final = ("utterances", "replies")  # fields that came with the seal
 _NOT_SEALED: Final = frozenset({SEAL, "request_id", "inputs"})
 _OPTIONS: Final = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 _AFTER_NUMBERS: Final = (b",", b"]", b"}")
+_REPLIES_AT_ONCE: Final = 2_000
 _SEALED_AT_ONCE: Final = 1 << 20  # bytes
 _DEPTH: Final = 6  # of the entries of the longest lists: scores, a metric, systems, a system, replies, a reply
 _OTHER_DOCUMENTS: Final[Mapping[str, str]] = {  # a field that tells them → what they are
@@ -43,8 +45,11 @@ _OTHER_DOCUMENTS: Final[Mapping[str, str]] = {  # a field that tells them → wh
 
 def seal_of(document: Mapping[str, Any]) -> str:
     """Return the seal that fits the content of a document."""
+    content = {name: part for name, part in document.items() if name not in _NOT_SEALED}
+    if _reply_count(document) <= _REPLIES_AT_ONCE:  # in one piece, which takes a tenth of the time
+        return hashlib.sha256(_with_plain_numbers(bytearray(orjson.dumps(content, option=_OPTIONS)))).hexdigest()
     digest, waiting = hashlib.sha256(), bytearray()
-    for piece in _sorted_pieces({name: part for name, part in document.items() if name not in _NOT_SEALED}, 0):
+    for piece in _sorted_pieces(content, 0):
         waiting += piece
         if len(waiting) >= _SEALED_AT_ONCE:
             waiting = _with_plain_numbers(waiting)
@@ -52,6 +57,15 @@ def seal_of(document: Mapping[str, Any]) -> str:
             del waiting[:-2]
     digest.update(_with_plain_numbers(waiting))
     return digest.hexdigest()
+
+
+def _reply_count(document: Mapping[str, Any]) -> float:
+    """Return how many replies the scores are of, as the document says; infinity where it does not say so."""
+    scores, items = document.get("scores"), document.get("items")
+    if not isinstance(scores, list) or type(items) is not int:
+        return math.inf
+    systems = [entry.get("systems") for entry in scores if isinstance(entry, dict)]
+    return items * sum(len(by_name) for by_name in systems if isinstance(by_name, dict))
 
 
 def _sorted_pieces(content: Any, depth: int) -> Iterator[bytes]:
