@@ -43,7 +43,8 @@ _STATEMENT_S: Final = 30.0  # our statements take less than a second; a longer o
 _MIGRATION_S: Final = 600.0  # a migration may rewrite a table, and a second server waits for it
 _NO_ROOM: Final = 1 << 20  # SQLite reports a disk that fills up during a write like any file error
 _WRITES: Final = "refaug_writes"  # the execution option of writing transactions
-_LOCKS: Final = {"migrate": 7_302_001, "enqueue": 7_302_002}  # PostgreSQL's advisory locks are numbers
+# PostgreSQL's advisory locks are numbers.
+_LOCKS: Final = {"migrate": 7_302_001, "enqueue": 7_302_002, "evaluation notes": 7_302_003}
 
 _MIGRATION_LOCK: Final = threading.Lock()  # Alembic keeps what it is doing in a global
 
