@@ -58,14 +58,14 @@ _SPEEDS = {"wheel": 50, "screen_a_frame": 480}
 _KNOWN_WORK = "(() => { let sum = 0; for (let at = 0; at < 3e7; at += 1) sum = (sum * 31 + at) | 0; return sum; })()"
 
 
-def make_items(home: Path, folder: Path) -> Path:
+def make_items(home: Path, folder: Path, seed: int = 1) -> Path:
     """Write 10,000 replies to utterances of the demo log, words drawn from other replies."""
-    drawn = random.Random(1)
+    drawn = random.Random(seed)
     dialogues = [json.loads(line) for line in (home / "demo.jsonl").read_text("utf-8").splitlines()]
     turns = [[turn["text"] if isinstance(turn, dict) else turn for turn in dialogue["turns"]] for dialogue in dialogues]
     pairs = [pair for texts in turns for pair in itertools.pairwise(texts)]
     words = " ".join(text for pair in pairs[:2_000] for text in pair).split()
-    path = folder / "ten-thousand.jsonl"
+    path = folder / f"ten-thousand-{seed}.jsonl"
     with path.open("w", encoding="utf-8") as file:
         for number, (utterance, gold) in enumerate(drawn.sample(pairs, ITEMS)):
             replies = {system: " ".join(drawn.choices(words, k=5 + 3 * at)) for at, system in enumerate(SYSTEMS)}
@@ -201,8 +201,13 @@ def cost(page: Page, address: str, server: Served, path: Path, runs: int) -> dic
     items = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     rows = list[dict[str, float]]()
     with Client(address, timeout_s=600) as client:
-        through_client(client, items[:200])  # what is loaded once
-        for _ in range(runs):
+        through_client(client, items[:200])  # both sides have loaded what they load once in their lives
+        few = path.with_name("few.jsonl")
+        few.write_text("".join(f"{json.dumps(row)}\n" for row in items[:200]), "utf-8")
+        through_page(page, address, few)
+        for seed in range(2, runs + 2):  # other items each time: caches of the first run do not help the second
+            path = make_items(server.home, path.parent, seed)
+            items = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
             used, own, began = processor_s(server.process.pid), time.process_time(), time.perf_counter()
             through_client(client, items)
             client_s = processor_s(server.process.pid) - used
