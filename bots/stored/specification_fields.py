@@ -19,7 +19,7 @@ SAMPLE: Final = re.compile(r"sample\(\s*(\d{1,4}(?:\.\d{1,6})?)\s*,\s*([1-9]\d{0
 CHAT_FIELDS: Final = ("system", "temperature", "max_tokens", "turns")
 _SOURCE: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}(@[0-9]{4}-[0-9]{2}-[0-9]{2}\.[1-9][0-9]{0,8})?")
 _RETRIEVAL_FIELDS: Final = ("index", "mode", "pick", "exclude_logs", "after", "before")
-_NEURAL_FIELDS: Final = ("vhred", "method", "beams", "temperature", "top_k", "max_tokens")
+_NEURAL_FIELDS: Final = ("vhred", "method", "choice", "beams", "temperature", "top_k", "max_tokens")
 _DEGRADED_FIELDS: Final = ("bot", "share", "pool")
 _REPLAY_FIELDS: Final = ("replies", "pick", "cycle")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +18,7 @@ from refaug.core.errors import Usage
 
 if TYPE_CHECKING:
     from refaug.core.home import Settings
+    from refaug.core.progress import Progress
     from refaug.evaluation.selfplay.check import SelfPlayCheck
     from refaug.evaluation.selfplay.recording import PlayingBot
 
@@ -161,11 +162,22 @@ def check_command(
 
     opened_log = StoredLog.open(context.obj.logs, log) if log is not None else None
     with display_progress(quiet=context.obj.quiet) as progress, open_self_play(context.obj, spec) as played:
+        _warn_of_changes(context.obj, played.manifest, progress)
         checks = check_self_play(played, opened_log, scratch=context.obj.cache, tokenizer=tokenizer, progress=progress)
     if as_json:
         print_json({"self_play": played.spec, "log": log, "bots": [check.as_json() for check in checks]})
         return
     _print_checks(played.spec, checks, log)
+
+
+def _warn_of_changes(home: Settings, manifest: Mapping[str, Any], progress: Progress) -> None:
+    """Warn of stored bots that are no longer what they were when they played."""
+    from refaug.service.bots.stored_bots import changed_bots  # noqa: PLC0415  sqlalchemy
+
+    players = [*manifest["bots"], *([manifest["partner"]] if manifest["partner"] else [])]
+    specs = [player["provenance"]["bot"] for player in players if "bot" in player["provenance"]]
+    for change in changed_bots(home, specs):
+        progress.warn(change)
 
 
 def _print_checks(spec: str, checks: Sequence[SelfPlayCheck], log: str | None) -> None:
@@ -206,8 +218,9 @@ def show_command(context: typer.Context, spec: SpecArgument, as_json: JsonFlag =
     """What a version was played with: bots with their versions, starts, rules, and conversations that ended early."""
     from refaug.evaluation.selfplay.stored import open_self_play  # noqa: PLC0415
 
-    with open_self_play(context.obj, spec) as played:
+    with display_progress(quiet=context.obj.quiet) as progress, open_self_play(context.obj, spec) as played:
         manifest = dict(played.manifest)
+        _warn_of_changes(context.obj, manifest, progress)
     if as_json:
         print_json({"self_play": played.spec, "manifest": manifest})
         return

@@ -30,6 +30,26 @@ def find_bots(home: Settings, names: Sequence[str], url: str | None = None) -> d
         database.close()
 
 
+def changed_bots(home: Settings, specs: Sequence[str]) -> list[str]:
+    """Return what has become of stored bots, given as name#hash, that are not what they were."""
+    if not specs:
+        return []
+    database = Database.open(home, ServeSettings.from_env().database)
+    try:
+        database.migrate()
+        bots = {bot.name: bot for bot in BotStore(database, home).list()}
+    finally:
+        database.close()
+    changes = list[str]()
+    for spec in dict.fromkeys(specs):
+        name, _, digits = spec.partition("#")
+        if name not in bots:
+            changes.append(f"bot {spec} was removed since")
+        elif not bots[name].sha256.startswith(digits):
+            changes.append(f"bot {spec} was changed since: it is {bots[name].spec} now")
+    return changes
+
+
 def bot_policy(hosts: str, *, is_server: bool) -> AddressPolicy:
     """Return the hosts that bots may ask: those listed; without a list any for a command, and none for a server."""
     if hosts or is_server:

@@ -79,3 +79,16 @@ def test_what_cannot_be_played_is_refused(ready: Home) -> None:
     unknown = ready("selfplay", "play", "nothing", "--out", "none", *ONE)
     assert (unknown.code, "there is no bot 'nothing'" in unknown.err) == (3, True)
     assert ready("selfplay", "play", BM25, "-n", "99999", "--start", "log:chat", "--out", "none", *ONE).code == 3
+
+
+def test_a_bot_that_was_changed_since_it_played_is_named(home: Home, tmp_path: Path) -> None:
+    file = tmp_path / "fixed.json"
+    file.write_bytes(orjson.dumps({"kind": "replay", "replies": ["One.", "Two."], "cycle": True}))
+    assert home("bots", "add", "fixed", file).code == 0
+    assert home("selfplay", "play", "fixed", "-n", "2", "--turns", "2", "--out", "alone").code == 0
+    assert "was changed" not in home("selfplay", "show", "alone").err
+    file.write_bytes(orjson.dumps({"kind": "replay", "replies": ["Three."]}))
+    assert home("bots", "add", "fixed", file, "--replace").code == 0
+    assert "was changed since: it is fixed#" in home("selfplay", "show", "alone").err
+    assert home("bots", "remove", "fixed").code == 0
+    assert "was removed since" in home("selfplay", "check", "alone").err
