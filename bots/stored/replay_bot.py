@@ -47,7 +47,7 @@ class ReplayBot:
         return [self._reply(request) for request in requests]
 
     def openings(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
-        """Return the first reply, or one that is drawn."""
+        """Return the first reply, or a drawn one."""
         return [
             BotReply(text=self.texts[draw_place(len(self.texts), request.seed, []) if self.draws else 0])
             for request in requests

@@ -148,7 +148,7 @@ class ReplyJournal:
         return done
 
     def lines(self) -> Iterator[JournalLine]:
-        """Yield the lines; Corrupt names one that is damaged."""
+        """Yield the lines; Corrupt names a damaged one."""
         with self._path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 try:

@@ -539,6 +539,7 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"(answers/refaug metrics list --json/out|http/GET /v1/metrics/body)/metrics: .*", "judge is a metric"),
     (r"help/refaug judge-fit( \w+)? --help: new", "judge-fit is a command"),
     (r"help/refaug selfplay( \w+)? --help: new", "selfplay is a command"),
+    (r"openapi/paths//v1/jobs/post/responses/404: new", "jobs name bots, which may not be there"),
     (r"help/refaug (rater|ruber) train --help/out: .*", "--network: a rater may be a Transformer"),
     (r"(openapi|http|answers)/.*/network: new", "the same in lists, over HTTP, and as a job"),
     (r"openapi/paths//v1/raters.*/required: .*'network'.*", "the same, of the field's description"),

@@ -46,7 +46,7 @@ def require_sources(state: ServiceState, order: JobOrder, *, must_exist: bool) -
 
 
 def require_bots(state: ServiceState, order: JobOrder) -> None:
-    """Raise Usage for a bot that is written wrongly, and NotFound for one that is not stored, before the job runs."""
+    """Raise Usage for a wrong specification of a bot, and NotFound for a missing bot, before the job runs."""
     for text in bots_in(order):
         specification = parse_bot(text)
         if specification.is_stored:
