@@ -20,11 +20,22 @@ PAGE = (ROOT / "docs" / "operations.md").read_text("utf-8")
 TESTS = {
     "Starting it": ("integration/test_serve.py", "unit/service/figures/test_figure_memory.py", "unit/test_docs.py"),
     "Jobs": ("unit/service/jobs/test_store.py", "integration/test_job_worker.py", "integration/test_jobs_command.py"),
+    "The first index and rater": (
+        "acceptance/test_index_pages.py",
+        "acceptance/test_sets_page.py",
+        "acceptance/test_nightly.py",
+    ),
     "Schedules": ("unit/service/jobs/test_schedules.py", "integration/test_schedules_command.py"),
     "Keys": ("unit/service/test_keys.py", "unit/service/test_wrong_keys.py", "integration/test_http_keys.py"),
     "Who did what": ("unit/service/test_audit.py", "integration/test_http_keys.py"),
     "Single sign-on": ("integration/test_http_keys.py", "integration/test_serve.py"),
     "Backup and restore": ("integration/test_backup.py", "integration/test_backup_kills.py"),
+    "Uploads and evaluations": (
+        "integration/test_http_evaluations.py",
+        "integration/test_hostile_uploads.py",
+        "integration/test_evaluation_ends.py",
+        "integration/test_evaluation_backup.py",
+    ),
     "Damaged files": (
         "integration/test_altered_files.py",
         "integration/test_cut_files.py",
