@@ -33,7 +33,11 @@ class StoredList(Sequence[Any]):
         number = place + len(self) if place < 0 else place
         if not 0 <= number < len(self):
             raise IndexError(place)
-        return orjson.loads(self._content[int(self._starts[number]) : int(self._starts[number + 1]) - 1])
+        return self.entry(number)
+
+    def entry(self, number: int, name_bytes: int = 0) -> Any:
+        """Return an entry; before the next one stand a comma and, in an object, so many bytes of its name."""
+        return orjson.loads(self._content[int(self._starts[number]) : int(self._starts[number + 1]) - 1 - name_bytes])
 
     def __iter__(self) -> Iterator[Any]:
         for place in range(len(self)):
@@ -107,10 +111,13 @@ class StoredEntries(Mapping[str, Any]):
     """An object of a JSON file whose fields are parsed when they are asked for."""
 
     def __init__(self, rows: StoredList, names: Sequence[str]) -> None:
-        self._rows, self._places = rows, {name: place for place, name in enumerate(names)}
+        self._rows, self._names = rows, names
+        self._places = {name: place for place, name in enumerate(names)}
 
     def __getitem__(self, name: str) -> Any:
-        return self._rows[self._places[name]]
+        place = self._places[name]
+        following = self._names[place + 1 : place + 2]
+        return self._rows.entry(place, sum(len(orjson.dumps(each)) + 1 for each in following))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
