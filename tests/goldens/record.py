@@ -525,6 +525,8 @@ CHANGED: tuple[tuple[str, str], ...] = (
         "p, Pearson beside Spearman, annotators with each other, and pairs by κ",
     ),
     (r"help/refaug judge( \w+)? --help: new", "judge is a command"),
+    (r"help/refaug index reshard --help: new", "reshard is a command"),
+    (r"help/refaug ingest --help/out: .*", "Arrow files and saved datasets are read"),
     (r"help/refaug diagnose --help/out: .*", "tables of any kind are items: --map, --shape, --utterances"),
     (r"help/refaug (compare|items|items convert|sets history|sets leaderboard) --help: new", "they are commands"),
     (r"help/refaug sets --help/out: .*", "it has history and leaderboard"),

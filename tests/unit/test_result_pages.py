@@ -276,16 +276,30 @@ def test_every_part_says_when_and_with_what_it_was_made() -> None:
         )
 
 
-def test_the_stresses_that_the_recommended_metric_fails_are_named() -> None:
-    """The page says of the blend where it fails, and which two candidates survive everything."""
-    stress = result_of("stress")
-    assert [name for name, survives in stress["survives"].items() if survives] == [
-        "υ-greedy, best three and gold",
-        "ranks: rater + greedy, gold + υ-greedy, best",
-    ]
-    blend = "blend: rater, three turns + υ-greedy, words, one, best, k=50"
-    failed = [
-        name for name, situation in stress["situations"].items() if not situation["less_gold_alone"][blend]["passes"]
-    ]
-    assert failed == ["log and rater of other domains", "length and rating at +.25"]
-    assert "two survive all five stresses" in page("docs/proof.md")
+BLEND = "blend: rater, three turns + υ-greedy, words, one, best, k=50"
+JUDGE = "judge: rater, three turns + υ-greedy, words + chrF, equal weights, length held"
+
+
+def stresses_failed(part: str, candidate: str) -> list[str]:
+    situations = result_of(part)["situations"]
+    return [name for name, situation in situations.items() if not situation["less_gold_alone"][candidate]["passes"]]
+
+
+def survivors(part: str) -> list[str]:
+    return [name for name, survives in result_of(part)["survives"].items() if survives]
+
+
+def test_the_stresses_that_the_recommended_metrics_fail_are_named() -> None:
+    """The page says of the judge and of the blend where they fail, and which candidates survive everything."""
+    both_fail = ["log and rater of other domains", "length and rating at +.25"]
+    assert stresses_failed("stress-judges", JUDGE) == both_fail
+    assert stresses_failed("stress-judges", BLEND) == both_fail
+    assert stresses_failed("stress", BLEND) == both_fail
+    ranks = "ranks: rater + greedy, gold + υ-greedy, best"
+    assert survivors("stress") == ["υ-greedy, best three and gold", ranks]
+    assert survivors("stress-judges") == [ranks]
+    text = page("docs/proof.md")
+    assert "both fail the same two" in text
+    assert "survives all five, alone of eleven candidates" in text
+    assert "two of ten candidates survive all five stresses" in text
+    assert (len(result_of("stress")["survives"]), len(result_of("stress-judges")["survives"])) == (10, 11)

@@ -115,6 +115,8 @@ def test_a_stored_document_is_the_document_and_its_columns_are_its_replies(docum
             zip(frame["reply"].str[:300], frame["utterance"].str[:300], strict=True)
         )
         assert document["checksum"] == seal_of(document)
+        evidence = view.file.document["evidence"]
+        assert {name: evidence[name] for name in evidence} == document["evidence"]
         for place in range(len(view)):
             full = full_reply(view, place)
             assert [one["place"] for one in full["others"]] == [

@@ -106,7 +106,7 @@ def remove_evaluation(id: str) -> Call[models.Evaluation]:  # noqa: A002
 
 
 def cancel_evaluation(id: str) -> Call[models.Evaluation]:  # noqa: A002
-    """POST /v1/evaluations/{id}/cancel: never repeated by itself, since one that has ended is refused."""
+    """POST /v1/evaluations/{id}/cancel: never repeated by itself, since an ended evaluation is refused."""
     route = path("v1", "evaluations", id, "cancel")
     return Call("POST", route, read_model(models.Evaluation), repeatable=False)
 
