@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from safeguards import require
@@ -30,3 +30,14 @@ def small_disk(folder: Path, options: str) -> Iterator[Path]:
 def close_strictly(folder: Path) -> bool:
     """Unmount, unless some file on it is still open."""
     return subprocess.run(["umount", str(folder)], capture_output=True, check=False).returncode == 0
+
+
+def fill(disk: Path) -> Path:
+    """Take all room; what this gives is the file to remove."""
+    filler = disk / "filler"
+    with filler.open("ab", buffering=0) as file:
+        for size in (1 << 16, 1 << 12, 1):
+            with suppress(OSError):
+                while file.write(b"x" * size) == size:
+                    pass
+    return filler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -13,6 +14,8 @@ from typing import Final
 
 _REPEAT_INTERRUPT_S: Final = 10.0  # before an interrupt that a library has swallowed is repeated
 _CHECK_SIGNAL: Final = signal.SIGUSR1  # a separate signal, so that it is never mistaken for Ctrl-C
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, _CHECK_SIGNAL)
+_MANY_SIGNALS: Final = 4_096  # read from the pipe at once
 
 
 class StopReason(StrEnum):
@@ -27,6 +30,10 @@ class Interruption:
     """Interrupts the running job in the worker's thread, and nothing else in it.
 
     Flags are plain attributes, not events: a signal handler may run while the thread is setting that very event.
+
+    A signal may come just before the thread begins to wait, or reach another thread: then Python's handler runs only
+    when the wait ends. Therefore the interpreter also writes every signal into a pipe, and the thread that watches the
+    job reads it and wakes the job's thread.
     """
 
     def __init__(self) -> None:
@@ -37,18 +44,29 @@ class Interruption:
         self._run: str | None = None  # id of the run that may be interrupted now
         self._stop_requests = dict[str, StopReason]()
         self._raised_at = float("-inf")
+        self._arrived: int | None = None  # the pipe's end from which signals are read
 
     @contextmanager
     def handle_signals(self, until: threading.Event | None) -> Iterator[Interruption]:
         """Handle the process's signals in this object during the block."""
         self._until = until
-        signals = (signal.SIGTERM, signal.SIGINT, _CHECK_SIGNAL) if self._is_main else ()
-        before = {number: signal.signal(number, self._on_signal) for number in signals}
+        if not self._is_main:
+            yield self
+            return
+        self._arrived, written = os.pipe()
+        for end in (self._arrived, written):
+            os.set_blocking(end, False)
+        wakeup_before = signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+        before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
         try:
             yield self
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+            signal.set_wakeup_fd(wakeup_before)
+            arrived, self._arrived = self._arrived, None
+            os.close(arrived)
+            os.close(written)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if number != _CHECK_SIGNAL:
@@ -90,8 +108,18 @@ class Interruption:
 
     def signal_thread(self) -> None:
         """Make the job's thread check, from another thread, even while it waits for something."""
-        if self._is_main and self._is_due():
+        if self._is_main and (self._has_signal() or self._is_due()):
             signal.pthread_kill(self._thread, _CHECK_SIGNAL)
+
+    def _has_signal(self) -> bool:
+        """Return whether a signal to stop has come since the last time, even if Python has not handled it yet."""
+        if self._arrived is None:
+            return False
+        try:
+            numbers = os.read(self._arrived, _MANY_SIGNALS)
+        except BlockingIOError:
+            return False
+        return any(number != _CHECK_SIGNAL for number in numbers)
 
     def _is_due(self) -> bool:
         run = self._run

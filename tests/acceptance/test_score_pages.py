@@ -120,6 +120,7 @@ def test_every_field_of_an_item_and_of_a_reference_is_on_the_page() -> None:
         "id": 7, "turns": ["Tea?"], "references": ["Yes."], "replies": {"new": "No."}, "ratings": {"new": [3, None]},
         "scale": [1, 5], "dialogue": "d", "time": "2027-06-01", "exclude": ["e"],
         "provenance": "k:15|mode:embedding-utterance", "reply_provenance": {"new": "kind:retrieval|k:1"},
+        "reply_ms": {"new": 12.5},
     }  # fmt: skip
     assert {codes(row[0])[0] for row in fields} == {*everything, "utterance"}
     assert isinstance(parse_item(everything, where="page", line=1, fallback_id="1"), Item)

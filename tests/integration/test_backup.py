@@ -325,6 +325,7 @@ def moments(home: Settings, folder: Path) -> range:
     return range(1, pieces.count, max(1, pieces.count // 5))
 
 
+@pytest.mark.slow
 def test_versions_that_come_and_go_meanwhile_are_whole(own_home: Settings, tmp_path: Path) -> None:
     indexes = artefact_stores(own_home)["index"]
 
@@ -341,6 +342,7 @@ def test_versions_that_come_and_go_meanwhile_are_whole(own_home: Settings, tmp_p
         assert artefact_stores(other)["index"].current("demo") in {"2026-11-23.2", "2026-11-23.3"}
 
 
+@pytest.mark.slow
 def test_a_log_that_is_erased_from_meanwhile_is_as_before_or_after(own_home: Settings, tmp_path: Path) -> None:
     names = sorted({pair.dialogue for pair in StoredLog.open(own_home.logs, LOG).pairs()})
     states = [content(own_home.logs)]

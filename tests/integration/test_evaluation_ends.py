@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from disks import small_disk
+from disks import fill, small_disk
+from evaluated import BYTES, TABLE, asked
 from servers import served
 from serving import client_of, migrated
-from starlette.testclient import TestClient
-from test_full_disk import fill
 
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
@@ -25,25 +24,10 @@ from refaug.service.jobs.store import JobStore
 from refaug.service.jobs.worker import run_worker
 from refaug.service.server_settings import ServeSettings
 
-BYTES = {"Content-Type": "application/octet-stream"}
-TABLE = b"id,utterance,reference,reply:old,reply:new\n" + b"".join(
-    b"%d,how are you %d,i am fine %d,i am %d,i am fine %d thanks\n" % (n, n, n, n, n) for n in range(8)
-)
-
 
 @pytest.fixture
 def home(tmp_path: Path) -> Settings:
     return migrated(Settings(home=tmp_path / "home"))
-
-
-def asked(client: TestClient, **order: Any) -> str:
-    """The id of an evaluation of the table that waits."""
-    sent = client.post("/v1/uploads?name=t.csv", content=TABLE, headers=BYTES).json()
-    named = {"kind": "score", "items": f"upload:{sent['id']}", "metrics": ["chrf"], **order}
-    answer = client.post("/v1/evaluations", json=named)
-    assert answer.status_code == 202, answer.text
-    name: str = answer.json()["id"]
-    return name
 
 
 def work(home: Settings) -> None:

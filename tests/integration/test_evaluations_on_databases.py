@@ -9,9 +9,9 @@ import pytest
 from alembic import command
 from alembic.config import Config
 from backups import backed_up, restored, rows
+from evaluated import asked
 from serving import client_of
 from sqlalchemy import text
-from test_evaluation_ends import asked
 
 from refaug.core.home import Settings
 from refaug.service.database import migrations

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from disks import small_disk
+from disks import fill, small_disk
 from servers import Served, served
 
 ITEM = {"id": "d1", "utterance": "where is my tea", "references": ["the tea is here"], "replies": {"a": "it is here"}}
@@ -17,17 +17,6 @@ PATHS = (
     "/healthz", "/readyz", "/metrics", "/v1/metrics", "/v1/indexes", "/v1/raters", "/v1/logs", "/v1/jobs",
     "/v1/schedules", "/v1/reference-sets", "/v1/indexes/chat", "/v1/raters/chat", "/v1/logs/chat", "/openapi.json",
 )  # fmt: skip
-
-
-def fill(disk: Path) -> Path:
-    """Take all room; what this gives is the file to remove."""
-    filler = disk / "filler"
-    with filler.open("ab", buffering=0) as file:
-        for size in (1 << 16, 1 << 12, 1):
-            with suppress(OSError):
-                while file.write(b"x" * size) == size:
-                    pass
-    return filler
 
 
 def request_everything(service: Served) -> dict[str, int]:

@@ -217,14 +217,24 @@ def test_a_cancelled_job_is_stopped_where_it_is(jobs, run_once):
     assert jobs.get(after).result == {"done": True}
 
 
+def send_to_this_thread(number):
+    """As when a signal comes just before the job's thread begins to wait: the wait is not interrupted by it."""
+    signal.pthread_kill(threading.get_ident(), number)
+
+
+def send_to_the_process(number):
+    os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize("send", [send_to_the_process, send_to_this_thread])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_worker_that_is_stopped_puts_its_job_back(jobs, run_once, number):
+def test_a_worker_that_is_stopped_puts_its_job_back(jobs, run_once, number, send):
     job, other = jobs.enqueue("1", {}, ["log/chat"]).id, jobs.enqueue("2", {}, []).id
     before = [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)]
 
     def stop():
         wait_for(lambda: jobs.get(job).state is JobState.RUNNING)
-        os.kill(os.getpid(), number)
+        send(number)
 
     thread = in_background(stop)
     assert run_once(waits) == 0

@@ -93,6 +93,7 @@ def test_hard_negatives_are_shown_without_training_and_leave_nothing(logged: Hom
     assert other != found
 
 
+@pytest.mark.slow
 def test_training_on_hard_negatives_is_reproducible_and_reported(logged: Home) -> None:
     usual = logged(*TRAIN, "--name", "usual", "--json")
     mixed = logged(*TRAIN, "--negatives", "mixed", "--json")

@@ -129,6 +129,7 @@ def test_all_web_processes_answer_until_a_signal_ends_the_server(tmp_path: Path)
         assert served.events("stopped")
 
 
+@pytest.mark.slow
 def test_sighup_changes_nothing_and_a_log_can_be_cut_while_it_is_written(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with server(home, "quick") as served:
@@ -176,6 +177,7 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
         assert served.events("ended by force")
 
 
+@pytest.mark.slow
 def test_killed_web_process_is_restarted_and_no_connection_is_refused(tmp_path: Path) -> None:
     with server(tmp_path / "home", "quick") as served:
         first = served.ask()["pid"]
@@ -236,6 +238,7 @@ def test_failing_start_ends_the_server_with_a_reason_and_nothing_private(tmp_pat
         assert last.startswith("internal: the web processes cannot start")
 
 
+@pytest.mark.slow
 def test_web_processes_end_with_a_parent_that_was_killed(tmp_path: Path) -> None:
     with server(tmp_path / "home", "quick", "workers=2") as served:
         served.ask()

@@ -59,6 +59,7 @@ def test_what_lies_beside_the_code_is_read_whatever_folder_is_written_to(tmp_pat
     assert list(kept.rglob("*.nbc")) == []
 
 
+@pytest.mark.slow
 def test_code_compiled_for_a_generic_processor_is_cached_separately(tmp_path: Path) -> None:
     (tmp_path / "loop.py").write_text(LOOP)
     assert run(tmp_path, NUMBA_CPU_NAME="generic") == ("0.75", "0")

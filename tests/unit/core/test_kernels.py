@@ -69,6 +69,7 @@ def twice(numbers):
 """
 
 
+@pytest.mark.slow
 def test_loop_is_recompiled_after_a_change_of_a_callee_in_another_file(tmp_path: Path) -> None:
     (tmp_path / "loop.py").write_text(LOOP)
     (tmp_path / "caller.py").write_text(CALLER)

@@ -95,6 +95,11 @@ def test_many_missing_replies_are_counted_by_reason() -> None:
     for number in range(9):
         item = Item(pair=TestPair(id=f"i{number}", turns=("a",)))
         remarks.add(
-            AnsweredItem(item=item, missing={"mine": "timeout" if number % 3 else "refusal"}, dropped_ratings=())
+            AnsweredItem(
+                item=item,
+                missing={"mine": "timeout" if number % 3 else "refusal"},
+                dropped_ratings=(),
+                replies={},
+            )
         )
     assert list(remarks.warnings)[1:] == ["mine without a reply, by reason: timeout 6, refusal 3"]

@@ -93,7 +93,7 @@ def test_a_build_of_the_same_then_finds_that_nothing_is_to_do(tmp_path):
     assert (again.version, again.is_new) == (resharded.version, False)
 
 
-@pytest.mark.parametrize("after", [1, 5])
+@pytest.mark.parametrize("after", [1, pytest.param(5, marks=pytest.mark.slow)])
 def test_what_updates_added_and_deletions_masked_is_settled(tmp_path, after):
     places = home_of(tmp_path, pairs_of_chance(1, 1_000), vectors())
     build(places, "chat", **order_with(3))

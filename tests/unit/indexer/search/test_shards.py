@@ -114,7 +114,7 @@ def test_any_number_of_shards_answers_as_one_segment_does(places, log, factory):
                 assert_same(one, many, tests)
 
 
-@pytest.mark.parametrize("factory", ["Flat", "PCAR8,IVF8,PQ4x4fs"])
+@pytest.mark.parametrize("factory", ["Flat", pytest.param("PCAR8,IVF8,PQ4x4fs", marks=pytest.mark.slow)])
 def test_shards_answer_alike_after_updates_and_deletions(log, tmp_path, factory):
     pairs, tests = log
     random = Random(9)
@@ -215,6 +215,7 @@ class Interrupting(Silent):
             raise KeyboardInterrupt(name)
 
 
+@pytest.mark.slow
 def test_a_build_that_is_stopped_again_and_again_goes_on_and_ends_the_same(log, tmp_path):
     """Whatever stage it is stopped in, the version before keeps serving, and no finished stage is done again."""
     places = home_of(tmp_path, log[0], vectors())

@@ -118,6 +118,7 @@ def test_trees_hanging_from_a_circle_are_left_out_with_it(scratch):
     assert {one.reason for one in left} == {"cycle"}
 
 
+@pytest.mark.slow
 def test_a_giant_tree_and_many_small_ones_over_many_chunks(scratch, monkeypatch):
     monkeypatch.setattr(trees_module, "MESSAGES_A_CHUNK", 500)
     rng = random.Random(2)
