@@ -41,12 +41,10 @@ def resampled_situation(chain: Chain, candidate_list: CandidateList, trial: Tria
     try:
         for rated_set in trial.sets:
             require_references(rated_set, trial.pool(rated_set))
-        lines = {
-            candidate.name: trial.line(candidate, candidate_list.by_name)
-            for candidate in _with_summands(candidates, candidate_list.by_name)
-        }
     except BadInput as error:
         return Situation(name=name, about=about, gap=chain.public_message(error))
+    lines, missing = _lines_of(candidates, candidate_list, trial, chain)
+    candidates = [candidate for candidate in candidates if candidate.name not in missing]
     sources, sets_left_out = _row_sources(trial.sets, list(lines.values()), target)
     if not sources:
         return Situation(name=name, about=about, gap="; ".join(sets_left_out))
@@ -72,11 +70,32 @@ def resampled_situation(chain: Chain, candidate_list: CandidateList, trial: Tria
         about=about,
         correlations=whole,
         lines=[lines[candidate.name] for candidate in candidates],
-        verdicts=candidate_list.verdicts(whole, candidate_list.candidates),
+        verdicts=candidate_list.verdicts(
+            whole, [candidate for candidate in candidate_list.candidates if candidate.name not in missing]
+        ),
+        missing=missing,
         tables=[_drawing_table(facts_by_set)],
         sets_left_out=sets_left_out,
         data={"target": target, "drawn": facts_by_set},
     )
+
+
+def _lines_of(
+    candidates: Sequence[MetricCandidate], candidate_list: CandidateList, trial: Trial, chain: Chain
+) -> tuple[dict[str, Line], dict[str, str]]:
+    """Return the scores of the candidates and of their summands, and why some candidates have none."""
+    lines, missing = dict[str, Line](), dict[str, str]()
+    for candidate in candidates:
+        try:
+            of_candidate = {
+                part.name: trial.line(part, candidate_list.by_name)
+                for part in _with_summands([candidate], candidate_list.by_name)
+            }
+        except BadInput as error:
+            missing[candidate.name] = chain.public_message(error)
+            continue
+        lines |= of_candidate
+    return lines, missing
 
 
 def _signed(target: float) -> str:
