@@ -56,9 +56,8 @@ demo: $(VENV)/.installed
 	$(BIN)/refaug selfplay check demo --log demo
 	$(BIN)/python examples/demo_service.py $(DEMO)/scores.txt $(if $(ONCE),--once) -- $(DEMO_SCORES)
 
-# three workers on two cores: some tests wait for processes and disks
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 3 --dist loadfile -p no:schemathesis
+	$(BIN)/python -m pytest -n 2 --dist loadfile -p no:schemathesis
 
 test-all: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "(slow or machine) and not faults"

@@ -574,6 +574,7 @@ def finish(process):
     return process.returncode, error
 
 
+@pytest.mark.slow
 def test_index_builds_exclude_each_other_and_never_publish_deleted_pairs(ready, begun):
     secret = "unmistakable words of one speaker"
     (ready.path / "more.jsonl").write_bytes(lines([{"id": "gone", "turns": ["tea tea", secret, "milk"]}]))

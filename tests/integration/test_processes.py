@@ -115,6 +115,7 @@ def test_ctrl_c_says_how_to_go_on_and_going_on_works(home_at, tmp_path, begun, w
     assert content(home) == whole
 
 
+@pytest.mark.slow
 def test_killed_worker_ends_the_run_with_an_error_and_the_next_resumes(home_at, tmp_path, begun, whole):
     home = home_at(tmp_path / "home")
     process = begun(home, "--workers", 2)

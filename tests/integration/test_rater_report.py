@@ -51,6 +51,7 @@ def test_without_an_index_the_report_is_of_the_training_alone(ready: Home, tmp_p
     assert f"page {to / 'index.html'}" in lines
 
 
+@pytest.mark.slow
 def test_report_with_an_index_rates_fifty_held_out_pairs_reproducibly(ready: Home, tmp_path: Path) -> None:
     found = reported(ready, tmp_path / "a", "--index", "chat", "-k", "4")["retrieved"]
     assert (found["pairs"], len(found["examples"])) == (50, 50)

@@ -166,6 +166,7 @@ def test_the_package_names_are_ours_here() -> None:
     assert {name: owners.get(name) for name in PACKAGES} == {name: ["refaug"] for name in PACKAGES}
 
 
+@pytest.mark.slow
 def test_a_wheel_holds_real_files_of_one_package(tmp_path: Path) -> None:
     """The source is copied without its links first, as an image and a build from an archive see it."""
     source = tmp_path / "source"

@@ -174,6 +174,7 @@ def check_forked_workers(home: Path) -> None:
     assert score_in_worker(home) == pytest.approx(in_parent, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_forked_workers_score_what_their_parent_scores(home: Settings) -> None:
     """The parent has searched and rated with several threads before: a child that used these would hang.
 

@@ -132,6 +132,7 @@ def test_ranges_are_two_percentiles_of_what_both_parts_give_to_the_sample(home: 
     assert rated.settings["rater"] == rater.spec
 
 
+@pytest.mark.slow
 def test_weighted_part_gets_references_without_the_reply_itself(home: Settings) -> None:
     items = drawn(home)
     with open_index(home, "chat", threads=1) as index:
@@ -177,6 +178,7 @@ def test_without_b_a_weighted_part_has_that_of_the_index(home: Settings) -> None
     assert bound(home, "ruber:referenced=upsilon-rouge-1;b=0,norm=none").referenced.settings["b"] == "0"
 
 
+@pytest.mark.slow
 def test_ranges_are_measured_once_then_read_and_repaired_if_damaged(home: Settings) -> None:
     wanted = bound(home, pooled(home)).settings
     files = {path: path.read_bytes() for path in kept(home)}

@@ -189,6 +189,7 @@ def test_any_test_pairs_get_the_references_of_the_definition(world, random):
     assert_as_defined(world.index, world.plain, [talk.test_pair(world.pairs) for _ in range(5)], talk.settings())
 
 
+@pytest.mark.slow
 @settings(RELAXED, max_examples=4, phases=(Phase.generate,))  # an index each: too slow to look for a smaller one
 @given(random=RANDOMS, count=st.integers(1, 30))
 def test_any_log_is_searched_as_defined(world_of, random, count):

@@ -114,7 +114,8 @@ def test_any_number_of_shards_answers_as_one_segment_does(places, log, factory):
                 assert_same(one, many, tests)
 
 
-@pytest.mark.parametrize("factory", ["Flat", pytest.param("PCAR8,IVF8,PQ4x4fs", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("factory", ["Flat", "PCAR8,IVF8,PQ4x4fs"])
 def test_shards_answer_alike_after_updates_and_deletions(log, tmp_path, factory):
     pairs, tests = log
     random = Random(9)

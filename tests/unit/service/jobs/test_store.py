@@ -319,6 +319,7 @@ def test_whoever_reads_on_from_the_last_number_misses_nothing(database):
         assert mine == [(count, part) for count in range(15) for part in (0, 1)]
 
 
+@pytest.mark.slow
 def test_eight_workers_run_200_jobs_once_each_and_share_no_resource(database, database_url):
     """Each worker has connections of its own; whether resources are shared is looked at from outside of the rows."""
     rng = random.Random(7)

@@ -787,6 +787,7 @@ def test_plots_are_png_files_of_sensible_size_with_something_on_them(report: lis
         assert [bool((one[:, :3] == 1).all()) for one in borders] == [True] * 4, f"{path.name} is cut off"
 
 
+@pytest.mark.slow
 def test_equal_results_give_equal_files_despite_matplotlib_settings(
     result: MetaResult, report: list[Path], tmp_path: Path
 ) -> None:
