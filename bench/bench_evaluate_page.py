@@ -43,10 +43,10 @@ _ROWS = "document.querySelectorAll('.grid-space > .grid-row').length"
 # Scrolls by so many pixels in each frame, and resolves after so many frames with the largest number of rows.
 _SCROLL = """new Promise((done) => {
   const grid = document.querySelector('.grid');
-  let left = %d, most = 0;
+  let frames = %d, most = 0;
   const step = () => {
     most = Math.max(most, document.querySelectorAll('.grid-space > .grid-row').length);
-    if (!left--) return done(most);
+    if (!frames--) return done(most);
     grid.scrollTop += %d;
     requestAnimationFrame(step);
   };

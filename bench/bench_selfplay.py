@@ -39,12 +39,12 @@ class LongLog(StoredLog):
 
     def batches(self, columns: Any = None, *, size: int = 20_000) -> Iterator[pa.RecordBatch]:
         """Yield the pairs, again and again."""
-        left = self.pairs_wanted
-        while left > 0:
+        missing = self.pairs_wanted
+        while missing > 0:
             for batch in super().batches(columns, size=size):
-                yield batch.slice(0, left)
-                left -= batch.num_rows
-                if left <= 0:
+                yield batch.slice(0, missing)
+                missing -= batch.num_rows
+                if missing <= 0:
                     return
 
 

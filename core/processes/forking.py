@@ -101,7 +101,7 @@ def _locks_of_cached_properties() -> list[Any]:
     """Return the locks of cached properties of ours: up to Python 3.11 each has one, for all objects of its class."""
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("refaug.")]
     classes = {entry for module in modules for entry in list(vars(module).values()) if isinstance(entry, type)}
-    properties = (entry for one in classes for entry in vars(one).values() if isinstance(entry, cached_property))
+    properties = (entry for owner in classes for entry in vars(owner).values() if isinstance(entry, cached_property))
     return [each.lock for each in properties if hasattr(each, "lock")]
 
 

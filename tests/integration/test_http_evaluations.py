@@ -1,4 +1,4 @@
-"""Evaluations over HTTP: uploads, a look at them, jobs that score them, and what is kept of their results."""
+"""Evaluations over HTTP: uploads, previews, the jobs that score them, and the routes to their results."""
 
 from __future__ import annotations
 

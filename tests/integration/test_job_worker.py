@@ -232,13 +232,24 @@ def test_a_worker_that_is_stopped_puts_its_job_back(jobs, run_once, number, send
     job, other = jobs.enqueue("1", {}, ["log/chat"]).id, jobs.enqueue("2", {}, []).id
     before = [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)]
 
+    released, ended, rescues = threading.Event(), threading.Event(), []
+
+    def waits_for_release(*_, **__):
+        released.wait()
+        return {}
+
     def stop():
         wait_for(lambda: jobs.get(job).state is JobState.RUNNING)
         send(number)
+        if not ended.wait(PATIENCE_S):
+            rescues.append("the signal was not heard while the job waited")
+            released.set()
 
     thread = in_background(stop)
-    assert run_once(waits) == 0
+    assert run_once(waits_for_release) == 0
+    ended.set()
     thread.join()
+    assert rescues == []
     assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)] == before
     put = jobs.get(job)
     assert (put.state, put.tries, put.worker) == (JobState.QUEUED, 0, None)

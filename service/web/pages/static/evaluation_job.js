@@ -1,6 +1,6 @@
 /** The job of an evaluation while it waits and runs: progress, the last lines of its log, cancelling and trying again. */
 
-import { ENDED, Problem, events, get, post, remove, untilAnswered, wait } from "./api.js";
+import { ENDED, Problem, events, get, post, untilAnswered, wait } from "./api.js";
 import { element, fill, userText } from "./dom.js";
 import { count, duration } from "./format.js";
 import { moment, showProblem } from "./frame.js";
@@ -63,12 +63,6 @@ async function poll(id, parts, show, signal) {
   return null;
 }
 
-/** Cancel what has not ended: to remove what has ended meanwhile is not what the button says. */
-async function cancel(id) {
-  const now = await get(`/v1/evaluations/${id}`);
-  return ENDED.has(now.state) ? now : remove(`/v1/evaluations/${id}`);
-}
-
 function showState(job, parts, again) {
   const isOver = ENDED.has(job.state);
   const words = { queued: "waits for its turn", running: "runs", done: "done", failed: "failed", cancelled: "cancelled" };
@@ -89,7 +83,7 @@ function showState(job, parts, again) {
       event.target.disabled = false;
     }
   } }, label);
-  fill(parts.actions, !isOver && !job.cancel_requested && act("Cancel", () => cancel(job.id)),
+  fill(parts.actions, !isOver && !job.cancel_requested && act("Cancel", () => post(`/v1/evaluations/${job.id}/cancel`)),
     ["failed", "cancelled"].includes(job.state) && act("Try again", () => post(`/v1/evaluations/${job.id}/retry`)));
   if (job.error) fill(parts.problem, element("div", { class: "notice bad" }, element("p", {}, userText(job.error.message ?? job.error.code ?? "")), job.error.remedy && element("p", {}, "What helps: ", userText(job.error.remedy))));
 }

@@ -23,7 +23,7 @@ class ScoredReplyRow(BaseModel):
     scores: list[float | None] = Field(description="by every metric, in the order of the summary")
     disagreement: float | None = Field(description="how far its ranks by both metrics lie apart, from 0 to 1")
     problem: str | None = Field(description="code of the reason why the metric has no score of it")
-    has_note: bool = Field(description="whether somebody wrote a note on it")
+    has_note: bool = Field(description="whether the reply has a note")
 
 
 class ScoredRepliesOut(ResponseModel):

@@ -616,7 +616,7 @@ def test_prose_is_in_none_of_the_formats(tmp_path: Path) -> None:
     with pytest.raises(UnknownFormat) as refused:
         detected(tmp_path, b"Once upon a time\nthere was, I think, a log\n" * 30)
     said = "not JSON lines, CSV, TSV, Parquet, Arrow or ParlAI text; it begins"
-    begins = b"Once upon a time\nthere was, I think, a log\nOnce upon a time\n"
+    begins = "Once upon a time\nthere was, I think, a log\nOnce upon a time\n"
     assert refused.value.message == f"{tmp_path / 'log'}: {said} {begins[:60]!r}"
     assert refused.value.remedy == (
         "for two line-aligned text files say --format aligned; else name the format with --format"
