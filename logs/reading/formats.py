@@ -191,7 +191,8 @@ def _text_container(source: Source, head: bytes) -> Container:
     if _all_contain(lines, b",") or _is_csv(lines):
         return Container.CSV
     raise UnknownFormat(
-        f"{source.path}: not JSON lines, CSV, TSV, Parquet, Arrow or ParlAI text; it begins {head[:60].decode('utf-8', 'replace')!r}",
+        f"{source.path}: not JSON lines, CSV, TSV, Parquet, Arrow or ParlAI text; "
+        f"it begins {head[:60].decode('utf-8', 'replace')!r}",
         remedy="for two line-aligned text files say --format aligned; else name the format with --format",
     )
 
