@@ -15,10 +15,12 @@ from trainings import talk
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.versions import Versions
+from refaug.core.files import write_json
 from refaug.core.home import Settings
 from refaug.core.records import Item, Origin, Reference, TestPair
 from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.home.stored_artefacts import stored_artefacts
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.evaluation.scoring.score_settings import ScoreSettings
@@ -228,3 +230,23 @@ def test_two_nights(house: House) -> None:
     assert third.result["version"] == told["version"] == house.indexes.current("chat")
     assert house.indexes.versions("chat") == [old, new, told["version"]], "the frozen set pins the oldest"
     assert house.schedules.failing(now=AT_TWO + timedelta(days=2)) == {}
+
+    # A judge was fitted with the second version: it stays when a fourth comes, beside the first, which the set names.
+    judge = {"metrics": ["upsilon-bleu"], "models": {"sample": f"chat@{new}#{'1' * 12}"}, "signatures": []}
+    (house.home.home / "judge").mkdir()
+    write_json(house.home.home / "judge/manifest.json", {**judge, "files": {}})
+    judges = artefact_stores(house.home)["judge-fit"]
+    judges.publish("even", judges.add("even", house.home.home / "judge"))
+    house.post(*[(f"last-{n}", ASKED, f"from venus, {n}") for n in range(6)])
+    fourth = house.night(AT_TWO + timedelta(days=3))
+    assert fourth.state is JobState.DONE, fourth.error
+    newest = str(house.indexes.current("chat"))
+    assert house.indexes.versions("chat") == [old, new, told["version"], newest]
+    assert newest not in {old, new, told["version"]}
+
+    # Without the judge the second goes the night after, as the third does.
+    stored_artefacts(house.home, "judge-fit").remove("even")
+    house.post(*[(f"end-{n}", ASKED, f"from pluto, {n}") for n in range(6)])
+    fifth = house.night(AT_TWO + timedelta(days=4))
+    assert fifth.state is JobState.DONE, fifth.error
+    assert house.indexes.versions("chat") == [old, newest, house.indexes.current("chat")]
