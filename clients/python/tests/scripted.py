@@ -83,10 +83,14 @@ class Scripted:
     connections: int = 0
     changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def until(self, count: int, timeout_s: float = 30.0) -> None:
-        """Wait until so many requests have come."""
+    def until(self, count: int, method: str = "", timeout_s: float = 30.0) -> None:
+        """Wait until so many requests have come, of one method or of all."""
+
+        def come() -> int:
+            return sum(method in ("", asked.method) for asked in self.requests)
+
         with self.changed:
-            assert self.changed.wait_for(lambda: len(self.requests) >= count, timeout_s), len(self.requests)
+            assert self.changed.wait_for(lambda: come() >= count, timeout_s), come()
 
 
 @contextmanager
