@@ -8,7 +8,7 @@
 # make test-integrations   the client in TRL, Transformers, Lightning, torch.distributed and trackers, refaug in evaluate, datasets and
 #               the lm-evaluation-harness, in an environment of their own
 # make screenshots   the pictures of the pages in docs/images, with Chromium, over a demo log made for them
-# make bench DATA=FOLDER   benchmarks on the logs of a folder (docs/benchmarks.md)       make faults  the long fault tests, mixed load for MIXED_LOAD_S=60 seconds      make clean   remove what make made
+# make bench DATA=FOLDER   benchmarks on the logs of a folder (docs/benchmarks.md)       make faults  the long fault tests, mixed load for MIXED_LOAD_S=60 seconds, its figures to MIXED_LOAD_TO      make clean   remove what make made
 #
 # PYTHON=…      the interpreter to make .venv with      TORCH_INDEX=URL   a further package index, for a torch build of your own
 # HYPOTHESIS_PROFILE=new   make test with other examples than the usual ones

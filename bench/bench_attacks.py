@@ -1,12 +1,13 @@
 """What hostile requests cost honest clients, beside what as much honest work costs them.
 
-    python bench/bench_attacks.py [--seconds 20]
+    python bench/bench_attacks.py [--seconds 40] [--rounds 4]
 
 The server is the whole service as `refaug serve` starts it, with one web process or two, with keys or without. One
 client sends the cases of tests/integration/attacks one after the other, as fast as they are answered; another asks for
 scores twenty times a second, over a new connection each time. The seconds of processor that the server takes meanwhile
-are counted. Then honest batches that take as much of the server stand in place of the attack. The attack must answer
-as its files say, and not one of the honest requests may fail. Results go to bench/results/service_attacks.json.
+are counted. Then honest batches that take as much of the server stand in place of the attack; both come in turn, in
+rounds, so that what else the machine does meets both. The attack must be answered as its files say, and not one of the
+honest requests may fail. Results go to bench/results/service_attacks.json.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +86,7 @@ class HonestTally:
 
     seconds: list[float] = field(default_factory=list)
     failed: int = 0
-    processor_share: float = 0.0  # of one core
+    processor_share: float = 0.0  # of one core, in the latest round
 
     def figures(self) -> dict[str, Any]:
         """Return the figures for the result."""
@@ -144,7 +146,7 @@ def attack(running: AttackedServer, is_over: Callable[[], bool]) -> int:
     return wrong
 
 
-def work(running: AttackedServer, is_over: Callable[[], bool], share: float) -> int:
+def work(running: AttackedServer, is_over: Callable[[], bool], *, share: float) -> int:
     """Send honest batches that take this share of a core, and return how many failed."""
     batch, wrong = running.scores(BATCH, REFERENCES), 0
     began, before = time.monotonic(), running.processor_s()
@@ -156,10 +158,10 @@ def work(running: AttackedServer, is_over: Callable[[], bool], share: float) -> 
 
 
 def ask_beside(
-    running: AttackedServer, seconds: float, other: Callable[[Callable[[], bool]], int] | None
-) -> tuple[HonestTally, int]:
-    """Ask for scores while another client does something, and return what came of both."""
-    tally, wrong, over = HonestTally(), list[int](), threading.Event()
+    running: AttackedServer, seconds: float, tally: HonestTally, other: Callable[[Callable[[], bool]], int] | None
+) -> int:
+    """Ask for scores while another client does something, and return how much went wrong with that client."""
+    wrong, over = list[int](), threading.Event()
     beside = threading.Thread(target=lambda: wrong.append(other(over.is_set) if other is not None else 0))
     began, before = time.monotonic(), running.processor_s()
     beside.start()
@@ -173,22 +175,25 @@ def ask_beside(
         time.sleep(PAUSE_S)
     tally.processor_share = (running.processor_s() - before) / (time.monotonic() - began)
     beside.join()
-    return tally, wrong[0]
+    return wrong[0]
 
 
-def measure(workers: int, seconds: float, *, has_keys: bool) -> dict[str, Any]:
+def measure(workers: int, seconds: float, rounds: int, *, has_keys: bool) -> dict[str, Any]:
     """Return the figures of one way to run the server."""
+    alone, attacked, honest, wrong, failed = HonestTally(), HonestTally(), HonestTally(), 0, 0
     with server(workers, has_keys=has_keys) as running:
-        ask_beside(running, 3.0, None)  # caches
-        alone, _ = ask_beside(running, seconds / 2, None)
-        attacked, wrong = ask_beside(running, seconds, lambda is_over: attack(running, is_over))
-        share = attacked.processor_share
-        honest, failed = ask_beside(running, seconds, lambda is_over: work(running, is_over, share))
+        ask_beside(running, 3.0, HonestTally(), None)  # caches
+        for _ in range(rounds):
+            ask_beside(running, seconds / rounds / 2, alone, None)
+            wrong += ask_beside(running, seconds / rounds, attacked, partial(attack, running))
+            share = max(0.01, attacked.processor_share)
+            failed += ask_beside(running, seconds / rounds, honest, partial(work, running, share=share))
     figures = {"alone": alone, "beside_attacks": attacked, "beside_as_costly_batches": honest}
     p99_of = {name: tally.figures()["p99_ms"] for name, tally in figures.items()}
     return {
         "web_processes": workers,
         "keys": has_keys,
+        "load": round(os.getloadavg()[0], 1),
         "attacks_answered_otherwise": wrong,
         "batches_failed": failed,
         "p99_ratio": round(p99_of["beside_attacks"] / p99_of["beside_as_costly_batches"], 2),
@@ -199,11 +204,17 @@ def measure(workers: int, seconds: float, *, has_keys: bool) -> dict[str, Any]:
 def main() -> int:
     """Measure all four ways, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=20.0)
-    seconds = parser.parse_args().seconds
-    runs = [measure(workers, seconds, has_keys=has_keys) for workers in (1, 2) for has_keys in (False, True)]
+    parser.add_argument("--seconds", type=float, default=40.0)
+    parser.add_argument("--rounds", type=int, default=4)
+    options = parser.parse_args()
+    runs = [
+        measure(workers, options.seconds, options.rounds, has_keys=has_keys)
+        for workers in (1, 2)
+        for has_keys in (False, True)
+    ]
     cases = {"requests": len(REQUESTS), "bodies": len(BODIES)}
-    path = write_result("service_attacks", {"cases": cases, "runs": runs}, ("uvicorn", "uvloop", "pydantic"))
+    figures = {"cases": cases, "seconds": options.seconds, "rounds": options.rounds, "runs": runs}
+    path = write_result("service_attacks", figures, ("uvicorn", "uvloop", "pydantic"))
     sys.stdout.write(f"{path}\n{json.dumps(runs, indent=2)}\n")
     return int(any(run["attacks_answered_otherwise"] or run["beside_attacks"]["failed"] for run in runs))
 

@@ -132,6 +132,7 @@ def main() -> int:
     figures = {
         "connections": options.connections,
         "seconds": options.seconds,
+        "load": round(os.getloadavg()[0], 1),
         "memory_before_mib": before >> 20,
         "memory_peak_mib": peak >> 20,
         "memory_added_mib": (peak - before) >> 20,

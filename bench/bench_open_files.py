@@ -8,6 +8,7 @@ Files in the page cache, one thread: a disk that is slower decides instead. Six 
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -46,7 +47,9 @@ def main() -> None:
         }
     figures = {name: {"gb_per_s": rate, "seconds_for_6_gb": round(6 / rate, 1)} for name, rate in rates.items()}
     print(figures)
-    print(write_result("open_files", {"bytes": size, "checks": figures}, ["numpy"]))
+    print(
+        write_result("open_files", {"bytes": size, "load": round(os.getloadavg()[0], 1), "checks": figures}, ["numpy"])
+    )
 
 
 if __name__ == "__main__":

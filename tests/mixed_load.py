@@ -1,5 +1,8 @@
 """Everything at once: requests while versions are published and removed, backups written, processes killed, the disk
 filled and emptied, and the database restarted. What happened is counted, and memory and open files are looked at.
+
+How many requests get 503 depends on how long a machine takes to open a version. Whether they may does not: only while
+`/readyz` says that the service is not ready, or where the answer itself says that it has more work than it can do.
 """
 
 from __future__ import annotations
@@ -23,14 +26,19 @@ import httpx2
 from servers import Served
 from serving import small_items
 
+from refaug.core.home import Settings
+from refaug.service.process.live_processes import LiveProcesses
+
 if TYPE_CHECKING:
     from databases import Cluster  # a plugin, which pytest imports itself
 
 TOLD = frozenset({429, 503, 507})  # statuses that say: come again
-BETWEEN_KILLS_S = 12.0  # of web processes: a new one has to open everything
+BUSY = frozenset({"overloaded", "expired"})  # codes of a 503 of a service that is ready, and has too much to do
 KILL_S = 3.0  # after a kill connections of the killed process may break
 LOOK_S = 2.0
 PAUSE_S = 0.3  # between two acts
+RETRY_S = 0.1  # after a 503
+TURNS = 3  # requests in a row that get 503 beside a /readyz that says 200: each may have met the end of an opening
 FULL_S = 1.0
 _ITEMS = small_items(12, systems=("a",))
 
@@ -44,13 +52,17 @@ class Look:
     handles: int
     files: int
     version_files: int  # of the largest version of the index: each update adds a segment
+    is_ready: bool  # all processes, as /readyz says
+    load: float  # of the machine, in the last minute
 
 
 @dataclass
-class Tally:
+class MixedTally:
     """What came of it."""
 
     statuses: Counter[int] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)  # 503, by its code and what /readyz says right after it
+    outages_s: list[float] = field(default_factory=list)  # of one client: from a first 503 to the next 200
     acts: Counter[str] = field(default_factory=Counter)
     broken_by_kills: int = 0
     failed: list[str] = field(default_factory=list)  # what nothing explains
@@ -71,19 +83,21 @@ class MixedLoad:
         self.service, self.cluster, self.aside = service, cluster, aside
         self.until = time.monotonic() + seconds
         self.restarts = [time.monotonic() + seconds * share for share in (1 / 3, 2 / 3)]
-        self.chance, self.tally = random.Random(seed), Tally()
+        self.chance, self.tally = random.Random(seed), MixedTally()
+        self.processes = LiveProcesses(Settings(home=service.home))
+        self.over = threading.Event()
         self.lock, self.last_kill = threading.Lock(), float("-inf")
         self.backups = 0
 
-    def run(self) -> Tally:
-        """Do all of it, until the time is over."""
+    def run(self) -> MixedTally:
+        """Do all of it, until the time is over, and each act and both restarts have been done."""
         threads = [threading.Thread(target=self._guarded, args=(work,)) for work in (self._ask, self._ask, self._look)]
         for thread in threads:
             thread.start()
         try:
             self._act()
         finally:
-            self.until = min(self.until, time.monotonic())
+            self.over.set()
             for thread in threads:
                 thread.join()
         return self.tally
@@ -102,19 +116,37 @@ class MixedLoad:
 
     def _ask(self) -> None:
         """Ask for scores again and again; the same versions give the same scores."""
+        outage_since, beside_ready = None, 0
         with httpx2.Client(base_url=self.service.client.base_url, timeout=60) as client:
-            while time.monotonic() < self.until:
+            while not self.over.is_set():
                 place = random.randrange(len(_ITEMS))
                 order = {"items": [_ITEMS[place]], "metrics": ["upsilon-bleu"], "index": "chat", "rater": "base"}
                 begun = time.monotonic()
                 try:
                     answer = client.post("/v1/scores", json=order)
+                    why = _why_refused(client, answer) if answer.status_code == 503 else ""
                 except httpx2.TransportError as error:
                     self._note_broken(begun, error)
                     time.sleep(0.05)
                     continue
                 self._note(place, answer)
+                if answer.status_code == 503:
+                    outage_since = outage_since or begun
+                    beside_ready = beside_ready + 1 if why.endswith(" beside 200") else 0
+                    self._note_refusal(why, beside_ready)
+                    time.sleep(RETRY_S)
+                    continue
+                if outage_since is not None:
+                    with self.lock:
+                        self.tally.outages_s.append(time.monotonic() - outage_since)
+                outage_since, beside_ready = None, 0
                 time.sleep(0.02)
+
+    def _note_refusal(self, why: str, beside_ready: int) -> None:
+        with self.lock:
+            self.tally.refusals[why] += 1
+        if beside_ready == TURNS and why.partition(" ")[0] not in BUSY:
+            self._fail(f"{TURNS} requests in a row got 503 while the service was ready: {why}")
 
     def _note_broken(self, begun: float, error: Exception) -> None:
         with self.lock:
@@ -154,7 +186,7 @@ class MixedLoad:
             "full disk": self._fill,
         }
         waiting = list[str]()
-        while time.monotonic() < self.until:
+        while time.monotonic() < self.until or self.restarts or not self.tally.acts.keys() >= acts.keys():
             if self.restarts and time.monotonic() >= self.restarts[0]:
                 self.restarts.pop(0)
                 self.cluster.stop()
@@ -165,8 +197,7 @@ class MixedLoad:
                 waiting = self.chance.sample(sorted(acts), len(acts))
             name = waiting.pop()
             with suppress(httpx2.TransportError):  # of a process that was just killed
-                acts[name]()
-                self.tally.acts[name] += 1
+                self.tally.acts[name] += acts[name]() is not False
             time.sleep(PAUSE_S)
 
     def _send(self, method: str, path: str, order: Any, fine: frozenset[int]) -> Any:
@@ -198,15 +229,16 @@ class MixedLoad:
         if done.returncode not in (0, 4):  # 4: the database is away, or the home is too busy
             self._fail(f"backup: {done.returncode}: {done.stderr[-300:]}")
 
-    def _kill(self, kind: str) -> None:
-        """Kill one process of a kind; the other web process goes on answering, if the last one killed is back."""
-        if kind == "web" and time.monotonic() < self.last_kill + BETWEEN_KILLS_S:
-            return
+    def _kill(self, kind: str) -> bool:
+        """Kill one process of a kind; of the web processes only where all are ready, so that another one answers."""
+        if kind == "web" and sum(report.is_ready and report.accepts for report in self.processes.reports()) < 2:
+            return False
         with self.lock:
             self.last_kill = time.monotonic() if kind == "web" else self.last_kill
         if pids := self.service.children()[kind]:
             with suppress(ProcessLookupError):
                 os.kill(self.chance.choice(pids), signal.SIGKILL)
+        return bool(pids)
 
     def _fill(self) -> None:
         filler = self.service.home / "filler"
@@ -218,20 +250,32 @@ class MixedLoad:
         time.sleep(FULL_S)
         filler.unlink()
 
+    def _is_ready(self) -> bool:
+        with suppress(httpx2.TransportError):  # of a process that was just killed
+            return self.service.client.get("/readyz").status_code == 200
+        return False
+
     # ── looks ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _look(self) -> None:
         began = time.monotonic()
-        while time.monotonic() < self.until:
+        while not self.over.is_set():
             pids = [self.service.process.pid, *(pid for pids in self.service.children().values() for pid in pids)]
             files = sum(1 for _ in self.service.home.rglob("*"))
             memory, handles = sum(map(_memory_mib, pids)), sum(map(_handles, pids))
             versions = (self.service.home / "indexes" / "chat").glob("2*")
             largest = max((sum(1 for _ in version.rglob("*")) for version in versions), default=0)
-            look = Look(time.monotonic() - began, memory, handles, files, largest)
+            is_ready = self._is_ready()
+            look = Look(time.monotonic() - began, memory, handles, files, largest, is_ready, os.getloadavg()[0])
             with self.lock:
                 self.tally.looks.append(look)
             time.sleep(LOOK_S)
+
+
+def _why_refused(client: httpx2.Client, answer: httpx2.Response) -> str:
+    """The code of a 503, and what /readyz says right after it, over the same connection."""
+    ready = client.get("/readyz")
+    return f"{answer.json()['code']} beside {ready.status_code}"
 
 
 def _memory_mib(pid: int) -> float:

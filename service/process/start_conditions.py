@@ -20,7 +20,7 @@ from refaug.service.keys import KeyStore
 from refaug.service.server_settings import ServeSettings, is_local
 
 _OTHER_FILES: Final = 256  # open files of a process beside its connections: a small version, databases, logs
-_VERSION_FILES: Final = 16_384  # of large versions: about twenty a segment, each held open, of several versions at once
+_VERSION_FILES: Final = 16_384  # of large versions: about thirty a segment, each held open, of several versions at once
 _MIGRATION_RETRY_S: Final = 5.0
 
 log = logging.getLogger(__name__)

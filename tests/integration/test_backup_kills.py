@@ -16,6 +16,9 @@ from refaug.service.backup.backup_files import MANIFEST
 
 pytestmark = pytest.mark.slow
 
+FIRST, BETWEEN, LAST = 2, 4, 14  # kills of each command: each is a test, so that its limit of time is one kill's
+MOMENTS = FIRST + BETWEEN + LAST
+
 _KILLED = """
 import os, signal, sys
 from refaug.cli.main import main
@@ -48,36 +51,64 @@ def run_killed(count: int, *arguments: object) -> subprocess.CompletedProcess[by
     return subprocess.run(command, capture_output=True, check=False, env={**os.environ, "REFAUG_DATABASE": ""})
 
 
-def moments(events: int) -> list[int]:
-    """Some near the beginning, some near the end, where most differs, and some between."""
-    return sorted({*range(1, 3), *range(4, events, max(1, events // 4)), *range(events - 14, events + 1)})
+def moment(events: int, place: int) -> int:
+    """The event of a place: the first ones, some between, and the last ones, where most differs."""
+    assert events > MOMENTS
+    if place < FIRST:
+        return 1 + place
+    if place < FIRST + BETWEEN:
+        return FIRST + (place - FIRST + 1) * (events - FIRST - LAST) // (BETWEEN + 1)
+    return events - MOMENTS + 1 + place
 
 
-def test_a_killed_backup_is_no_backup_and_is_written_anew(home: Settings, tmp_path: Path) -> None:
-    done = run_killed(0, "--home", home.home, "--quiet", "backup", tmp_path / "whole")
+@pytest.fixture(scope="module")
+def backup_events(home: Settings, tmp_path_factory: pytest.TempPathFactory) -> int:
+    target = tmp_path_factory.mktemp("backup") / "whole"
+    done = run_killed(0, "--home", home.home, "--quiet", "backup", target)
     assert done.returncode == 0, done.stderr
-    for count in moments(int(done.stdout.split()[-1])):
-        target = tmp_path / f"b{count}"
-        command = ("--home", home.home, "--quiet", "backup", target)
-        assert run_killed(count, *command).returncode == -signal.SIGKILL
-        assert not target.exists() or (target / MANIFEST).exists()
-        if not target.exists():
-            again = run_killed(0, *command)
-            assert again.returncode == 0, again.stderr
-        assert content(target / "home") == content(home.home)
+    return int(done.stdout.split()[-1])
 
 
-def test_a_killed_restore_is_ended_by_the_same_command(home: Settings, tmp_path: Path) -> None:
-    backed_up(home, tmp_path / "whole")
-    done = run_killed(0, "--home", tmp_path / "whole-home", "--quiet", "restore", tmp_path / "whole")
+@pytest.fixture(scope="module")
+def whole(home: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A backup that nothing killed."""
+    target = tmp_path_factory.mktemp("whole") / "whole"
+    backed_up(home, target)
+    return target
+
+
+@pytest.fixture(scope="module")
+def restore_events(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
+    other = tmp_path_factory.mktemp("restore") / "home"
+    done = run_killed(0, "--home", other, "--quiet", "restore", whole)
     assert done.returncode == 0, done.stderr
-    for count in moments(int(done.stdout.split()[-1])):
-        other = tmp_path / f"r{count}"
-        command = ("--home", other, "--quiet", "restore", tmp_path / "whole")
-        assert run_killed(count, *command).returncode == -signal.SIGKILL
-        if not other.is_dir() or (other / RESTORING).exists() or not any(other.iterdir()):
-            again = run_killed(0, *command)
-            assert again.returncode == 0, again.stderr
-        assert content(other) == content(home.home)
-        assert rows(Settings(home=other)) == rows(home)
-        assert problems(Settings(home=other)) == []
+    return int(done.stdout.split()[-1])
+
+
+@pytest.mark.parametrize("place", range(MOMENTS))
+def test_a_killed_backup_is_no_backup_and_is_written_anew(
+    home: Settings, backup_events: int, tmp_path: Path, place: int
+) -> None:
+    target = tmp_path / "backup"
+    command = ("--home", home.home, "--quiet", "backup", target)
+    assert run_killed(moment(backup_events, place), *command).returncode == -signal.SIGKILL
+    assert not target.exists() or (target / MANIFEST).exists()
+    if not target.exists():
+        again = run_killed(0, *command)
+        assert again.returncode == 0, again.stderr
+    assert content(target / "home") == content(home.home)
+
+
+@pytest.mark.parametrize("place", range(MOMENTS))
+def test_a_killed_restore_is_ended_by_the_same_command(
+    home: Settings, whole: Path, restore_events: int, tmp_path: Path, place: int
+) -> None:
+    other = tmp_path / "home"
+    command = ("--home", other, "--quiet", "restore", whole)
+    assert run_killed(moment(restore_events, place), *command).returncode == -signal.SIGKILL
+    if not other.is_dir() or (other / RESTORING).exists() or not any(other.iterdir()):
+        again = run_killed(0, *command)
+        assert again.returncode == 0, again.stderr
+    assert content(other) == content(home.home)
+    assert rows(Settings(home=other)) == rows(home)
+    assert problems(Settings(home=other)) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -40,6 +41,28 @@ def test_the_number_of_attacks_is_that_of_the_cases() -> None:
 
     [stated] = re.findall(r"(\d+) hostile requests and bodies", PAGE)
     assert int(stated) == len(attack_cases.REQUESTS) + len(attack_cases.BODIES)
+
+
+def test_the_page_of_the_service_has_the_number_that_was_measured() -> None:
+    measured = json.loads((ROOT / "bench" / "results" / "service_attacks.json").read_bytes())
+    [stated] = re.findall(r"beside (\d+) of them", (ROOT / "docs" / "service.md").read_text("utf-8"))
+    assert int(stated) == sum(measured["cases"].values())
+    ways = [(run["web_processes"], run["keys"]) for run in measured["runs"]]
+    assert ways == [(1, False), (1, True), (2, False), (2, True)]
+    assert [run["beside_attacks"]["failed"] for run in measured["runs"]] == [0] * 4
+    assert [run["attacks_answered_otherwise"] for run in measured["runs"]] == [0] * 4
+
+
+def test_slow_clients_add_little_memory_and_the_honest_client_is_answered() -> None:
+    measured = json.loads((ROOT / "bench" / "results" / "service_slow_clients.json").read_bytes())
+    page = (ROOT / "docs" / "service.md").read_text("utf-8")
+    [(connections, added)] = re.findall(
+        r"Beside ([\d,]+) connections that drip .* the server took (\d+) MiB more", page
+    )
+    assert int(connections.replace(",", "")) == measured["connections"]
+    assert int(added) == measured["memory_added_mib"] <= 200
+    beside = measured["honest_beside_slow_clients"]
+    assert beside["requests"] == beside["tries_by_status"]["200"] > 0
 
 
 def test_security_points_to_sections_that_exist() -> None:
