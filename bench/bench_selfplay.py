@@ -58,12 +58,14 @@ def measured(*arguments: object) -> dict[str, float]:
         "seconds": round(run.seconds, 2),
         "processor_seconds": round(processor_s, 2),
         "peak_mb": round(run.peak_bytes / 1e6, 1),
+        "anonymous_mb": round(run.anonymous_bytes / 1e6, 1),
+        "resident_mb": round(run.resident_bytes / 1e6, 1),
     }
 
 
 def play(home: Path, bot: str, start: str, size: int) -> dict[str, Any]:
     """Let a bot have so many conversations, and check them against the log."""
-    name = f"bench-{size}"
+    name, load = f"bench-{size}", round(os.getloadavg()[0], 1)
     played = measured(
         "--home", home, "selfplay", "play", bot, "-n", size, "--turns", TURNS, "--start", start, "--out", name,
         "--threads", 1,
@@ -77,6 +79,7 @@ def play(home: Path, bot: str, start: str, size: int) -> dict[str, Any]:
     facts = {
         "bot": bot.partition(",")[0],
         "conversations": size,
+        "load": load,
         "a_minute": minute,
         "a_minute_of_processor_time": of_processor,
         "play": played,
@@ -105,6 +108,7 @@ def overlap(home: Path, pairs: int) -> dict[str, Any]:
     began, processor = time.perf_counter(), time.process_time()
     present = conversations_in_log(log, conversations, (2, 3, 5))
     facts = {
+        "load": round(os.getloadavg()[0], 1),
         "windows": count * WINDOWS_OF_CONVERSATION,
         "pairs": pairs,
         "seconds": round(time.perf_counter() - began, 2),
@@ -134,14 +138,21 @@ def main() -> None:
     starts = options.home / "bench-starts.txt"
     starts.write_text("".join(f"This is the beginning of number {number}.\n" for number in range(1_000)))
     run_and_watch([*refaug, "bots", "add", "bench", str(bot), "--replace"])
-    figures = {
-        "load": round(os.getloadavg()[0], 1),
+    figures: dict[str, Any] = {
         "pairs_of_index": sum(part.pairs for part in StoredLog.open(options.home / "logs", "demo").manifest.parts),
         "overlap": overlap(options.home, options.pairs),
-        "retrieval": [play(options.home, BOT, "log:demo", size) for size in options.sizes],
-        "fixed_replies": [play(options.home, "bench", f"file:{starts}", size) for size in options.fast_sizes],
+        "retrieval": [],
+        "fixed_replies": [],
     }
-    print(write_result("selfplay", figures, ("numpy", "pyarrow", "bm25s")))
+    kinds = (
+        ("fixed_replies", "bench", f"file:{starts}", options.fast_sizes),
+        ("retrieval", BOT, "log:demo", options.sizes),
+    )
+    for kind, bot_name, start, sizes in kinds:
+        for size in sizes:
+            figures[kind].append(play(options.home, bot_name, start, size))
+            path = write_result("selfplay", figures, ("numpy", "pyarrow", "bm25s"))  # so that a long run may be stopped
+    print(path)
 
 
 if __name__ == "__main__":

@@ -31,18 +31,23 @@ class Run:
     seconds: float
     peak_bytes: int  # largest sum of proportional set sizes over the process and its children, sampled
     output: str
+    anonymous_bytes: int = 0  # the same of memory that no file backs
+    resident_bytes: int = 0  # the same of everything resident, with pages of mapped files, shared ones counted twice
 
 
 def run_and_watch(command: Sequence[str], *, every_s: float = 0.05) -> Run:
     """Run a command, and sample the memory of its process tree while it runs."""
     began = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
-    peak = [0]
+    kinds = ("Pss", "Anonymous", "Rss")
+    peaks = dict.fromkeys(kinds, 0)
     done = threading.Event()
 
     def sample() -> None:
         while not done.wait(every_s):
-            peak[0] = max(peak[0], sum(pss_of(pid) for pid in tree_of(process.pid)))
+            sizes = [sizes_of(pid) for pid in tree_of(process.pid)]
+            for kind in kinds:
+                peaks[kind] = max(peaks[kind], sum(size.get(kind, 0) for size in sizes))
 
     sampler = threading.Thread(target=sample)
     sampler.start()
@@ -52,7 +57,13 @@ def run_and_watch(command: Sequence[str], *, every_s: float = 0.05) -> Run:
     sampler.join()
     if process.returncode:
         sys.exit(f"{' '.join(command)} ended with {process.returncode}:\n{errors}")
-    return Run(seconds=seconds, peak_bytes=peak[0], output=output)
+    return Run(
+        seconds=seconds,
+        peak_bytes=peaks["Pss"],
+        output=output,
+        anonymous_bytes=peaks["Anonymous"],
+        resident_bytes=peaks["Rss"],
+    )
 
 
 def tree_of(pid: int) -> list[int]:
@@ -66,11 +77,16 @@ def tree_of(pid: int) -> list[int]:
 
 def pss_of(pid: int) -> int:
     """Return the proportional set size of a process: memory that two processes share counts once."""
+    return sizes_of(pid).get("Pss", 0)
+
+
+def sizes_of(pid: int) -> dict[str, int]:
+    """Return the sizes of a process's memory as Linux names them, in bytes; none where it has ended."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
-        return 0
-    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:")), 0)
+        return {}
+    return {line.split(":")[0]: int(line.split()[1]) << 10 for line in lines if line.endswith(" kB")}
 
 
 def median(values: Sequence[float]) -> float:

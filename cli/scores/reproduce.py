@@ -14,10 +14,10 @@ from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.output import JsonFlag, MemoryOption, parse_size, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
-from refaug.core.errors import Usage
+from refaug.core.errors import NotFound, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.evaluation.reproduction.parts import ALL, PARTS, USUAL_SETS, parts_named
+from refaug.evaluation.reproduction.parts import ALL, PARTS, USUAL_SETS, parts_at_hand, parts_named
 
 if TYPE_CHECKING:
     from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
@@ -125,16 +125,22 @@ def reproduce_command(
     """Measure what the method is worth: from logs and rated replies to tables, JSON, and a page with plots.
 
     Logs, word vectors, indexes, raters and references are kept under REFAUG_HOME: stopped, the same command goes on
-    where it was.
+    where it was. With `all`, parts that the data lacks the files of are left out, and the exit code is 3.
     """
-    parts = parts_named(name)
+    parts, gaps = parts_at_hand(parts_named(name), options.data)
     with display_progress(quiet=context.obj.quiet) as progress:
+        for part, gap in gaps.items():
+            progress.warn(f"{part} is left out: {gap}")
         reports = list(_reproduce(context.obj, parts, options, command_of(context), progress))
     if as_json:
-        print_json({"reports": [_as_json(report, files) for report, files in reports]})
-        return
-    for report, files in reports:
-        _print(report, files)
+        print_json({"reports": [_as_json(report, files) for report, files in reports], "left_out": gaps})
+    else:
+        for report, files in reports:
+            _print(report, files)
+        for part, gap in gaps.items():
+            print_line(f"left out: {part}: {gap}")
+    if gaps:
+        raise typer.Exit(NotFound.exit_code)
 
 
 def _reproduce(

@@ -14,12 +14,38 @@ from typing import Any
 
 import refaug_client
 from refaug_client._api import items as request_types
-from refaug_client._api.models import artefacts, base, jobs, logs, references, scores, server, sets
+from refaug_client._api.models import (
+    access,
+    artefacts,
+    base,
+    evaluations,
+    jobs,
+    logs,
+    references,
+    replies,
+    scored_item,
+    scores,
+    server,
+    sets,
+)
 from refaug_client._core import errors
 from refaug_client._scorer import pending, rewards, scorer
-from refaug_client._sync import client, resources
+from refaug_client._sync import client
 
-RESULTS = (base, references, scores, sets, logs, artefacts, jobs, server)
+RESULTS = (
+    base,
+    references,
+    replies,
+    scored_item,
+    scores,
+    sets,
+    evaluations,
+    logs,
+    artefacts,
+    jobs,
+    server,
+    access,
+)
 INTEGRATIONS = Path(refaug_client.__file__).parent / "integrations"
 _HEAD = """# The library `refaug_client`
 
@@ -57,7 +83,8 @@ def client_reference() -> str:
 def _resources() -> list[type]:
     """Return the classes of `client.sets` and the like, in the order in which a client has them."""
     attributes = vars(refaug_client.Client("http://127.0.0.1:8000")).values()
-    return [type(attribute) for attribute in attributes if type(attribute).__module__ == resources.__name__]
+    package = client.__name__.rpartition(".")[0]
+    return [type(attribute) for attribute in attributes if type(attribute).__module__.rpartition(".")[0] == package]
 
 
 def _results() -> Iterator[type]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from refaug.core.errors import Usage
+from refaug.core.errors import NotFound, Usage
 
 if TYPE_CHECKING:
     from refaug.evaluation.reproduction.material.chain import Chain
@@ -33,11 +34,16 @@ class PartFunction(NamedTuple):
     function: str
     searches: bool = True  # whether it needs sets for which the index has references
     reads_sets: bool = True  # whether it is about rated replies; one about whole conversations is not
+    files: tuple[str, ...] = ()  # of the data, beside logs and rated sets, without which there is no report
 
     def load(self) -> Run:
         """Import the function."""
         run: Run = getattr(import_module(self.module), self.function)
         return run
+
+    def missing(self, data: Path) -> str | None:
+        """Return which file the data lacks for this part, or None."""
+        return next((name for name in self.files if not (data / name).is_file()), None)
 
 
 PARTS: Final[Mapping[str, PartFunction]] = {
@@ -51,7 +57,11 @@ PARTS: Final[Mapping[str, PartFunction]] = {
     "stress": PartFunction("refaug.evaluation.reproduction.experiments.stress", "stress"),
     "adem": PartFunction("refaug.evaluation.reproduction.experiments.adem", "adem", searches=False),
     "hybrid": PartFunction(
-        "refaug.evaluation.reproduction.experiments.hybrid", "hybrid", searches=False, reads_sets=False
+        "refaug.evaluation.reproduction.experiments.hybrid",
+        "hybrid",
+        searches=False,
+        reads_sets=False,
+        files=("dialogues/ji2022_run1.jsonl.gz",),
     ),
 }
 
@@ -63,3 +73,14 @@ def parts_named(name: str) -> tuple[str, ...]:
     if name not in PARTS:
         raise Usage(f"there is no {name!r} to be reproduced", remedy=f"one of: {', '.join((*PARTS, ALL))}")
     return (name,)
+
+
+def parts_at_hand(names: Sequence[str], data: Path) -> tuple[list[str], dict[str, str]]:
+    """Return the parts that the data has the files of, and of the others why not.
+
+    NotFound where no part is left: nothing could be measured.
+    """
+    gaps = {name: f"the data has no {path}" for name in names if (path := PARTS[name].missing(data)) is not None}
+    if len(gaps) == len(names):
+        raise NotFound(next(iter(gaps.values())), remedy="reproduce another part, or add it")
+    return [name for name in names if name not in gaps], gaps

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from refaug.bots.latency import Latency
+from refaug.bots.latency import LatencyTally
 from refaug.bots.selfplay import BOT, SelfPlayed
 from refaug.core.errors import Corrupt
 from refaug.core.files import cut_half_line, write_aside
@@ -78,14 +77,14 @@ class ConversationFile:
 
     def latency(self, bots: Sequence[str]) -> dict[str, dict[str, Any] | None]:
         """Return how long the replies of each bot took; those of a partner do not count."""
-        times = {bot: array("f") for bot in bots}
+        tallies = {bot: LatencyTally() for bot in bots}
         for line, milliseconds in self.lines():
             fields = read_line(line)
             turns = zip(fields["turns"], orjson.loads(milliseconds), strict=False)
-            times[fields["bot"]].extend(
+            tallies[fields["bot"]].add(
                 ms for turn, ms in turns if turn["role"] == BOT or fields["partner"] == fields["bot"]
             )
-        latencies = {bot: Latency.of(milliseconds) for bot, milliseconds in times.items()}
+        latencies = {bot: tally.latency() for bot, tally in tallies.items()}
         return {bot: None if latency is None else latency.as_json() for bot, latency in latencies.items()}
 
 

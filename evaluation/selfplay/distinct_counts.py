@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -28,7 +29,7 @@ class DistinctCount:
         self._order, self._folder = order, folder / f"self-play-words-{unique_suffix()}"
         make_folder(folder)
         make_folder(self._folder)
-        self._new, self._runs, self._written = list[int](), list[Path](), 0
+        self._new, self._runs, self._written = array("Q"), list[Path](), 0
 
     def __enter__(self) -> Self:
         return self
@@ -61,7 +62,7 @@ class DistinctCount:
         return _merged_count(self._runs) / self.total
 
     def _write(self, hashes: Hashes) -> None:
-        self._new = []
+        self._new = array("Q")
         path = self._folder / str(self._written)
         with storage_errors(path):
             hashes.tofile(path)

@@ -11,28 +11,29 @@ stands once in the tree, by one speaker, so that no window crosses two branches.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
 from refaug.core.progress import Progress, Silent
 from refaug.logs.store import StoredLog
 
 Numbers = NDArray[np.int64]
+Hashes = NDArray[np.uint64]  # of texts
 
 _TEXTS: Final = ("utterance", "response")
 _COLUMNS: Final = ("dialogue", "position", "utterance", "response", "utterance_speaker", "response_speaker")
 _ABSENT: Final = -1
 _LONGEST_NUMBER: Final = 6  # digits of a turn number; longer positions are names of messages
-MOST_TEXTS: Final = 100_000  # different replies of a block
-MOST_CONVERSATIONS: Final = 50_000  # of a block
+MOST_REPLIES: Final = 1 << 17  # of a block, with its conversations
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +46,24 @@ class _LoggedPair:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Conversations as chains of pairs of codes: `keys` one behind the other, of which `ends` end a conversation."""
+    """Conversations as chains of pairs of codes: `keys` one behind the other, of which `ends` end a conversation.
 
-    texts: list[str]
+    The code of a text is the place of its hash among those of all texts.
+    """
+
+    texts: Hashes
     keys: Numbers
     ends: Numbers
 
     @classmethod
-    def of(cls, conversations: Sequence[Sequence[str]]) -> _Block:
-        texts = list(dict.fromkeys(text for replies in conversations for text in replies))
-        code_of = {text: code for code, text in enumerate(texts)}
-        keys = np.fromiter(
-            (
-                code_of[left] * len(texts) + code_of[right]
-                for replies in conversations
-                for left, right in pairwise(replies)
-            ),
-            np.int64,
-        )
-        lengths = np.fromiter((max(0, len(replies) - 1) for replies in conversations), np.int64, len(conversations))
-        return cls(texts, keys, np.cumsum(lengths))
+    def of(cls, hashes: Hashes, lengths: Numbers) -> _Block:
+        """Return the block of conversations, given as the hashes of all replies and the number of each one's."""
+        texts, codes = np.unique(hashes, return_inverse=True)
+        is_inner = np.ones(len(hashes), np.bool_)
+        is_inner[np.cumsum(lengths)[lengths > 0] - 1] = False  # a last reply begins no pair
+        firsts = np.flatnonzero(is_inner)
+        keys = codes[firsts] * len(texts) + codes[firsts + 1]
+        return cls(texts, keys.astype(np.int64), np.cumsum(np.maximum(lengths - 1, 0)))
 
     def conversation_of(self, places: Numbers) -> Numbers:
         """Return the conversation of each place among the keys."""
@@ -86,12 +85,18 @@ def conversations_in_log(
 
     All conversations are one block; `count_in_log` takes as many as there are.
     """
-    block, present = _Block.of(conversations), {window: set[int]() for window in windows}
+    hashes = np.array([_text_hash(text) for replies in conversations for text in replies], np.uint64)
+    lengths = np.fromiter(map(len, conversations), np.int64, len(conversations))
+    return _in_log(log, _Block.of(hashes, lengths), windows, progress)
+
+
+def _in_log(log: StoredLog, block: _Block, windows: Sequence[int], progress: Progress | None) -> dict[int, set[int]]:
+    present = {window: set[int]() for window in windows}
     if not len(block.keys):
         return present
     progress = progress or Silent()
     progress.stage("log", sum(part.pairs for part in log.manifest.parts), "pairs")
-    texts, sought = pa.array(block.texts, pa.string()), np.unique(block.keys)
+    texts, sought = block.texts, np.unique(block.keys)
     is_found = np.zeros(len(sought), np.bool_)
     for batch in log.batches(_TEXTS):
         keys = _keys(batch, texts)[0]
@@ -109,7 +114,7 @@ def conversations_in_log(
             chain = tuple(block.keys[begin : begin + window - 1].tolist())
             chains.setdefault(chain, {}).setdefault(window, []).append(number)
     if chains:
-        _add_chained(present, chains, _dialogues(log, texts, chains, progress), len(block.texts))
+        _add_chained(present, chains, _dialogues(log, texts, chains, progress), len(texts))
     return present
 
 
@@ -129,36 +134,52 @@ def count_in_log(
 ) -> dict[str, LogOverlap]:
     """Count bot by bot which conversations have a window that the log has; conversations are given with their bot."""
     overlaps = defaultdict[str, LogOverlap](LogOverlap)
-    for block in _blocks(conversations):
-        present = conversations_in_log(log, [replies for _, replies in block], windows, progress)
-        for bot, _ in block:
+    for bots, block in _blocks(conversations):
+        present = _in_log(log, block, windows, progress)
+        for bot in bots:
             overlaps[bot].conversations += 1
         for window, numbers in present.items():
             for number in numbers:
-                overlaps[block[number][0]].overlapping[window] += 1
+                overlaps[bots[number]].overlapping[window] += 1
     return dict(overlaps)
 
 
-def _blocks(conversations: Iterable[tuple[str, Sequence[str]]]) -> Iterator[list[tuple[str, Sequence[str]]]]:
-    """Yield the conversations in blocks of bounded size; equal texts of a block are held once."""
-    block, texts = list[tuple[str, Sequence[str]]](), dict[str, str]()
+def _blocks(conversations: Iterable[tuple[str, Sequence[str]]]) -> Iterator[tuple[list[str], _Block]]:
+    """Yield the conversations in blocks of bounded size, with the bot of each; of texts the hashes are held."""
+    bots, hashes, lengths, names = list[str](), array("Q"), array("q"), dict[str, str]()
     for bot, replies in conversations:
-        block.append((bot, tuple(texts.setdefault(text, text) for text in replies)))
-        if len(texts) >= MOST_TEXTS or len(block) == MOST_CONVERSATIONS:
-            yield block
-            block, texts = [], {}
-    if block:
-        yield block
+        bots.append(names.setdefault(bot, bot))
+        hashes.extend(map(_text_hash, replies))
+        lengths.append(len(replies))
+        if len(hashes) + len(bots) >= MOST_REPLIES:
+            yield bots, _block_of(hashes, lengths)
+            bots, hashes, lengths = [], array("Q"), array("q")
+    if bots:
+        yield bots, _block_of(hashes, lengths)
 
 
-def _keys(batch: pa.RecordBatch, texts: pa.Array) -> tuple[Numbers, Numbers]:
+def _block_of(hashes: array[int], lengths: array[int]) -> _Block:
+    return _Block.of(np.array(hashes, np.uint64), np.array(lengths, np.int64))
+
+
+def _text_hash(text: str) -> int:
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+def _codes(column: pa.Array, texts: Hashes) -> Numbers:
+    """Return the codes of the texts of a column, -1 for one that is not in the list; equal texts are hashed once."""
+    distinct = column.dictionary_encode()
+    hashes = np.array([_text_hash(text) for text in distinct.dictionary.to_pylist()], np.uint64)
+    places = np.minimum(np.searchsorted(texts, hashes), len(texts) - 1)
+    codes = np.append(np.where(texts[places] == hashes, places, _ABSENT), _ABSENT).astype(np.int64)  # its end: no text
+    coded: Numbers = codes[distinct.indices.fill_null(_ABSENT).to_numpy(zero_copy_only=False)]
+    return coded
+
+
+def _keys(batch: pa.RecordBatch, texts: Hashes) -> tuple[Numbers, Numbers]:
     """Return the key of each pair, -1 where a text is not in the list, and the codes of its responses."""
-    utterances, responses = (
-        pa.compute.fill_null(pa.compute.index_in(batch[name], texts), _ABSENT)
-        .to_numpy(zero_copy_only=False)
-        .astype(np.int64)
-        for name in _TEXTS
-    )
+    utterances, responses = (_codes(batch[name], texts) for name in _TEXTS)
     keys = np.where((utterances >= 0) & (responses >= 0), utterances * len(texts) + responses, _ABSENT)
     return keys, responses
 
@@ -171,7 +192,7 @@ def _places(keys: Numbers, sought: Numbers) -> Numbers:
 
 
 def _dialogues(
-    log: StoredLog, texts: pa.Array, chains: Iterable[tuple[int, ...]], progress: Progress
+    log: StoredLog, texts: Hashes, chains: Iterable[tuple[int, ...]], progress: Progress
 ) -> dict[str, list[_LoggedPair]]:
     """Return by dialogue the pairs of the chains, and all that end with a text between two of them."""
     wanted_keys = np.unique(np.array([key for chain in chains for key in chain], np.int64))

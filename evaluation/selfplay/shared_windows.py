@@ -1,14 +1,17 @@
 """How many pairs of conversations share a window, for any number of conversations in bounded memory.
 
-Windows are hashed into a file aside; parts of it are sorted one after the other, and only windows that several
-conversations have stay. Then each conversation marks the later ones that share a window with it.
+Windows are hashed into a file aside; parts of it are sorted one after the other, and the groups of conversations that
+share a window are written to another. Conversations of the very same groups are one class: they share windows with each
+other and with the same others. Then each class looks up its groups and counts the later classes in them.
+
+Memory holds a part of a file at a time, and 16 bytes for each conversation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -18,17 +21,18 @@ from numpy.typing import NDArray
 
 from refaug.core.files import make_folder, remove_tree, unique_suffix
 from refaug.core.full_disk import storage_errors
+from refaug.evaluation.selfplay.window_groups import GroupFile, HoldingFiles, Numbers, Places
 from refaug.metrics.conversations.windows import Overlap
 
 _ROW: Final = np.dtype([("hash", "<u8"), ("conversation", "<u4")])
-_BUFFERED: Final = 1 << 15  # rows before they are written
-_PART: Final = 1 << 18  # rows that are sorted at a time
+_BUFFERED: Final = 1 << 13  # rows before they are written
+_PART: Final = 1 << 17  # rows that are sorted at a time
 
 Rows = NDArray[np.void]
 
 
 class SharedWindows:
-    """Counts the pairs of conversations that share a window of one length; a context manager, for its file."""
+    """Counts the pairs of conversations that share a window of one length; a context manager, for its files."""
 
     def __init__(self, folder: Path, window: int) -> None:
         self.window, self.conversations = window, 0
@@ -36,7 +40,8 @@ class SharedWindows:
         make_folder(folder)
         make_folder(self._folder)
         self._file = (self._folder / "windows").open("w+b")
-        self._buffer, self._rows = list[tuple[int, int]](), 0
+        self._hashes, self._holders, self._rows = array("Q"), array("L"), 0
+        self._overlap: Overlap | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -53,37 +58,54 @@ class SharedWindows:
             int.from_bytes(blake2b(b"".join(hashes[first : first + self.window]), digest_size=8).digest(), "little")
             for first in range(len(hashes) - self.window + 1)
         }
-        self._buffer += [(window, self.conversations) for window in windows]
+        self._hashes.extend(windows)
+        self._holders.extend([self.conversations] * len(windows))
         self.conversations += 1
-        if len(self._buffer) >= _BUFFERED:
+        if len(self._hashes) >= _BUFFERED:
             self._write()
 
     def _write(self) -> None:
+        rows = np.empty(len(self._hashes), _ROW)
+        rows["hash"], rows["conversation"] = self._hashes, self._holders
         with storage_errors(self._folder):
-            self._file.write(np.array(self._buffer, _ROW).tobytes())
-        self._rows += len(self._buffer)
-        self._buffer = []
+            self._file.write(rows.tobytes())
+        self._rows += len(rows)
+        self._hashes, self._holders = array("Q"), array("L")
 
     def overlap(self) -> Overlap:
-        """Return how many of all pairs share a window."""
-        self._write()
-        members, starts = self._groups()
-        pairs = _count_pairs(members, starts, self.conversations)
-        return Overlap(self.window, pairs, self.conversations * (self.conversations - 1) // 2)
+        """Return how many of all pairs share a window; it is counted at the first call, after the last `add`."""
+        if self._overlap is None:
+            self._write()
+            self._overlap = Overlap(self.window, self._pairs(), self.conversations * (self.conversations - 1) // 2)
+        return self._overlap
 
-    def _groups(self) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Return the conversations of each window that several have, one behind the other, and where each begins."""
+    def _pairs(self) -> int:
+        """Return how many pairs of conversations share a window."""
+        groups = GroupFile(self._folder / "groups")
+        classes = GroupFile(self._folder / "classes")
+        try:
+            for members, sizes in self._shared():
+                groups.append(members, sizes)
+            class_of, class_sizes = self._classes(groups)
+            for members, sizes in _of_classes(groups, class_of):
+                classes.append(members, sizes)
+            holdings = HoldingFiles(self._folder / "of-classes", classes, self.conversations, self._rows, _PART)
+            within = class_sizes.astype(np.int64)
+            return int((within * (within - 1) // 2).sum()) + _pairs_of_classes(classes, holdings, class_sizes)
+        finally:
+            groups.close()
+            classes.close()
+
+    def _shared(self) -> Iterator[tuple[Numbers, Places]]:
+        """Yield the conversations of each window that several have, and how many they are, part after part."""
         parts = max(1, -(-self._rows // _PART))
-        members, sizes = list[NDArray[np.uint32]](), list[NDArray[np.int64]]()
         for part in range(parts):
             rows = self._rows_of(part, parts)
-            rows.sort(order=("hash", "conversation"))
+            rows = rows[np.lexsort((rows["conversation"], rows["hash"]))]
             borders = np.flatnonzero(np.diff(rows["hash"])) + 1
             counts = np.diff(np.concatenate(([0], borders, [len(rows)])))
             shared = np.repeat(counts > 1, counts)
-            members.append(rows["conversation"][shared].astype(np.uint32))
-            sizes.append(counts[counts > 1])
-        return np.concatenate(members), np.concatenate(([0], np.cumsum(np.concatenate(sizes)))).astype(np.int64)
+            yield rows["conversation"][shared].astype(np.uint32), counts[counts > 1].astype(np.int64)
 
     def _rows_of(self, part: int, parts: int) -> Rows:
         """Return the rows whose hash belongs to a part, read piece by piece."""
@@ -95,35 +117,52 @@ class SharedWindows:
             pieces.append(rows[rows["hash"] % np.uint64(parts) == part])
         return np.concatenate(pieces) if pieces else np.zeros(0, _ROW)
 
+    def _classes(self, groups: GroupFile) -> tuple[Numbers, Numbers]:
+        """Return the class of each conversation, which is its first one, and the size of each class at its place.
 
-def _count_pairs(members: NDArray[np.uint32], starts: NDArray[np.int64], count: int) -> int:
-    """Count the pairs that stand together in some group; a pair in several groups counts once.
+        Conversations that no group has are of no class: their sizes are 0.
+        """
+        signatures = np.zeros(self.conversations, np.uint64)
+        holdings = HoldingFiles(self._folder / "of-conversations", groups, self.conversations, self._rows, _PART)
+        for conversation, places in holdings.places():
+            digest = blake2b(places.tobytes(), digest_size=8).digest()
+            signatures[conversation] = int.from_bytes(digest, "little") or 1
+        class_of = np.zeros(self.conversations, np.uint32)
+        sizes = np.zeros(self.conversations, np.uint32)
+        order = np.argsort(signatures, kind="stable")
+        firsts = np.flatnonzero(np.diff(signatures[order], prepend=np.uint64(0))) if len(order) else order
+        counts = np.diff(np.append(firsts, len(order)))
+        in_class = order[len(order) - int(counts.sum()) :]
+        class_of[in_class] = np.repeat(order[firsts], counts)
+        sizes[order[firsts]] = counts
+        return class_of, sizes
 
-    Conversations of the very same groups are one class: they share windows with each other and with the same others.
-    """
-    if not len(members):
-        return 0
-    group_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    order = np.argsort(members, kind="stable")
-    holders, first_places = np.unique(members[order], return_index=True)
-    ends = np.append(first_places[1:], len(members))
-    classes = dict[bytes, int]()
-    class_of, sizes, class_groups = np.empty(count, np.int64), list[int](), list[NDArray[np.int64]]()
-    for holder, first, end in zip(holders.tolist(), first_places.tolist(), ends.tolist(), strict=True):
-        groups = np.sort(group_of[order[first:end]])
-        number = classes.setdefault(groups.tobytes(), len(classes))
-        if number == len(sizes):
-            sizes.append(0)
-            class_groups.append(groups)
-        sizes[number] += 1
-        class_of[holder] = number
-    class_sizes = np.array(sizes, np.int64)
-    classes_of_group = [np.unique(class_of[members[begin:end]]) for begin, end in pairwise(starts.tolist())]
+
+def _of_classes(groups: GroupFile, class_of: Numbers) -> Iterator[tuple[Numbers, Places]]:
+    """Yield the groups with classes instead of conversations, those that have several."""
+    for members, sizes, _ in groups.blocks(_PART):
+        number = np.repeat(np.arange(len(sizes)), sizes)
+        classes = class_of[members]
+        order = np.lexsort((classes, number))
+        number, classes = number[order], classes[order]
+        is_new = np.ones(len(classes), np.bool_)
+        is_new[1:] = (np.diff(number) != 0) | (np.diff(classes.astype(np.int64)) != 0)
+        counts = np.bincount(number[is_new], minlength=len(sizes))
+        is_several = counts > 1
+        yield classes[is_new][is_several[number[is_new]]], counts[is_several].astype(np.int64)
+
+
+def _pairs_of_classes(classes: GroupFile, holdings: HoldingFiles, sizes: Numbers) -> int:
+    """Count the pairs of conversations of two classes that stand together in some group, each pair once."""
     pairs, is_marked = 0, np.zeros(len(sizes), np.bool_)
-    for number, groups in enumerate(class_groups):
-        is_marked[:] = False
-        for group in groups.tolist():
-            is_marked[classes_of_group[group]] = True
-        size = int(class_sizes[number])
-        pairs += size * (size - 1) // 2 + size * int(class_sizes[number + 1 :][is_marked[number + 1 :]].sum())
+    for number, places in holdings.places():
+        later = [members[np.searchsorted(members, number, side="right") :] for members in map(classes.group, places)]
+        others = np.concatenate(later)
+        if len(others) < len(sizes) // 16:
+            sizes_of_others = sizes[np.unique(others)]
+        else:
+            is_marked[others] = True
+            sizes_of_others = sizes[is_marked]
+            is_marked[:] = False
+        pairs += int(sizes[number]) * int(sizes_of_others.sum(dtype=np.int64))
     return pairs

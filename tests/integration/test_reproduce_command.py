@@ -22,6 +22,7 @@ from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
+from refaug.evaluation.reproduction.parts import PARTS, parts_at_hand, parts_named
 from refaug.logs.demo.demo_items import DemoItemSettings, demo_items
 from refaug.logs.demo.generator import DemoSettings, demo_dialogues
 from refaug.metrics.base import Level, References
@@ -321,6 +322,32 @@ def test_a_part_that_is_none_is_refused_with_those_that_are(home: Home, data: Pa
     result = home("reproduce", "sorrow", "--data", data, "--json")
     assert (result.code, result.error["code"]) == (2, "usage")
     assert result.error["remedy"].endswith("stress, adem, hybrid, all")
+
+
+def test_all_of_data_without_conversations_says_so_first(home: Home, data: Path) -> None:
+    names, gaps = parts_at_hand(parts_named("all"), data)
+    assert gaps == {"hybrid": "the data has no dialogues/ji2022_run1.jsonl.gz"}
+    assert names == [name for name in PARTS if name != "hybrid"]
+    alone = home("reproduce", "hybrid", "--data", data, "--json")
+    assert (alone.code, alone.error["code"]) == (3, "not_found")
+    assert alone.error["message"] == gaps["hybrid"]
+    assert not home.path.exists()
+
+
+@pytest.mark.slow
+def test_all_goes_on_without_a_part_that_lacks_its_files(
+    home: Home, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in set(PARTS) - {"hybrid", "stress"}:
+        monkeypatch.delitem(PARTS, name)  # type: ignore[arg-type]
+    lacking = with_sets(data, tmp_path / "lacking", dailydialog_zhao=rated(2))
+    result = home(
+        "reproduce", "all", "--data", lacking, "--output", tmp_path / "out", "--no-cross", "--no-ruber", *QUICK
+    )
+    assert result.code == 3
+    assert "hybrid is left out: the data has no dialogues/ji2022_run1.jsonl.gz" in result.err
+    assert result.out.endswith("left out: hybrid: the data has no dialogues/ji2022_run1.jsonl.gz\n")
+    assert (tmp_path / "out" / "stress.json").is_file()
 
 
 def test_a_set_or_a_log_that_is_not_there_is_named(home: Home, data: Path, tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
+import pkgutil
 import re
 import shlex
 import shutil
@@ -17,6 +19,7 @@ from servers import Served
 
 import refaug_client
 from refaug_client import Client, _cli
+from refaug_client._api import models
 from refaug_client._core import errors as client_errors
 from refaug_client._http import settings
 from refaug_client._sync import resources
@@ -151,6 +154,23 @@ def test_the_reference_has_everything_that_can_be_imported() -> None:
     headings = {match[1] for match in re.finditer(r"^###+ (\w+)", page, re.MULTILINE)}
     shown = {name for name in refaug_client.__all__ if inspect.isclass(getattr(refaug_client, name))}
     assert {name for name in shown if not name.startswith("Async")} - headings == set()
+
+
+def test_the_reference_has_every_resource_of_a_client_and_every_result() -> None:
+    page = (DOCS / "reference" / "client.md").read_text("utf-8")
+    headings = {match[1] for match in re.finditer(r"^###+ (\w+)", page, re.MULTILINE)}
+    attributes = vars(Client("http://127.0.0.1:8000")).items()
+    nouns = {noun: type(value).__name__ for noun, value in attributes if not noun.startswith("_")}
+    assert {"bots", "uploads", "evaluations", "jobs", "keys", "audit"} <= nouns.keys()
+    assert set(nouns.values()) - headings == set()
+    of_models = {
+        name
+        for module in pkgutil.iter_modules(models.__path__, f"{models.__name__}.")
+        for name, member in vars(importlib.import_module(module.name)).items()
+        if inspect.isclass(member) and member.__module__ == module.name and not issubclass(member, Exception)
+    }
+    assert {"Upload", "Evaluation", "StoredBot"} <= of_models
+    assert of_models - headings == set()
 
 
 def test_the_reference_says_when_it_is_not_current(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

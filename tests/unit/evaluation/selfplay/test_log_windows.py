@@ -85,14 +85,14 @@ def test_windows_of_message_trees_do_not_cross_branches(tmp_path: Path) -> None:
     assert conversations_in_log(log, conversations, (2, 3)) == {2: {0, 1, 2, 3}, 3: {0}}
 
 
-@pytest.mark.parametrize("texts", [1, 7, 1000])
-def test_blocks_of_any_size_count_the_same(tmp_path: Path, texts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("replies", [1, 7, 1000])
+def test_blocks_of_any_size_count_the_same(tmp_path: Path, replies: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = Random(3)
     dialogues = [rng.choices(TEXTS, k=rng.randint(2, 7)) for _ in range(40)]
     conversations = [(rng.choice("ab"), rng.choices(TEXTS, k=rng.randint(0, 8))) for _ in range(60)]
     log = stored(tmp_path, dialogues)
-    whole = conversations_in_log(log, [replies for _, replies in conversations], (2, 3, 5))
-    monkeypatch.setattr(log_windows, "MOST_TEXTS", texts)
+    whole = conversations_in_log(log, [turns for _, turns in conversations], (2, 3, 5))
+    monkeypatch.setattr(log_windows, "MOST_REPLIES", replies)
     counted = count_in_log(log, conversations, (2, 3, 5))
     for bot, overlap in counted.items():
         of_bot = {number for number, (name, _) in enumerate(conversations) if name == bot}
