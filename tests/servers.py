@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 
 ROOT = Path(__file__).resolve().parents[1]
-DEADLINE_S = 120.0
+DEADLINE_S = 120.0  # on a machine that has little else to do
 # What dies young again and again is begun ever later, up to half a minute: no use where a test is what kills it.
 _START = """
 import sys
@@ -56,7 +56,7 @@ class Served:
 
     def ask(self, method: str, path: str, **given: Any) -> httpx2.Response:
         """An answer, asked for again while processes are begun anew."""
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + deadline_s()
         while True:
             try:
                 answer = self.client.request(method, path, **given)
@@ -69,7 +69,7 @@ class Served:
 
     def until(self, condition: Callable[[], Any], what: str) -> Any:
         """What the condition gives when it is true."""
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + deadline_s()
         while not (found := condition()):
             assert self.process.poll() is None, said_by(self.home)
             assert time.monotonic() < deadline, f"waited in vain: {what}"
@@ -84,6 +84,11 @@ class Served:
             return found if found["state"] in ("done", "failed", "cancelled") else None
 
         return self.until(over, f"job {job} to end")  # type: ignore[no-any-return]
+
+
+def deadline_s() -> float:
+    """How long anything is waited for: as much longer as more processes want to run than there are cores."""
+    return DEADLINE_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def _children(pid: int) -> list[int]:
@@ -133,7 +138,7 @@ def served(home: Path, *options: str) -> Iterator[Served]:
 
 def _address_of(process: subprocess.Popen[bytes], home: Path) -> str:
     """Where it says that it listens."""
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + deadline_s()
     while time.monotonic() < deadline and process.poll() is None:
         for line in said_by(home).splitlines():
             at = line.find("http://127.0.0.1:")

@@ -48,12 +48,18 @@ def wrong_secret(token: str) -> str:
     return token[:-4] + ("AAAA" if not token.endswith("AAAA") else "BBBB")
 
 
-def statuses(client: TestClient, token: str, peer: str, count: int, **headers: str) -> list[int]:
-    """Ask from an address, behind uvicorn's own reading of the headers of a trusted proxy."""
+def statuses(
+    client: TestClient, token: str, peer: str | None, count: int, *, trusted: str = PROXY, **headers: str
+) -> list[int]:
+    """Ask from an address, or through a Unix socket, behind uvicorn's reading of the headers of a trusted proxy."""
 
     async def ask() -> list[int]:
-        app = ProxyHeadersMiddleware(client.app, trusted_hosts=[PROXY])
-        transport = httpx.ASGITransport(app, client=(peer, 1))
+        app = ProxyHeadersMiddleware(client.app, trusted_hosts=trusted)
+
+        async def connected(scope: Any, receive: Any, send: Any) -> None:
+            await app({**scope, "client": None if peer is None else (peer, 1)}, receive, send)
+
+        transport = httpx.ASGITransport(connected)
         async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as asking:
             sent = {"Authorization": f"Bearer {token}", **headers}
             return [(await asking.get("/v1/jobs", headers=sent)).status_code for _ in range(count)]
@@ -119,6 +125,19 @@ def test_a_forwarded_address_that_is_not_trusted_changes_nothing(
     for number in range(10):
         assert statuses(client, guess, GUESSER, 1, **{"X-Forwarded-For": f"203.0.113.{number}"}) == [401]
     assert statuses(client, guess, GUESSER, 1, **{"X-Forwarded-For": "203.0.113.77"}) == [429]
+
+
+def test_at_a_socket_the_address_that_the_proxy_forwards_counts(
+    client: TestClient, tokens: dict[str, str], clock: Any
+) -> None:
+    """A peer at a Unix socket has no address, so that `*` alone trusts it."""
+    guess = wrong_secret(tokens["ann"])
+    forwarded = {name: {"X-Forwarded-For": address} for name, address in (("honest", HONEST), ("guesser", GUESSER))}
+    assert statuses(client, guess, None, 11, trusted="*", **forwarded["guesser"])[-1] == 429
+    assert statuses(client, guess, None, 1, trusted="*", **forwarded["honest"]) == [401]
+    clock.now += 3_600.0
+    assert statuses(client, guess, None, 11, trusted=PROXY, **forwarded["guesser"])[-1] == 429
+    assert statuses(client, guess, None, 1, trusted=PROXY, **forwarded["honest"]) == [429]  # all are one address
 
 
 # ── requests at once ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -325,3 +344,16 @@ def test_a_server_that_asks_for_no_keys_makes_and_revokes_none(home: Settings) -
         key = client.get("/v1/keys").json()["keys"][0]
         assert client.delete(f"/v1/keys/{key['id']}").status_code == 409
         assert client.get("/v1/keys").json()["keys"][0]["revoked"] is None
+
+
+def test_headers_and_cookies_that_name_a_person_open_nothing_and_name_no_actor(
+    client: TestClient, tokens: dict[str, str]
+) -> None:
+    names = ("X-Forwarded-User", "X-Forwarded-Email", "X-Auth-Request-User", "X-Auth-Request-Email", "Remote-User")
+    sent = dict.fromkeys(names, "eve") | {"Cookie": f"_oauth2_proxy=eve; key={tokens['bob']}"}
+    assert client.get("/v1/jobs", headers=sent).status_code == 401
+    bob = {"Authorization": f"Bearer {tokens['bob']}"}
+    order = {"name": "by-eve", "scopes": ["score"]}
+    assert client.post("/v1/keys", json=order, headers=sent | bob).status_code == 201
+    rows = client.get("/v1/audit", headers=bob).json()["entries"]
+    assert [row["actor"] for row in rows if row["subject"] == "key by-eve"] == ["key bob"]

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from integration import test_altered_files
 
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.home import Settings
 from refaug.service.backup import staged_copy
 from refaug.service.evaluations.uploads import MAX_UPLOADS
 from refaug.service.jobs import job_progress, schedules
@@ -73,6 +75,14 @@ def test_numbers_in_words_are_those_of_settings_and_limits() -> None:
 def test_every_kind_of_job_is_named() -> None:
     sentence = section("Jobs").split("is a job: ")[1].split(", which runs")[0]
     assert sorted(re.findall(r"`([a-z-]+)`", sentence)) == sorted(KINDS)
+
+
+def test_every_kind_of_artefact_is_in_the_table_of_a_backup(tmp_path: Path) -> None:
+    home = Settings(home=tmp_path)
+    stores = [versions.root.name for versions in artefact_stores(home).values()]
+    folders = [home.logs, home.reference_sets, home.judges]
+    named = re.findall(r"`([a-z-]+)/`", "\n".join(re.findall(r"^\| `.*$", section("Backup and restore"), re.MULTILINE)))
+    assert set(named) >= {*stores, *(folder.name for folder in folders), "inbox", "jobs", "evaluations", "uploads"}
 
 
 def test_the_number_of_alterations_is_that_of_the_tests() -> None:
