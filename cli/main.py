@@ -30,7 +30,7 @@ _NOWHERE: Final = logging.NullHandler()
 _TYPER_INTERRUPTED: Final = 130
 # commands that start again from the beginning after an interruption
 _BEGIN_ANEW: Final = frozenset(
-    {"score", "compare", "verify", "meta", "diagnose", "refs", "replies", "sets", "report", "evaluate"}
+    {"score", "compare", "verify", "meta", "diagnose", "refs", "replies", "sets", "report", "render", "evaluate"}
 )
 _ANY_HOME: Final = frozenset({"restore", "doctor"})  # commands for a home that is not whole
 _REPORT: Final = "this is a fault of ours: please report it with the lines above"
@@ -75,6 +75,10 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
     "verify": _CommandPlace(
         at="score_files.verify:verify_command",
         help="Reproduce the scores of a file from their signatures, and say for each part whether it holds.",
+    ),
+    "render": _CommandPlace(
+        at="score_files.render:render_command",
+        help="Write the pages of reports again from their JSON: in the style of this version, without the data.",
     ),
     "diagnose": _CommandPlace(
         at="scores.diagnose:diagnose_command",

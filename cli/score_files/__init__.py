@@ -1,4 +1,4 @@
-"""Commands on scores that were written: compare, verify, signature, cite, and the history of a set.
+"""Commands on scores and reports that were written: compare, render, verify, signature, cite, the history of a set.
 
 The main names:
 
@@ -7,4 +7,4 @@ The main names:
 - `signature.cite_command`: `refaug cite`.
 """
 
-__all__ = ["compare", "set_history", "signature", "verify"]
+__all__ = ["compare", "render", "set_history", "signature", "verify"]

@@ -38,14 +38,25 @@ def write_report(report: RaterReport, folder: Path) -> list[Path]:
     Other files in the folder stay, and files of the same names are replaced. The page is written last: where there is a
     page, the files beside it belong to it.
     """
-    plots = training_plots(report.about.training)
-    retrieval = report.retrieved
-    plots += [] if retrieval is None or not retrieval.figures.references else [retrieved_plot(retrieval.figures)]
+    plots = _plots(report)
     content = page(report, plots)
     make_folder(folder)
     written = [write_file(folder / plot.file, plot.png) for plot in plots]
     write_json(folder / FIGURES, report.as_json())
     return [write_file(folder / PAGE, content.encode()), folder / FIGURES, *written]
+
+
+def page_with_plots(report: RaterReport) -> str:
+    """Draw the plots of a report and return its page."""
+    return page(report, _plots(report))
+
+
+def _plots(report: RaterReport) -> list[Plot]:
+    retrieval = report.retrieved
+    plots = training_plots(report.about.training)
+    return plots + (
+        [] if retrieval is None or not retrieval.figures.references else [retrieved_plot(retrieval.figures)]
+    )
 
 
 def page(report: RaterReport, plots: Sequence[Plot]) -> str:

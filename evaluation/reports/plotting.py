@@ -6,9 +6,9 @@ Equal figures give equal bytes, whatever settings of matplotlib a user has.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import matplotlib as mpl
@@ -38,13 +38,17 @@ _PALETTE_SIZE: Final = 64  # colours of a file: a third of the size that all of 
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """A drawn plot: the file, its caption, and its size on a screen."""
+    """A drawn plot: the file, its caption, and its size on a screen.
+
+    `recipe` is what it was drawn from, for reports that are rendered again from their JSON; None for all others.
+    """
 
     file: str
     png: bytes
     caption: str
     width: int
     height: int
+    recipe: Mapping[str, Any] | None = field(default=None, repr=False)
 
     @property
     def webp(self) -> bytes:

@@ -4,7 +4,7 @@ The main names:
 
 - `report.write_report`: writes all files
 - `report.Report`: an experiment's sections and figures
-- `plots.bars`: bars with intervals.
+- `stored_report.StoredReport`: a report read back from its JSON
 """
 
-__all__ = ["plots", "report", "stress_text", "weights_text"]
+__all__ = ["plots", "report", "stored_report", "stress_text", "weights_text"]

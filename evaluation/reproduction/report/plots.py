@@ -1,6 +1,7 @@
 """Plots of figures with their intervals: horizontal bars, and curves with bands.
 
-Equal figures give equal bytes. An undefined figure leaves a gap, and the bar plot says so.
+Equal figures give equal bytes. An undefined figure leaves a gap, and the bar plot says so. Each plot has its recipe:
+the figures as the JSON of a report has them, from which `redraw` makes the same plot.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ import functools
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
@@ -34,6 +36,7 @@ from refaug.evaluation.reports.plotting import (
 )
 from refaug.evaluation.reproduction.figures.correlations import IntervalEstimate
 
+BARS, CURVES = "bars", "curves"  # the kinds of plots
 _COLOURS: Final = (BLUE, ORANGE, GREEN, SKY, GREY)
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")  # a sixth series has the first colour and another marker
 _LABEL: Final = 34  # letters on a line
@@ -62,6 +65,19 @@ def bars(
     figure to compare all bars with: a line with its band.
     """
     assert len(names) == len(estimates) == len(groups or names), "each bar has a name, a figure and perhaps a group"
+    recipe: dict[str, Any] = {
+        "kind": BARS,
+        "file": file,
+        "caption": caption,
+        "names": list(names),
+        "estimates": [estimate.as_json() for estimate in estimates],
+        "groups": None if groups is None else list(groups),
+        "title": title,
+        "x_label": x_label,
+        "baseline": None if baseline is None else baseline.as_json(),
+        "baseline_name": baseline_name,
+    }
+    estimates, baseline = _stored_estimates(recipe["estimates"]), _stored_estimate(recipe["baseline"])
     kinds = list(dict.fromkeys(groups or ()))
     with plot_style():
         drawing, axes, places = _new_bar_axes(names)
@@ -74,7 +90,7 @@ def bars(
             axes.barh(places[0], 0, color=_COLOURS[number % len(_COLOURS)], label=_legend_text(kind))
         _finish(drawing, axes, title)
         axes.set_xlabel(_drawable(x_label))
-        return to_plot(file, make_printable(caption), drawing)
+        return replace(to_plot(file, make_printable(caption), drawing), recipe=recipe)
 
 
 def curves(
@@ -90,17 +106,48 @@ def curves(
 ) -> Plot:
     """Plot a line for each series over the same places, its interval as a band; the ticks are the places."""
     assert all(len(curve) == len(x) for curve in series.values()), "every series has a figure for each place"
+    recipe: dict[str, Any] = {
+        "kind": CURVES,
+        "file": file,
+        "caption": caption,
+        "x": [float(place) for place in x],
+        "series": {name: [estimate.as_json() for estimate in estimates] for name, estimates in series.items()},
+        "x_label": x_label,
+        "log_x": log_x,
+        "y_label": y_label,
+        "title": title,
+    }
     with plot_style():
         drawing, axes = new_figure(_WIDTH, _HEIGHT)
-        for number, (name, estimates) in enumerate(series.items()):
-            _draw_curve(axes, x, estimates, name, number)
+        for number, (name, stored) in enumerate(recipe["series"].items()):
+            _draw_curve(axes, x, _stored_estimates(stored), name, number)
         if log_x:
             axes.set_xscale("log")
         _set_ticks(axes, x)
         axes.set_xlabel(_drawable(x_label))
         axes.set_ylabel(_drawable(y_label))
         _finish(drawing, axes, title)
-        return to_plot(file, make_printable(caption), drawing)
+        return replace(to_plot(file, make_printable(caption), drawing), recipe=recipe)
+
+
+def redraw(recipe: Mapping[str, Any]) -> Plot:
+    """Return the plot of a recipe, as a report stores it."""
+    content = dict(recipe)
+    if content.pop("kind") == BARS:
+        content["estimates"] = _stored_estimates(content["estimates"])
+        content["baseline"] = _stored_estimate(content["baseline"])
+        return bars(**content)
+    content["series"] = {name: _stored_estimates(stored) for name, stored in content["series"].items()}
+    return curves(**content)
+
+
+def _stored_estimates(stored: Sequence[Mapping[str, Any]]) -> list[IntervalEstimate]:
+    """Return figures with the digits that a report stores, so that a plot is the same when it is drawn from there."""
+    return [IntervalEstimate(**estimate) for estimate in stored]
+
+
+def _stored_estimate(stored: Mapping[str, Any] | None) -> IntervalEstimate | None:
+    return None if stored is None else IntervalEstimate(**stored)
 
 
 # ── bars ──────────────────────────────────────────────────────────────────────────────────────────────────────────────

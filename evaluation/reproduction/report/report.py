@@ -25,6 +25,7 @@ from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.metrics.statistics.correlation import PARTIAL
 
+PAGE: Final = "page"  # the field of the JSON with all that the page shows
 _LIBRARIES: Final = ("numpy", "scipy", "torch", "faiss-cpu", "numba")
 IN_WORDS: Final = {"spearman": "Spearman", PARTIAL: "partial Spearman", "pearson": "Pearson"}
 
@@ -55,14 +56,44 @@ def write_report(report: Report, chain: Chain, sets: Sequence[ProofSet], command
     """Write the three files and return their paths, the page first."""
     make_folder(folder)
     provenance = provenance_of(chain, sets, command)
-    page = write_file(folder / f"{report.name}.html", _page(report, provenance).encode())
-    text = write_file(folder / f"{report.name}.md", _markdown(report, provenance).encode())
-    written = folder / f"{report.name}.json"
+    content = json_of(report, provenance)  # first, for it refuses names of figures that are in use
+    return [
+        write_file(folder / f"{report.name}.html", page_of(report, provenance).encode()),
+        write_file(folder / f"{report.name}.md", markdown_of(report, provenance).encode()),
+        write_file(folder / f"{report.name}.json", content.encode()),
+    ]
+
+
+def json_of(report: Report, provenance: Mapping[str, Any]) -> str:
+    """Return the report as JSON: every figure for programs, and what the page shows, to render it again from there."""
     head = {"name": report.name, **provenance, "notes": list(report.notes)}
-    if both := head.keys() & report.data.keys():
+    if both := (head.keys() | {PAGE}) & report.data.keys():
         raise Usage(f"{report.name}: {', '.join(sorted(both))} would be written over by figures of that name")
-    write_file(written, f"{_json_lines({**head, **report.data})}\n".encode())
-    return [page, text, written]
+    return f"{_json_lines({**head, **report.data, PAGE: _stored_page(report)})}\n"
+
+
+def _stored_page(report: Report) -> dict[str, Any]:
+    """Return what the page shows beside provenance and notes, by number of the section."""
+    sections = {
+        str(number): {
+            "title": section.title,
+            "text": list(section.text),
+            "tables": [
+                {
+                    "title": table.title,
+                    "columns": list(table.columns),
+                    "rows": [list(row) for row in table.rows],
+                    "notes": list(table.notes),
+                    "text": table.text,
+                    "apart": sorted(table.apart),
+                }
+                for table in section.tables
+            ],
+            "plots": [plot.recipe for plot in section.plots],
+        }
+        for number, section in enumerate(report.sections)
+    }
+    return {"title": report.title, "summary": list(report.summary), "sections": sections}
 
 
 def _json_lines(content: Any, depth: int = 0) -> str:
@@ -180,7 +211,8 @@ def about_table(lines: Sequence[Line]) -> Table:
 # ── pages ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _page(report: Report, provenance: Mapping[str, Any]) -> str:
+def page_of(report: Report, provenance: Mapping[str, Any]) -> str:
+    """Return the page with plots."""
     return render_page(
         "reproduction/report/page.html.j2",
         title=report.title,
@@ -213,7 +245,8 @@ def _setting_in_words(setting: Any) -> str:
     return f"{setting:,}" if isinstance(setting, int) else str(setting)
 
 
-def _markdown(report: Report, provenance: Mapping[str, Any]) -> str:
+def markdown_of(report: Report, provenance: Mapping[str, Any]) -> str:
+    """Return the tables to be read as text."""
     lines = [f"# {report.title}", "", f"    {provenance['command']}", ""]
     for sentence in report.summary:
         lines += [sentence, ""]
