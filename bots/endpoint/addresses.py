@@ -33,15 +33,17 @@ class AddressPolicy:
 
     hosts: frozenset[str] | None = None  # host or host:port, lower-case; None: any
     networks: tuple[Network, ...] = ()
+    places: frozenset[tuple[Address, int]] = frozenset()  # inside addresses with the one port that may be asked there
     allows_inside: bool = False  # every loopback and private address
 
     @classmethod
     def of_list(cls, entries: Sequence[str]) -> Self:
         """Read an allow-list: hosts, hosts with ports, addresses, and networks such as 10.0.0.0/8.
 
-        A host may resolve to public addresses, and to inside addresses of a listed network. An address allows itself.
+        A host may resolve to public addresses, and to inside addresses of a listed network. An address allows itself,
+        and one with a port allows only that port, by whatever name it is reached.
         """
-        hosts, networks = set[str](), list[Network]()
+        hosts, networks, places = set[str](), list[Network](), set[tuple[Address, int]]()
         for entry in (text.strip().lower() for text in entries):
             if "/" in entry:
                 networks.append(_network(entry))
@@ -49,9 +51,15 @@ class AddressPolicy:
             if not entry or any(character in entry for character in "@?# \\"):
                 raise Usage(f"{entry!r} is no host", remedy="api.example.com, 127.0.0.1:8000 or 10.0.0.0/8")
             hosts.add(entry.rstrip("."))
-            if (address := _literal(_split_port(entry)[0])) is not None:
-                networks.append(ip_network(address))
-        return cls(hosts=frozenset(hosts), networks=tuple(networks))
+            host, port = _split_port(entry)
+            if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+                raise Usage(f"{entry!r}: {port!r} is no port", remedy="a number from 1 to 65535, as in 127.0.0.1:8000")
+            address = _literal(host)
+            if address is not None and port:
+                places.add((_unmapped(address), int(port)))
+            elif address is not None:
+                networks.append(ip_network(_unmapped(address)))
+        return cls(hosts=frozenset(hosts), networks=tuple(networks), places=frozenset(places))
 
     def require_host(self, host: str, port: int) -> None:
         """Raise AddressRefused for a host that is not on the list."""
@@ -60,14 +68,16 @@ class AddressPolicy:
         if self.hosts is not None and not {name, shown, f"{shown}:{port}"} & self.hosts:
             raise AddressRefused(f"{host} is not on the list of allowed hosts")
 
-    def require_address(self, host: str, text: str, *, is_plain_secret: bool) -> Address:
+    def require_address(self, host: str, text: str, port: int, *, is_plain_secret: bool) -> Address:
         """Return the address, or raise AddressRefused; `is_plain_secret`: a key would travel unencrypted."""
         address = _unmapped(ip_address(text.partition("%")[0]))
         if address.is_unspecified or address.is_multicast or address.is_link_local or _is_reserved(address):
             raise AddressRefused(f"{host} resolves to {address}, where no endpoint can be")
-        is_listed = any(address in network for network in self.networks)
+        is_listed = (address, port) in self.places or any(address in network for network in self.networks)
         if not address.is_global and not (self.allows_inside or is_listed):
-            raise AddressRefused(f"{host} resolves to the inside address {address}")
+            raise AddressRefused(
+                f"{host} resolves to the inside address {address}, which is not listed with port {port}"
+            )
         if address.is_global and is_plain_secret:
             raise AddressRefused(f"the key would travel to {host} unencrypted: use https")
         return address
@@ -155,8 +165,9 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         if key not in self._addresses:
             self._policy.require_host(host, port)
             texts = [host] if _literal(host) is not None else await self._look_up(host, port)
-            checked = [self._policy.require_address(host, text, is_plain_secret=is_plain_secret) for text in texts]
-            self._addresses[key] = checked
+            self._addresses[key] = [
+                self._policy.require_address(host, text, port, is_plain_secret=is_plain_secret) for text in texts
+            ]
         return self._addresses[key]
 
     async def _look_up(self, host: str, port: int) -> Sequence[str]:

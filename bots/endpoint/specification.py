@@ -27,8 +27,12 @@ SUFFIXES: Final = (".toml", ".json")
 _MOST_BYTES: Final = 100_000
 _ALLOWED_QUERY: Final = frozenset({"api-version"})  # Azure's, which says nothing secret
 _SECRET: Final = re.compile(r"(sk|pk|key|tok|token|ghp|hf|gsk|xai)[-_][A-Za-z0-9_-]{12,}|[A-Za-z0-9_-]{40,}")
+_PREFIXED: Final = re.compile(r"(Bearer )?(sk|pk|ghp|hf|gsk|xai)[-_][A-Za-z0-9_-]{12,}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADERS: Final = ("Authorization", "api-key", "x-api-key")
+_KEY_FIELDS: Final = re.compile(
+    r"(x-)?api-?key|key|(proxy-)?authorization|auth|bearer|secret|password|(access-?)?token"
+)
 _OWN_FIELDS: Final = frozenset({"model", "messages", "stream", "n", "logprobs", "top_logprobs", "temperature", "seed"})
 _OMITTED: Final = ("temperature", "seed", "max_tokens")
 
@@ -202,7 +206,24 @@ def _parameters(reader: FieldReader) -> Mapping[str, Any]:
         orjson.dumps(parameters)
     except orjson.JSONEncodeError as error:
         raise reader.bad("parameters", f"it cannot be written as JSON: {error}", "texts, numbers, lists") from error
+    if path := _key_path(parameters):
+        raise reader.bad(f"parameters.{path}", "keys do not belong into this file", KEY_REMEDY)
     return parameters
+
+
+def _key_path(content: Any) -> str:
+    """Return where in parameters a key seems to be, by the name of its field or by its beginning; empty for nowhere."""
+    if isinstance(content, str):
+        return "…" if _PREFIXED.fullmatch(content.strip()) else ""
+    fields = (
+        content.items() if isinstance(content, Mapping) else enumerate(content) if isinstance(content, list) else ()
+    )
+    for name, inner in fields:
+        if isinstance(inner, str) and _KEY_FIELDS.fullmatch(str(name).lower().replace("_", "-")):
+            return str(name)[:80]
+        if path := _key_path(inner):
+            return str(name)[:80] if path == "…" else f"{str(name)[:80]}.{path}"[:200]
+    return ""
 
 
 def _price(table: Mapping[str, Any], where: str) -> Price | None:

@@ -108,12 +108,13 @@ def print_report(report: dict[str, Any]) -> None:
 
 
 def _set_row(name: str, figures: dict[str, Any], intercept: str) -> tuple[str, ...]:
+    """Return the figures of one set; where there is no correlation, its interval and its controls say nothing."""
+    pearson = figures["agreement"][intercept]["pearson"]
     return (
         name,
-        _digits(figures["agreement"][intercept]["pearson"]),
-        _range(figures["interval"]),
-        _range(figures["shuffled_ratings"]),
-        f"{figures['permuted_bots']['p']:.3f}",
+        _digits(pearson),
+        *(_range(figures[key]) if pearson is not None else _digits(None) for key in ("interval", "shuffled_ratings")),
+        _digits(figures["permuted_bots"]["p"] if pearson is not None else None),
         "yes" if figures["is_shown"] else "no",
         _digits(figures["agreement"][_FORM_BESIDE[intercept]]["pearson"]),
         _digits(figures["within_bots"]),

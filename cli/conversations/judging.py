@@ -82,7 +82,7 @@ def _print_judged(judged: JudgedConversations) -> None:
             f"{scores.name}: means over conversations",
             ("bot", "conversations", *columns),
             [
-                (row["bot"], row["conversations"], *(f"{row['figures'][scores.name][name]:.4f}" for name in columns))
+                (row["bot"], row["conversations"], *(_digits(row["figures"][scores.name][name], 4) for name in columns))
                 for row in rows
             ],
         )
@@ -107,5 +107,5 @@ def _print_judged(judged: JudgedConversations) -> None:
         print_line(reason)
 
 
-def _digits(figure: float | None) -> str:
-    return "–" if figure is None else f"{figure:.3f}"
+def _digits(figure: float | None, digits: int = 3) -> str:
+    return "–" if figure is None else f"{figure:.{digits}f}"

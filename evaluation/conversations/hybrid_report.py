@@ -19,7 +19,7 @@ from refaug.core.errors import Usage
 from refaug.evaluation.conversations.encoders.opening import NEWS
 from refaug.evaluation.conversations.table import COUNTS, ConversationTable, HybridSettings
 from refaug.metrics.conversations.components import COMPONENTS, Variants
-from refaug.metrics.hybrid.agreement import agreement_of_bots, within_bots
+from refaug.metrics.hybrid.agreement import BotAgreement, agreement_of_bots, within_bots
 from refaug.metrics.hybrid.controls import permuted_bots, shuffled_ratings
 from refaug.metrics.hybrid.fit import Intercept, bot_means, leave_one_bot_out, predict_conversations
 from refaug.metrics.hybrid.resampled import ResampledCorrelations, resampled_correlations
@@ -95,7 +95,7 @@ def hybrid_report(table: ConversationTable, settings: HybridSettings, details: M
         "intercept_only": _intercept_only(table, means),
         "sets": {name: _set_figures(table, means, name, columns, drawn, settings) for name, columns in sets.items()},
         "alone": {
-            name: asdict(agreement_of_bots(bot_means(column, table.bots), means)) for name, column in by_name.items()
+            name: asdict(_agreement_alone(bot_means(column, table.bots), means)) for name, column in by_name.items()
         },
         "within_alone": {name: _within(column, table) for name, column in by_name.items()},
     }
@@ -196,6 +196,12 @@ def _intercept_only(table: ConversationTable, means: Floats) -> dict[str, Any]:
     """Return what the published intercept alone gives: it falls as the bot's own mean rises."""
     fit = leave_one_bot_out(np.zeros((len(table.ratings), 1)), table.ratings, table.bots, intercept="fold")
     return asdict(agreement_of_bots(fit.predictions(table.ratings), means))
+
+
+def _agreement_alone(means_of_column: Floats, means: Floats) -> BotAgreement:
+    """Return the agreement over the bots that have the column."""
+    is_defined = ~np.isnan(means_of_column)
+    return agreement_of_bots(means_of_column[is_defined], means[is_defined])
 
 
 def _within(column: Floats, table: ConversationTable) -> float | None:

@@ -15,7 +15,7 @@ from refaug.evaluation.conversations.records import Conversation
 from refaug.evaluation.conversations.turn_scores import TurnScores
 from refaug.metrics.conversations.course import FIGURES
 from refaug.metrics.hybrid.agreement import agreement_of_bots, within_bots
-from refaug.metrics.hybrid.fit import column_means
+from refaug.metrics.hybrid.fit import defined_means
 
 Floats = NDArray[np.float64]
 
@@ -60,13 +60,15 @@ class JudgedConversations:
         }
 
     def bots(self) -> list[dict[str, Any]]:
-        """Return the mean of each figure over the conversations with each bot that have it."""
+        """Return the mean of each figure over the conversations with each bot that have it; None where none has it."""
         labels = np.array([talk.bot for talk in self.conversations])
         rows = []
         for bot in dict.fromkeys(labels.tolist()):
             is_bot = labels == bot
             figures = {
-                scores.name: dict(zip(FIGURES, column_means(self._figures(scores)[is_bot]).tolist(), strict=True))
+                scores.name: dict(
+                    zip(FIGURES, map(_or_none, defined_means(self._figures(scores)[is_bot]).tolist()), strict=True)
+                )
                 for scores in self.judged
             }
             rows.append({"bot": bot, "conversations": int(is_bot.sum()), "figures": figures})

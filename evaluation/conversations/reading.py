@@ -99,9 +99,14 @@ def _require_new(conversation: Conversation, lines_of: Mapping[str, int]) -> Con
 
 def require_one_scale(conversations: Sequence[Conversation]) -> None:
     """Refuse ratings on several scales, whose numbers do not compare."""
-    scales = dict.fromkeys(conversation.scale for conversation in conversations)
+    scales = dict[tuple[float, float] | None, str]()  # and the first conversation of each
+    for conversation in conversations:
+        scales.setdefault(conversation.scale, conversation.id)
     if len(scales) > 1:
-        shown = " and ".join("none" if scale is None else f"{scale[0]:g} to {scale[1]:g}" for scale in list(scales)[:3])
+        shown = " and ".join(
+            f"{'none' if scale is None else f'{scale[0]:g} to {scale[1]:g}'} ({first[:80]})"
+            for scale, first in list(scales.items())[:3]
+        )
         raise BadInput(
             f"ratings on {len(scales)} scales: {shown}", remedy="map them to one scale, and name it in every line"
         )

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import orjson
 
+from refaug.bots.endpoint.faults import FaultKind
 from refaug.bots.replier import Replier
 from refaug.bots.selfplay import SelfPlayRules, play
 from refaug.core.artefacts.manifests import MANIFEST, content_id, describe_files
@@ -219,6 +220,14 @@ def _require_begun(file: ConversationFile, order: SelfPlayOrder) -> dict[str, di
     for name, reasons in problems.items():
         if not begun[name]:
             why = ", ".join(f"{reason} ({count:,})" for reason, count in sorted(reasons.items()))
-            remedy = "give it utterances to begin with: --start log:NAME or --start file:FILE"
-            raise BadInput(f"{name} has no reply to any start: {why}", remedy=remedy)
+            raise BadInput(f"{name} has no reply to any start: {why}", remedy=_remedy(name, reasons, order))
     return {name: dict(sorted(reasons.items())) for name, reasons in problems.items()}
+
+
+def _remedy(name: str, reasons: Mapping[str, int], order: SelfPlayOrder) -> str:
+    """Return what helps a bot that could not begin: an endpoint's fault has other remedies than a start."""
+    if reasons.keys() <= {fault.value for fault in FaultKind}:
+        return f'what refaug bots try {name} "Hello" says is wrong; docs/bots.md has the reasons'
+    if order.start == "empty":
+        return "give it utterances to begin with: --start log:NAME or --start file:FILE"
+    return "other starts; docs/bots.md has the reasons"

@@ -90,8 +90,9 @@ def component_values(
         "words": lambda exchange: _of_answer(exchange, count_words),
     }
     values = {name: _mean([function(exchange) for exchange in exchanges]) for name, function in of_turn.items()}
-    scores = [score for exchange in exchanges if not math.isnan(score := _score(exchange.utterance, reader))]
-    values["sentiment-min-max"] = min_max_slope(scores, variants.slope) if scores else math.nan
+    scores = [_score(exchange.utterance, reader) for exchange in exchanges]
+    has_words = not all(map(math.isnan, scores))
+    values["sentiment-min-max"] = min_max_slope(scores, variants.slope) if has_words else math.nan
     return {name: values[name] for name in COMPONENTS}
 
 

@@ -46,15 +46,18 @@ def emoji_score(probabilities: Floats) -> Floats:
 
 
 def min_max_slope(scores: Sequence[float], form: Slope = "turns") -> float:
-    """Return the slope between the smallest and the largest score of a conversation.
+    """Return the slope between the smallest and the largest score of a conversation, a turn of the person further.
 
-    `turns` takes the scores of what the person said. `masked` is the released code's, where a final 0 stands for the
-    answer that did not come. The first of equal scores counts; a conversation without two scores has the slope 0.
+    `turns` takes the scores of what the person said; NaN is a turn without words, which only has its place. `masked` is
+    the released code's: such a turn counts as 0, and a final 0 stands for the answer that did not come. The first of
+    equal scores counts; a conversation without two scores has the slope 0.
     """
-    values = np.array([*scores, 0.0] if form == "masked" else scores, np.float64)
-    if len(values) < 2:
+    values = np.array(scores, np.float64)
+    if form == "masked":
+        values = np.append(np.where(np.isnan(values), 0.0, values), 0.0)
+    if np.count_nonzero(~np.isnan(values)) < 2:
         return 0.0
-    lowest, highest = int(values.argmin()), int(values.argmax())
+    lowest, highest = int(np.nanargmin(values)), int(np.nanargmax(values))
     if lowest == highest:
         return 0.0
     return float((values[lowest] - values[highest]) / (lowest - highest))

@@ -10,7 +10,7 @@ With `fold` the mean of the others falls as the bot's mean rises, whatever the c
 conversations for each bot and no component at all, the correlation is exactly -1.
 
 Predictions are linear in the ratings, so a fit is a matrix: the controls refit thousands of shuffled ratings by one
-product. A component that a conversation lacks counts as the mean.
+product. A component that a conversation lacks counts as the mean, in a fit and in a bot's prediction.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class Fold:
         """Return the coefficients that these ratings give."""
         return np.asarray(self.inverse @ (self.scaled.T @ ratings))
 
-    def place(self, means: Floats, centre: Floats | None) -> Floats:
-        """Return where the means of a bot's components lie, in deviations from the centre, or else from the fold."""
-        scaled: Floats = _scaled(means[None], self.means, self.deviations)[0]
+    def place(self, features: Floats, centre: Floats | None) -> Floats:
+        """Return where a bot's conversations lie on average, in deviations from the centre, or else from the fold."""
+        scaled: Floats = _scaled(column_means(features)[None], self.means, self.deviations)[0]
         if centre is not None:
             scaled = scaled - _scaled(centre[None], self.means, self.deviations)[0]
-        return np.asarray(scaled)
+        return np.asarray(scaled * (~np.isnan(features)).mean(axis=0))  # those that lack a component lie at 0
 
 
 def fit_fold(features: Floats, penalty: float = 0.0) -> Fold:
@@ -126,7 +126,7 @@ def leave_one_bot_out(
         is_training = bots != number
         fold = fit_fold(features[is_training], penalty)
         folds.append(fold)
-        place = fold.place(column_means(play.features[play.bots == number]), centre)
+        place = fold.place(play.features[play.bots == number], centre)
         operator[row, is_training] = place @ fold.solver
         if intercept == "fold":
             operator[row, is_training] += 1 / is_training.sum()
@@ -154,8 +154,8 @@ def predict_conversations(features: Floats, ratings: Floats, bots: Labels, penal
 
 
 def bot_means(values: Floats, bots: Labels) -> Floats:
-    """Return the mean of each bot's values, in the order of the bots' numbers; NaN counts nowhere."""
-    return np.array([column_means(values[bots == number][:, None])[0] for number in np.unique(bots)])
+    """Return the mean of each bot's values, in the order of the bots' numbers; NaN for a bot that has none."""
+    return np.array([defined_means(values[bots == number][:, None])[0] for number in np.unique(bots)])
 
 
 def _check(features: Floats, ratings: Floats, bots: Labels) -> None:
@@ -175,6 +175,11 @@ def column_means(values: Floats) -> Floats:
     counts = is_defined.sum(axis=0)
     sums = np.where(is_defined, values, 0.0).sum(axis=0)
     return np.asarray(np.divide(sums, counts, out=np.zeros(values.shape[1]), where=counts > 0))
+
+
+def defined_means(values: Floats) -> Floats:
+    """Return the mean of each column over the rows where it is defined; NaN where it is defined nowhere."""
+    return np.where(np.isnan(values).all(axis=0), math.nan, column_means(values))
 
 
 def _deviations(values: Floats, means: Floats) -> Floats:

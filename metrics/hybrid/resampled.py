@@ -94,7 +94,7 @@ def _predictions(
         coefficients = fold.coefficients(ratings[is_training])
         level = ratings[is_training].mean() if intercept == "fold" else 0.0
         for copy in np.unique(copies[~is_training]):
-            place = fold.place(column_means(features[copies == copy]), centre)
+            place = fold.place(features[copies == copy], centre)
             predictions[copy] = place @ coefficients + level
     return predictions
 

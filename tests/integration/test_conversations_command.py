@@ -192,4 +192,5 @@ def test_what_cannot_be_judged_is_refused(ready: Home, tmp_path: Path, talks: li
     assert "a correlation over 4 bots says nothing" in few["agreement"]["figures"]["upsilon-bleu"]["mean"]["reason"]
     mixed = written(tmp_path / "mixed.jsonl", [talks[0], {**talks[1], "scale": [1, 10]}])
     result = ready("conversations", "judge", mixed, *TURNS, *ONE)
-    assert "ratings on 2 scales: 1 to 7 and 1 to 10" in result.error["message"]
+    first, second = (talk["id"] for talk in talks[:2])
+    assert f"ratings on 2 scales: 1 to 7 ({first}) and 1 to 10 ({second})" in result.error["message"]

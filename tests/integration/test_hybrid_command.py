@@ -105,6 +105,9 @@ def test_few_bots_have_no_correlation_but_a_reason(home: Home, tmp_path: Path, v
     result = home("hybrid", "evaluate", file, "--vectors", vectors, "--draws", "100")
     assert result.code == 0, result.err
     assert "a correlation over 3 bots says nothing" in result.out
+    rows = [line.split() for line in result.out.splitlines() if line.startswith(("hybrid  ", "wide  ", "log-turns  "))]
+    assert [row[1:7] for row in rows[:3]] == [["–", "–", "–", "–", "no", "–"]] * 3  # r, intervals, p, published form
+    assert "[" not in result.out.partition("agreement over bots")[2]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +146,8 @@ def test_what_cannot_be_evaluated_is_refused(home: Home, tmp_path: Path, vectors
         assert result.code in (2, 3), result.out
         return str(result.err)
 
-    assert "ratings on 2 scales: 0 to 100 and 0 to 1000" in refused([*talks, {**conversation(60), "scale": [0, 1000]}])
+    scaled = {**conversation(60), "scale": [0, 1000]}
+    assert "ratings on 2 scales: 0 to 100 (c0) and 0 to 1000 (c60)" in refused([*talks, scaled])
     assert "no usable conversation" in refused([b"", b"{"])
     assert "the questions of the file are: dull, quality" in refused(talks, "--target", "fun")
     assert "the bots are b0, b1, b2, b3, b4, b5" in refused(talks, "--without", "b9")

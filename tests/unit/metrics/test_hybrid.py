@@ -16,6 +16,7 @@ from refaug.metrics.hybrid.agreement import agreement_of_bots, within_bots
 from refaug.metrics.hybrid.controls import permuted_bots, shuffled_ratings
 from refaug.metrics.hybrid.fit import Scored, bot_means, leave_one_bot_out, predict_conversations
 from refaug.metrics.hybrid.resampled import resampled_correlations
+from refaug.metrics.hybrid.weights import HybridWeights
 
 Floats = NDArray[np.float64]
 LAMBDAS = np.array([0.35, -0.25, 0.15, 0.0])
@@ -173,6 +174,30 @@ def test_self_play_is_scored_by_the_fit_on_people() -> None:
     assert shifted == pytest.approx(same, abs=1e-9)  # a level that all bots share is no difference between bots
     with pytest.raises(BadInput, match="1 of 12 rated bots have no conversation"):
         leave_one_bot_out(features, ratings, bots, scored=Scored(features[bots != 3], bots[bots != 3]))
+
+
+@pytest.mark.parametrize("intercept", ["common", "fold"])
+def test_conversations_that_lack_a_component_lie_at_its_mean_in_a_prediction(intercept: str) -> None:
+    features, ratings, bots = study(12)
+    features += 5.0  # so that a 0 would be far away
+    random = np.random.default_rng(4)
+    features[random.random(features.shape) < 0.2] = np.nan
+    features[bots == 3, 1] = np.nan  # no conversation with this bot has it
+    fit = leave_one_bot_out(features, ratings, bots, intercept=intercept)  # type: ignore[arg-type]
+    for row, number in enumerate(np.unique(bots)):
+        training = bots != number
+        means, scales = np.nanmean(features[training], axis=0), np.nanstd(features[training], axis=0)
+        filled = np.nan_to_num((features[training] - means) / scales)
+        model = sm.OLS(ratings[training], sm.add_constant(filled)).fit()
+        centre = means if intercept == "fold" else np.nanmean(features, axis=0)
+        own = np.nan_to_num((features[~training] - centre) / scales).mean(axis=0)
+        expected = own @ model.params[1:] + (model.params[0] if intercept == "fold" else 0.0)
+        assert fit.predictions(ratings)[row] == pytest.approx(expected, abs=1e-9)
+    names = [f"b{number}" for number in range(12)]
+    weights = HybridWeights.of(LAMBDAS.astype(str).tolist(), features, ratings, bots, names, intercept=intercept)  # type: ignore[arg-type]
+    scores = weights.scores(features, [names[number] for number in bots])
+    assert bot_means(scores, bots) == pytest.approx(fit.predictions(ratings), abs=1e-9)
+    assert np.isnan(bot_means(features[:, 1], bots)).tolist() == [number == 3 for number in range(12)]
 
 
 def test_conversations_are_predicted_by_the_fit_without_their_bot() -> None:

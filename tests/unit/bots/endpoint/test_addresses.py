@@ -95,6 +95,14 @@ def test_only_listed_hosts_are_reached(url: str, is_allowed: bool) -> None:
             send(url, policy, ["93.184.216.34"])
 
 
+@pytest.mark.parametrize("entry", ["127.0.0.1:8000", "[::ffff:127.0.0.1]:8000"])
+def test_an_address_with_a_port_opens_no_other_port_to_listed_names(entry: str) -> None:
+    policy = AddressPolicy.of_list(["api.example.com", entry])
+    assert len(send("http://api.example.com:8000/v1", policy, ["127.0.0.1"]).sent) == 2
+    with pytest.raises(AddressRefused, match=r"inside address 127\.0\.0\.1, which is not listed with port 5432"):
+        send("http://api.example.com:5432/v1", policy, ["::ffff:127.0.0.1"])
+
+
 def test_a_key_does_not_travel_unencrypted_through_the_world() -> None:
     headers = {"Authorization": "Bearer x"}
     with pytest.raises(AddressRefused, match="unencrypted"):
@@ -103,7 +111,9 @@ def test_a_key_does_not_travel_unencrypted_through_the_world() -> None:
     send("https://api.example.com/v1", THIS_MACHINE, ["93.184.216.34"], headers=headers)
 
 
-@pytest.mark.parametrize("entry", ["", "https://api.example.com", "user@host", "10.0.0.0/99", "a b"])
+@pytest.mark.parametrize(
+    "entry", ["", "https://api.example.com", "user@host", "10.0.0.0/99", "a b", "h:http", "[::1]:0"]
+)
 def test_entries_that_are_no_hosts_are_refused(entry: str) -> None:
     with pytest.raises(Usage):
         AddressPolicy.of_list([entry])

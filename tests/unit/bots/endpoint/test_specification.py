@@ -82,6 +82,9 @@ def test_a_key_in_the_address_is_refused_and_not_repeated(url: str) -> None:
         ({"timeout_s": float("nan")}, "timeout_s: nan"),
         ({"omit": ["model"]}, "omit: a list"),
         ({"parameters": {"seed": 3}}, "parameters.seed: refaug sets it"),
+        ({"parameters": {"api_key": "abc"}}, "parameters.api_key: keys do not belong"),
+        ({"parameters": {"extra_body": {"Authorization": "x"}}}, "parameters.extra_body.Authorization: keys"),
+        ({"parameters": {"headers": [{"h": f"Bearer {SECRET}"}]}}, "parameters.headers.0.h: keys do not belong"),
         ({"budget": {"money": 3}}, "budget.money: there are no prices"),
         ({"price": 3}, "price: a table"),
     ],
@@ -91,6 +94,11 @@ def test_a_wrong_field_is_named(fields: dict, words: str) -> None:
     with pytest.raises(BadInput, match=words) as refused:
         endpoint_of(table, where="judge.toml", name="judge")
     assert SECRET not in str(refused.value)
+
+
+def test_parameters_whose_names_only_sound_like_keys_are_sent() -> None:
+    parameters = {"stop_token_ids": [1], "min_tokens": 2, "prompt_cache_key": "chat", "stop": ["key"], "user": "sk-7"}
+    assert endpoint_of({**PLAIN, "parameters": parameters}, where="f", name="f").parameters == parameters
 
 
 def test_a_file_that_is_none(tmp_path: Path) -> None:

@@ -130,8 +130,9 @@ def test_a_partner_has_every_second_turn(settings: Settings) -> None:
 
 
 def test_a_bot_that_never_answers_is_refused_with_its_reason(settings: Settings) -> None:
-    with pytest.raises(BadInput, match=r"b has no reply to any start: timeout \(9\)"):
+    with pytest.raises(BadInput, match=r"b has no reply to any start: timeout \(9\)") as refused:
         record_self_play(settings, "pair", order_of(settings, EchoBot("a"), EchoBot("b", silent=True)))
+    assert refused.value.remedy.startswith("what refaug bots try b")  # another start would not help
     assert self_play_versions(settings).names() == []
     recorded = record_self_play(settings, "pair", order_of(settings, EchoBot("a"), EchoBot("b")))
     assert (recorded.resumed_at, recorded.problems) == (0, {"a": {}, "b": {}})  # a bot that was down is asked again

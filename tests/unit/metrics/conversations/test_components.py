@@ -130,11 +130,15 @@ def plain_components(
         else:
             asked = any(word in names for word in re.findall(r"[^\W_]+", low))
             columns["questions"].append(0.5 * ("?" in low) + 0.5 * asked)
-    scores = columns["sentiment"] + ([0.0] if slope == "masked" and columns["sentiment"] else [])
-    if scores:
-        lowest, highest = scores.index(min(scores)), scores.index(max(scores))
-        steep = (scores[lowest] - scores[highest]) / (lowest - highest) if lowest != highest else 0.0
-        columns["sentiment-min-max"] = [steep]
+    read = [reader.sentiment(exchange.utterance) for exchange in exchanges]
+    placed = [(place, sentiment.score) for place, sentiment in enumerate(read) if sentiment is not None]
+    if placed and slope == "masked":
+        placed = [(place, sentiment.score if sentiment else 0.0) for place, sentiment in enumerate(read)]
+        placed.append((len(read), 0.0))
+    if placed:
+        low_at, least = min(placed, key=lambda entry: entry[1])
+        high_at, most = max(placed, key=lambda entry: entry[1])
+        columns["sentiment-min-max"] = [(least - most) / (low_at - high_at) if low_at != high_at else 0.0]
     return {name: sum(column) / len(column) if column else math.nan for name, column in columns.items()}
 
 
@@ -234,6 +238,10 @@ def test_emojis_are_those_of_the_published_order_and_weights() -> None:
 def test_slope_from_smallest_to_largest() -> None:
     assert min_max_slope([0.1, 0.9, -0.5, 0.3]) == pytest.approx((-0.5 - 0.9) / (2 - 1))
     assert min_max_slope([0.1, 0.9], "masked") == pytest.approx((0.0 - 0.9) / (2 - 1))
+    gap = [0.9, math.nan, -0.5]  # a turn without words has its place
+    assert min_max_slope(gap) == pytest.approx((-0.5 - 0.9) / (2 - 0))
+    assert min_max_slope([0.9, math.nan, 0.5], "masked") == pytest.approx((0.0 - 0.9) / (1 - 0))
+    assert min_max_slope([math.nan, 0.4]) == 0.0
     assert min_max_slope([0.4, 0.4]) == min_max_slope([0.4]) == min_max_slope([]) == 0.0
 
 
