@@ -36,6 +36,11 @@ if TYPE_CHECKING:
     from refaug.rater.adem.scorer.settings import ScorerSettings
 
 _KIND: Final = "adem"
+_REASONS: Final = {
+    "golds_themselves": "golds themselves",
+    "without_context": "without a context",
+    "without_gold": "without a gold",
+}
 _SpecArgument = Annotated[
     str, typer.Argument(help="Name of the adem, or name@version for one that is not published.", metavar="ADEM")
 ]
@@ -174,6 +179,7 @@ def report_facts(report: Mapping[str, Any]) -> dict[str, Any]:
         "form": report["form"],
         "state": report["state"],
         "protocol": report["protocol"],
+        **_left_out(report["files"]),
         "train_rows": report["train_rows"],
         "balanced_rows": balance["balanced_rows"],
         "dropped_rows": balance["dropped"],
@@ -189,6 +195,13 @@ def report_facts(report: Mapping[str, Any]) -> dict[str, Any]:
         "sd_score_over_sd_rating": _number(spread["sd_score_over_sd_rating"]),
         "share_near_mean": _number(spread["share_near_mean"]),
     }
+
+
+def _left_out(files: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return how many rated replies no scorer of the form learns from, and why; nothing where all count."""
+    totals = {reason: sum(counts[reason] for counts in files) for reason in _REASONS}
+    listed = [f"{total:,} {_REASONS[reason]}" for reason, total in totals.items() if total]
+    return {"left_out": ", ".join(listed)} if listed else {}
 
 
 def _number(figure: float | None) -> str:

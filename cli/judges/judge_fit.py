@@ -15,7 +15,7 @@ from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.item_inputs import ItemInputs, TableOptions
 from refaug.cli.shared.model_options import ModelOptions
-from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_table
+from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
 from refaug.core.errors import Usage
 
@@ -202,7 +202,7 @@ def _print_judge(title: str, report: Any) -> None:
             "sets": ", ".join(report["sets"]),
             "fitted_to": f"{fitted:,} replies",
             "groups": report["groups"],
-            "penalty": report["penalty"],
+            "penalty": f"{report['penalty']:g}",
             "length_effect": f"{report['length_effect']:+.3f}",
         },
     )
@@ -217,6 +217,8 @@ def _print_judge(title: str, report: Any) -> None:
             for name, figures in report["agreement"].items()
         ],
     )
+    for note in report.get("notes", ()):
+        print_line(note)
 
 
 def _digits(figure: float | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from refaug.rater.adem.scorer.rated_triples import RatedTriples
 from refaug.rater.adem.scorer.seen_texts import SeenTexts
 from refaug.rater.adem.scorer.settings import ScorerSettings
 from refaug.rater.training.order import TrainedVersion
+
+_LISTED_SYSTEMS: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,7 @@ def train_adem(
     progress: Progress,
 ) -> TrainedVersion:
     """Fit a scorer to rated files, and add it as a version; it takes seconds, so an interrupted run begins anew."""
+    _require_systems(files, order.without_systems)
     files = [_selected(file, order) for file in files]
     rated = RatedTriples.joined([file.rated for file in files])
     settings = order.settings
@@ -91,6 +94,14 @@ def train_adem(
         if order.publish:
             writer.publish(version)
     return TrainedVersion(name=order.name, version=version, id=name, published=order.publish, report=report)
+
+
+def _require_systems(files: Sequence[RatedFile], systems: Sequence[str]) -> None:
+    """Raise Usage for a system that no rated reply is of: leaving it out would change nothing."""
+    at_hand = sorted({system for file in files for system in file.rated.systems})
+    if unknown := next((system for system in systems if system not in at_hand), None):
+        listed = ", ".join(at_hand[:_LISTED_SYSTEMS]) + (", …" if len(at_hand) > _LISTED_SYSTEMS else "")
+        raise Usage(f"no rated reply is of the system {unknown!r}", remedy=f"the systems are: {listed}")
 
 
 def _selected(file: RatedFile, order: AdemOrder) -> RatedFile:

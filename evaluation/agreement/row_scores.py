@@ -131,10 +131,10 @@ def values_of_rows(rated_rows: RatedRows, compared: ComparedMetric, progress: Pr
     return -values if compared.turned else values
 
 
-def lengths_of_rows(rated_rows: RatedRows) -> Floats:
-    """Return the lengths of all replies in tokens, counted as in tables of agreement."""
+def lengths_of_rows(rated_rows: RatedRows, counted_by: str | None = None) -> Floats:
+    """Return the lengths of all replies in tokens, counted as in tables of agreement or by a tokenizer named."""
     replies = [row.reply for row in rated_rows.rows]
-    tokenizer = get_tokenizer(length_tokenizer(replies))
+    tokenizer = get_tokenizer(counted_by or length_tokenizer(replies))
     return np.array([len(tokens) for tokens in tokenizer.tokenize_batch(replies)], dtype=np.float64)
 
 

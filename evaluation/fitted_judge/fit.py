@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import rankdata, spearmanr
 
-from refaug.evaluation.fitted_judge.rated_table import RatedTable
+from refaug.evaluation.fitted_judge.rated_table import FEWEST_ROWS, RatedTable
 from refaug.evaluation.metric_setup.combined.combination import CombinedJudge, FitSettings, NormalScale
 from refaug.metrics.base import Floats, Indexes
 
@@ -33,12 +33,16 @@ _LEAST_PROBABILITY: Final = 1e-12
 # ── fitting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def fit_judge(table: RatedTable, settings: FitSettings | None = None) -> CombinedJudge:
-    """Fit a judge to the complete rows of a table; the penalty is the one with the best Spearman on folds."""
+def fit_judge(table: RatedTable, settings: FitSettings | None = None, *, fewest: int = FEWEST_ROWS) -> CombinedJudge:
+    """Fit a judge to the complete rows of a table; the penalty is the one with the best Spearman on folds.
+
+    `fewest` are the rows that it takes at least: less than usual where folds measure a judge.
+    """
     settings, table = settings or FitSettings(), table.complete()
-    table.require_enough()
+    table.require_enough(fewest)
     if settings.method == "equal":
         return _fit_with(table, 0.0, settings)
+    table.require_contexts()
     folds = context_folds(table.contexts, settings.seed)
     scores = [_score_of_penalty(table, folds, penalty, settings) for penalty in PENALTIES]
     return _fit_with(table, PENALTIES[int(np.argmax(scores))], settings)

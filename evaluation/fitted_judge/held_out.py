@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from refaug.evaluation.fitted_judge.fit import context_folds, fit_judge
-from refaug.evaluation.fitted_judge.rated_table import RatedTable
+from refaug.evaluation.fitted_judge.rated_table import FEWEST_ROWS, RatedTable
 from refaug.evaluation.metric_setup.combined.combination import FitSettings
 from refaug.metrics.base import Floats
 
@@ -23,14 +23,17 @@ def out_of_group_scores(table: RatedTable, settings: FitSettings | None = None) 
     return scores
 
 
-def out_of_fold_scores(table: RatedTable, settings: FitSettings | None = None) -> Floats:
-    """Return the score of each row by a judge fitted to other contexts, also of its own set: seen domain and taste."""
+def out_of_fold_scores(table: RatedTable, settings: FitSettings | None = None, *, fewest: int = FEWEST_ROWS) -> Floats:
+    """Return the score of each row by a judge fitted to other contexts, also of its own set: seen domain and taste.
+
+    `fewest` are the rows that each of these judges is fitted to at least.
+    """
     settings = settings or FitSettings()
     folds = context_folds(table.contexts, settings.seed)
     scores = np.full(len(table), np.nan)
     for fold in np.unique(folds).tolist():
         rows = np.flatnonzero(folds == fold)
-        judge = fit_judge(table.select(np.flatnonzero(folds != fold)), settings)
+        judge = fit_judge(table.select(np.flatnonzero(folds != fold)), settings, fewest=fewest)
         scores[rows] = judge.score(table.values[rows], table.lengths[rows])
     return scores
 

@@ -57,11 +57,19 @@ class RatedTable:
         """Return the rows that have every value and a rating."""
         return self.select(np.flatnonzero(np.isfinite(self.values).all(axis=1) & np.isfinite(self.ratings)))
 
-    def require_enough(self) -> None:
-        """Raise BadInput for tables that nothing can be fitted to."""
-        if len(self) < FEWEST_ROWS:
+    def require_contexts(self) -> None:
+        """Raise BadInput for rows of one context: how much weights shrink is chosen on other contexts."""
+        if len(np.unique(self.contexts)) < 2:
             raise BadInput(
-                f"{len(self):,} rated replies have a score by every metric; at least {FEWEST_ROWS} are needed",
+                f"all {len(self):,} rated replies stand in one context, and folds over contexts choose the penalty",
+                remedy="rated replies to more contexts, or --method equal",
+            )
+
+    def require_enough(self, fewest: int = FEWEST_ROWS) -> None:
+        """Raise BadInput for tables that nothing can be fitted to."""
+        if len(self) < fewest:
+            raise BadInput(
+                f"{len(self):,} rated replies have a score by every metric; at least {fewest} are needed",
                 remedy="give more rated items, or metrics that suit them",
             )
         for number in np.unique(self.sets).tolist():

@@ -111,7 +111,8 @@ def score_rows(
     unseen = unseen_rows(stored, rows)
     values = np.stack([values_of_rows(rows, compared, progress) for compared in metrics], axis=1)
     scores = np.full(len(rows.rows), np.nan)
-    scores[unseen] = stored.judge.score(values[unseen], lengths_of_rows(rows)[unseen])
+    lengths = lengths_of_rows(rows, stored.judge.length_tokenizer)  # as when it was fitted, whatever these rows are
+    scores[unseen] = stored.judge.score(values[unseen], lengths[unseen])
     return JudgedRows(judge=stored.spec, rows=rows, scores=scores, trained_on=len(rows.rows) - len(unseen))
 
 

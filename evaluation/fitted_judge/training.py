@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from scipy.stats import spearmanr
 
+from refaug.core.errors import BadInput
 from refaug.core.progress import Progress
+from refaug.core.records import Item
 from refaug.core.text.normalisation import normalise
 from refaug.evaluation.agreement.records import ComparedMetric
 from refaug.evaluation.agreement.row_scores import length_tokenizer, lengths_of_rows, values_of_rows
 from refaug.evaluation.agreement.rows import RatedRows
 from refaug.evaluation.fitted_judge.fit import fit_judge
 from refaug.evaluation.fitted_judge.held_out import out_of_fold_scores, out_of_group_scores, shuffled_within_sets
-from refaug.evaluation.fitted_judge.rated_table import RatedTable
+from refaug.evaluation.fitted_judge.rated_table import FEWEST_ROWS, RatedTable
 from refaug.evaluation.metric_setup.combined.combination import CombinedJudge, FitSettings
 from refaug.metrics.base import Floats, Indexes
 from refaug.metrics.statistics.correlation import partial_spearman
@@ -24,6 +26,8 @@ from refaug.rater.adem.scorer.rated_triples import Triple
 from refaug.rater.adem.scorer.seen_texts import SeenTexts
 
 _SHUFFLES: Final = 5
+_FEWEST_IN_FOLDS: Final = 20  # rows of a judge that only measures: four folds of the fewest that are fitted to
+OUT_OF_GROUP, OUT_OF_FOLD = "out of group", "other contexts of the same sets"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,6 +44,7 @@ def train_judge(
 ) -> TrainedJudge:
     """Score the fair rows of rated sets by the metrics, and fit a judge to their ratings."""
     table = table_of_sets(sets, metrics, progress)
+    _require_fit(sets, table)
     progress.stage("fitting")
     replies = (row.reply for rated_rows in sets for row in rated_rows.rows)
     judge = replace(fit_judge(table, settings), length_tokenizer=length_tokenizer(replies))
@@ -70,11 +75,8 @@ def table_of_sets(sets: Sequence[RatedRows], metrics: Sequence[ComparedMetric], 
 def _contexts_and_groups(sets: Sequence[RatedRows]) -> tuple[Indexes, list[int]]:
     """Return the context of each row, and the group of each set; sets that share a context are one group."""
     numbers, by_set = dict[tuple[str, ...], int](), list[list[int]]()
-    for rated_rows in sets:
-        keys = [
-            (normalise(item.pair.utterance or item.id), normalise(item.pair.gold.text if item.pair.gold else item.id))
-            for item in rated_rows.items
-        ]
+    for place, rated_rows in enumerate(sets):
+        keys = [_context_key(item, place) for item in rated_rows.items]
         by_set.append([numbers.setdefault(keys[row.item], len(numbers)) for row in rated_rows.rows])
     groups = list(range(len(sets)))
     for place, own in enumerate(by_set):
@@ -82,6 +84,36 @@ def _contexts_and_groups(sets: Sequence[RatedRows]) -> tuple[Indexes, list[int]]
             if set(own) & set(by_set[earlier]):
                 groups = [groups[earlier] if group == groups[place] else group for group in groups]
     return np.array([number for own in by_set for number in own], np.int64), groups
+
+
+def _context_key(test_item: Item, place: int) -> tuple[str, ...]:
+    """Return what tells a context: its last turn with the gold; all turns where no gold is; of neither, the item."""
+    turns = tuple(map(normalise, test_item.pair.turns))
+    gold = normalise(test_item.pair.gold.text) if test_item.pair.gold else ""
+    if gold:
+        return ("gold", turns[-1] if turns else "", gold)
+    return ("turns", *turns) if any(turns) else ("item", str(place), test_item.id)
+
+
+def _require_fit(sets: Sequence[RatedRows], table: RatedTable) -> None:
+    """Raise BadInput where nothing can be fitted, with the metrics that lack scores, or the set that says nothing."""
+    complete = table.complete()
+    if len(complete) < FEWEST_ROWS:
+        is_rated = np.isfinite(table.ratings)
+        scored = np.isfinite(table.values[is_rated]).sum(axis=0).tolist()
+        by_metric = ", ".join(f"{name} {count:,}" for name, count in zip(table.features, scored, strict=True))
+        raise BadInput(
+            f"{len(complete):,} rated replies have a score by every metric; at least {FEWEST_ROWS} are needed. Of "
+            f"{int(is_rated.sum()):,} rated ones are scored by {by_metric}",
+            remedy="give more rated items, or metrics that suit them",
+        )
+    for number, rated_rows in enumerate(sets):
+        ratings = complete.ratings[complete.sets == number]
+        if len(ratings) and np.ptp(ratings) == 0:
+            raise BadInput(
+                f"{rated_rows.name}: all {len(ratings):,} ratings are {ratings[0]:g}: there is nothing to fit",
+                remedy="give ratings that differ, or leave the file out",
+            )
 
 
 def _triples(rated_rows: RatedRows) -> Iterator[Triple]:
@@ -98,17 +130,13 @@ def _report(
 ) -> dict[str, Any]:
     complete = table.complete()
     plain = {name: complete.values[:, place] for place, name in enumerate(complete.features)}
-    several = len(np.unique(complete.groups)) > 1
-    lines = {
-        **({"out of group": out_of_group_scores(complete, settings)} if several else {}),
-        "other contexts of the same sets": out_of_fold_scores(complete, settings),
-        "length alone": complete.lengths,
-        **plain,
-    }
+    held_out, notes = _held_out_lines(complete, settings)
+    lines = {**held_out, "length alone": complete.lengths, **plain}
     figures = {name: _agreement(complete, scores) for name, scores in lines.items()}
-    seeds = () if settings.method == "equal" else range(_SHUFFLES)  # equal weights do not depend on ratings
-    shuffled = [out_of_fold_scores(shuffled_within_sets(complete, seed), settings) for seed in seeds]
-    by_seed = [_agreement(complete, scores)["spearman"] or 0.0 for scores in shuffled]
+    # Equal weights do not depend on ratings.
+    seeds = range(_SHUFFLES) if settings.method != "equal" and OUT_OF_FOLD in held_out else ()
+    shuffled = [_shuffled_scores(complete, settings, seed) for seed in seeds]
+    by_seed = [_agreement(complete, scores)["spearman"] or 0.0 for scores in shuffled if scores is not None]
     return {
         "sets": {
             rated_rows.name: {
@@ -123,7 +151,33 @@ def _report(
         "penalty": judge.penalty,
         "length_effect": _length_effect(complete, judge),
         "agreement": {**figures, **_shuffled(by_seed)},
+        "notes": notes,
     }
+
+
+def _held_out_lines(complete: RatedTable, settings: FitSettings) -> tuple[dict[str, Floats], list[str]]:
+    """Return the scores of rows by judges that were not fitted to them, and why there are none of a kind."""
+    ways: dict[str, Callable[[], Floats]] = {
+        OUT_OF_GROUP: lambda: out_of_group_scores(complete, settings),
+        OUT_OF_FOLD: lambda: out_of_fold_scores(complete, settings, fewest=_FEWEST_IN_FOLDS),
+    }
+    if len(np.unique(complete.groups)) < 2:
+        del ways[OUT_OF_GROUP]
+    lines, notes = dict[str, Floats](), list[str]()
+    for name, scores_of in ways.items():
+        try:
+            lines[name] = scores_of()
+        except BadInput as error:
+            notes.append(f"{name}: not measured, for a judge without what it is measured on: {error.message}")
+    return lines, notes
+
+
+def _shuffled_scores(complete: RatedTable, settings: FitSettings, seed: int) -> Floats | None:
+    """Return out-of-fold scores by shuffled ratings; None where those of a fold are all the same."""
+    try:
+        return out_of_fold_scores(shuffled_within_sets(complete, seed), settings, fewest=_FEWEST_IN_FOLDS)
+    except BadInput:
+        return None
 
 
 def _shuffled(by_seed: Sequence[float]) -> dict[str, dict[str, float | None]]:

@@ -145,6 +145,26 @@ def test_impossible_orders_are_refused_before_any_work(ready: Home, options: tup
     assert not (ready.path / "vhreds/other").exists()
 
 
+def test_a_scorer_says_how_many_replies_it_could_not_learn_from(ready: Home, tmp_path: Path) -> None:
+    lines = [
+        {
+            "id": f"i{number}",
+            "turns": [SENTENCES[number]] if number % 3 else None,
+            "references": [SENTENCES[number + 9]],
+            "replies": {"a": SENTENCES[number + 3], "b": SENTENCES[number + 40]},
+            "ratings": {"a": [1 + number % 5], "b": [5 - number % 4]},
+        }
+        for number in range(60)
+    ]
+    (tmp_path / "rated.jsonl").write_bytes(b"\n".join(map(orjson.dumps, lines)))
+    train = ("adem", "train", tmp_path / "rated.jsonl", "--encoder", "drawn", "--components", 5)
+    full = ready(*train, "--name", "full")
+    assert full.code == 0, full.err
+    assert "left_out                     40 without a context\n" in full.out
+    assert "left_out                     40 without a context\n" in ready("adem", "report", "full").out
+    assert "left_out" not in ready(*train, "--name", "reference", "--form", "reference").out
+
+
 def test_excluded_items_leave_their_dialogues_out(ready: Home) -> None:
     excluded = [{"id": str(at), "turns": [text], "references": ["x"]} for at, text in enumerate(SENTENCES)]
     (ready.path / "out.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in excluded))

@@ -16,6 +16,7 @@ from refaug.evaluation.metric_setup.combined.stored_judge import open_judge
 
 WORDS = ["apples", "blue", "boats", "do", "fly", "green", "how", "like", "no", "red", "the", "they", "we", "yes"]
 METRICS = ("--metric", "bleu", "--metric", "chrf")
+KEYS = ("replies", "ratings")
 
 
 def rated_items(path: Path, seed: int, items: int = 40) -> Path:
@@ -96,7 +97,15 @@ def test_rows_that_it_was_fitted_to_are_left_out(fitted: tuple[Home, list[Path]]
     ("change", "message"),
     [
         (lambda lines: lines[:10], "at least 50"),
-        (lambda lines: [{**line, "ratings": {"a": [3], "b": [3]}} for line in lines], "nothing to fit"),
+        (
+            lambda lines: [{**line, "ratings": {"a": [3], "b": [3]}} for line in lines],
+            "few: all 80 ratings are 3: there is nothing to fit",
+        ),
+        (
+            lambda lines: [*lines[:20], *({**line, "references": []} for line in lines[20:])],
+            "40 rated replies have a score by every metric; at least 50 are needed. Of 80 rated ones are scored by "
+            "bleu 40, chrf 40",
+        ),
     ],
 )
 def test_what_cannot_be_fitted_is_refused(home: Home, tmp_path: Path, change: Any, message: str) -> None:
@@ -105,6 +114,43 @@ def test_what_cannot_be_fitted_is_refused(home: Home, tmp_path: Path, change: An
     result = home("judge-fit", "train", tmp_path / "few.jsonl", "--name", "mine", *METRICS, "--json")
     assert result.error["code"] == "bad_input"
     assert message in result.error["message"]
+
+
+def test_few_more_rows_than_are_needed_are_fitted_and_measured_on_folds(home: Home, tmp_path: Path) -> None:
+    items = rated_items(tmp_path / "few.jsonl", 1, 28)
+    report = home("judge-fit", "train", items, "--name", "mine", *METRICS, "--json").json["report"]
+    assert report["sets"]["few"]["fitted"] == 56
+    assert report["agreement"]["other contexts of the same sets"]["spearman"] > 0.2
+    assert report["penalty"] in (0.001, 0.01, 0.1, 1.0, 10.0)
+    assert f"penalty        {report['penalty']:g}" in home("judge-fit", "show", "mine").out
+    assert report["notes"] == []
+
+
+def test_a_group_that_nothing_can_be_fitted_to_leaves_the_judge_without_figures_out_of_group(
+    home: Home, tmp_path: Path
+) -> None:
+    items = [rated_items(tmp_path / "large.jsonl", 1), rated_items(tmp_path / "small.jsonl", 2, 20)]
+    result = home("judge-fit", "train", *items, "--name", "mine", *METRICS, "--json")
+    assert result.code == 0, result.err
+    report = result.json["report"]
+    assert (report["groups"], "out of group" in report["agreement"]) == (2, False)
+    [note] = report["notes"]
+    assert "out of group: not measured" in note
+    assert "40 rated replies" in note
+    assert note in home("judge-fit", "show", "mine").out
+
+
+def test_rows_of_one_context_serve_equal_weights_alone(home: Home, tmp_path: Path) -> None:
+    lines = [orjson.loads(line) for line in rated_items(tmp_path / "all.jsonl", 1).read_bytes().splitlines()]
+    joined = {key: {f"{at}{name}": line[key][name] for at, line in enumerate(lines) for name in "ab"} for key in KEYS}
+    (tmp_path / "single.jsonl").write_bytes(orjson.dumps({**lines[0], **joined}))
+    order = ("judge-fit", "train", tmp_path / "single.jsonl", "--name", "mine", *METRICS, "--json")
+    refused = home(*order)
+    assert (refused.code, refused.error["code"]) == (3, "bad_input")
+    assert "all 80 rated replies stand in one context" in refused.error["message"]
+    report = home(*order, "--method", "equal").json["report"]
+    assert report["coefficients"] == {"bleu": 0.5, "chrf": 0.5}
+    assert ["other contexts of the same sets: not measured" in note for note in report["notes"]] == [True]
 
 
 def test_options_that_are_not_known_are_refused(home: Home, tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ class _Run:
             yield greedy_line(self.maker.word_vectors, sets)
 
     def one_domain(self) -> _LearnedPart | None:
-        """Fit to one of two sets of one domain and score the other; contexts that both have are in one of them only."""
+        """Fit to one of two sets of one domain and score the other; the two share no context."""
         pair = [rated_set for rated_set in self.sets if rated_set.name in _PAIR]
         if len(pair) < len(_PAIR):
             return None

@@ -204,7 +204,7 @@ def _main_scope(correlations: Correlations) -> str:
 
 def about_table(lines: Sequence[Line]) -> Table:
     """Return a table that says how each line is made."""
-    rows = [[line.name, line.about] for line in lines if line.about]
+    rows = [list(row) for row in dict.fromkeys((line.name, line.about) for line in lines if line.about)]
     return Table(title="What each line is", columns=("line", "how it is made"), rows=rows, text=True)
 
 

@@ -12,7 +12,7 @@ import pytest
 from adems import WordEncoder, rated_triples
 
 from refaug.core.artefacts.kinds import artefact_stores
-from refaug.core.errors import BadInput
+from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.records import Item
@@ -105,6 +105,18 @@ def test_the_same_rows_and_settings_give_the_same_adem(tmp_path: Path) -> None:
         order = AdemOrder(name="chat", settings=SETTINGS)
         ids.add(train_adem(own, artefact_stores(own)["adem"], order, [_file(1)], named, Silent()).id)
     assert len(ids) == 1
+
+
+def test_a_system_that_is_left_out_must_be_there(tmp_path: Path) -> None:
+    home, named = Settings(home=tmp_path), NamedEncoder(encoder=WordEncoder(), id=ENCODER_ID)
+    file, versions = _file(1), artefact_stores(home)["adem"]
+    [first, *others] = sorted(set(file.rated.systems))
+    with pytest.raises(Usage, match="no rated reply is of the system 'nobody'") as refused:
+        train_adem(home, versions, AdemOrder(name="chat", without_systems=("nobody",)), [file], named, Silent())
+    assert refused.value.remedy == f"the systems are: {', '.join([first, *others])}"
+    order = AdemOrder(name="chat", settings=SETTINGS, without_systems=(first,))
+    report = train_adem(home, versions, order, [file], named, Silent()).report
+    assert report["train_rows"] + report["validation_rows"] == sum(system != first for system in file.rated.systems)
 
 
 def test_each_file_is_scored_by_what_was_fitted_to_the_others() -> None:

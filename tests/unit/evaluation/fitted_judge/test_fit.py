@@ -149,6 +149,10 @@ def test_tables_without_enough_to_fit_are_refused() -> None:
         fit_judge(table_of().select(np.arange(40)))
     with pytest.raises(BadInput, match="nothing to fit"):
         fit_judge(replace(table_of(), ratings=np.ones(240)))
+    single = replace(table_of(), contexts=np.zeros(240, np.int64))
+    with pytest.raises(BadInput, match="all 240 rated replies stand in one context"):
+        fit_judge(single)
+    assert fit_judge(single, FitSettings(method="equal")).coefficients == (1 / 3,) * 3
     with pytest.raises(Usage, match="ridge"):
         FitSettings(method="boosting")  # type: ignore[arg-type]
 
