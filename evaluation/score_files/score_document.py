@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -32,9 +33,16 @@ _HASHES: Final = ("utterances", "replies")  # fields that came with the seal
 _NOT_SEALED: Final = frozenset({SEAL, "request_id", "inputs"})
 _OPTIONS: Final = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 _AFTER_NUMBERS: Final = (b",", b"]", b"}")
+ANY: Final = "*"
+LONG_PARTS: Final = (  # the parts that grow with the replies; the last is an object, the others are lists
+    ("scores", ANY, "systems", ANY, "replies"),
+    ("details", "items"),
+    ("details", "sums", ANY, "systems", ANY),
+    ("evidence",),
+)
 _REPLIES_AT_ONCE: Final = 2_000
+_ENTRIES_AT_ONCE: Final = 200
 _SEALED_AT_ONCE: Final = 1 << 20  # bytes
-_DEPTH: Final = 6  # of the entries of the longest lists: scores, a metric, systems, a system, replies, a reply
 _OTHER_DOCUMENTS: Final[Mapping[str, str]] = {  # a field that tells them → what they are
     "batches": "scores of several batches together, which have no signature of all their items",
     "sets": "the agreement of refaug meta: its metrics have the signatures of scores, but its correlations are not "
@@ -46,10 +54,10 @@ _OTHER_DOCUMENTS: Final[Mapping[str, str]] = {  # a field that tells them → wh
 def seal_of(document: Mapping[str, Any]) -> str:
     """Return the seal that fits the content of a document."""
     content = {name: part for name, part in document.items() if name not in _NOT_SEALED}
-    if _reply_count(document) <= _REPLIES_AT_ONCE:  # in one piece, which takes a tenth of the time
+    if _reply_count(document) <= _REPLIES_AT_ONCE:
         return hashlib.sha256(_with_plain_numbers(bytearray(orjson.dumps(content, option=_OPTIONS)))).hexdigest()
     digest, waiting = hashlib.sha256(), bytearray()
-    for piece in _sorted_pieces(content, 0):
+    for piece in _sorted_pieces(content, LONG_PARTS):
         waiting += piece
         if len(waiting) >= _SEALED_AT_ONCE:
             waiting = _with_plain_numbers(waiting)
@@ -68,20 +76,44 @@ def _reply_count(document: Mapping[str, Any]) -> float:
     return items * sum(len(by_name) for by_name in systems if isinstance(by_name, dict))
 
 
-def _sorted_pieces(content: Any, depth: int) -> Iterator[bytes]:
-    """Yield JSON with sorted fields in pieces, of which none is as long as a document of many replies."""
-    if depth == _DEPTH or not isinstance(content, dict | list):
+def _sorted_pieces(content: Any, long_parts: Sequence[tuple[str, ...]]) -> Iterator[bytes]:
+    """Yield JSON with sorted fields in pieces; parts that grow with the replies come some entries at a time."""
+    if not long_parts or not isinstance(content, dict | list):
         yield orjson.dumps(content, option=_OPTIONS)
-        return
-    yield b"{" if isinstance(content, dict) else b"["
-    names = sorted(map(str, content)) if isinstance(content, dict) else None
-    by_name = {str(name): part for name, part in content.items()} if isinstance(content, dict) else {}
-    for place, entry in enumerate(content if names is None else names):
-        yield b"," if place else b""
-        if names is not None:
-            yield orjson.dumps(entry) + b":"
-        yield from _sorted_pieces(entry if names is None else by_name[entry], depth + 1)
-    yield b"}" if isinstance(content, dict) else b"]"
+    elif () in long_parts:
+        yield from _sorted_slices(content)
+    elif isinstance(content, list):
+        below = below_step(long_parts, ANY)
+        yield b"["
+        for place, entry in enumerate(content):
+            yield b"," if place else b""
+            yield from _sorted_pieces(entry, below)
+        yield b"]"
+    else:
+        yield b"{"
+        for place, (name, part) in enumerate(
+            sorted(((str(name), part) for name, part in content.items()), key=itemgetter(0))
+        ):
+            yield (b"," if place else b"") + orjson.dumps(name) + b":"
+            yield from _sorted_pieces(part, below_step(long_parts, name))
+        yield b"}"
+
+
+def _sorted_slices(content: dict[Any, Any] | list[Any]) -> Iterator[bytes]:
+    """Yield the JSON of a long object or list, so many entries at a time."""
+    by_name = None if isinstance(content, list) else {str(name): part for name, part in content.items()}
+    entries = content if isinstance(content, list) else sorted(by_name or {})
+    yield b"[" if by_name is None else b"{"
+    for begin in range(0, len(entries), _ENTRIES_AT_ONCE):
+        part = entries[begin : begin + _ENTRIES_AT_ONCE]
+        piece = orjson.dumps(part if by_name is None else {name: by_name[name] for name in part}, option=_OPTIONS)
+        yield (b"," if begin else b"") + piece[1:-1]
+    yield b"]" if by_name is None else b"}"
+
+
+def below_step(long_parts: Sequence[tuple[str, ...]], step: str) -> list[tuple[str, ...]]:
+    """Return what is left of these paths below a field, or below an entry of a list."""
+    return [path[1:] for path in long_parts if path and path[0] in (ANY, step)]
 
 
 def _with_plain_numbers(content: bytearray) -> bytearray:

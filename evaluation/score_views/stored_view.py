@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from refaug.core.array_files import write_array
 from refaug.core.errors import Corrupt
 from refaug.core.files import read_json, with_checksum, write_aside, write_json
+from refaug.evaluation.score_files.score_document import ANY, LONG_PARTS
 from refaug.evaluation.score_files.score_file import ScoreFile
 from refaug.evaluation.score_files.stored_lists import EntryIds, StoredEntries, StoredList, StoredRows
 from refaug.evaluation.score_views.score_view import ScoreView, SearchedTexts
@@ -34,14 +35,6 @@ SCORES: Final = "scores.json"
 _HEAD, _STARTS, _COLUMNS = "scores.head.json", "scores.starts.npy", "scores.columns.npy"
 _PLACES, _LENGTHS, _TEXTS, _ENDS = "scores.places.npy", "scores.lengths.npy", "scores.texts", "scores.ends.npy"
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
-_ANY: Final = "*"
-# The parts of a document that grow with its replies; the last is an object, the others are lists.
-_LONG: Final = (
-    ("scores", _ANY, "systems", _ANY, "replies"),
-    ("details", "items"),
-    ("details", "sums", _ANY, "systems", _ANY),
-    ("evidence",),
-)
 _Path = tuple[str | int, ...]
 
 
@@ -59,9 +52,9 @@ class _DocumentWriter:
 
     def write(self, content: Any, path: _Path = ()) -> Any:
         """Write a part of a document; return it without its long lists."""
-        if any(_fits(path, long) for long in _LONG):
+        if any(_fits(path, long) for long in LONG_PARTS):
             return self._write_long(content, path)
-        if not any(_begins(path, long) for long in _LONG) or not isinstance(content, Mapping | list | tuple):
+        if not any(_begins(path, long) for long in LONG_PARTS) or not isinstance(content, Mapping | list | tuple):
             self._put(orjson.dumps(content, option=_OPTIONS))
             return content
         if isinstance(content, Mapping):
@@ -110,7 +103,7 @@ def _fits(path: _Path, long: tuple[str, ...]) -> bool:
 
 
 def _begins(path: _Path, long: tuple[str, ...]) -> bool:
-    return all(name in (_ANY, step) for step, name in zip(path, long, strict=False)) and len(path) <= len(long)
+    return all(name in (ANY, step) for step, name in zip(path, long, strict=False)) and len(path) <= len(long)
 
 
 def write_view(document: Mapping[str, Any], folder: Path) -> None:

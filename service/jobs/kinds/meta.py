@@ -32,7 +32,7 @@ from refaug.service.jobs.kinds.freezing import augment_settings
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.named_models import require_models
 from refaug.service.jobs.kinds.result_files import store_agreement
-from refaug.service.jobs.kinds.sources import named_file, resolve_metric_files
+from refaug.service.jobs.kinds.sources import ReplyLimit, named_file, resolve_metric_files
 from refaug.service.jobs.orders.evaluation_orders import MetaJob
 from refaug.service.jobs.orders.job_order import metrics_in
 
@@ -54,7 +54,8 @@ def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
         min_kappa=order.min_kappa,
     )
     context.progress.stage("read")
-    sets = {name: _items(file, order, context) for name, file in files.items()}
+    limit = ReplyLimit(context.serve.evaluation_replies)
+    sets = {name: _items(file, order, context, limit) for name, file in files.items()}
     specifications = order.metrics or default_metrics(item for items in sets.values() for item in items)
     provenance, augmenting, based = Provenance(), None, None
     if order.index is not None:
@@ -133,8 +134,9 @@ def _named_files(names: Sequence[str], context: JobContext) -> dict[str, InputFi
     }
 
 
-def _items(file: InputFile, order: MetaJob, context: JobContext) -> list[Item | BadItem]:
-    items = list(ItemFiles(items=file, table=order.table).read(context.progress.warn))
+def _items(file: InputFile, order: MetaJob, context: JobContext, limit: ReplyLimit) -> list[Item | BadItem]:
+    """Return the items of a set; TooLarge as soon as all sets together have more replies than a job compares."""
+    items = list(limit.counted(ItemFiles(items=file, table=order.table), context.progress.warn))
     if not items:
         raise BadInput(f"there are no items in {file.name}", remedy="one item a line: docs/items.md")
     return items

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from refaug.core.errors import BadInput, TooLarge
+from refaug.core.errors import BadInput
 from refaug.core.records import Item
 from refaug.evaluation.item_files.item_files import ItemFiles
 from refaug.evaluation.metric_setup.metric_requests import baseline_advice
@@ -23,7 +23,7 @@ from refaug.service.jobs.kinds.freezing import augment_settings
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.named_models import require_models
 from refaug.service.jobs.kinds.result_files import store_scores
-from refaug.service.jobs.kinds.sources import item_files, resolve_metric_files
+from refaug.service.jobs.kinds.sources import ReplyLimit, item_files, resolve_metric_files
 from refaug.service.jobs.orders.evaluation_orders import ScoreJob
 
 _SHOWN_BAD_ITEMS: Final = 5
@@ -55,16 +55,7 @@ def score_job(order: ScoreJob, context: JobContext) -> Mapping[str, Any]:
 
 def _read(files: ItemFiles, context: JobContext) -> list[Item | BadItem]:
     """Return the items; BadInput where there are none, TooLarge as soon as there are more replies than a job scores."""
-    test_items, replies, most = list[Item | BadItem](), 0, context.serve.evaluation_replies
-    for test_item in files.read(context.progress.warn):
-        test_items.append(test_item)
-        replies += len(test_item.replies) if isinstance(test_item, Item) else 0
-        if replies > most:
-            raise TooLarge(
-                f"{', '.join(files.names)}: more than {most:,} replies",
-                remedy="evaluate fewer systems or items at once, or raise the setting evaluation_replies: "
-                "a job takes about 6 GiB of memory for a million replies",
-            )
+    test_items = list(ReplyLimit(context.serve.evaluation_replies).counted(files, context.progress.warn))
     if not any(isinstance(test_item, Item) for test_item in test_items):
         bad = next((test_item for test_item in test_items if isinstance(test_item, BadItem)), None)
         raise BadInput(

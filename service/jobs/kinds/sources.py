@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from refaug.core.errors import NoSource, NotAllowed
+from refaug.core.errors import NoSource, NotAllowed, TooLarge
 from refaug.core.home import Settings
+from refaug.core.records import Item
 from refaug.evaluation.item_files.item_files import AlignedFiles, InputFile, ItemFiles
 from refaug.evaluation.metric_setup.metric_requests import MODEL, resolve_files
+from refaug.evaluation.scoring.items import BadItem
 from refaug.service.evaluations.uploads import UploadStore, upload_in
 from refaug.service.jobs.orders.evaluation_orders import ItemSources
 from refaug.service.server_settings import ServeSettings
@@ -64,6 +67,26 @@ def item_files(order: ItemSources, home: Settings, serve: ServeSettings) -> Item
         table=order.table,
         allow_truncated=order.allow_truncated,
     )
+
+
+@dataclass
+class ReplyLimit:
+    """The replies that a job has read, and how many one evaluation may have."""
+
+    most: int
+    replies: int = 0
+
+    def counted(self, files: ItemFiles, on_warning: Callable[[str], None]) -> Iterator[Item | BadItem]:
+        """Yield the items of files; TooLarge as soon as there are too many replies."""
+        for test_item in files.read(on_warning):
+            self.replies += len(test_item.replies) if isinstance(test_item, Item) else 0
+            if self.replies > self.most:
+                raise TooLarge(
+                    f"{', '.join(files.names)}: more than {self.most:,} replies",
+                    remedy="evaluate fewer systems or items at once, or raise the setting evaluation_replies: "
+                    "a job takes about 6 GiB of memory for a million replies",
+                )
+            yield test_item
 
 
 def resolve_metric_files(specifications: Sequence[str], home: Settings, serve: ServeSettings) -> tuple[str, ...]:

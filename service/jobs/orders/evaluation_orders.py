@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from refaug.core.errors import Usage
 from refaug.evaluation.scoring.presets import PresetName
@@ -15,6 +15,7 @@ from refaug.evaluation.scoring.score_settings import (
     ScoreSettings,
 )
 from refaug.evaluation.tables.table_request import RowShape, TableRequest
+from refaug.logs.reading.sources import encoding_of
 from refaug.service.jobs.orders.fields import THREADS, Count, Seed, Spec, StrictModel, Text
 from refaug.service.jobs.orders.set_orders import ReferenceSettings
 
@@ -36,6 +37,15 @@ class TableFields(StrictModel):
     encoding: str | None = Field(
         default=None, description="encoding of a table; null: UTF-8 or what its first bytes say", max_length=40
     )
+
+    @field_validator("encoding")
+    @classmethod
+    def _knows_encoding(cls, encoding: str | None) -> str | None:
+        try:
+            encoding_of(b"", encoding or "auto")
+        except Usage as error:
+            raise ValueError(f"{error.message}: {error.remedy}") from None
+        return encoding
 
     @model_validator(mode="after")
     def _maps_fields(self) -> Self:

@@ -21,14 +21,22 @@ CONTENTS = st.recursive(
 )
 
 
-@given(st.dictionaries(TEXTS, CONTENTS, max_size=4), st.lists(CONTENTS, max_size=3))
+LISTS = st.lists(CONTENTS, max_size=7)
+OBJECTS = st.dictionaries(TEXTS, CONTENTS, max_size=7)
+
+
+@given(OBJECTS, LISTS, LISTS | CONTENTS, LISTS | CONTENTS, OBJECTS | CONTENTS)
 def test_a_document_has_one_seal_whether_it_is_read_whole_or_in_pieces(
-    fields: dict[str, Any], replies: list[Any]
+    fields: dict[str, Any], replies: list[Any], items: Any, rows: Any, evidence: Any
 ) -> None:
-    document = {**fields, "items": 1, "scores": [{"systems": {"a": replies}}]}
+    scores = [{"name": "m", "systems": {"b": {"mean": 1.0, "replies": replies}, "a": {"replies": items}, 1: rows}}]
+    details = {"sums": [{"systems": {"b": rows}, "columns": ["c"]}, rows], "items": items}
+    document = {**fields, "items": 1, "scores": scores, "details": details, "evidence": evidence}
     whole = seal_of(document)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(score_document, "_REPLIES_AT_ONCE", -1)
         assert seal_of(document) == whole
         patch.setattr(score_document, "_SEALED_AT_ONCE", 4)
+        assert seal_of(document) == whole
+        patch.setattr(score_document, "_ENTRIES_AT_ONCE", 2)
         assert seal_of(document) == whole
