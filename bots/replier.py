@@ -19,12 +19,14 @@ class ReplyRequest:
 
     Everything else in `pair` says what a reply must not come from: its references, its dialogue, excluded dialogues.
     The turns alternate: the bot's own earlier replies are the last but one, the last but three, and so on. `id` names
-    the request to bots behind an address; bots in this process do not read it.
+    the request to bots behind an address; bots in this process do not read it. `own` has the bot's replies so far as it
+    gave them, the newest last, where `turns` are cut or changed; without it they are those in `turns`.
     """
 
     pair: TestPair
     seed: int
     id: str = ""
+    own: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

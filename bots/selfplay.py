@@ -140,6 +140,7 @@ def _request(conversation: SelfPlayed, turn: int, rules: SelfPlayRules) -> Reply
     return ReplyRequest(
         pair=TestPair(id=f"self-play-{start.number}/{turn}", turns=rules.seen(texts), dialogue=start.dialogue),
         seed=_turn_seed(rules.seed, start.number, turn),
+        own=tuple(conversation.replies[turn % 2 :: 2]),
     )
 
 

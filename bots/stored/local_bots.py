@@ -60,7 +60,8 @@ class ConversingRetrievalBot:
 
     def _choose(self, request: ReplyRequest, candidates: Sequence[Reference], note: str) -> BotReply:
         turns = request.pair.turns
-        own = {normalise(turn) for turn in turns[-2 : -2 * OWN_TURNS - 1 : -2]}
+        replies = turns[-2::-2][::-1] if request.own is None else request.own
+        own = {normalise(reply) for reply in replies[-OWN_TURNS:]}
         usable = [candidate for candidate in candidates if normalise(candidate.text) not in own]
         usable = usable[: self.inner.search.k]
         if not usable:

@@ -59,7 +59,7 @@ class ReplayBot:
             return BotReply(text=None, problem=NO_UTTERANCE)
         if self.draws:
             return BotReply(text=self.texts[draw_place(len(self.texts), request.seed, list(turns))])
-        own_turns = len(turns) // 2
+        own_turns = len(turns) // 2 if request.own is None else len(request.own)
         if own_turns >= len(self.texts) and not self.cycles:
             return BotReply(text=None, problem=NO_MORE_REPLIES)
         return BotReply(text=self.texts[own_turns % len(self.texts)])

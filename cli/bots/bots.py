@@ -132,7 +132,7 @@ def try_command(
     access = command_access(context.obj, stores_answers=False, hosts=bot_hosts)
     with ExitStack() as stack:
         (bot,) = open_bots(context.obj, [f"bot:{name}"], stack=stack, threads=threads, access=access)
-        (reply,) = bot.replier.replies([ReplyRequest(pair=pair, seed=seed, id="try")])
+        (reply,) = bot.replier.replies([ReplyRequest(pair=pair, seed=seed)])
         provenance = dict(bot.replier.provenance)
     _require_reply(name, reply)
     facts = {

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from indexes import built, home_of, pairs_of
 
 from refaug.bots.replier import BotReply, ReplyRequest
+from refaug.bots.selfplay import SelfPlayRules, SelfPlayStart, play
 from refaug.bots.stored.opening import StoredBotSources, open_stored
 from refaug.bots.stored.seeded_draws import draw_by_similarity
 from refaug.bots.stored.specification import StoredBot
@@ -58,6 +59,19 @@ def test_retrieval_gives_none_of_its_last_three_replies_again(index) -> None:
         bot.provenance["bot"]
         == StoredBot.of("mine", {"kind": "retrieval", "index": "chat", "mode": "embedding-utterance"}).spec
     )
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_own_replies_count_also_where_self_play_cuts_what_bots_see(index, published: bool) -> None:
+    rules = SelfPlayRules(turns=12, context=1, published=published)
+    start = SelfPlayStart(number=0, turns=("where tea",))
+    retrieving = opened({"kind": "retrieval", "index": "chat", "mode": "embedding-utterance"}, index)
+    listed = opened({"kind": "replay", "replies": ["where tea", "tea", "where tea", "tea", "where", "tea where"]})
+    (talk,) = play(retrieving, listed, [start], rules)
+    own = talk.replies[::2]
+    assert len(own) == 6
+    assert all(reply not in own[max(0, place - 3) : place] for place, reply in enumerate(own))
+    assert talk.replies[1::2] == ["where tea", "tea", "where tea", "tea", "where", "tea where"]
 
 
 def test_a_sampled_reply_depends_on_seed_and_turns_whatever_the_batch(index) -> None:
