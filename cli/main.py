@@ -148,6 +148,10 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
             "remove": "indexes.index_versions:remove_command",
         },
     ),
+    "store": _CommandPlace(
+        at="store.store:app",
+        help="Share versions with other machines, in a folder or a bucket.",
+    ),
     "rater": _CommandPlace(
         at="raters.rater:app",
         help="Train raters on logs, publish them, ask them.",

@@ -105,5 +105,16 @@ class Settings:
 # Name → its effect; docs/reference/settings.md is generated from this and from the fields of ServeSettings.
 VARIABLES: Mapping[str, str] = {
     "REFAUG_HOME": "the folder that holds everything refaug owns, on a local disk; made when it is not there; "
-    "a relative one counts from the folder where the command is run"
+    "a relative one counts from the folder where the command is run",
+}
+
+# The variables of `refaug store`: name → its effect and its default.
+STORE_VARIABLES: Mapping[str, tuple[str, str]] = {
+    "REFAUG_STORE": (
+        "the store of `refaug store`: a folder, or `s3://BUCKET/PREFIX`; its credentials are the `AWS_…` variables, "
+        "or what else the library of the store reads",
+        "",
+    ),
+    "REFAUG_STORE_ENDPOINT": ("the address of an object store that is not Amazon's: `http(s)://HOST[:PORT]`", ""),
+    "REFAUG_STORE_TIMEOUT_S": ("seconds that a store may take for one answer, up to 3,600", "60"),
 }

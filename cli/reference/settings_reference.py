@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from refaug.cli.server.serve import default_text
-from refaug.core.home import VARIABLES, Settings
+from refaug.core.home import STORE_VARIABLES, VARIABLES, Settings
 from refaug.service.server_settings import ServeSettings, setting_types, variable_of
 
 # A group begins at the named field and ends before the field of the next group.
@@ -33,6 +33,16 @@ Generated from the settings by `make docs`; `make check` and a test compare it w
 `refaug --home FOLDER COMMAND` overrules it for one command; it stands before the command. An empty variable counts as \
 not set. `refaug doctor` shows which folder is in use.
 
+## The store
+
+What [`refaug store`](../beyond-one-machine.md) reads; `--store LOCATION` overrules the first.
+
+| variable | what it does | default |
+|---|---|---|
+{stores}
+
+## The server
+
 Everything else in the environment is for `refaug serve`, and each variable is an option of it, too; the option goes \
 first. `refaug serve --check` prints what would be used, and from where. Yes and no may be written `yes`/`no`, \
 `true`/`false`, `on`/`off` or `1`/`0`.
@@ -48,6 +58,10 @@ Every command lets the threads of numeric libraries wait asleep (`OMP_WAIT_POLIC
 def settings_page() -> str:
     """Return the whole page."""
     home = "\n".join(f"| `{name}` | {says} | `./{Settings().home}` |" for name, says in VARIABLES.items())
+    stores = "\n".join(
+        f"| `{name}` | {says} | {f'`{default}`' if default else 'none'} |"
+        for name, (says, default) in STORE_VARIABLES.items()
+    )
     kinds = setting_types()
     lines = list[str]()
     for field in fields(ServeSettings):
@@ -55,7 +69,7 @@ def settings_page() -> str:
             lines += ["", f"## {_GROUPS[field.name]}", "", "| variable | option | what it does | default | values |"]
             lines += ["|---|---|---|---|---|"]
         lines.append(_row(field, kinds[field.name]))
-    return _HEAD.format(home=home) + "\n".join(lines) + "\n"
+    return _HEAD.format(home=home, stores=stores) + "\n".join(lines) + "\n"
 
 
 def _row(field: Field[Any], kind: type) -> str:

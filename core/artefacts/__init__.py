@@ -16,6 +16,7 @@ __all__ = [
     "mapped_files",
     "publications",
     "removals",
+    "store",
     "transfer",
     "verified_files",
     "version_locks",

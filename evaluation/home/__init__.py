@@ -16,6 +16,7 @@ __all__ = [
     "piece_vectors",
     "raters",
     "rubers",
+    "shared_store",
     "stored_artefacts",
     "vhreds",
 ]

@@ -527,6 +527,7 @@ CHANGED: tuple[tuple[str, str], ...] = (
     ),
     (r"help/refaug judge( \w+)? --help: new", "judge is a command"),
     (r"help/refaug index reshard --help: new", "reshard is a command"),
+    (r"help/refaug store( \w+)? --help: new", "store is a command"),
     (r"help/refaug ingest --help/out: .*", "Arrow files and saved datasets are read"),
     (r"help/refaug diagnose --help/out: .*", "tables of any kind are items: --map, --shape, --utterances"),
     (r"help/refaug (compare|items|items convert|sets history|sets leaderboard) --help: new", "they are commands"),

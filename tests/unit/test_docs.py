@@ -24,7 +24,7 @@ from refaug.cli.reference.settings_reference import main as settings_page_main
 from refaug.cli.reference.settings_reference import settings_page
 from refaug.core import errors
 from refaug.core.errors import RefaugError, Usage
-from refaug.core.home import VARIABLES, Settings
+from refaug.core.home import STORE_VARIABLES, VARIABLES, Settings
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizers import TOKENIZERS, get_tokenizer
 from refaug.logs.ingest.cleaning import ALWAYS, FILTERS, MARKUPS, REPAIRS, Cleaner, CleaningSettings, script_of
@@ -371,14 +371,21 @@ def test_a_page_is_not_written_into_a_file_that_is_called_like_an_option(
 
 
 def test_the_settings_page_has_every_variable_and_its_default() -> None:
-    home, *served = rows(page("reference/settings.md"))
-    assert [code(row[0]) for row in (home, *served)] == [*VARIABLES, *ServeSettings().as_env()]
+    home, *others = rows(page("reference/settings.md"))
+    stores, served = others[: len(STORE_VARIABLES)], others[len(STORE_VARIABLES) :]
+    variables = [*VARIABLES, *STORE_VARIABLES, *ServeSettings().as_env()]
+    assert [code(row[0]) for row in (home, *stores, *served)] == variables
+    assert [default for _, default in STORE_VARIABLES.values()] == [
+        code(row[2]) if "`" in row[2] else "" for row in stores
+    ]
     assert Path(code(home[2])) == Settings().home
     defaults = {code(row[0]): "" if row[3] == "none" else code(row[3]) for row in served}
     assert ServeSettings.from_env(defaults) == ServeSettings()
 
 
-@pytest.mark.parametrize("row", rows(page("reference/settings.md"))[1:], ids=lambda row: row[0].strip("`"))
+@pytest.mark.parametrize(
+    "row", rows(page("reference/settings.md"))[1 + len(STORE_VARIABLES) :], ids=lambda row: row[0].strip("`")
+)
 def test_a_setting_is_a_variable_and_an_option_with_the_range_of_the_page(row: list[str]) -> None:
     command: Any = get_command(app)
     options = {name for parameter in command.commands["serve"].params for name in _options(parameter)}

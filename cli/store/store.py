@@ -1,0 +1,306 @@
+"""`refaug store …`: versions of artefacts in a folder or a bucket that several machines share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from refaug.cli.shared.database import record_act
+from refaug.cli.shared.output import JsonFlag, count_of, print_json, print_line, print_published, print_table
+from refaug.cli.shared.progress import display_progress, format_amount
+from refaug.core.errors import Corrupt, Usage
+from refaug.evaluation.home.stored_artefacts import stored_artefacts
+
+if TYPE_CHECKING:
+    from refaug.core.artefacts.store.fetching import FetchedVersion
+    from refaug.core.artefacts.store.objects import Store
+    from refaug.core.artefacts.store.pushing import PushedVersion
+
+app = typer.Typer(help="Share versions with other machines, in a folder or a bucket.", no_args_is_help=True)
+
+KindArgument = Annotated[
+    str, typer.Argument(help="What it is: index, vectors, rater, ruber, vhred, adem, …", metavar="KIND")
+]
+SpecArgument = Annotated[str, typer.Argument(help="Its name, or name@version.", metavar="NAME[@VERSION]")]
+StoreOption = Annotated[
+    str | None,
+    typer.Option(help="A folder, or s3://BUCKET/PREFIX; by default REFAUG_STORE.", metavar="LOCATION"),
+]
+
+_GRACE: Final = re.compile(r"(\d{1,6})(s|min|h|d)")
+_SECONDS: Final = {"s": 1, "min": 60, "h": 3_600, "d": 86_400}
+
+
+@contextmanager
+def _opened(location: str | None) -> Iterator[Store]:
+    from refaug.core.artefacts.store.locations import StoreSettings, open_store  # noqa: PLC0415  pyarrow
+    from refaug.core.artefacts.store.objects import Store  # noqa: PLC0415
+
+    with open_store(StoreSettings.from_env(location)) as files:
+        yield Store(files)
+
+
+@app.command("push")
+def push_command(
+    context: typer.Context,
+    kind: KindArgument,
+    artefact: SpecArgument,
+    store: StoreOption = None,
+    publish: Annotated[
+        bool, typer.Option("--publish", help="Then let this version serve here, if it does not yet.")
+    ] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read what the store has already, and send damaged files again.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Put a version into a store, with what it needs; files that are there already are not sent again."""
+    from refaug.evaluation.home.shared_store import outdated_in, push_from  # noqa: PLC0415
+
+    with _opened(store) as opened:
+        with display_progress(quiet=context.obj.quiet) as progress:
+            pushed = push_from(context.obj, opened, kind, artefact, progress, verify=verify)
+        outdated = [record.spec for record in outdated_in(opened, pushed[-1].record)]
+        record_act(context.obj, "push", f"{kind} {pushed[-1].record.spec}", store=opened.name)
+    record = pushed[-1].record
+    if publish:
+        stored_artefacts(context.obj, kind).publish(record.name, record.version)
+        record_act(context.obj, "publish", f"{kind} {record.spec}")
+    if as_json:
+        versions = [_pushed_facts(version) for version in pushed]
+        print_json({"versions": versions, "published": publish, "holding_erased_text": outdated})
+        return
+    for version in pushed:
+        sent = f"{count_of(version.uploaded_files, 'file')} sent, {format_amount(version.uploaded_bytes, 'B')}"
+        print_line(f"{version.record.kind} {version.record.spec}: {sent}, of {_size(version.record.size)}")
+    if publish:
+        print_published(kind, record.name, record.version, as_json=False)
+    if outdated:
+        print_line(f"the store still holds text that was deleted, in {', '.join(outdated)}: refaug store gc --erased")
+
+
+def _pushed_facts(pushed: PushedVersion) -> dict[str, Any]:
+    record = pushed.record
+    return {
+        "kind": record.kind,
+        "name": record.name,
+        "version": record.version,
+        "bytes": record.size,
+        "parts": len(record.parts),
+        "uploaded_files": pushed.uploaded_files,
+        "uploaded_bytes": pushed.uploaded_bytes,
+        "was_there": pushed.was_there,
+    }
+
+
+@app.command("fetch")
+def fetch_command(
+    context: typer.Context,
+    kind: KindArgument,
+    artefact: SpecArgument,
+    store: StoreOption = None,
+    publish: Annotated[
+        bool, typer.Option("--publish", help="Let it serve even if another version is published now.")
+    ] = False,
+    erased: Annotated[
+        bool, typer.Option("--erased", help="Remove the versions here that hold what was deleted since.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Bring a version here, the newest one by default; an interrupted fetch goes on, and every hash is checked."""
+    from refaug.evaluation.home.shared_store import fetch_into  # noqa: PLC0415
+    from refaug.evaluation.scoring.reference_sets.set_pins import pinned_versions  # noqa: PLC0415
+
+    def pins(name: str) -> Mapping[str, list[str]]:
+        return pinned_versions(context.obj, kind, name)
+
+    with _opened(store) as opened, display_progress(quiet=context.obj.quiet) as progress:
+        fetched = fetch_into(
+            context.obj, opened, kind, artefact, progress, publish=publish, erasing=pins if erased else None
+        )
+    record = fetched.versions[-1].record
+    record_act(context.obj, "fetch", f"{kind} {record.spec}", published=fetched.versions[-1].published)
+    if as_json:
+        print_json(
+            {
+                "versions": [_fetched_facts(version) for version in fetched.versions],
+                "erased": list(fetched.erased),
+                "erased_later": list(fetched.erased_later),
+            }
+        )
+        return
+    for version in fetched.versions:
+        print_line(_fetched_line(version))
+    if fetched.erased:
+        print_line(f"text that was deleted is gone from here now, with {', '.join(fetched.erased)}")
+    for version_name in fetched.erased_later:
+        print_line(
+            f"{record.name}@{version_name} still holds text that was deleted: it is read, or a frozen set or a judge "
+            "needs it; run this again when that has ended"
+        )
+
+
+def _fetched_facts(fetched: FetchedVersion) -> dict[str, Any]:
+    record = fetched.record
+    return {
+        "kind": record.kind,
+        "name": record.name,
+        "version": record.version,
+        "bytes": record.size,
+        "fetched_files": fetched.fetched_files,
+        "fetched_bytes": fetched.fetched_bytes,
+        "linked_files": fetched.linked_files,
+        "was_there": fetched.was_there,
+        "published": fetched.published,
+    }
+
+
+def _fetched_line(fetched: FetchedVersion) -> str:
+    spec = f"{fetched.record.kind} {fetched.record.spec}"
+    outcome = "published" if fetched.published else "not published"
+    if fetched.was_there:
+        return f"{spec}: was here already, {outcome}"
+    came = f"{count_of(fetched.fetched_files, 'file')} fetched, {format_amount(fetched.fetched_bytes, 'B')}"
+    return f"{spec}: {came}, {fetched.linked_files} linked from other versions; {outcome}"
+
+
+@app.command("list")
+def list_command(store: StoreOption = None, as_json: JsonFlag = False) -> None:
+    """The versions in a store, with their parts and sizes."""
+    with _opened(store) as opened:
+        records, name = opened.records(), opened.name
+    rows = [
+        {
+            "kind": record.kind,
+            "name": record.name,
+            "version": record.version,
+            "parts": len(record.parts),
+            "files": len(record.files),
+            "bytes": record.size,
+            "erasures": record.erasures,
+        }
+        for record in records
+    ]
+    if as_json:
+        parts = [
+            [{"folder": part.folder, "bytes": part.bytes, "sha256": part.sha256} for part in record.parts]
+            for record in records
+        ]
+        print_json({"store": name, "versions": [{**row, "parts": of} for row, of in zip(rows, parts, strict=True)]})
+    elif rows:
+        print_table(f"versions in {name}", list(rows[0]), [list(row.values()) for row in rows])
+    else:
+        print_line(f"no versions in {name} yet: refaug store push KIND NAME")
+
+
+@app.command("check")
+def check_command(
+    context: typer.Context,
+    kind: KindArgument,
+    artefact: SpecArgument,
+    store: StoreOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Read every file of a version in a store, and compare its hash."""
+    from refaug.core.artefacts.store.collecting import damaged_objects  # noqa: PLC0415
+    from refaug.core.artefacts.store.fetching import resolve  # noqa: PLC0415
+
+    with _opened(store) as opened, display_progress(quiet=context.obj.quiet) as progress:
+        record = resolve(opened, kind, artefact)
+        problems = damaged_objects(opened, record, progress)
+        name = opened.name
+    if as_json:
+        print_json({"kind": kind, "name": record.name, "version": record.version, "problems": problems})
+    else:
+        print_line(f"{kind} {record.spec} in {name}: {count_of(len(record.files) + 1, 'file')}")
+    if problems:
+        raise Corrupt(
+            f"{kind} {record.spec} in {name}: {'; '.join(problems[:5])}",
+            remedy=f"push it again from a machine that has it: refaug store push {kind} {record.spec} --verify",
+        )
+
+
+@app.command("remove")
+def remove_command(
+    context: typer.Context,
+    kind: KindArgument,
+    artefact: SpecArgument,
+    store: StoreOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Yes, out of the store.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove a version from a store, or all versions of a name; `refaug store gc` then deletes their files."""
+    from refaug.core.artefacts.store.collecting import remove_versions  # noqa: PLC0415
+
+    name, _, version = artefact.partition("@")
+    if not yes:
+        what = f"{kind} {artefact}" if version else f"all versions of {kind} {name}"
+        raise Usage(f"this removes {what} from the store", remedy="say --yes")
+    with _opened(store) as opened:
+        removed = [record.spec for record in remove_versions(opened, kind, name, version or None)]
+        record_act(context.obj, "remove", f"{kind} {artefact}", store=opened.name, versions=removed)
+    if as_json:
+        print_json({"kind": kind, "removed": removed})
+    else:
+        print_line(f"{kind} {', '.join(removed)}: no longer in the store; refaug store gc deletes the files")
+
+
+@app.command("gc")
+def gc_command(
+    context: typer.Context,
+    store: StoreOption = None,
+    grace: Annotated[
+        str, typer.Option(help="Unused files that are younger stay: a number with s, min, h or d.", metavar="TIME")
+    ] = "24h",
+    erased: Annotated[
+        bool,
+        typer.Option("--erased", help="Also remove versions that hold what was deleted since, without grace."),
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Delete the files that no version in a store names, and say when the remaining ones may go."""
+    from refaug.core.artefacts.store.collecting import collect_unused  # noqa: PLC0415
+
+    with _opened(store) as opened, display_progress(quiet=context.obj.quiet) as progress:
+        collected = collect_unused(opened, _grace(grace), progress, erased=erased)
+        if collected.removed_versions:
+            record_act(context.obj, "remove", f"store {opened.name}", versions=list(collected.removed_versions))
+    if as_json:
+        print_json(
+            {
+                "removed": list(collected.removed_versions),
+                "deleted_files": collected.deleted_files,
+                "deleted_bytes": collected.deleted_bytes,
+                "waiting_files": collected.waiting_files,
+                "waiting_until": _iso(collected.waiting_until),
+                "erased_until": _iso(collected.erased_until),
+            }
+        )
+        return
+    print_line(f"{count_of(collected.deleted_files, 'file')} deleted, {_size(collected.deleted_bytes)}")
+    if collected.waiting_files:
+        until = _iso(collected.waiting_until)
+        print_line(f"{count_of(collected.waiting_files, 'unused file')} may go from {until} on")
+    for version in collected.removed_versions:
+        when = "now" if collected.erased_until is None else f"not before {_iso(collected.erased_until)}"
+        print_line(f"{version} held text that was deleted: it leaves the store {when}")
+
+
+def _grace(text: str) -> timedelta:
+    match = _GRACE.fullmatch(text)
+    if match is None:
+        raise Usage(f"--grace {text!r} is no time", remedy="a number with s, min, h or d: 90min")
+    return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="seconds")
+
+
+def _size(amount: int) -> str:
+    return format_amount(amount, "B")
