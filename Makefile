@@ -7,6 +7,7 @@
 # make check    format, lint, types, imports, names, spelling, docs
 # make test-integrations   the client in TRL, Transformers, Lightning, torch.distributed and trackers, refaug in evaluate, datasets and
 #               the lm-evaluation-harness, in an environment of their own
+# make test-store    refaug store against an S3 server on loopback, in an environment apart
 # make screenshots   the pictures of the pages in docs/images, with Chromium, over a demo log made for them
 # make bench DATA=FOLDER   benchmarks on the logs of a folder (docs/benchmarks.md)       make faults  the long fault tests, mixed load for MIXED_LOAD_S=60 seconds, its figures to MIXED_LOAD_TO      make clean   remove what make made
 #
@@ -24,7 +25,7 @@ ROOMS := core logs indexer rater metrics bots evaluation service library cli
 INTEGRATIONS := clients/python/tests/integrations
 PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test test-all test-integrations check format docs screenshots bench faults lock lock-integrations clean
+.PHONY: demo test test-all test-integrations test-store check format docs screenshots bench faults lock lock-integrations clean
 
 $(VENV)/.installed: requirements.lock pyproject.toml clients/python/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -72,6 +73,16 @@ $(VENV)-integrations/.installed: clients/python/requirements-integrations.lock c
 test-integrations: $(VENV)/.installed $(VENV)-integrations/.installed
 	REFAUG_SERVER_PYTHON=$(BIN)/python $(VENV)-integrations/bin/python -m pytest \
 		-c $(INTEGRATIONS)/pytest.ini --confcutdir=$(INTEGRATIONS) $(INTEGRATIONS)
+
+# an S3 server on loopback, in an environment of its own, and refaug store against it
+$(VENV)-moto/.installed: tests/moto-requirements.txt
+	$(PYTHON) -m venv $(VENV)-moto
+	$(VENV)-moto/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+test-store: $(VENV)/.installed $(VENV)-moto/.installed
+	REFAUG_REQUIRE=moto PATH=$(CURDIR)/$(VENV)-moto/bin:$$PATH $(BIN)/python -m pytest -p no:schemathesis -m machine \
+		tests/integration/test_store_s3.py
 
 check: $(VENV)/.installed
 	$(BIN)/ruff format --check .
