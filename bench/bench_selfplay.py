@@ -124,9 +124,10 @@ def main() -> None:
     """Prepare the log and the index, play and check, and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, required=True, help="where the log and the index lie, or are made")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--sizes", type=int, nargs="*", default=[1_000, 10_000, 100_000])
     parser.add_argument("--fast-sizes", type=int, nargs="*", default=[1_000, 10_000, 100_000])
     parser.add_argument("--pairs", type=int, default=1_000_000)
+    parser.add_argument("--out", default="selfplay", help="name of the file of results")
     options = parser.parse_args()
     prepare(options.home, 60_000)
     refaug = [*REFAUG, "--home", str(options.home)]
@@ -151,7 +152,7 @@ def main() -> None:
     for kind, bot_name, start, sizes in kinds:
         for size in sizes:
             figures[kind].append(play(options.home, bot_name, start, size))
-            path = write_result("selfplay", figures, ("numpy", "pyarrow", "bm25s"))  # so that a long run may be stopped
+            path = write_result(options.out, figures, ("numpy", "pyarrow", "bm25s"))  # a long run may be stopped
     print(path)
 
 

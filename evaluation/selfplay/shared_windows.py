@@ -4,7 +4,7 @@ Windows are hashed into a file aside; parts of it are sorted one after the other
 share a window are written to another. Conversations of the very same groups are one class: they share windows with each
 other and with the same others. Then each class looks up its groups and counts the later classes in them.
 
-Memory holds a part of a file at a time, and 16 bytes for each conversation.
+Memory holds a part of a file at a time, and some 50 bytes for each conversation.
 """
 
 from __future__ import annotations

@@ -14,9 +14,10 @@ from engines import TEXTS
 from serving import client_of, migrated, small_home
 from starlette.testclient import TestClient
 
-from refaug.core.errors import BadInput, Conflict, Interrupted
+from refaug.core.errors import BadInput, Conflict, Interrupted, NotFound
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
+from refaug.evaluation.selfplay.stored import open_self_play, self_play_versions
 from refaug.service.bots.bot_store import BotStore
 from refaug.service.database.database import Database
 from refaug.service.database.row_ids import new_row_id
@@ -244,6 +245,26 @@ def test_self_play_of_a_job_is_that_of_the_command_also_after_a_stop(home: Setti
     without_times = [{key: figure for key, figure in bot.items() if key != "latency"} for bot in result["checks"]]
     assert without_times == [{key: figure for key, figure in bot.items() if key != "latency"} for bot in checked]
     assert [figures["replies"] for figures in result["latency"].values()] == [48, 48]
+
+
+def test_old_self_plays_are_removed_but_none_that_is_published_or_held(home: Settings, client: TestClient) -> None:
+    put(home, "fixed", {"kind": "replay", "replies": ["Hello.", "So?"]})
+    order = {"kind": "self-play", "bots": ["fixed"], "name": "alone", "conversations": 2, "turns": 2}
+    versions = [run(home, Stopping(), new_row_id(), **order, seed=seed)["version"] for seed in range(4)]
+    collect = {"kind": "gc", "artefact": "self-play", "name": "alone", "keep": 0}
+    with open_self_play(home, f"alone@{versions[1]}"):
+        queued = client.post("/v1/jobs", json=collect)
+        assert (queued.status_code, queued.json()["resources"]) == (202, ["self-play/alone"])
+        assert run_worker(home, SERVE, once=True) == 0
+        job = client.get(queued.headers["location"]).json()
+    assert job["state"] == "done", job["error"]
+    assert job["result"]["removed"] == [versions[0], versions[2]]
+    assert self_play_versions(home).versions("alone") == [versions[1], versions[3]]
+    again = run(home, Stopping(), new_row_id(), **collect)
+    assert (again["removed"], self_play_versions(home).versions("alone")) == ([versions[1]], [versions[3]])
+    for artefact in ("hybrid", "judge-fit"):
+        with pytest.raises(NotFound, match=artefact):
+            run(home, Stopping(), new_row_id(), **{**collect, "artefact": artefact, "name": "absent"})
 
 
 def test_self_play_starts_from_an_upload(home: Settings, client: TestClient) -> None:

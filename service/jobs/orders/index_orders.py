@@ -110,8 +110,8 @@ class GcJob(StrictModel):
     """Remove old versions; those stay that are published, in use, or needed by an index or a frozen set."""
 
     kind: Literal["gc"] = Field(description="which job it is")
-    artefact: Literal["index", "rater", "ruber", "vectors", "vhred", "adem"] = Field(
-        description="what kind of artefact"
+    artefact: Literal["index", "rater", "ruber", "vectors", "vhred", "adem", "self-play", "hybrid", "judge-fit"] = (
+        Field(description="what kind of artefact")
     )
     name: Name = Field(description="which one")
     keep: int = Field(default=3, description="so many of the newest versions stay", ge=0, le=100_000)
