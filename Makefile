@@ -100,6 +100,7 @@ check: $(VENV)/.installed
 	$(BIN)/python -m refaug.cli.reference.settings_reference --check docs/reference/settings.md
 	$(BIN)/python -m refaug.service.web.api_reference --check docs/reference/api.md
 	$(BIN)/python clients/python/reference.py --check docs/reference/client.md
+	$(BIN)/python tests/attacks_reference.py --check docs/reference/attacks.md
 
 format: $(VENV)/.installed
 	$(BIN)/ruff format .
@@ -115,6 +116,7 @@ docs: $(VENV)/.installed
 	$(BIN)/python -m refaug.cli.reference.settings_reference docs/reference/settings.md
 	$(BIN)/python -m refaug.service.web.api_reference docs/reference/api.md
 	$(BIN)/python clients/python/reference.py docs/reference/client.md
+	$(BIN)/python tests/attacks_reference.py docs/reference/attacks.md
 
 bench: $(VENV)/.installed
 	@test -n "$(DATA)" || { echo "make bench DATA=FOLDER: the folder with logs/*.jsonl.gz (docs/benchmarks.md)"; exit 2; }

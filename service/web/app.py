@@ -53,6 +53,7 @@ from refaug.service.serving.versions.open_versions import OpenVersions
 from refaug.service.serving.versions.version_watcher import VersionWatcher
 from refaug.service.web import problems
 from refaug.service.web.connection.admission import Gate
+from refaug.service.web.connection.body_marks import count_marks
 from refaug.service.web.connection.head_requests import HeadAsGet
 from refaug.service.web.openapi import openapi_document, operation_id
 from refaug.service.web.routes import (
@@ -280,6 +281,7 @@ def _warm(state: ServiceState) -> None:
     )
     try:
         load_compiler()  # one reply alone is scored without it
+        count_marks(b"[]")
         evaluate([Item(pair=pair, replies={"a": "it is warm now"})], metrics_of(["upsilon-bleu"], None), _NO_DRAWS)
     except Exception as error:
         log.exception("not warm", extra={"why": type(error).__name__})

@@ -43,6 +43,13 @@ def test_the_number_of_attacks_is_that_of_the_cases() -> None:
     assert int(stated) == len(attack_cases.REQUESTS) + len(attack_cases.BODIES)
 
 
+def test_the_list_of_attacks_is_that_of_the_cases() -> None:
+    import attacks_reference  # noqa: PLC0415  reads the files of cases
+
+    page = (ROOT / "docs" / "reference" / "attacks.md").read_text("utf-8")
+    assert page == attacks_reference.page(), "make docs writes it"
+
+
 def test_the_page_of_the_service_has_the_number_that_was_measured() -> None:
     measured = json.loads((ROOT / "bench" / "results" / "service_attacks.json").read_bytes())
     [stated] = re.findall(r"beside (\d+) of them", (ROOT / "docs" / "service.md").read_text("utf-8"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import zlib
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from starlette.requests import ClientDisconnect
 
 from refaug.core.errors import TooLarge
 from refaug.service.server_settings import MIB
+from refaug.service.web.connection.body_marks import count_marks
 from refaug.service.web.dependencies import ClientGone
 from refaug.service.web.problems import BadRequest, from_validation
 from refaug.service.web.schemas.common import Item
@@ -26,12 +26,9 @@ from refaug.service.web.unknown_fields import UnknownItemFields
 _PIECE: Final = 1 << 18
 MAX_VALUES: Final = 1_000_000  # in a body: each takes a hundred times the memory of the two bytes that say it
 MAX_FIELDS: Final = 50_000  # of an object: the error of a field takes 350 bytes, and is found for six that are sent
-_NO_MARKS: Final = bytes(byte for byte in range(256) if byte not in b"{}[]:")
-_COLON: Final = ord(":")
 _LARGE_BYTES: Final = 1 << 16  # larger bodies are read beside the event loop
 _MAX_ERRORS: Final = 1_000  # more take longer to list than to find
 _SHOWN_ELEMENTS: Final = 100  # of each list and object, in a body with more errors
-_TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 Model = TypeVar("Model", bound=BaseModel)
 
 # Models of bodies, by name; the OpenAPI document takes their schemas from here.
@@ -72,7 +69,6 @@ def _large_bodies() -> ThreadPoolExecutor:
 def parse_json(model: type[Model], raw: bytes) -> Model:
     """Validate the bytes as this model, without a second walk over what may be megabytes."""
     _require_few_values(raw)
-    _require_small_objects(raw)
     try:
         return model.model_validate_json(raw)
     except ValidationError as error:
@@ -80,37 +76,21 @@ def parse_json(model: type[Model], raw: bytes) -> Model:
 
 
 def _require_few_values(raw: bytes) -> None:
-    """Refuse a body of very many values before they are made; commas and brackets inside texts do not count."""
-    if len(raw) <= MAX_VALUES or _mark_count(raw) <= MAX_VALUES or _mark_count(_TEXT.sub(b"", raw)) <= MAX_VALUES:
+    """Refuse a body of very many values, or an object of very many fields, before they are made.
+
+    Errors of a list end at its first; of an object, one would be made of each field. What is inside texts does not
+    count: a body that has few marks in all is not looked at closely.
+    """
+    marks = raw.count(b",") + raw.count(b"[") + raw.count(b"{") if len(raw) > MAX_VALUES else 0
+    if marks <= MAX_VALUES and raw.count(b":") <= MAX_FIELDS:
         return
-    raise TooLarge(f"the body has more than {MAX_VALUES:,} values", remedy="send it in several requests")
-
-
-def _require_small_objects(raw: bytes) -> None:
-    """Refuse an object of very many fields before an error is made of each: errors of a list end at its first."""
-    if raw.count(b":") <= MAX_FIELDS:
-        return
-    marks = _TEXT.sub(b"", raw).translate(None, _NO_MARKS)
-    fields, outer = 0, list[int]()  # of the object or list at hand, and of those around it
-    for mark in marks if marks.count(b":") > MAX_FIELDS else b"":
-        if mark == _COLON:
-            fields += 1
-            if fields > MAX_FIELDS:
-                raise TooLarge(
-                    f"an object of the body has more than {MAX_FIELDS:,} fields", remedy="send it in several requests"
-                )
-        elif mark in b"{[":
-            outer.append(fields)
-            fields = 0
-        elif outer:
-            fields = outer.pop()
-        else:
-            return  # no JSON, as the parser finds without making anything
-
-
-def _mark_count(raw: bytes) -> int:
-    """Return how many values there are at most: each but the first follows a comma or an opening bracket."""
-    return raw.count(b",") + raw.count(b"[") + raw.count(b"{")
+    counted = count_marks(raw)
+    if counted.values > MAX_VALUES:
+        raise TooLarge(f"the body has more than {MAX_VALUES:,} values", remedy="send it in several requests")
+    if counted.most_fields > MAX_FIELDS:
+        raise TooLarge(
+            f"an object of the body has more than {MAX_FIELDS:,} fields", remedy="send it in several requests"
+        )
 
 
 def _bad_body(model: type[Model], raw: bytes, error: ValidationError) -> BadRequest:
