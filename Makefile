@@ -57,6 +57,9 @@ demo: $(VENV)/.installed
 	$(BIN)/refaug selfplay check demo --log demo
 	$(BIN)/python examples/demo_service.py $(DEMO)/scores.txt $(if $(ONCE),--once) -- $(DEMO_SCORES)
 
+# what a process compiles is read by those that tests start after it, even where the shell forbids Python to write it
+test test-all test-integrations: export PYTHONDONTWRITEBYTECODE =
+
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile -p no:schemathesis
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
@@ -105,3 +105,16 @@ def require(name: str, *, found: bool, why: str) -> None:
     if name in os.environ.get("REFAUG_REQUIRE", "").split(","):
         pytest.fail(f"{name} is required here: {why}")
     pytest.skip(f"{name}: {why}")
+
+
+def mostly_slow(cases: Iterable[object], quick: Sequence[int]) -> list[object]:
+    """Cases of a test, of which those at some places run in `make test` and the others in `make test-all`.
+
+    A tuple is one case of several parameters.
+    """
+    return [
+        case
+        if place in quick
+        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
+        for place, case in enumerate(cases)
+    ]

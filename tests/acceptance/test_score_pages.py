@@ -50,7 +50,7 @@ PAGES = (
     "levels",
     "upsilon",
     "metrics",
-    "agreement",
+    pytest.param("agreement", marks=pytest.mark.slow),
     "gaming",
 )
 

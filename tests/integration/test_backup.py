@@ -184,6 +184,7 @@ def test_files_that_are_damaged_in_the_home_are_named(own_home: Settings, tmp_pa
     assert [problem.split(":")[0] for problem in problems(elsewhere)] == ["log demo", "rater demo@2026-11-23.1"]
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_page_back_up_twice_and_restore(own_home: Settings, tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text("utf-8")
     blocks = re.findall(r"^```sh\n(.*?)^```$", page[page.index("## Backup and restore") :], re.MULTILINE | re.DOTALL)

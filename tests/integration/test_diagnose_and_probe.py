@@ -204,6 +204,7 @@ def row_name(row: dict[str, Any]) -> str:
     return f"system `{row['name']}`" if row["kind"] == "system" else f"`{row['name']}`"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("heading", "as_difference"), [(GOLD, False), (SYSTEM, True)])
 def test_a_table_of_the_gaming_page_is_what_its_command_prints(
     heading: str, as_difference: bool, probed: dict[str, dict[str, list[dict[str, Any]]]]

@@ -281,6 +281,7 @@ def test_unfinished_head_and_silent_connection_time_out(
         assert silent.is_dropped()
 
 
+@pytest.mark.slow
 def test_the_clock_of_a_head_is_its_own(running: Hostile) -> None:
     """Of requests in a row whose heads are each cut in two, none is taken for one head that goes on for ever."""
     one = running.head("GET", "/healthz", "X-Filler: " + "a" * 9_000)
@@ -303,6 +304,7 @@ def test_an_answer_that_nobody_fetches_is_given_up(running: Hostile) -> None:
         wait_until(lambda: not running.server.server_state.connections)
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_fetched_slowly_comes_whole(running: Hostile) -> None:
     large = running.ask(running.head("GET", "/docs/files/swagger-ui-bundle.js")).body
     with running.connect(buffer=4_096) as connection:

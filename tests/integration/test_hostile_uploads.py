@@ -70,7 +70,9 @@ def test_a_name_that_cannot_be_shown_is_refused(home: Settings, client: TestClie
     assert not (home.home / "uploads").exists() or list((home.home / "uploads").iterdir()) == []
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "columns.csv" else name for name in FILES]
+)
 def test_a_hostile_file_ends_in_a_named_error_and_spoils_nothing(client: TestClient, home: Settings, name: str) -> None:
     content, word = FILES[name]
     source = sent(client, name, content)

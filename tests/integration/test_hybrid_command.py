@@ -10,6 +10,7 @@ import numpy as np
 import orjson
 import pytest
 from integration.conftest import Home
+from safeguards import mostly_slow
 from scipy import stats
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
@@ -112,21 +113,27 @@ def test_few_bots_have_no_correlation_but_a_reason(home: Home, tmp_path: Path, v
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [
-        ({"turns": [{"role": "bot", "text": "Hi"}]}, "turns: a conversation has two turns at least, and this has 1"),
-        ({"turns": [{"role": "bot", "text": "Hi"}] * 2}, "turns: the person says nothing"),
-        ({"turns": [{"role": "user", "text": "Hi"}, {"role": "bot", "text": " "}]}, "turns: the bot says nothing"),
-        ({"turns": [{"role": "cat", "text": "Hi"}] * 2}, "turns[0].role: 'cat' is none of the roles"),
-        ({"turns": [{"role": "user", "text": 3}] * 2}, "turns[0].text: 3 is no text"),
-        ({"bot": None}, "bot: is missing"),
-        ({"bot": ["x"]}, "bot: ['x'] is no name"),
-        ({"id": "c1"}, "id: 'c1' was used in line 2"),
-        ({"ratings": {"quality": 101}}, "ratings.quality: 101 is outside of the scale 0 to 100"),
-        ({"ratings": {"quality": "good"}}, "ratings.quality: 'good' is no number"),
-        ({"scale": [5, 1]}, "scale: [5, 1] is not the two ends of a scale"),
-        ({"scale": None}, "scale: reversed ratings cannot be turned round"),
-        ({"reversed": ["nice"]}, "reversed: no rating is called 'nice'"),
-    ],
+    mostly_slow(
+        [
+            (
+                {"turns": [{"role": "bot", "text": "Hi"}]},
+                "turns: a conversation has two turns at least, and this has 1",
+            ),
+            ({"turns": [{"role": "bot", "text": "Hi"}] * 2}, "turns: the person says nothing"),
+            ({"turns": [{"role": "user", "text": "Hi"}, {"role": "bot", "text": " "}]}, "turns: the bot says nothing"),
+            ({"turns": [{"role": "cat", "text": "Hi"}] * 2}, "turns[0].role: 'cat' is none of the roles"),
+            ({"turns": [{"role": "user", "text": 3}] * 2}, "turns[0].text: 3 is no text"),
+            ({"bot": None}, "bot: is missing"),
+            ({"bot": ["x"]}, "bot: ['x'] is no name"),
+            ({"id": "c1"}, "id: 'c1' was used in line 2"),
+            ({"ratings": {"quality": 101}}, "ratings.quality: 101 is outside of the scale 0 to 100"),
+            ({"ratings": {"quality": "good"}}, "ratings.quality: 'good' is no number"),
+            ({"scale": [5, 1]}, "scale: [5, 1] is not the two ends of a scale"),
+            ({"scale": None}, "scale: reversed ratings cannot be turned round"),
+            ({"reversed": ["nice"]}, "reversed: no rating is called 'nice'"),
+        ],
+        quick=[5, 7, 11],
+    ),
 )
 def test_lines_without_a_conversation_are_told_and_left_out(
     home: Home, tmp_path: Path, vectors: Path, change: dict[str, Any], message: str

@@ -213,6 +213,7 @@ def test_the_content_does_not_depend_on_threads_memory_or_the_name(ready):
     assert other != ids[0]
 
 
+@pytest.mark.slow
 def test_an_index_in_shards_answers_and_travels_as_one(ready, homes):
     """Built, verified, deleted from, checked, compacted, exported and imported; and its settings are kept."""
     plain = ready("index", "build", "chat", "--name", "plain", *FEW, "--json").json

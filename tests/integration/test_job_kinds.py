@@ -350,6 +350,7 @@ def test_agreement_is_that_of_the_command(jobs, ready):
     assert [row["name"] for row in asked["sets"][0]["rows"]][:2] == ["rouge-l", "bleu"]
 
 
+@pytest.mark.slow
 def test_agreement_finds_references_as_refs_does_before_it(jobs, ready, tmp_path):
     path, few = jobs.inbox("rated.jsonl", *rated()), ("--draws", "50", "--threads", "1", "--json")
     found_in = ("--index", "chat", "--rater", "tiny", "-k", "4", "--gold", "rated")

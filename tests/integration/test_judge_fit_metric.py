@@ -149,6 +149,7 @@ def test_http_scores_with_it_and_verifies(fitted: tuple[Home, Path], tmp_path: P
         assert (absent.status_code, absent.json()["code"]) == (404, "not_found")
 
 
+@pytest.mark.slow
 def test_a_meta_job_over_http_measures_it_as_the_command_does(fitted: tuple[Home, Path], tmp_path: Path) -> None:
     home, trained_on = fitted
     settings, inbox = migrated(Settings(home=home.path)), home.path / "inbox"

@@ -10,6 +10,7 @@ import orjson
 import pytest
 from integration.conftest import Home
 from integration.test_refs_command import NO_INTERVALS, ONE, items_of, rows_of, signature_of, written
+from safeguards import mostly_slow
 from serving import client_of, migrated
 
 from refaug.core.errors import Usage
@@ -102,19 +103,22 @@ def test_a_frozen_set_of_the_preset_gives_the_same_scores(published: Home, items
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        ((*TOOLS, "-k", "15"), "k=15, which contradicts preset tsuta20: it has k=13"),
-        ((*TOOLS, "--gold", "one"), "gold=one, which contradicts preset tsuta20: it has gold=rated"),
-        ((*TOOLS, "--parrot", "0.5"), "parrot=0.5, which contradicts preset tsuta20: it has parrot=rated"),
-        ((*TOOLS, "--reference-weights", "one"), "weights=one, which contradicts preset tsuta20"),
-        ((*TOOLS, "--mode", "bm25-utterance"), "mode=bm25-utterance, which contradicts preset tsuta20"),
-        ((*TOOLS, "--calibrated"), "calibrated=True, which contradicts preset tsuta20: it has calibrated=False"),
-        ((*TOOLS, "-m", "upsilon-bleu:n=4"), "n=4, which contradicts preset tsuta20: it has n=2"),
-        (("--index", "chat", "--rater", "tiny", *ONE), "was built with oov=skip, which contradicts preset tsuta20"),
-        (("-m", "bleu"), "preset tsuta20 without a metric that it sets"),
-        (("-k", "13"), "-k without --index"),
-        (("--preset", "tsuta"), "there is no preset 'tsuta'"),
-    ],
+    mostly_slow(
+        [
+            ((*TOOLS, "-k", "15"), "k=15, which contradicts preset tsuta20: it has k=13"),
+            ((*TOOLS, "--gold", "one"), "gold=one, which contradicts preset tsuta20: it has gold=rated"),
+            ((*TOOLS, "--parrot", "0.5"), "parrot=0.5, which contradicts preset tsuta20: it has parrot=rated"),
+            ((*TOOLS, "--reference-weights", "one"), "weights=one, which contradicts preset tsuta20"),
+            ((*TOOLS, "--mode", "bm25-utterance"), "mode=bm25-utterance, which contradicts preset tsuta20"),
+            ((*TOOLS, "--calibrated"), "calibrated=True, which contradicts preset tsuta20: it has calibrated=False"),
+            ((*TOOLS, "-m", "upsilon-bleu:n=4"), "n=4, which contradicts preset tsuta20: it has n=2"),
+            (("--index", "chat", "--rater", "tiny", *ONE), "was built with oov=skip, which contradicts preset tsuta20"),
+            (("-m", "bleu"), "preset tsuta20 without a metric that it sets"),
+            (("-k", "13"), "-k without --index"),
+            (("--preset", "tsuta"), "there is no preset 'tsuta'"),
+        ],
+        quick=[0, 3, 7, 8, 9],
+    ),
 )
 def test_what_contradicts_the_preset_is_refused(
     published: Home, items: Path, arguments: tuple[str, ...], message: str
@@ -188,6 +192,7 @@ def texts_of(row: dict[str, Any]) -> list[tuple[str, str]]:
     return [(reference["source"], reference["text"]) for reference in row["references"]]
 
 
+@pytest.mark.slow
 def test_a_job_compares_with_the_metric_of_the_preset_like_the_command(
     published: Home, items: Path, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ import orjson
 import pytest
 import torch
 from integration.conftest import Home, Result
+from safeguards import mostly_slow
 from trainings import WarmDriver, interrupting, talk
 
 from refaug.cli.main import main
@@ -302,7 +303,9 @@ def stopping(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield at
 
 
-@pytest.mark.parametrize(("moment", "how"), [(1, "the same command"), (6, "the same command"), (6, "resume")])
+@pytest.mark.parametrize(
+    ("moment", "how"), mostly_slow([(1, "the same command"), (6, "the same command"), (6, "resume")], quick=[2])
+)
 def test_ctrl_c_keeps_what_is_done_and_the_bits_are_the_same(
     logged: Home, with_rater: Path, stopping: Any, moment: int, how: str
 ) -> None:

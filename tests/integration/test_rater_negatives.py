@@ -123,6 +123,7 @@ def test_training_on_hard_negatives_is_reproducible_and_reported(logged: Home) -
     assert logged(*TRAIN, "--negatives", "mixed", "--json").json["new"] is False
 
 
+@pytest.mark.slow
 def test_log_without_rare_words_is_warned_of_and_gets_random_negatives(logged: Home) -> None:
     wanted = (*TRAIN, "plain", "--name", "x")
     words = tuple(one for one in wanted if one != "chat")

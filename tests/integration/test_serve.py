@@ -415,6 +415,7 @@ def is_ready(served: Server) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_the_service_scores_as_the_command_and_takes_care_of_its_processes(check: Check, tmp_path: Path) -> None:
     home = small_home(tmp_path).home
     items = tmp_path / "items.jsonl"

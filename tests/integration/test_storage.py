@@ -13,6 +13,7 @@ import pytest
 from disks import close_strictly, small_disk
 from integration.conftest import ROOT, content
 from integration.reference import dialogue_log, message
+from safeguards import mostly_slow
 
 from refaug.core.errors import StorageFull
 from refaug.core.progress import Silent
@@ -127,7 +128,7 @@ def limited(size, *arguments):
     )
 
 
-@pytest.mark.parametrize("which", [1, 2])
+@pytest.mark.parametrize("which", mostly_slow([1, 2], quick=[0]))
 def test_a_limit_on_the_size_of_files_is_a_full_disk_too(home_at, tmp_path, which):
     given = sources(tmp_path)
     whole, home = home_at(tmp_path / "whole"), home_at(tmp_path / "home")

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
+from safeguards import mostly_slow
 
 from refaug.core.errors import MissingPart
 from refaug.core.installation.extras import MODULES_OF_EXTRAS
@@ -85,6 +86,7 @@ def test_each_extra_names_the_modules_of_its_packages() -> None:
         )
 
 
+@pytest.mark.slow
 def test_the_wheel_alone_scores_and_names_the_extra_of_what_it_lacks(tmp_path: Path) -> None:
     """The modules of all extras are hidden from the interpreter, as if they were not installed."""
     hidden = sorted(module for modules in MODULES_OF_EXTRAS.values() for module in modules)
@@ -215,7 +217,7 @@ def hostile_folder(tmp_path: Path) -> Path:
 COMMAND = (sys.executable, "-c", "import sys; from refaug.cli import start; sys.exit(start())")
 
 
-@pytest.mark.parametrize("is_on_path", [False, True], ids=["working directory", "PYTHONPATH"])
+@pytest.mark.parametrize("is_on_path", mostly_slow([False, True], quick=[0]), ids=["working directory", "PYTHONPATH"])
 def test_modules_of_the_user_are_not_taken_for_ours(hostile_folder: Path, is_on_path: bool) -> None:
     """`-c` puts the working directory first on the path, for the workers of an ingest too; PYTHONPATH comes next."""
     run = [*COMMAND, "--home", str(hostile_folder / "home")]

@@ -514,6 +514,7 @@ with socket.socket(socket.AF_UNIX) as bound:
 """
 
 
+@pytest.mark.slow
 def test_what_it_is_not_ready_for_is_told() -> None:
     error = started_with(python(_UNREADY), ready_s=3.0)
     assert "index chat" in str(error)

@@ -164,6 +164,7 @@ def test_with_all_that_it_needs_it_stays_small(installed: Installed) -> None:
     assert size < MOST_MIB * 2**20, f"{size / 2**20:.1f} MiB: {installed.needed}"
 
 
+@pytest.mark.slow
 def test_its_public_types_are_complete(installed: Installed) -> None:
     """Of every name that can be reached a checker knows the type, whichever checker it is; frameworks are not here."""
     checker = Path(sys.executable).with_name("basedpyright")

@@ -7,6 +7,7 @@ import socket
 from typing import TYPE_CHECKING
 
 import pytest
+from safeguards import mostly_slow
 from serving import wait_until
 
 from refaug.service.web.guard.open_connections import GuardedConnection, OpenConnections
@@ -26,6 +27,7 @@ def post(body: bytes, *, length: int | None = None) -> bytes:
     return HEAD + b"Content-Length: %d\r\n\r\n" % (len(body) if length is None else length) + body
 
 
+@pytest.mark.slow
 def test_connections_with_a_line_end_alone_are_closed(attacked: Attacked) -> None:
     clients = [attacked.connect().send(b"\r\n") for _ in range(100)]
     assert [client.rest() for client in clients] == [b""] * 100
@@ -66,7 +68,7 @@ EARLY = {
 }
 
 
-@pytest.mark.parametrize(("request_bytes", "status"), EARLY.values(), ids=EARLY)
+@pytest.mark.parametrize(("request_bytes", "status"), mostly_slow(EARLY.values(), quick=[0]), ids=EARLY)
 def test_a_body_byte_after_an_early_answer_prolongs_nothing(
     attacked: Attacked, request_bytes: bytes, status: int
 ) -> None:
@@ -123,6 +125,7 @@ def test_all_complete_requests_of_a_client_that_ends_sending_are_answered(attack
         assert client.rest() == b""
 
 
+@pytest.mark.slow
 def test_requests_in_one_go_are_answered_one_at_a_time(attacked: Attacked) -> None:
     with attacked.connect() as client:
         client.send(HEALTH * 5_000)

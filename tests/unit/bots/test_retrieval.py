@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from indexes import built, home_of, pairs_of
 from plain_search import PlainSearch, RawPair
+from safeguards import mostly_slow
 
 from refaug.bots.replier import BotReply, ReplyRequest
 from refaug.bots.retrieval import RetrievalBot
@@ -115,7 +116,7 @@ def draw_of(pair: TestPair, seed: int, count: int) -> int:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("k", [1, 4])
+@pytest.mark.parametrize("k", mostly_slow([1, 4], quick=[1]))
 def test_the_reply_is_drawn_among_the_best_of_all_pairs(index, plain, pairs, mode, k) -> None:
     bot, tests, replied = bot_of(index, mode=mode, k=str(k)), drawn_pairs(pairs), 0
     for seed in SEEDS:

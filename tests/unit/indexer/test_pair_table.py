@@ -165,7 +165,7 @@ def opened(folder, logs, parts=1):
     return [make_log(folder / "logs", name, rows, parts) for name, rows in logs]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(logs=LOGS, parts=st.integers(1, 3), erased=ERASED)
 def test_the_tables_of_any_logs_are_those_of_the_definition(tmp_path_factory, engine, logs, parts, erased):
     folder = tmp_path_factory.mktemp("table")
@@ -215,7 +215,7 @@ def test_how_logs_are_stored_changes_no_byte_but_the_numbers_of_the_logs(tmp_pat
     assert written[0] == written[1]
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=6)
 @given(before=LOGS, after=LOGS, same=st.floats(0, 1), erased=ERASED, parts=st.integers(1, 2), split=st.integers(0, 8))
 def test_an_update_of_the_changed_keys_gives_what_a_new_build_gives(
     tmp_path_factory, engine, before, after, same, erased, parts, split

@@ -135,7 +135,7 @@ def engine(tmp_path_factory):
         yield opened
 
 
-@trying(deadline=None, max_examples=20)
+@trying(deadline=None, max_examples=10)
 @given(
     st.lists(st.tuples(UTTERANCES, st.sampled_from(["yes", "Yes!", "no", "later", "why ?"])), min_size=1, max_size=60),
     st.integers(1, 5),
@@ -182,6 +182,7 @@ def test_how_a_log_is_cut_and_ordered_changes_nothing(tmp_path):
         assert shared(tmp_path, stored(tmp_path / str(parts), pairs, parts), SharedSettings()) == first
 
 
+@pytest.mark.slow
 def test_a_log_of_very_many_parts_can_be_asked(tmp_path):
     pairs = [(f"what is number {n % 300}", f"answer {n}") for n in range(600)]
     found = shared(tmp_path, stored(tmp_path, pairs, 600), SharedSettings())

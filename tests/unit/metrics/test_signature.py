@@ -86,7 +86,7 @@ VALUES = st.one_of(st.text(max_size=12), st.text("|%:,. é\n#[]\0😂", max_size
     st.dictionaries(KEYS, VALUES, min_size=1, max_size=5),
     st.dictionaries(KEYS, VALUES, max_size=5),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_any_values_come_back_out_of_one_line_of_ascii(
     metric: str, values: dict[str, str], details: dict[str, str]
 ) -> None:

@@ -838,7 +838,7 @@ def test_the_plain_metrics_that_apply_depend_on_the_references() -> None:
         default_metrics([bad])
 
 
-@hypothesis_settings(max_examples=15, deadline=None)
+@hypothesis_settings(max_examples=8, deadline=None)
 @given(st.permutations(range(8)), st.sampled_from([0.5, 1, 3]), st.integers(-5, 5))
 def test_order_of_items_and_unit_of_ratings_do_not_change_correlations(
     order: list[int], factor: float, shift: int

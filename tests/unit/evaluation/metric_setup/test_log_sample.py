@@ -69,7 +69,7 @@ def possible(pairs: Sequence[RawPair]) -> set[tuple[str, str, str]]:
     }
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.integers(2, 60), st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**32), st.integers(1, 40))
 def test_item_has_an_utterance_two_of_its_responses_and_one_of_another(
     tmp_path_factory: pytest.TempPathFactory, count: int, dialogues: int, utterances: int, seed: int, wanted: int

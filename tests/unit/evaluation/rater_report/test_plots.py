@@ -9,6 +9,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.image import imread
+from safeguards import mostly_slow
 
 from refaug.evaluation.rater_report.plots import retrieved_plot, training_images, training_plots
 from refaug.evaluation.rater_report.report import Histogram, RetrievedFigures, SimilarityBin
@@ -93,6 +94,7 @@ def drawn() -> dict[str, bytes]:
     return training_images(report_of())
 
 
+@pytest.mark.slow
 def test_equal_reports_give_equal_bytes_despite_matplotlib_settings(drawn: dict[str, bytes]) -> None:
     retrieved = retrieved_plot(figures_of())
     with mpl.rc_context({"axes.facecolor": "red", "font.size": 20, "savefig.dpi": 20}):
@@ -103,16 +105,19 @@ def test_equal_reports_give_equal_bytes_despite_matplotlib_settings(drawn: dict[
 
 @pytest.mark.parametrize(
     ("where", "value", "changed"),
-    [
-        (("epochs", 0, "train_loss"), 0.9, {"curves.png"}),
-        (("epochs", 2, "validation_accuracy"), 0.9, {"curves.png"}),
-        (("best_epoch",), 2, {"curves.png"}),
-        (("calibration", "raw", "bins", 1, "true"), 0.9, {"reliability.png"}),
-        (("calibration", "cal", "bins", 1, "count"), 90, {"reliability.png"}),
-        (("ratings", "good", 7), 90, {"ratings.png"}),
-        (("ratings", "wrong", 7), 90, {"ratings.png"}),
-        (("epochs", 0, "seconds"), 90, set[str]()),
-    ],
+    mostly_slow(
+        [
+            (("epochs", 0, "train_loss"), 0.9, {"curves.png"}),
+            (("epochs", 2, "validation_accuracy"), 0.9, {"curves.png"}),
+            (("best_epoch",), 2, {"curves.png"}),
+            (("calibration", "raw", "bins", 1, "true"), 0.9, {"reliability.png"}),
+            (("calibration", "cal", "bins", 1, "count"), 90, {"reliability.png"}),
+            (("ratings", "good", 7), 90, {"ratings.png"}),
+            (("ratings", "wrong", 7), 90, {"ratings.png"}),
+            (("epochs", 0, "seconds"), 90, set[str]()),
+        ],
+        quick=[0, 4, 6],
+    ),
 )
 def test_every_figure_is_seen_in_its_picture_alone(
     drawn: dict[str, bytes], where: tuple[Any, ...], value: float, changed: set[str]

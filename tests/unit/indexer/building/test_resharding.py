@@ -59,10 +59,10 @@ def manifest_of(places, name, version=None):
     ("before", "after", "factory", "pairs"),
     [
         (1, 3, FACTORY, 1_000),
-        (3, 5, FACTORY, 1_000),
+        pytest.param(3, 5, FACTORY, 1_000, marks=pytest.mark.slow),
         (5, 1, FACTORY, 1_000),
-        (2, 12, "Flat", 8),
-    ],  # the last: empty shards
+        pytest.param(2, 12, "Flat", 8, marks=pytest.mark.slow),  # empty shards
+    ],
 )
 def test_the_files_are_those_of_a_build_with_as_many_shards(tmp_path, before, after, factory, pairs):
     places = home_of(tmp_path, pairs_of_chance(1, pairs, speakers=before != 5), vectors())

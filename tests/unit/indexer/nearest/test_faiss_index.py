@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safeguards import mostly_slow
 
 from refaug.core.errors import Corrupt, StorageFull, Usage
 from refaug.core.progress import Silent
@@ -63,7 +64,7 @@ def wide():
 # ── the same answer for everybody ────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("factory", KINDS + GRAPHS)
+@pytest.mark.parametrize("factory", mostly_slow(KINDS + GRAPHS, quick=[0, 2, 8]))
 def test_query_has_the_same_answer_in_every_batch_and_number_of_threads(tmp_path, wide, factory):
     vectors, queries = wide
     vectors = vectors if factory == "Flat" else vectors[:2_000]
@@ -308,7 +309,7 @@ def test_a_build_goes_on_after_training_and_writes_the_same_bytes(tmp_path, fact
     assert AnnIndex.open(tmp_path / "a").size == 1_500
 
 
-@pytest.mark.parametrize("factory", ["IVF32,SQ8", PROJECTED, "HNSW16"])
+@pytest.mark.parametrize("factory", mostly_slow(["IVF32,SQ8", PROJECTED, "HNSW16"], quick=[0, 2]))
 def test_build_is_the_same_for_any_threads_and_lists_for_any_blocks(tmp_path, factory):
     vectors = unit_rows(3_000, 32)
     for name, threads, block in (("a", 1, 3_000), ("b", 2, 3_000), ("c", 2, 170)):

@@ -75,7 +75,7 @@ def best_of_all(similarities, outdated, count):
     return sorted(order[np.isfinite(live[order])].tolist())
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(
     seed=st.integers(0, 2**32 - 1),
     utterances=st.integers(1, 120),

@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from indexes import add_to_log, built, home_of, pairs_of
 from plain_search import MILLION, Answer, Found, PlainSearch, RawPair, merged, sha
+from safeguards import mostly_slow
 
 from refaug.core.errors import Usage
 from refaug.core.progress import Silent
@@ -214,7 +215,7 @@ def test_so_many_excluded_pairs_come_along_and_no_more(world):
             assert (some.references, some.excluded) == (all_of_them.references, all_of_them.excluded)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", mostly_slow(MODES, quick=[0, 3]))
 def test_every_reason_and_many_ties_come_up_as_defined(world, mode):
     """All test pairs that cannot be asked come up, too."""
     talk, left_out = Talk(Random(7)), {"after": MOMENTS[2], "exclude_logs": ("b.1",)}
@@ -273,14 +274,17 @@ def test_two_threads_find_what_one_finds(world, tests, expected):
 
 @pytest.mark.parametrize(
     ("factory", "effort"),
-    [
-        ("IVF4,SQfp16", 4),
-        ("IVF4,SQ8", 4),
-        ("IVF4,RaBitQfs", 4),
-        ("PCAR8,IVF4,PQ4x4fs", 4),
-        ("SQ8", 1),
-        ("HNSW32", 4_096),
-    ],
+    mostly_slow(
+        [
+            ("IVF4,SQfp16", 4),
+            ("IVF4,SQ8", 4),
+            ("IVF4,RaBitQfs", 4),
+            ("PCAR8,IVF4,PQ4x4fs", 4),
+            ("SQ8", 1),
+            ("HNSW32", 4_096),
+        ],
+        quick=[1, 3],
+    ),
 )
 def test_exhaustive_approximate_search_equals_a_flat_index(world, tests, expected, factory, effort):
     """Every list, every code, a graph as wide as the index: what the candidates lose, ranking them again restores."""

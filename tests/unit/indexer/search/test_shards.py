@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from indexes import add_to_log, build, built, home_of
 from plain_search import MILLION, RawPair, sha
+from safeguards import mostly_slow
 
 from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Silent
@@ -99,7 +100,7 @@ def order_of(factory, shards):
     return {"shards": shards, "check_queries": 50, "limits": Limits(factory=factory, recall=0.6)}
 
 
-@pytest.mark.parametrize("factory", KINDS)
+@pytest.mark.parametrize("factory", mostly_slow(KINDS, quick=[1]))
 def test_any_number_of_shards_answers_as_one_segment_does(places, log, factory):
     tests = log[1]
     with built(places, "one", **order_of(factory, 1)) as one:
@@ -145,7 +146,7 @@ def test_the_order_of_segments_changes_no_answer(places, log):
         assert_same(many, turned, log[1])
 
 
-@pytest.mark.parametrize("shards", [1, 3, 8])
+@pytest.mark.parametrize("shards", mostly_slow([1, 3, 8], quick=[1]))
 def test_exact_shards_find_what_a_product_of_matrices_finds(places, log, shards):
     pairs, tests = log
     words = {word: vector.astype(float) / np.linalg.norm(vector.astype(float)) for word, vector in vectors().items()}
@@ -182,6 +183,7 @@ def test_exact_shards_find_what_a_product_of_matrices_finds(places, log, shards)
             )
 
 
+@pytest.mark.slow
 def test_more_shards_than_utterances_leave_some_out(tmp_path):
     pairs = pairs_of_chance(Random(4), 4)
     places = home_of(tmp_path, pairs, vectors())

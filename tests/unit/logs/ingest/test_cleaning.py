@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from safeguards import mostly_slow
 
 from refaug.core.errors import Usage
 from refaug.core.text.normalisation import normalise
@@ -166,7 +167,7 @@ UNFINISHED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("markup", ["none", *MARKUPS])
+@pytest.mark.parametrize("markup", mostly_slow(["none", *MARKUPS], quick=[0, 1]))
 def test_marks_without_an_end_are_not_searched_for_over_and_over(markup: str) -> None:
     """A hundred kilobytes of each: a rule that takes the square of that does not come back for minutes."""
     texts = [mark * (100_000 // len(mark)) for mark in UNFINISHED]

@@ -81,7 +81,7 @@ def scratch(tmp_path_factory):
     return tmp_path_factory.mktemp("trees")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(forest=forests(), files=st.integers(1, 3), chunk=st.sampled_from([1, 3, 1_000]))
 def test_any_forest_gives_the_pairs_of_the_reference_in_order(scratch, forest, files, chunk):
     pairs, counts, out = join(forest)
@@ -93,6 +93,7 @@ def test_any_forest_gives_the_pairs_of_the_reference_in_order(scratch, forest, f
     assert [(one.id, one.reason) for one in left] == out
 
 
+@pytest.mark.slow
 def test_a_chain_of_twenty_thousand_messages_in_random_order(scratch):
     chain = [message(f"m{n}", f"m{n - 1}" if n else None) for n in range(20_000)]
     random.Random(1).shuffle(chain)
@@ -178,7 +179,7 @@ def test_three_hundred_thousand_messages_in_little_memory(scratch):
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.booleans()), max_size=40))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_turns_answer_the_turn_before_them_in_their_conversation(turns):
     """Turn ids need be unique within a conversation only; a second turn of one id is left out, as a message is."""
     rows, last, expected, seen = [], {}, [], set()

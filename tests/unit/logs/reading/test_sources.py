@@ -17,7 +17,7 @@ import pytest
 import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from safeguards import require
+from safeguards import mostly_slow, require
 
 from refaug.core.errors import DamagedSource, NoSource, SourceChanged, UnknownFormat, Usage
 from refaug.logs.reading.sources import BadRow, LineReader, Source, encoding_of, find_files, head_of
@@ -230,7 +230,7 @@ print(int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]
 """
 
 
-@pytest.mark.parametrize("kind", ["plain", "gzip", "zstd"])
+@pytest.mark.parametrize("kind", mostly_slow(["plain", "gzip", "zstd"], quick=[2]))
 def test_a_line_of_a_hundred_megabytes_takes_little_memory(tmp_path: Path, kind: str) -> None:
     compress = {"plain": bytes, "gzip": lambda data: gzip.compress(data, 1), "zstd": _zstd}[kind]
     path = tmp_path / "log"

@@ -422,6 +422,7 @@ print(*grown_by([words[:10_000], words[10_000:]]))
 """
 
 
+@pytest.mark.slow
 def test_memory_stays_small_however_long_the_texts_are():
     done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
     (repeated, value), (different, _) = (map(float, line.split()) for line in done.stdout.splitlines())

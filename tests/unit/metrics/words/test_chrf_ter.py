@@ -179,7 +179,7 @@ def test_only_the_gold_counts_where_only_the_gold_is_asked_for(name: str) -> Non
     assert metric.values(rows, Level.REPLY)[0] == score(name, "a b", ["c d"])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.lists(TEXT, min_size=1, max_size=4), st.lists(st.lists(TEXT, max_size=3), min_size=1, max_size=3), st.data())
 def test_a_row_is_the_same_in_any_batch_to_the_last_bit(
     replies: list[str], items: list[list[str]], data: st.DataObject

@@ -19,6 +19,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raters import tiny_corpus, tiny_examples, tiny_model, tiny_training
+from safeguards import mostly_slow
 from safetensors.torch import load_file
 from torch import nn
 
@@ -114,7 +115,7 @@ def test_the_same_training_twice_is_the_same_network(whole, tmp_path):
     assert_same(tiny_training(tmp_path), whole)
 
 
-@pytest.mark.parametrize("stop", [1, 2, 3, 6, STEPS, STEPS + 1, STEPS + 4, 3 * STEPS])
+@pytest.mark.parametrize("stop", mostly_slow([1, 2, 3, 6, STEPS, STEPS + 1, STEPS + 4, 3 * STEPS], quick=[1, 4, 6, 7]))
 def test_training_resumed_at_a_step_ends_as_if_never_stopped(whole, tmp_path, stop):
     with pytest.raises(Stopped):
         tiny_training(tmp_path, Heard(at_step=stop).on_now)
@@ -152,7 +153,7 @@ def test_a_training_stopped_again_and_again_ends_as_if_it_had_not_been(whole, tm
     assert_same(tiny_training(tmp_path), whole)
 
 
-@pytest.mark.parametrize("stop", [3, 4, 6, STEPS, STEPS + 3])
+@pytest.mark.parametrize("stop", mostly_slow([3, 4, 6, STEPS, STEPS + 3], quick=[1, 4]))
 def test_a_stop_between_two_batches_of_one_step_loses_none_of_its_sums(tmp_path, stop):
     config = {"accumulate": 3, "save_every": 1, "epochs": 2}
     unstopped = tiny_training(tmp_path / "whole", **config)
@@ -255,6 +256,7 @@ def test_a_training_that_was_killed_anywhere_ends_as_if_it_had_not_been(whole, t
 # ── what is learnt ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_two_hundred_examples_are_learnt_by_heart(tmp_path):
     drawn = ExampleSettings(batch=50, limit=100)
     same = OneEpochAgain(tiny_corpus(utterances=150, related=False), "train", drawn, 16)
@@ -274,7 +276,7 @@ def learnt(corpus, folder):
     return train(model, *tiny_examples(corpus, batch=64), config, folder, Silent()).epochs
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", mostly_slow([1, 2], quick=[0]))
 def test_network_separates_pairs_on_utterances_it_was_not_trained_on(tmp_path, seed):
     last = learnt(tiny_corpus(seed, utterances=500), tmp_path)[-1]
     assert last.auc > 0.85
@@ -282,7 +284,7 @@ def test_network_separates_pairs_on_utterances_it_was_not_trained_on(tmp_path, s
     assert last.validation_loss < 0.45
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", mostly_slow([1, 2], quick=[0]))
 def test_where_nothing_belongs_together_nothing_is_told_apart(tmp_path, seed):
     for figures in learnt(tiny_corpus(seed, utterances=500, related=False), tmp_path):
         assert figures.auc == pytest.approx(0.5, abs=0.1)
@@ -523,7 +525,7 @@ def test_dropout_drops_its_share_of_embeddings_in_training_only():
     assert torch.equal(read[1], expected)
 
 
-@pytest.mark.parametrize("stop", [1, 3, STEPS, STEPS + 4])
+@pytest.mark.parametrize("stop", mostly_slow([1, 3, STEPS, STEPS + 4], quick=[3]))
 def test_what_is_left_out_and_the_rate_are_the_same_after_a_stop(tmp_path, stop):
     how = {"dropout": 0.3, "decay": "linear"}
     whole = tiny_training(tmp_path / "whole", **how)

@@ -19,6 +19,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rubers import MARGIN, pairs_of, score_plainly, tiny_course, tiny_network, tiny_pairs, tiny_sides
+from safeguards import mostly_slow
 
 from refaug.core.errors import CheckFailed, Corrupt
 from refaug.core.progress import Silent
@@ -248,7 +249,7 @@ def learnt(corpus, folder, **sizes):
     return train_network(model, *sides, MARGIN, config, folder, Silent()).epochs
 
 
-@pytest.mark.parametrize("readers", [1, 2])
+@pytest.mark.parametrize("readers", mostly_slow([1, 2], quick=[0]))
 def test_network_separates_pairs_on_utterances_it_was_not_trained_on(tmp_path, readers):
     last = learnt(tiny_pairs(2, dialogues=1500), tmp_path, readers=readers)[-1]
     assert last.validation_accuracy > 0.75
@@ -256,6 +257,7 @@ def test_network_separates_pairs_on_utterances_it_was_not_trained_on(tmp_path, r
     assert last.validation_loss < 0.3
 
 
+@pytest.mark.slow
 def test_where_nothing_belongs_together_nothing_is_told_apart(tmp_path):
     for figures in learnt(tiny_pairs(2, dialogues=1500, related=False), tmp_path):
         assert figures.validation_accuracy == pytest.approx(0.5, abs=0.1)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from safeguards import mostly_slow
 
 from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import BadInput, Locked, Overloaded, StorageFull, TooLarge, Usage
@@ -247,7 +248,7 @@ class Killed(BaseException):
     """What a kill looks like from inside."""
 
 
-@pytest.mark.parametrize("number", range(1, 11))
+@pytest.mark.parametrize("number", mostly_slow(range(1, 11), quick=[0, 3, 6]))
 def test_a_kill_before_any_change_of_the_disk_loses_and_doubles_nothing(home, box, monkeypatch, number):
     """The n-th rename or removal never happens; the same job then goes on, and the end is always the same."""
     for n in range(3):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from proofs import TinyChain, tiny_chain, tiny_set
+from safeguards import mostly_slow
 from scipy import stats
 
 from refaug.core.records import Origin, Reference
@@ -151,7 +152,7 @@ def gold_of(one: ProofSet, item: int, weight: float = 1.0) -> Reference:
     return replace(one.items[item].pair.references[0], weight=weight)
 
 
-@pytest.mark.parametrize("combine", COMBINES)
+@pytest.mark.parametrize("combine", mostly_slow(COMBINES, quick=[0, 1]))
 def test_each_way_to_combine_is_that_of_one_rating_at_a_time(
     chain: TinyChain, sets: list[ProofSet], pools: Mapping[str, Pool], found: dict[str, Correlations], combine: str
 ) -> None:

@@ -10,6 +10,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.image import imread
+from safeguards import mostly_slow
 
 from refaug.evaluation.reports.plotting import Plot, with_palette
 from refaug.evaluation.reproduction.figures.correlations import IntervalEstimate
@@ -88,7 +89,7 @@ def test_equal_figures_give_equal_bytes_despite_matplotlib_settings() -> None:
         assert mpl.rcParams["font.size"] == 20
 
 
-@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("place", mostly_slow([0, 1, 2], quick=[1]))
 @pytest.mark.parametrize("change", [{"value": 0.25}, {"low": -0.4}, {"high": 0.45}])
 def test_every_end_of_every_interval_is_seen_among_the_bars(place: int, change: dict[str, float]) -> None:
     figures = [replace(one, low=one.low or -0.05, high=one.high or 0.2) for one in FIGURES]
@@ -97,7 +98,7 @@ def test_every_end_of_every_interval_is_seen_among_the_bars(place: int, change: 
     assert some_bars(figures=figures).png != before.png
 
 
-@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("place", mostly_slow([0, 1, 2], quick=[1]))
 @pytest.mark.parametrize("change", [{"value": 0.25}, {"low": -0.4}, {"high": 0.45}])
 def test_every_end_of_every_interval_is_seen_on_the_curves(place: int, change: dict[str, float]) -> None:
     figures = [SURE, BELOW, SURE]

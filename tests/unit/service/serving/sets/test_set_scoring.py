@@ -16,6 +16,7 @@ import hypothesis.strategies as st
 import numpy as np
 import orjson
 import pytest
+from safeguards import mostly_slow
 from set_items import MAKING, frozen, item_of, replies_of, words
 
 from refaug.core.errors import BadInput, Corrupt, NotFound, TooLarge, Usage, Withdrawn
@@ -653,7 +654,7 @@ def test_a_metric_that_does_not_fit_is_refused_and_others_go_on(tmp_path: Path, 
     assert score_set(sets.get(three[0].id), request, ["bleu"], PLAIN)["items"] == 10
 
 
-@pytest.mark.parametrize("metric", ["upsilon-bleu", "chrf", "cider", "rouge-l"])
+@pytest.mark.parametrize("metric", mostly_slow(["upsilon-bleu", "chrf", "cider", "rouge-l"], quick=[0]))
 def test_the_bytes_that_are_counted_are_about_those_that_are_taken(
     tmp_path: Path, metric: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
