@@ -219,6 +219,7 @@ def test_a_table_of_the_gaming_page_is_what_its_command_prints(
     ]
 
 
+@pytest.mark.slow
 def test_what_the_gaming_page_concludes_holds_on_the_demo_items(
     probed: dict[str, dict[str, list[dict[str, Any]]]],
 ) -> None:
