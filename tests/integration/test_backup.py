@@ -376,6 +376,7 @@ def ingest_all(home: Settings) -> None:
     ingest_posted(LOG, Cleaning(), 512 << 20, 0, context)
 
 
+@pytest.mark.slow
 def test_a_dialogue_that_is_ingested_meanwhile_is_there_once(own_home: Settings, tmp_path: Path) -> None:
     def post(name: str) -> None:
         dialogue = {"id": name, "turns": [f"who sells {name} here", f"the mill has {name}"]}

@@ -271,6 +271,7 @@ def test_a_head_may_be_so_long_however_it_comes(running: Hostile, piece: int) ->
         assert running.checked(connection.answer()).status in (400, 422)
 
 
+@pytest.mark.slow
 def test_unfinished_head_and_silent_connection_time_out(
     running: Hostile,
 ) -> None:

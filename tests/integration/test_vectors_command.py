@@ -232,6 +232,7 @@ def test_ctrl_c_keeps_the_epochs_that_are_done_and_the_bits_are_the_same(logged,
     assert list((logged.path / "cache").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_other_settings_do_not_resume_an_interrupted_training(logged, waiting):
     waiting.send_signal(signal.SIGINT)
     waiting.communicate()

@@ -585,6 +585,7 @@ def test_a_stream_that_is_refused_is_an_error(ask: Ask) -> None:
         streamed(server.url, ask)
 
 
+@pytest.mark.slow
 def test_a_stream_may_take_longer_than_any_pause_in_it(ask: Ask) -> None:
     pieces = [b"a", *[Slow(b".")] * 12, b"b"]
     with scripted([Said(200, headers={"content-type": "text/plain"}, pieces=pieces)]) as server:

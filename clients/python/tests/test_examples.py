@@ -143,6 +143,7 @@ def test_fail_when_it_drops(url: str, sets: dict[str, str], tmp_path: Path) -> N
     assert out.startswith("not every item")
 
 
+@pytest.mark.slow
 def test_grow_the_log(url: str, tmp_path: Path) -> None:
     dialogues = [{"id": f"new-{n}", "turns": ["how do red boats fly", f"apples fly like {n} boats"]} for n in range(3)]
     path = lines(tmp_path / "dialogues.jsonl", dialogues)

@@ -257,7 +257,9 @@ UNAVAILABLE: list[tuple[str, Callable[[], Any], type[Exception]]] = [
 
 
 @pytest.mark.parametrize(("kind", "made", "error"), UNAVAILABLE, ids=[one[0] for one in UNAVAILABLE])
-@pytest.mark.parametrize("on_unavailable", ["raise", "skip", "last"])
+@pytest.mark.parametrize(
+    "on_unavailable", ["raise", *(pytest.param(how, marks=pytest.mark.slow) for how in ("skip", "last"))]
+)
 def test_lost_server_is_waited_for_no_longer_than_the_limit(
     on_unavailable: Any, kind: str, made: Callable[[], Any], error: type[Exception]
 ) -> None:

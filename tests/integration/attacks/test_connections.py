@@ -104,6 +104,7 @@ def test_trailers_are_no_headers_of_the_request(attacked: Attacked) -> None:
         assert client.status() == 200
 
 
+@pytest.mark.slow
 def test_trailers_that_never_end_are_timed_out(attacked: Attacked) -> None:
     with attacked.connect() as client:
         assert client.send(CHUNKED + b"2\r\n{}\r\n0\r\nName: v").status() == 408
