@@ -25,8 +25,8 @@ from typing import Final
 from refaug.core.artefacts.store.records import LARGEST_RECORD, VersionRecord, object_path
 from refaug.core.artefacts.store.store_files import UPLOADS, StoreEntry, StoreFiles, read_small, write_whole
 from refaug.core.artefacts.versions import VersionName
-from refaug.core.errors import Conflict, Corrupt, Locked, NotFound, Unavailable
-from refaug.core.files import unique_suffix
+from refaug.core.errors import Conflict, Corrupt, Locked, NotFound, Unavailable, Usage
+from refaug.core.files import require_name, unique_suffix
 
 OBJECTS: Final = "objects"
 LEASE: Final = timedelta(hours=1)
@@ -119,7 +119,7 @@ class Store:
 
     def versions(self, kind: str, name: str) -> list[str]:
         """Return the versions of an artefact, oldest first."""
-        entries = self.files.list(f"{_VERSIONS}/{kind}/{name}")
+        entries = self.files.list(_versions_folder(kind, name))
         stems = [entry.path.rpartition("/")[2].removesuffix(".json") for entry in entries]
         return sorted((stem for stem in stems if VersionName.parse(stem) is not None), key=_version_name)
 
@@ -247,8 +247,16 @@ def conflict_with(store: Store, record: VersionRecord) -> Conflict:
     )
 
 
+def _versions_folder(kind: str, name: str) -> str:
+    """Return the folder of an artefact's records; only names reach a path."""
+    return f"{_VERSIONS}/{require_name('kind', kind)}/{require_name(kind, name)}"
+
+
 def _record_path(kind: str, name: str, version: str) -> str:
-    return f"{_VERSIONS}/{kind}/{name}/{version}.json"
+    folder = _versions_folder(kind, name)
+    if VersionName.parse(version) is None:
+        raise Usage(f"{version!r} is no version", remedy="give one as 2026-11-20.1; refaug store list has them")
+    return f"{folder}/{version}.json"
 
 
 def _claims_folder(record: VersionRecord) -> str:

@@ -152,6 +152,20 @@ def test_an_older_version_is_fetched_by_name(store, versions, tmp_path):
         resolve(store, "index", "other")
 
 
+@pytest.mark.parametrize("spec", ["../chat", "chat/..", "", "chat@..", "chat@../../x", "Chat"])
+def test_names_that_lead_elsewhere_are_refused(versions, tmp_path, spec):
+    store = Store(LocalFiles(tmp_path / "store"))
+    push(store, versions)
+    with pytest.raises(Usage):
+        resolve(store, "index", spec)
+    with pytest.raises(Usage):
+        resolve(store, "../index", "chat")
+    name, _, version = spec.partition("@")
+    with pytest.raises(Usage):
+        remove_versions(store, "index", name, version or None)
+    assert len(store.records()) == 1
+
+
 # two publishers
 
 
