@@ -43,7 +43,7 @@ class _FitOptions:
         str,
         typer.Option(
             help="ridge: on normal scores; ordinal: proportional odds on fifths of the ratings; equal: the same "
-            "weight for every metric."
+            "weight for every metric; boosting: small trees, measured beside ridge."
         ),
     ] = "ridge"
     length: Annotated[
@@ -202,13 +202,22 @@ def _print_judge(title: str, report: Any) -> None:
             "sets": ", ".join(report["sets"]),
             "fitted_to": f"{fitted:,} replies",
             "groups": report["groups"],
-            "penalty": f"{report['penalty']:g}",
+            **({"trees": report["trees"]} if "trees" in report else {"penalty": f"{report['penalty']:g}"}),
             "length_effect": f"{report['length_effect']:+.3f}",
         },
     )
-    print_table(
-        "weights", ("metric", "weight"), [(name, f"{weight:+.4f}") for name, weight in report["coefficients"].items()]
-    )
+    if "shares" in report:
+        print_table(
+            "what the trees rest on",
+            ("metric", "share"),
+            [(name, f"{share:.3f}") for name, share in report["shares"].items()],
+        )
+    else:
+        print_table(
+            "weights",
+            ("metric", "weight"),
+            [(name, f"{weight:+.4f}") for name, weight in report["coefficients"].items()],
+        )
     print_table(
         "agreement with people, mean over sets",
         ("scores", "Spearman", "given length"),
@@ -217,8 +226,24 @@ def _print_judge(title: str, report: Any) -> None:
             for name, figures in report["agreement"].items()
         ],
     )
+    for name, difference in report.get("over_ridge", {}).items():
+        if name not in ("draws", "seed"):
+            print_line(_over_ridge(name, difference))
     for note in report.get("notes", ()):
         print_line(note)
+
+
+def _over_ridge(name: str, difference: Mapping[str, float | None]) -> str:
+    """Return in words what the trees have over ridge regression, by the interval of their difference."""
+    low, high = difference["low"], difference["high"]
+    if low is None or high is None:
+        return f"{name}: the trees cannot be compared with ridge regression"
+    verdict = "shown to be worse" if high < 0 else "not shown to be better"
+    advice = "" if low > 0 else "; fit with --method ridge"
+    return (
+        f"{name}: the trees are {'better' if low > 0 else verdict} than ridge regression on the same metrics: "
+        f"{difference['value']:+.3f} [{low:+.3f}, {high:+.3f}]{advice}"
+    )
 
 
 def _digits(figure: float | None) -> str:

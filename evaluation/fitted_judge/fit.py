@@ -3,7 +3,9 @@
 Two ways to fit: ridge regression on the normal scores of the ratings, and ordinal regression on fifths of the ratings
 within each set (proportional odds, McCullagh 1980), whose linear predictor is the score. Both shrink the weights; how
 much is chosen on folds over contexts of the training rows. A third way, `equal`, takes scales and the effect of length
-from the training rows, and gives every metric the same weight, whatever their ratings.
+from the training rows, and gives every metric the same weight, whatever their ratings. A fourth, `boosting`, adds small
+trees (`boosting.boosted_trees`), as many as agree best on these folds, so that metrics may count in one range only, or
+together.
 
 With `length="held"` the length of the reply is regressed out of every metric and of the ratings first (Frisch and
 Waugh 1933), and out of the metrics again when a reply is scored: a longer reply gets no more and no less for its
@@ -12,7 +14,9 @@ length alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -20,6 +24,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import rankdata, spearmanr
 
+from refaug.evaluation.fitted_judge.boosting import TREE_COUNTS, boosted_trees
 from refaug.evaluation.fitted_judge.rated_table import FEWEST_ROWS, RatedTable
 from refaug.evaluation.metric_setup.combined.combination import CombinedJudge, FitSettings, NormalScale
 from refaug.metrics.base import Floats, Indexes
@@ -44,8 +49,28 @@ def fit_judge(table: RatedTable, settings: FitSettings | None = None, *, fewest:
         return _fit_with(table, 0.0, settings)
     table.require_contexts()
     folds = context_folds(table.contexts, settings.seed)
-    scores = [_score_of_penalty(table, folds, penalty, settings) for penalty in PENALTIES]
+    fit = _fit_boosted if settings.method == "boosting" else _fit_linear
+    return fit(table, folds, settings)
+
+
+def _fit_linear(table: RatedTable, folds: Indexes, settings: FitSettings) -> CombinedJudge:
+    """Return the judge with the penalty that agrees best on folds."""
+    scores = [
+        _agreement_on_folds(table, folds, partial(_judges_with, penalty=penalty, settings=settings))[0]
+        for penalty in PENALTIES
+    ]
     return _fit_with(table, PENALTIES[int(np.argmax(scores))], settings)
+
+
+def _judges_with(table: RatedTable, *, penalty: float, settings: FitSettings) -> list[CombinedJudge]:
+    return [_fit_with(table, penalty, settings)]
+
+
+def _fit_boosted(table: RatedTable, folds: Indexes, settings: FitSettings) -> CombinedJudge:
+    """Return the judge with the number of trees that agrees best on folds."""
+    scores = _agreement_on_folds(table, folds, lambda others: _boosted_judges(others, TREE_COUNTS, settings))
+    [judge] = _boosted_judges(table, [TREE_COUNTS[int(np.argmax(scores))]], settings)
+    return judge
 
 
 def context_folds(contexts: Indexes, seed: int) -> Indexes:
@@ -56,24 +81,60 @@ def context_folds(contexts: Indexes, seed: int) -> Indexes:
     return folds
 
 
-def _score_of_penalty(table: RatedTable, folds: Indexes, penalty: float, settings: FitSettings) -> float:
-    """Return the mean over sets of Spearman on rows of other folds than those fitted to."""
-    scores = np.full(len(table), np.nan)
+def _agreement_on_folds(
+    table: RatedTable, folds: Indexes, fit: Callable[[RatedTable], Sequence[CombinedJudge]]
+) -> list[float]:
+    """Return the mean over sets of Spearman on rows of other folds than those fitted to, for each judge of a fit."""
+    by_fold = list[tuple[Indexes, list[Floats]]]()
     for fold in np.unique(folds).tolist():
-        others = table.select(np.flatnonzero(folds != fold))
         rows = np.flatnonzero(folds == fold)
-        scores[rows] = _fit_with(others, penalty, settings).score(table.values[rows], table.lengths[rows])
-    return float(
-        np.mean(
-            [
-                np.nan_to_num(spearmanr(scores[table.sets == number], table.ratings[table.sets == number]).statistic)
-                for number in np.unique(table.sets).tolist()
-            ]
+        judges = fit(table.select(np.flatnonzero(folds != fold)))
+        by_fold.append((rows, [judge.score(table.values[rows], table.lengths[rows]) for judge in judges]))
+    agreements = list[float]()
+    for place in range(len(by_fold[0][1])):
+        scores = np.full(len(table), np.nan)
+        for rows, of_judges in by_fold:
+            scores[rows] = of_judges[place]
+        agreements.append(
+            float(
+                np.mean(
+                    [
+                        np.nan_to_num(
+                            spearmanr(scores[table.sets == number], table.ratings[table.sets == number]).statistic
+                        )
+                        for number in np.unique(table.sets).tolist()
+                    ]
+                )
+            )
         )
-    )
+    return agreements
 
 
 def _fit_with(table: RatedTable, penalty: float, settings: FitSettings) -> CombinedJudge:
+    unfitted, targets = _unfitted_judge(table, penalty, settings)
+    design = unfitted.design(table.values, table.lengths)
+    fits = {"ridge": _ridge, "ordinal": _ordinal, "equal": _equal}
+    coefficients = fits[settings.method](design, targets, table.weights, penalty * len(table), table.sets)
+    return replace(unfitted, coefficients=tuple(coefficients.tolist()))
+
+
+def _boosted_judges(table: RatedTable, counts: Sequence[int], settings: FitSettings) -> list[CombinedJudge]:
+    """Return a judge for each number of trees: the first ones of the same growth."""
+    unfitted, targets = _unfitted_judge(table, 0.0, settings)
+    design, weights = unfitted.design(table.values, table.lengths), table.weights
+    trees = boosted_trees(design, targets, weights, max(counts))
+    judges = [replace(unfitted, trees=trees[:count]) for count in counts]
+    if settings.length == "free":
+        return judges
+    # Trees are no lines: what they give for length, though it is out of each metric, is taken off once more.
+    lengths = unfitted.length_scale.apply(table.lengths)
+    scores = np.stack([judge.score(table.values, table.lengths) for judge in judges], axis=1)
+    slopes = _slopes(scores, lengths, weights).tolist()
+    return [replace(judge, length_weight=slope) for judge, slope in zip(judges, slopes, strict=True)]
+
+
+def _unfitted_judge(table: RatedTable, penalty: float, settings: FitSettings) -> tuple[CombinedJudge, Floats]:
+    """Return a judge with its scales and without weights, and what to fit these to; length is out of both if held."""
     scales = tuple(NormalScale.of(table.values[:, column]) for column in range(len(table.features)))
     length_scale, weights = NormalScale.of(table.lengths), table.weights
     unfitted = CombinedJudge(
@@ -92,10 +153,7 @@ def _fit_with(table: RatedTable, penalty: float, settings: FitSettings) -> Combi
         slopes = _slopes(np.column_stack([plain, targets]), lengths, weights)
         unfitted = replace(unfitted, length_slopes=tuple(slopes[:-1].tolist()))
         targets = targets - slopes[-1] * lengths
-    design = unfitted.design(table.values, table.lengths)
-    fits = {"ridge": _ridge, "ordinal": _ordinal, "equal": _equal}
-    coefficients = fits[settings.method](design, targets, weights, penalty * len(table), table.sets)
-    return replace(unfitted, coefficients=tuple(coefficients.tolist()))
+    return unfitted, targets
 
 
 def _slopes(columns: Floats, lengths: Floats, weights: Floats) -> Floats:

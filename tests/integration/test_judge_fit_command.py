@@ -64,6 +64,30 @@ def test_a_judge_says_what_it_is_made_of_and_how_good_it_is(fitted: tuple[Home, 
     assert home("judge-fit", "list", "--json").json["judges"][0]["published"] is True
 
 
+def test_trees_stand_beside_ridge_regression_on_the_same_metrics(home: Home, tmp_path: Path) -> None:
+    files = [rated_items(tmp_path / f"set{seed}.jsonl", seed) for seed in (1, 2)]
+    trained = home("judge-fit", "train", *files, "--name", "trees", *METRICS, "--method", "boosting", "--json")
+    assert trained.code == 0, trained.err
+    report = trained.json["report"]
+    assert home("judge-fit", "train", *files, "--name", "ridge", *METRICS).code == 0
+    ridge = home("judge-fit", "show", "ridge", "--json").json["report"]["agreement"]
+    for name in ("out of group", "other contexts of the same sets"):
+        assert report["agreement"][f"ridge, {name}"] == ridge[name]
+        difference = report["over_ridge"][name]
+        apart = report["agreement"][name]["spearman"] - ridge[name]["spearman"]
+        assert difference["value"] == pytest.approx(apart, abs=1e-9)
+        assert difference["low"] <= difference["value"] <= difference["high"]
+    assert sum(report["shares"].values()) == pytest.approx(1)
+    shown = home("judge-fit", "show", "trees").out
+    assert f"{report['shares']['bleu']:.3f}" in shown
+    assert "fit with --method ridge" in shown
+    items = rated_items(tmp_path / "new.jsonl", 3)
+    scored = home("judge-fit", "score", "trees", items, "--json").json
+    by_metric = home("score", items, "-m", "judge-fit:trees", "--json").json["scores"][0]["systems"]["a"]["replies"]
+    found = [row["score"] for row in scored["replies"] if row["system"] == "a"]
+    np.testing.assert_allclose([row["score"] for row in by_metric], found, atol=1e-9)
+
+
 def test_scores_are_weighted_normal_scores(fitted: tuple[Home, list[Path]], tmp_path: Path) -> None:
     home, _ = fitted
     items = rated_items(tmp_path / "new.jsonl", 3)
@@ -155,7 +179,7 @@ def test_rows_of_one_context_serve_equal_weights_alone(home: Home, tmp_path: Pat
 
 def test_options_that_are_not_known_are_refused(home: Home, tmp_path: Path) -> None:
     items = rated_items(tmp_path / "all.jsonl", 1)
-    for options in (("--method", "boosting"), ("--length", "short"), ("--metric", "bleu"), ("--metric", "rater")):
+    for options in (("--method", "forest"), ("--length", "short"), ("--metric", "bleu"), ("--metric", "rater")):
         assert home("judge-fit", "train", items, "--name", "mine", *METRICS, *options).code == 2
 
 

@@ -33,7 +33,17 @@ from refaug.evaluation.reproduction.learned.lines import (
 )
 from refaug.evaluation.reproduction.learned.protocols import ChosenSettings, LearnedLine, out_of_group, trained_on
 from refaug.evaluation.reproduction.learned.rated_rows import LearnedSet, learned_sets
-from refaug.evaluation.reproduction.learned.untaught import GREEDY, RATER, greedy_line, rater_line
+from refaug.evaluation.reproduction.learned.untaught import (
+    GREEDY,
+    LIKELIHOOD,
+    RATER,
+    RATER_ALONE,
+    UPSILON_ALONE,
+    goldless_lines,
+    greedy_line,
+    likelihood_line,
+    rater_line,
+)
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet, read_sets
 from refaug.evaluation.reproduction.material.set_groups import SetGroup, groups_of
@@ -45,6 +55,7 @@ WITHOUT_REFERENCES: Final = ("fed_turn", "conture")
 WITHOUT_CONTEXT: Final = "dstc7_reddit"
 WORD_VECTORS: Final = "vectors/glove.twitter.27B.25d.top12k"
 _WORKS, _RECOMMENDED = 0.10, 0.29  # partial Spearman from which it works, and is worth recommending
+_UNTAUGHT: Final = (WORD_RIDGE, RATER_HEAD, RATER, GREEDY, RATER_ALONE, UPSILON_ALONE, LIKELIHOOD)
 _PAIR: Final = ("dailydialog_gupta", "dailydialog_zhao")
 
 
@@ -56,7 +67,8 @@ def adem(chain: Chain, sets: Sequence[ProofSet]) -> Report:
     pair = run.one_domain()
     forum = run.from_forum()
     in_set = in_set_section(run.maker, run.sets, chain)
-    claims = _claims(with_references, run.maker)
+    claims = _claims(with_references, run.maker, tuple(Form))
+    claims_without = _claims(without, run.maker, (Form.CONTEXT,))
     people = human_rows([*run.sets, *run.without_references], draws=chain.settings.draws, seed=chain.settings.seed)
     return Report(
         name="adem",
@@ -77,8 +89,11 @@ def adem(chain: Chain, sets: Sequence[ProofSet]) -> Report:
             ),
             Section(
                 title="Protocol A, without references: one group left out",
-                text=("The forms that need no reference, on live chats as well.",),
-                tables=_agreement_tables(without, "Without references"),
+                text=(
+                    "The form that needs no reference, on live chats as well, beside judges that need none either: the "
+                    "rater, soft matches with what people said in such places, and a likelihood.",
+                ),
+                tables=[*_agreement_tables(without, "Without references"), _claims_table(claims_without)],
             ),
             *([pair.section] if pair is not None else []),
             *([forum.section] if forum is not None else []),
@@ -89,6 +104,7 @@ def adem(chain: Chain, sets: Sequence[ProofSet]) -> Report:
             "with_references": with_references.as_json(),
             "without_references": without.as_json(),
             "claims": claims,
+            "claims_without_references": claims_without,
             "settings": {"with_references": chosen.as_json(), "without_references": chosen_without.as_json()},
             "one_domain": pair.data if pair is not None else None,
             "forum": forum.data if forum is not None else None,
@@ -162,8 +178,7 @@ class _Run:
             more = self._forum(form)
             scores = out_of_group(learned_line, learned, groups, more, chosen, self.chain.progress)
             lines.append(Line(name=learned_line.name, scores=scores, about=learned_line.about))
-        if shared is Form.FULL:
-            lines.extend(self._untaught(sets))
+        lines.extend(self._untaught(sets, shared))
         self.lines.extend(lines)
         settings = self.chain.settings
         return correlate(sets, lines, draws=settings.draws, seed=settings.seed), chosen
@@ -172,12 +187,17 @@ class _Run:
         """Return the set of the forum for the form that needs no context."""
         return learned_sets([self.forum], form) if self.forum is not None and form is Form.REFERENCE else []
 
-    def _untaught(self, sets: Sequence[ProofSet]) -> Iterator[Line]:
-        """Yield the judges that have seen no ratings."""
-        if self.maker.rater is not None:
-            yield rater_line(self.maker.rater, sets)
-        if self.maker.word_vectors is not None:
-            yield greedy_line(self.maker.word_vectors, sets)
+    def _untaught(self, sets: Sequence[ProofSet], shared: Form) -> Iterator[Line]:
+        """Yield the judges that have seen no ratings: those that need what a form needs, and no more."""
+        if shared.has_reference:
+            if self.maker.rater is not None:
+                yield rater_line(self.maker.rater, sets)
+            if self.maker.word_vectors is not None:
+                yield greedy_line(self.maker.word_vectors, sets)
+        else:
+            yield from goldless_lines(self.chain, self.maker.rater, sets)
+        if self.chain.settings.encoder is not None:
+            yield likelihood_line(self.chain, sets)
 
     def one_domain(self) -> _LearnedPart | None:
         """Fit to one of two sets of one domain and score the other; the two share no context."""
@@ -241,14 +261,14 @@ def _word_vector_paths(folder: Path) -> list[Path]:
 # ── claims ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _claims(figures: Correlations, maker: LineMaker) -> dict[str, Any]:
+def _claims(figures: Correlations, maker: LineMaker, forms: Sequence[Form]) -> dict[str, Any]:
     """Return the differences that ADEM's claim stands on, and what they show."""
     scope, claims = main_scope(figures), dict[str, Any]()
-    for form in Form:
+    for form in forms:
         own = adem_name(form, maker.main.name)
         controls = [shuffled_name(form), untrained_name(form), LENGTH, RIDGE]
         controls += [adem_name(form, RANDOM)] if maker.main.name != RANDOM else []
-        controls += [name for name in (WORD_RIDGE, RATER_HEAD, RATER, GREEDY) if name in figures.names]
+        controls += [name for name in _UNTAUGHT if name in figures.names]
         for control in controls:
             kind = "spearman" if control == LENGTH else PARTIAL  # the partial one of the length is not defined
             difference = figures.difference(own, control, kind, scope)

@@ -7,7 +7,6 @@ alone, and rated by it alone; so is the reply. Every line stands beside as many 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from refaug.core.errors import BadInput, NotFound
@@ -46,7 +45,7 @@ _LENGTH: Final = "length"
 def without_gold(chain: Chain, sets: Sequence[ProofSet]) -> Report:
     """Report on scores without golds, on these sets and on those that have none."""
     goldless, gaps = _read_goldless(chain)
-    dropped = [*map(_without_golds, sets), *goldless]
+    dropped = [*(each.without_golds() for each in sets), *goldless]
     pools = {mode: {each.name: _pool(chain, each, mode) for each in dropped} for mode in _MODES.values()}
     lines = [_length_line(dropped), *_rater_lines(chain, dropped), *_reference_lines(chain, dropped, pools)]
     main = _correlate(chain, dropped, lines)
@@ -92,12 +91,6 @@ def _read_goldless(chain: Chain) -> tuple[list[ProofSet], list[str]]:
         except (NotFound, BadInput) as error:
             gaps.append(f"{name} is left out: {chain.public_message(error)}")
     return sets, gaps
-
-
-def _without_golds(rated_set: ProofSet) -> ProofSet:
-    """Return the set without the references of its items; rows that rate a gold stay marked."""
-    items = (replace(test_item, pair=replace(test_item.pair, references=())) for test_item in rated_set.items)
-    return replace(rated_set, items=tuple(items))
 
 
 def _pool(chain: Chain, rated_set: ProofSet, mode: Mode) -> Pool:

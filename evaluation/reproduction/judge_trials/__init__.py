@@ -4,7 +4,7 @@ The main names:
 
 - `judges.judges`: the report on all attempts
 - `features.features_of`: numbers of replies that a judge may combine
-- `judges.ATTEMPTS`: what is tried, and why.
+- `attempts.ATTEMPTS`: what is tried, and why.
 """
 
-__all__ = ["choice", "features", "judge_lines", "judges"]
+__all__ = ["attempts", "choice", "features", "judge_lines", "judges", "vhred_features"]

@@ -19,6 +19,7 @@ from refaug.core.text.tokenizers import get_tokenizer
 from refaug.core.vectors.word_vectors import WordVectors, open_word_vectors
 from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.reproduction.figures.correlations import Line
+from refaug.evaluation.reproduction.judge_trials.vhred_features import vhred_computations
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.metric_candidates import (
     CHRF_GOLD,
@@ -129,6 +130,7 @@ def _computations(chain: Chain, trial: Trial, texts: _TextFeatures) -> dict[str,
         CHRF: lambda: trial.line(CHRF_GOLD, {}),
         BLEU: lambda: line_of(BLEU, trial.sets, build("bleu"), about="bleu"),
         LENGTH: lambda: _line(LENGTH, trial, lambda rated_set: rated_set.lengths),
+        **vhred_computations(chain, trial.sets),
     }
     if chain.settings.cross:
         return computed

@@ -7,7 +7,7 @@ that it was not fitted to; its penalty is chosen on folds inside the other group
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 import numpy as np
@@ -15,34 +15,28 @@ import numpy as np
 from refaug.evaluation.fitted_judge.fit import fit_judge
 from refaug.evaluation.fitted_judge.held_out import out_of_fold_scores, out_of_group_scores, shuffled_within_sets
 from refaug.evaluation.fitted_judge.rated_table import RatedTable
-from refaug.evaluation.metric_setup.combined.combination import FitSettings
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reproduction.figures.annotators import HumanRow, human_rows
 from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate, Line, correlate
 from refaug.evaluation.reproduction.figures.length_stress import tilted_correlations
+from refaug.evaluation.reproduction.judge_trials.attempts import ALL_FEATURES, ATTEMPTS, GREEDY, RATER, Attempt
 from refaug.evaluation.reproduction.judge_trials.choice import JudgeChoice, choices_of, differences_together
 from refaug.evaluation.reproduction.judge_trials.features import (
     BLEU,
     CHRF,
-    CONSISTENCY,
     CROSS,
     CROSS_ALONE,
-    CROWDING,
     LENGTH,
-    RECALL,
-    REPETITION,
-    SPECIFICITY,
     TEXT_FEATURES,
     JudgeFeatures,
     features_of,
 )
-from refaug.evaluation.reproduction.judge_trials.judge_lines import EQUAL, line_of_rows, rated_table
+from refaug.evaluation.reproduction.judge_trials.judge_lines import line_of_rows, rated_table
+from refaug.evaluation.reproduction.judge_trials.vhred_features import VHRED_FEATURES
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.metric_candidates import (
-    GREEDY_BY_WORDS,
     GREEDY_GOLD,
     RECOMMENDED,
-    REPLY_TO_THREE,
     Trial,
 )
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
@@ -59,95 +53,24 @@ from refaug.evaluation.reproduction.report.report import (
 )
 from refaug.metrics.statistics.correlation import PARTIAL
 
-RATER, GREEDY = REPLY_TO_THREE.name, GREEDY_BY_WORDS.name
 KINDS: Final = ("spearman", PARTIAL)
 TILT: Final = 0.25  # Spearman of length and rating
 GAIN: Final = 0.04  # over the recommended judge, that a new one should have
 SHUFFLES: Final = 5
-_TWO: Final = (RATER, GREEDY)
-_SHORT: Final = {
-    RECALL: "rare words",
-    CROWDING: "crowding",
-    GREEDY_GOLD.name: "greedy, gold",
-    CONSISTENCY: "turns",
-    CHRF: "chrF",
-}  # names of features within names of attempts
-_ALL: Final = (*_TWO, GREEDY_GOLD.name, CROSS, CROSS_ALONE, *TEXT_FEATURES)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Attempt:
-    """A judge that is tried: its features, and how they are put together; `fit` is None for a plain sum of ranks."""
-
-    name: str
-    why: str
-    features: tuple[str, ...]
-    fit: FitSettings | None = field(default_factory=FitSettings)
-
-
-ATTEMPTS: Final = (
-    Attempt(name="ranks: rater + υ-greedy", why="unfitted: what a fit has to beat", features=_TWO, fit=None),
-    Attempt(
-        name="ranks: rater + cross + υ-greedy", why="a second network sees order", features=(*_TWO, CROSS), fit=None
-    ),
-    Attempt(
-        name="ranks: rater + υ-greedy + gold's rare words",
-        why="overlap with the gold that long replies do not lose",
-        features=(*_TWO, RECALL),
-        fit=None,
-    ),
-    Attempt(name="ridge: rater + υ-greedy", why="the same two, weights fitted", features=_TWO),
-    Attempt(
-        name="ridge: rater + υ-greedy + greedy, gold",
-        why="the gold counts by itself",
-        features=(*_TWO, GREEDY_GOLD.name),
-    ),
-    Attempt(name="ridge: rater + cross + υ-greedy", why="the second network, weights fitted", features=(*_TWO, CROSS)),
-    Attempt(name="ridge: texts alone", why="what needs no network", features=TEXT_FEATURES),
-    Attempt(
-        name="ridge: without a gold",
-        why="for logs without golds",
-        features=(CROSS_ALONE, SPECIFICITY, REPETITION, CONSISTENCY),
-    ),
-    Attempt(name="ridge: all features", why="the fit may choose", features=_ALL),
-    Attempt(
-        name="ridge: all features, length held",
-        why="tastes in length differ from group to group",
-        features=_ALL,
-        fit=FitSettings(length="held"),
-    ),
-    Attempt(
-        name="ordinal: all features",
-        why="ratings are steps, not numbers",
-        features=_ALL,
-        fit=FitSettings(method="ordinal"),
-    ),
-    Attempt(
-        name="ordinal: rater + υ-greedy, length held",
-        why="few weights, no length",
-        features=_TWO,
-        fit=FitSettings(method="ordinal", length="held"),
-    ),
-    *(
-        Attempt(
-            name=f"equal, length held: {' + '.join(['rater', 'υ-greedy', *(_SHORT[feature] for feature in more)])}",
-            why="no weight is fitted; scales and the effect of length are those of other groups",
-            features=(*_TWO, *more),
-            fit=EQUAL,
-        )
-        for more in (
-            (),
-            (RECALL,),
-            (CROWDING,),
-            (GREEDY_GOLD.name,),
-            (RECALL, CROWDING),
-            (RECALL, CROWDING, GREEDY_GOLD.name),
-            (RECALL, CROWDING, CONSISTENCY),
-            (CHRF,),
-        )
-    ),
+_SINGLE: Final = (
+    LENGTH,
+    BLEU,
+    CHRF,
+    GREEDY_GOLD.name,
+    RATER,
+    CROSS,
+    CROSS_ALONE,
+    GREEDY,
+    *TEXT_FEATURES,
+    *VHRED_FEATURES,
 )
-_SINGLE: Final = (LENGTH, BLEU, CHRF, GREEDY_GOLD.name, RATER, CROSS, CROSS_ALONE, GREEDY, *TEXT_FEATURES)
 
 
 def judges(chain: Chain, sets: Sequence[ProofSet]) -> Report:
@@ -226,7 +149,7 @@ def _controls(sets: Sequence[ProofSet], features: JudgeFeatures) -> Iterator[Lin
     """Yield a fit to length alone, to shuffled ratings, and one that saw other contexts of the same sets."""
     if len(groups_of(sets)) < 2:
         return
-    table = rated_table(sets, features.lines, [name for name in _ALL if name in features.lines])
+    table = rated_table(sets, features.lines, [name for name in ALL_FEATURES if name in features.lines])
     yield line_of_rows(
         "control: length alone, fitted",
         sets,
@@ -261,18 +184,16 @@ def _seconds_of(name: str, features: JudgeFeatures) -> float | None:
 
 
 def _coefficients(sets: Sequence[ProofSet], features: JudgeFeatures) -> dict[str, Any]:
-    """Return the weights of each fitted attempt, fitted to all groups: what a user would get."""
-    return {
-        attempt.name: dict(
-            zip(
-                attempt.features,
-                (round(weight, 4) for weight in fit_judge(_fair(sets, features, attempt), attempt.fit).coefficients),
-                strict=True,
-            )
-        )
-        for attempt in _tried(features)
-        if attempt.fit is not None
-    }
+    """Return the weights of each fitted attempt, fitted to all groups: what a user would get; of trees, shares."""
+    weights = dict[str, Any]()
+    for attempt in _tried(features):
+        if attempt.fit is not None:
+            judge = fit_judge(_fair(sets, features, attempt), attempt.fit)
+            numbers = judge.shares if attempt.fit.method == "boosting" else judge.coefficients
+            weights[attempt.name] = {
+                name: round(number, 4) for name, number in zip(attempt.features, numbers, strict=True)
+            }
+    return weights
 
 
 def _fair(sets: Sequence[ProofSet], features: JudgeFeatures, attempt: Attempt) -> RatedTable:

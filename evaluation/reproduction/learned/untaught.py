@@ -2,35 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from refaug.evaluation.metric_setup.likelihood_models import with_likelihoods
+from refaug.evaluation.reproduction.experiments.conditions import build_soft_match
 from refaug.evaluation.reproduction.figures.correlations import Line
 from refaug.evaluation.reproduction.learned.rated_rows import LearnedSet, learned_sets
+from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
+from refaug.evaluation.reproduction.material.reference_kinds import ONE, Pool, line_of
 from refaug.metrics.base import Floats, Level, References
+from refaug.metrics.models.likelihood import LikelyReplies
 from refaug.metrics.specification import Specification, build
 from refaug.rater.adem.scorer.rated_triples import Form
 from refaug.rater.rating import Candidate, Rater, RatingRequest
 
 RATER, GREEDY = "rater as it is", "greedy match with the gold"
+RATER_ALONE, UPSILON_ALONE = "rater as it is, without a gold", "υ-greedy, without a gold"
+LIKELIHOOD: Final = "likelihood: mutual information a piece"
 _ABOUT_RATER: Final = "the rating of the reply by a rater of the everyday logs, which has seen no rating of people"
+_ABOUT_RATER_ALONE: Final = "the same, without the gold: it reads an empty text in its place"
+_REFERENCES: Final = 15
 _ABOUT_GREEDY: Final = "greedy matching of word vectors with the first gold, published 25-d vectors"
 
 
 def rater_line(rater: Rater, sets: Sequence[ProofSet]) -> Line:
     """Return the ratings that a rater gives to replies, by the utterance and the gold."""
-    scores = {learned.name: learned.spread(_ratings(rater, learned)[None]) for learned in learned_sets(sets, Form.FULL)}
-    return Line(name=RATER, scores=scores, about=_ABOUT_RATER)
+    return _rater_line(rater, sets, Form.FULL, RATER, _ABOUT_RATER)
 
 
-def _ratings(rater: Rater, learned: LearnedSet) -> Floats:
+def goldless_lines(chain: Chain, rater: Rater | None, sets: Sequence[ProofSet]) -> Iterator[Line]:
+    """Yield the judges that need no gold: the rater's rating, and soft matches with what people said in such places."""
+    if rater is None:
+        return
+    yield _rater_line(rater, sets, Form.CONTEXT, RATER_ALONE, _ABOUT_RATER_ALONE)
+    dropped = [rated_set.without_golds() for rated_set in sets]
+    chain.progress.stage("references by the utterance", len(dropped), "sets")
+    pools = dict[str, Pool]()
+    for rated_set in dropped:
+        pools[rated_set.name] = chain.pool(
+            rated_set, chain.main_index(), rater, mode="bm25-utterance", deep=_REFERENCES, gold="none"
+        )
+        chain.progress.advance(1)
+    yield line_of(
+        UPSILON_ALONE,
+        dropped,
+        build_soft_match(chain, agg="best"),
+        lambda rated_set, seed: pools[rated_set.name].extras(ONE, k=_REFERENCES, parrot=False, seed=seed),
+        about=f"soft matches with the nearest of {_REFERENCES} replies found by the utterance, each of weight one",
+    )
+
+
+def likelihood_line(chain: Chain, sets: Sequence[ProofSet], name: str = LIKELIHOOD, *, kind: str = "pmi-token") -> Line:
+    """Return how likely each reply is by the VHRED that the run names."""
+    specification = f"likelihood:model={chain.settings.encoder},kind={kind}"
+    metric = build(specification)
+    assert isinstance(metric, LikelyReplies)
+    bound = with_likelihoods(metric, chain.home, chain.settings.threads)
+    return line_of(name, sets, bound, about=specification)
+
+
+def _rater_line(rater: Rater, sets: Sequence[ProofSet], form: Form, name: str, about: str) -> Line:
+    scores = {
+        learned.name: learned.spread(_ratings(rater, learned, form)[None]) for learned in learned_sets(sets, form)
+    }
+    return Line(name=name, scores=scores, about=about)
+
+
+def _ratings(rater: Rater, learned: LearnedSet, form: Form) -> Floats:
     requests = [
         RatingRequest(
-            utterance=triple.context[-1], golds=(triple.reference,), candidates=(Candidate(text=triple.reply),)
+            utterance=triple.context[-1],
+            golds=(triple.reference,) if form.has_reference else (),
+            candidates=(Candidate(text=triple.reply),),
         )
         for triple in learned.fair_rows.rated.triples
     ]

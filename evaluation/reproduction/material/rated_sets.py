@@ -111,6 +111,11 @@ class ProofSet:
         )
         return replace(self, items=items)
 
+    def without_golds(self) -> ProofSet:
+        """Return the set without the references of its items; rows that rate a gold stay marked."""
+        items = (replace(test_item, pair=replace(test_item.pair, references=())) for test_item in self.items)
+        return replace(self, items=tuple(items))
+
 
 def _notes(rated_replies: RatedRows) -> Iterator[str]:
     """Yield what the file does not allow to measure, so that a gap in a table has its reason."""

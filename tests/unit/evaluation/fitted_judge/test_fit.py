@@ -154,7 +154,7 @@ def test_tables_without_enough_to_fit_are_refused() -> None:
         fit_judge(single)
     assert fit_judge(single, FitSettings(method="equal")).coefficients == (1 / 3,) * 3
     with pytest.raises(Usage, match="ridge"):
-        FitSettings(method="boosting")  # type: ignore[arg-type]
+        FitSettings(method="forest")  # type: ignore[arg-type]
 
 
 def test_ordinal_regression_maximises_the_likelihood_of_classes() -> None:

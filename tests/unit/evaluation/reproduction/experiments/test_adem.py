@@ -18,9 +18,11 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput
 from refaug.evaluation.reproduction.experiments.adem import WITHOUT_CONTEXT, WITHOUT_REFERENCES, adem
 from refaug.evaluation.reproduction.learned import lines
+from refaug.evaluation.reproduction.learned.untaught import RATER_ALONE, UPSILON_ALONE
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.report.report import Report, write_report
 from refaug.metrics.statistics.correlation import PARTIAL
+from refaug.rater.rating import Candidate, RatingRequest
 
 pytestmark = pytest.mark.slow
 
@@ -85,6 +87,11 @@ def test_each_protocol_has_each_form_and_its_controls(report: Report) -> None:
     without = report.data["without_references"]
     assert set(WITHOUT_REFERENCES) <= without["rows"].keys()
     assert not {name for name in without["figures"] if name.startswith(("ADEM", "R-ADEM"))}
+    assert {RATER_ALONE, UPSILON_ALONE} <= without["figures"].keys()
+    assert {claim for claim in report.data["claims_without_references"] if "without a gold" in claim} == {
+        f"C-ADEM, random above {RATER_ALONE}",
+        f"C-ADEM, random above {UPSILON_ALONE}",
+    }
     assert report.data["one_domain"]["rows"].keys() == {"dailydialog_gupta", "dailydialog_zhao"}
     assert {name for name in report.data["forum"]["figures"] if "ADEM" in name} == {
         "R-ADEM, random",
@@ -94,6 +101,20 @@ def test_each_protocol_has_each_form_and_its_controls(report: Report) -> None:
     assert {"no pre-trained encoder is named (--encoder): the controls stand on the first drawn one"} <= set(
         report.notes
     )
+
+
+def test_the_rater_without_a_gold_reads_the_utterance_alone(
+    report: Report, sets: list[ProofSet], chain: TinyChain
+) -> None:
+    [tested], rater = [rated_set for rated_set in sets if rated_set.name == "third"], chain.rater()
+    requests = [
+        RatingRequest(utterance=tested.items[number].pair.turns[-1], golds=(), candidates=(Candidate(text=reply),))
+        for number, reply in zip(tested.item.tolist(), tested.replies, strict=True)
+    ]
+    scores = np.array([ratings[0] for ratings in rater.rate(requests)])
+    expected = stats.spearmanr(scores[tested.fair], tested.ratings[tested.fair]).statistic
+    figure = report.data["without_references"]["figures"][RATER_ALONE]["spearman"]["third"]["value"]
+    assert figure == pytest.approx(expected, abs=1e-3)
 
 
 def test_length_is_fitted_to_the_other_groups(report: Report, sets: list[ProofSet]) -> None:
