@@ -27,14 +27,14 @@ def boosted_trees(design: Floats, targets: Floats, weights: Floats, count: int) 
     There are fewer where no question lowers the error any more.
     """
     bins = _FeatureBins.of(design)
-    left = targets - np.average(targets, weights=weights)
+    residuals = targets - np.average(targets, weights=weights)
     trees = list[ScoreTree]()
     for _ in range(count):
-        tree = _fit_tree(bins, left, weights)
+        tree = _fit_tree(bins, residuals, weights)
         if tree is None:
             break
         trees.append(tree)
-        left = left - tree.score(design)
+        residuals = residuals - tree.score(design)
     return tuple(trees)
 
 
@@ -77,27 +77,27 @@ class _Question:
     gain: float
 
 
-def _fit_tree(bins: _FeatureBins, left: Floats, weights: Floats) -> ScoreTree | None:
+def _fit_tree(bins: _FeatureBins, residuals: Floats, weights: Floats) -> ScoreTree | None:
     """Return the tree that lowers the error most, question by question; None where none does."""
-    everything = np.arange(len(left))
-    first = _best_question(bins, left, weights, everything)
+    everything = np.arange(len(residuals))
+    first = _best_question(bins, residuals, weights, everything)
     if first is None:
         return None
     features, thresholds, gains, leaves = [first.feature], [bins.edges[first.feature, first.edge]], [first.gain], []
     is_above = bins.bins[:, first.feature] > first.edge
     for rows in (np.flatnonzero(~is_above), np.flatnonzero(is_above)):
-        question = _best_question(bins, left, weights, rows)
+        question = _best_question(bins, residuals, weights, rows)
         if question is None:  # both ends alike
             features.append(first.feature)
             thresholds.append(bins.edges[first.feature, first.edge])
             gains.append(0.0)
-            leaves += [_leaf(left, weights, rows)] * 2
+            leaves += [_leaf(residuals, weights, rows)] * 2
             continue
         features.append(question.feature)
         thresholds.append(bins.edges[question.feature, question.edge])
         gains.append(question.gain)
         is_further = bins.bins[rows, question.feature] > question.edge
-        leaves += [_leaf(left, weights, rows[~is_further]), _leaf(left, weights, rows[is_further])]
+        leaves += [_leaf(residuals, weights, rows[~is_further]), _leaf(residuals, weights, rows[is_further])]
     return ScoreTree(
         features=tuple(features),
         thresholds=tuple(map(float, thresholds)),
@@ -106,10 +106,10 @@ def _fit_tree(bins: _FeatureBins, left: Floats, weights: Floats) -> ScoreTree | 
     )
 
 
-def _best_question(bins: _FeatureBins, left: Floats, weights: Floats, rows: Indexes) -> _Question | None:
+def _best_question(bins: _FeatureBins, residuals: Floats, weights: Floats, rows: Indexes) -> _Question | None:
     """Return the question that parts these rows best; the first of equals."""
-    totals, counts = weights[rows] @ left[rows], weights[rows].sum()
-    below, below_counts = bins.sums(weights * left, rows), bins.sums(weights, rows)
+    totals, counts = weights[rows] @ residuals[rows], weights[rows].sum()
+    below, below_counts = bins.sums(weights * residuals, rows), bins.sums(weights, rows)
     above, above_counts = totals - below, counts - below_counts
     is_allowed = (below_counts >= _LEAST_WEIGHT) & (above_counts >= _LEAST_WEIGHT)
     if not is_allowed.any():
@@ -126,6 +126,6 @@ def _best_question(bins: _FeatureBins, left: Floats, weights: Floats, rows: Inde
     return _Question(feature=feature, edge=edge, gain=gain)
 
 
-def _leaf(left: Floats, weights: Floats, rows: Indexes) -> float:
+def _leaf(residuals: Floats, weights: Floats, rows: Indexes) -> float:
     """Return what an end adds: a part of the mean of what is left."""
-    return float(_RATE * np.average(left[rows], weights=weights[rows]))
+    return float(_RATE * np.average(residuals[rows], weights=weights[rows]))
