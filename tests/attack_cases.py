@@ -15,6 +15,8 @@ from typing import Any, Final
 FOLDER: Final = Path(__file__).parent / "integration" / "attacks"
 REQUESTS: Final[dict[str, Any]] = json.loads((FOLDER / "requests.json").read_text("utf-8"))
 BODIES: Final[dict[str, Any]] = json.loads((FOLDER / "bodies.json").read_text("utf-8"))
+UPLOADS: Final[dict[str, Any]] = json.loads((FOLDER / "uploads.json").read_text("utf-8"))
+UPLOAD_MIB: Final = 16  # the size of one upload at the servers that get these
 
 
 def joined(parts: Sequence[str | Sequence[Any]]) -> bytes:
@@ -30,6 +32,24 @@ def request_of(case: dict[str, Any], *lines: str) -> bytes:
         body, lines = gzip.compress(body), (*lines, "Content-Encoding: gzip")
     head = (f"POST {case['path']} HTTP/1.1", "Host: x", "Content-Type: application/json", *lines)
     return "\r\n".join((*head, f"Content-Length: {len(body)}", "", "")).encode() + body
+
+
+def upload_request_of(case: dict[str, Any], *lines: str) -> bytes:
+    """Return the request of a hostile upload."""
+    body = joined(case["body"])
+    if case.get("gzip"):
+        body = gzip.compress(body)
+        body = body[: len(body) - case.get("cut", 0)]
+    head = [f"POST /v1/uploads?{case['query']} HTTP/1.1", "Host: x", *lines, *case.get("headers", ())]
+    if kind := case.get("type", "application/octet-stream"):
+        head.append(f"Content-Type: {kind}")
+    if case.get("chunked") or case.get("raw_chunks"):
+        head.append("Transfer-Encoding: chunked")
+    if "length" in case or not (case.get("chunked") or case.get("raw_chunks")):
+        head.append(f"Content-Length: {case.get('length', len(body))}")
+    if case.get("chunked"):
+        body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + b"0\r\n\r\n"
+    return "\r\n".join((*head, "", "")).encode() + body
 
 
 def answers_to(port: int, content: bytes, *, pieces: int = 1) -> list[tuple[int, bytes]]:

@@ -39,8 +39,8 @@ def test_every_path_on_the_page_is_in_a_boundary() -> None:
 def test_the_number_of_attacks_is_that_of_the_cases() -> None:
     import attack_cases  # noqa: PLC0415  reads the files of cases
 
-    [stated] = re.findall(r"(\d+) hostile requests and bodies", PAGE)
-    assert int(stated) == len(attack_cases.REQUESTS) + len(attack_cases.BODIES)
+    [stated] = re.findall(r"(\d+) hostile requests, bodies and uploads", PAGE)
+    assert int(stated) == sum(map(len, (attack_cases.REQUESTS, attack_cases.BODIES, attack_cases.UPLOADS)))
 
 
 def test_the_list_of_attacks_is_that_of_the_cases() -> None:
@@ -52,7 +52,7 @@ def test_the_list_of_attacks_is_that_of_the_cases() -> None:
 
 def test_the_page_of_the_service_has_the_number_that_was_measured() -> None:
     measured = json.loads((ROOT / "bench" / "results" / "service_attacks.json").read_bytes())
-    [stated] = re.findall(r"beside (\d+) of them", (ROOT / "docs" / "service.md").read_text("utf-8"))
+    [stated] = re.findall(r"[Bb]eside (\d+) of them", (ROOT / "docs" / "service.md").read_text("utf-8"))
     assert int(stated) == sum(measured["cases"].values())
     ways = [(run["web_processes"], run["keys"]) for run in measured["runs"]]
     assert ways == [(1, False), (1, True), (2, False), (2, True)]

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import pytest
 import uvicorn
+from attack_cases import UPLOAD_MIB
 from serving import small_home, wait_until
 
 from refaug.service.process.guarded_config import GuardedConfig
@@ -121,7 +122,9 @@ def _running(server: uvicorn.Server) -> Iterator[int]:
 @pytest.fixture(scope="session")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     home = small_home(tmp_path_factory.mktemp("attacked"))
-    serve = ServeSettings(port=0, allowed_hosts="*", body_mib=8, body_timeout_s=0.5, shutdown_s=2)
+    serve = ServeSettings(
+        port=0, allowed_hosts="*", body_mib=8, upload_mib=UPLOAD_MIB, body_timeout_s=0.5, shutdown_s=2
+    )
     app, config = create_app(home, serve), config_of(serve)
     config.app, config.port = (lambda: app), 0
     config.limits = replace(config.limits, **LIMITS)

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from attack_cases import BODIES, REQUESTS, answers_to, joined, request_of
+from attack_cases import (
+    BODIES,
+    REQUESTS,
+    UPLOAD_MIB,
+    UPLOADS,
+    answers_to,
+    joined,
+    request_of,
+    upload_request_of,
+)
 from servers import Served, served
-from serving import small_home
+from serving import small_home, wait_until
 
 from refaug.service.database.database import Database
 from refaug.service.keys import KeyStore, Scope
@@ -48,6 +58,47 @@ def test_each_body_gets_its_answer(attacked: Attacked, case: dict[str, Any]) -> 
     assert attacked.state.body_bytes == 0
 
 
+def require_upload_answered(port: int, case: dict[str, Any], *lines: str) -> None:
+    """An upload gets its answer, what it holds is previewed in words, and it goes when it is removed."""
+    answers = answers_to(port, upload_request_of(case, *lines))
+    assert [status for status, _ in answers][:1] == [status for status, _ in answers], "one answer"
+    status, body = answers[0] if answers else (0, b"")
+    assert status in (case["statuses"] or [0]), body[:300]
+    require_problem(status, body)
+    if status != 201:
+        return
+    upload = json.loads(body)["id"]
+    try:
+        asked = {"path": "/v1/uploads/preview", "body": [json.dumps({"items": f"upload:{upload}"})]}
+        [(status, body)] = answers_to(port, request_of(asked, *lines))
+        statuses, word = case["preview"]
+        assert status in statuses, body[:300]
+        assert word.encode() in body, body[:300]
+        require_problem(status, body)
+        assert len(body) < 1 << 20
+    finally:
+        removal = "\r\n".join((f"DELETE /v1/uploads/{upload} HTTP/1.1", "Host: x", *lines, "", ""))
+        [(removed, _)] = answers_to(port, removal.encode())
+    assert removed == 200
+
+
+def folders_of_uploads(home: Path) -> list[str]:
+    """What lies where uploads are kept."""
+    folder = home / "uploads"
+    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+
+@pytest.mark.parametrize("case", UPLOADS.values(), ids=UPLOADS)
+def test_each_upload_gets_its_answer_and_leaves_nothing(
+    attacked: Attacked, monkeypatch: pytest.MonkeyPatch, case: dict[str, Any]
+) -> None:
+    monkeypatch.setitem(attacked.state.serve.__dict__, "body_timeout_s", 60.0)
+    with attacked.limited(body_s=60.0, idle_s=60.0):
+        require_upload_answered(attacked.port, case)
+        attacked.wait_until_alone()
+    wait_until(lambda: not folders_of_uploads(attacked.state.home.home))
+
+
 @pytest.fixture(scope="module", params=[(1, False), (1, True), (2, False), (2, True)], ids=str)
 def shipped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, str]]:
     """The server as it ships, with one web process or two, with keys or without, and a key."""
@@ -56,7 +107,15 @@ def shipped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     database = Database.open(home)
     token, _ = KeyStore(database).create("all", [Scope.ADMIN])
     database.close()
-    options = ("--workers", str(workers), "--allowed-hosts", "*", *(("--keys",) if has_keys else ()))
+    options = (
+        "--workers",
+        str(workers),
+        "--allowed-hosts",
+        "*",
+        "--upload-mib",
+        str(UPLOAD_MIB),
+        *(("--keys",) if has_keys else ()),
+    )
     with served(home.home, *options) as service:
         yield service, token if has_keys else ""
 
@@ -76,7 +135,12 @@ def test_the_server_as_it_ships_holds_all_of_it(shipped: tuple[Served, str]) -> 
         [(status, _)] = answers_to(port, request_of(case, *((line,) if token else ())))
         assert status in case["statuses"], name
         assert service.client.get("/healthz").status_code == 200
+    for name, case in UPLOADS.items():
+        require_upload_answered(port, case, *((line,) if token else ()))
+        assert service.client.get("/healthz").status_code == 200, name
+    service.until(lambda: not folders_of_uploads(service.home), "nothing of an upload to be left")
     if token:
+        assert [status for status, _ in answers_to(port, upload_request_of(UPLOADS["a good table"]))] == [401]
         [(status, _)] = answers_to(port, request_of(BODIES["a good body"]))
         assert status == 401
     assert set(service.children()["web"]) == before, "no web process has died"
