@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 from browser import Page, opened
+from page_tests import choose_files
 from PIL import Image
 from servers import Served, served
 
@@ -99,6 +100,48 @@ def show_palette(page: Page) -> None:
     page.until("document.querySelector('#palette')?.open")
     page.type("#palette-input", "job")
     page.until("document.querySelectorAll('#palette-list li').length > 1")
+
+
+def show_shortcuts(page: Page) -> None:
+    """Open the list of shortcuts, by its key."""
+    show_service(page)
+    page.tell("Input.dispatchKeyEvent", type="keyDown", key="?", text="?")
+    page.until("document.querySelector('#shortcuts')?.open")
+
+
+def set_network(page: Page, *, is_there: bool) -> None:
+    """Take the network away from a page, or give it back."""
+    conditions = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    page.tell("Network.emulateNetworkConditions", offline=not is_there, **conditions)
+
+
+def show_lost(page: Page) -> None:
+    """Type while the service cannot be reached; the network is back for the next picture."""
+    show_playground(page)
+    set_network(page, is_there=False)
+    page.type("#reply-0", "Nobody hears this.")
+    page.until("!document.querySelector('#connection').hidden")
+
+
+def show_refused(page: Page) -> None:
+    """Order a job of an index that does not exist, and see why it failed."""
+    show_service(page)
+    page.run("[...document.querySelectorAll('main button')].find((one) => one.innerText === 'New job').click()")
+    page.until("document.querySelector('#order').open && document.querySelector('#order-kind')")
+    kind = "document.querySelector('#order-kind')"
+    page.run(f"{kind}.value = 'rater-train'; {kind}.dispatchEvent(new Event('change'))")
+    page.run("[...document.querySelectorAll('#order button')].find((one) => one.innerText === 'Start it').click()")
+    page.until("document.querySelector('#order .notice.bad, #order :invalid')")
+
+
+def show_unreadable(page: Page) -> None:
+    """Choose a file that is no table."""
+    page.until("document.querySelector('#list table') && !document.querySelector('[aria-busy]')")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "replies-of-thursday.jsonl"
+        path.write_bytes(bytes(range(256)) * 40)
+        choose_files(page, path)
+        page.until("document.querySelector('#new-box .notice.bad, #preview .warn')")
 
 
 def show_error(page: Page) -> None:
@@ -195,13 +238,18 @@ PAGES: Final = {
     "job": ("/service", show_job),
     "keys": ("/keys", lambda page: page.until("!document.querySelector('[aria-busy]')")),
     "palette": ("/service", show_palette),
+    "shortcuts": ("/service", show_shortcuts),
+    "refused": ("/service", show_refused),
+    "unreadable": ("/evaluate", show_unreadable),
+    "lost": ("/", show_lost),
     "error": ("/", show_error),
     "long": ("/", show_long),
     "japanese": ("/", show_japanese),
 }
-KEPT: Final = ("playground", "evaluate", "evaluation", "reply", "agreement", "service", "keys")
+KEPT: Final = ("playground", "evaluate", "evaluation", "reply", "agreement", "service", "keys", "palette", "shortcuts")
 # The kept ones are in the repository; the others are for looking.
-IN_SIGHT: Final = ("job", "reply", "palette")  # pictures of the window, not of the whole page
+WITH_ERRORS: Final = frozenset({"error", "refused", "unreadable", "lost"})  # their console says so, too
+IN_SIGHT: Final = ("job", "reply", "palette", "shortcuts", "refused")  # pictures of the window, not of the whole page
 
 
 def small(picture: bytes, longest: int) -> bytes:
@@ -224,6 +272,7 @@ def take_pictures(home: Path, to: Path, names: tuple[str, ...]) -> None:
                 for width in WIDTHS:
                     for scheme in SCHEMES:
                         with looked(page, width, scheme):
+                            set_network(page, is_there=True)
                             page.go(f"{address}/healthz")
                             page.run("sessionStorage.clear()")
                             page.go(f"{address}{path}")
@@ -232,7 +281,7 @@ def take_pictures(home: Path, to: Path, names: tuple[str, ...]) -> None:
                                 page.run("window.scrollTo(0, 0)")
                             picture = page.picture(whole=name not in IN_SIGHT)
                             (to / f"{name}-{scheme}-{width}.png").write_bytes(small(picture, LONGEST[width]))
-            assert page.said == [] or "error" in names, page.said
+            assert page.said == [] or not WITH_ERRORS.isdisjoint(names), page.said
 
 
 def main(arguments: list[str]) -> int:

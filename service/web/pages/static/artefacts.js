@@ -1,7 +1,7 @@
 /** Versions of indexes and raters: what each is and what made it, and publishing another one after a second question. */
 
 import { get, listAll, put } from "./api.js";
-import { element, userText } from "./dom.js";
+import { element, printable, userText } from "./dom.js";
 import { bytes, count, score } from "./format.js";
 import { empty, moment } from "./frame.js";
 import { jobLink } from "./jobs.js";
@@ -53,7 +53,7 @@ function rows(context, version) {
   const cell = (name, ...content) => element("td", { dataset: { name } }, ...content);
   const job = makers.get(version.version);
   const made = cell("Made", moment(version.created), element("div", { class: "faint" },
-    job ? ["by ", jobLink(job.id, `${job.kind}, `), job.schedule ? `of schedule ${job.schedule}` : ""] : "by a command, or a job of long ago"));
+    job ? ["by ", jobLink(job.id, `${job.kind}, `), job.schedule ? `of schedule ${printable(job.schedule)}` : ""] : "by a command, or a job of long ago"));
   const facts = kind === "index"
     ? [made, cell("Pairs", version.pairs === null ? "–" : count(version.pairs)), cell("Recall@15", recallOf(version, job)), cell("Drift", driftOf(job)), cell("Size", bytes(version.bytes))]
     : [made, cell("Languages", (version.languages ?? []).join(", ") || "–"), cell("Size", bytes(version.bytes))];

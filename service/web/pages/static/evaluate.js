@@ -26,7 +26,7 @@ async function showList() {
       element("th", { scope: "row" }, element("a", { href: `#e=${row.id}` }, userText(titleOf(row))), row.kind === "meta" ? element("span", { class: "faint" }, " agreement with people") : ""),
       element("td", { dataset: { name: "State" } }, element("span", { class: `badge ${STATES[row.state] ?? ""}` }, row.state)),
       element("td", { dataset: { name: "Read" } }, row.counts ? `${count(row.counts.items)} items, ${count(row.counts.replies)} replies` : "–"),
-      element("td", { dataset: { name: "Asked for" } }, moment(row.created), row.owner ? [" by ", userText(row.owner)] : ""))))))
+      element("td", { dataset: { name: "Asked for" } }, moment(row.created), row.owner && row.owner !== "anonymous" ? [" by ", userText(row.owner)] : ""))))))
     : empty(element("p", {}, "There is no evaluation yet. Drop a file above; it takes a minute from there to a table of your systems.")));
   place.removeAttribute("aria-busy");
 }

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { histogramFigure, intervalFigure, scatterFigure, SERIES } from "./charts.js";
 import { element, fill, printable, userText } from "./dom.js";
-import { count, score } from "./format.js";
+import { count, score, signed } from "./format.js";
 import { showProblem } from "./frame.js";
 
 const interval = (pair) => (pair ? `${score(pair[0])} to ${score(pair[1])}` : "–");
@@ -43,7 +43,7 @@ export function verdict(comparison, higherIsBetter) {
 }
 
 export const pValue = (number) => (typeof number !== "number" ? "–" : number < 0.001 ? "< 0.001" : number.toFixed(3));
-export const difference = (number) => (typeof number !== "number" ? "–" : `${number < 0 ? "−" : "+"}${Math.abs(number).toFixed(3)}`);
+export const difference = (number) => signed(number, 3);
 
 function differencesTable({ metrics }) {
   const names = namesOf(metrics), columns = ["System", "Metric", "Difference", "Interval", "p", "It is"];

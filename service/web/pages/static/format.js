@@ -8,12 +8,15 @@ const UNITS = [["year", 31_557_600], ["month", 2_629_800], ["day", 86_400], ["ho
 
 export const count = (number) => whole.format(number);
 
-/** Return a score with three decimals; a dash where there is none. */
-export const score = (number) => (typeof number === "number" ? number.toFixed(3).replace("-", "−") : "–");
+/** Return a score with three decimals; a dash where there is none, and no sign before a zero. */
+export const score = (number) => (typeof number === "number" ? number.toFixed(3).replace("-", "−").replace("−0.000", "0.000") : "–");
 
-/** Return a number from −1 to 1 with its sign. */
-export const signed = (number) =>
-  typeof number === "number" ? `${number < 0 ? "−" : "+"}${Math.abs(number).toFixed(2)}` : "–";
+/** Return a number with its sign. */
+export function signed(number, digits = 2) {
+  if (typeof number !== "number") return "–";
+  const size = Math.abs(number).toFixed(digits);
+  return `${number < 0 && Number(size) ? "−" : "+"}${size}`;
+}
 
 export function bytes(size) {
   if (typeof size !== "number") return "–";
@@ -35,7 +38,7 @@ export const exactTime = (moment) => `${exact.format(new Date(moment))} (${Intl.
 
 export function duration(from, to) {
   const seconds = Math.max(0, (new Date(to ?? Date.now()) - new Date(from)) / 1_000);
-  if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
-  if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
-  return `${Math.floor(seconds / 3_600)} h ${Math.round((seconds % 3_600) / 60)} min`;
+  if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)}\u00a0s`;
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)}\u00a0s`;
+  return `${Math.floor(seconds / 3_600)}\u00a0h ${Math.round((seconds % 3_600) / 60)} min`;
 }

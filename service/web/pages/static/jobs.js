@@ -44,7 +44,7 @@ function table(jobs) {
 
 /** Return what a job is about; an evaluation has a page of its scores. */
 const whatOf = (job) => (["score", "meta"].includes(job.kind) ? element("a", { href: address(`/evaluate#e=${job.id}`) }, userText(job.order?.name || "its evaluation")) : userText(job.resources.join(", ") || "–"));
-const askedBy = (job) => (job.schedule ? [" by schedule ", userText(job.schedule)] : job.requested_by ? [" by ", userText(job.requested_by)] : "");
+const askedBy = (job) => (job.schedule ? [" by schedule ", userText(job.schedule)] : job.requested_by && job.requested_by !== "anonymous" ? [" by ", userText(job.requested_by)] : "");
 const shortened = (text) => (text.length > 160 ? `${text.slice(0, 160)}…` : text);
 
 // ── one job ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,7 +1,7 @@
 /** Keys: what the key of this tab allows, and for an admin all keys, new ones, and revoking. */
 
 import { listAll, post, remove } from "./api.js";
-import { byId, element, fill, userText } from "./dom.js";
+import { byId, element, fill, printable, userText } from "./dom.js";
 import { count } from "./format.js";
 import { allows, copyText, empty, moment, ownKey, showProblem, start } from "./frame.js";
 
@@ -47,7 +47,7 @@ function revokeButton(row) {
   const button = element("button", { type: "button", class: "small danger", onclick: async () => {
     if (button.dataset.asked !== "yes") {
       button.dataset.asked = "yes";
-      button.textContent = `Really revoke ${row.name}?`;
+      button.textContent = `Really revoke ${printable(row.name)}?`;
       return;
     }
     try {
@@ -75,7 +75,7 @@ async function make(event) {
   try {
     const made = await post("/v1/keys", order);
     const token = element("code", {}, made.token);
-    fill(place, element("div", { class: "notice" }, element("p", {}, "Key ", element("b", {}, made.name), ", shown this once: keep it where only its user can read it."), element("p", {}, token),
+    fill(place, element("div", { class: "notice" }, element("p", {}, "Key ", element("b", {}, userText(made.name)), ", shown this once: keep it where only its user can read it."), element("p", {}, token),
       element("button", { type: "button", class: "small", onclick: (copied) => copyText(made.token).then((isCopied) => { copied.target.textContent = isCopied ? "Copied" : "Select it above"; }) }, "Copy")));
     byId("new-key").reset();
     await showKeys();

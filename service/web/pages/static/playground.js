@@ -293,7 +293,8 @@ function pointAtWord(word, { credits, matches }, explanation) {
   for (const credit of credits) {
     const place = placeOf(explanation, credit.reference);
     light(place, credit.ngram.split(" "));
-    parts.push(element("div", {}, "“", printable(credit.ngram), "” is credited by reference ", element("b", {}, place + 1), ` with weight ${credit.weight.toFixed(2)}: ${credit.credit.toFixed(2)}`));
+    const weight = credit.weight.toFixed(2), sum = credit.credit.toFixed(2); // they differ where a word stands several times
+    parts.push(element("div", {}, "“", printable(credit.ngram), "” is credited by reference ", element("b", {}, place + 1), ` with weight ${weight}`, sum !== weight && `: ${sum} in all`));
   }
   for (const match of matches.slice(0, 5)) {
     const place = placeOf(explanation, match.reference);

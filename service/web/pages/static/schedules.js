@@ -23,14 +23,14 @@ export async function showSchedules(isAdmin, refresh) {
 
 /** Return a button that shows what became of the last times below its row. */
 function runsButton(name) {
-  const button = element("button", { type: "button", class: "small", "aria-expanded": "false", "aria-label": `Last runs of ${name}`, onclick: async () => {
+  const button = element("button", { type: "button", class: "small", "aria-expanded": "false", "aria-label": `Last runs of ${printable(name)}`, onclick: async () => {
     const below = button.closest("tr").nextElementSibling;
     if (below?.classList.contains("runs")) { below.remove(); button.setAttribute("aria-expanded", "false"); return; }
     const place = element("td", { colspan: 5 });
     button.closest("tr").after(element("tr", { class: "runs" }, place));
     button.setAttribute("aria-expanded", "true");
     try {
-      const { firings } = await get(`/v1/schedules/${name}`);
+      const { firings } = await get(`/v1/schedules/${encodeURIComponent(name)}`);
       fill(place, firings.length ? element("ul", { class: "plain" }, firings.map((firing) => element("li", {}, ...run(firing)))) : empty(element("p", {}, "It has not run yet.")));
     } catch (error) {
       showProblem(place, error);
@@ -45,15 +45,15 @@ const run = ({ due, job, state, note }) => [
 ];
 
 function actions(row, refresh) {
-  const button = (label, act, kind = "") => element("button", { type: "button", class: `small ${kind}`, "aria-label": `${label}: ${row.name}`, onclick: async () => {
+  const button = (label, act, kind = "") => element("button", { type: "button", class: `small ${kind}`, "aria-label": `${label}: ${printable(row.name)}`, onclick: async () => {
     try { await act(); } catch (error) { showProblem(byId("page-problem"), error); byId("page-problem").scrollIntoView({ block: "nearest" }); }
   } }, label);
   const { name, cron, timezone, order, enabled } = row;
   return [
     button("Run now", async () => { const job = await post("/v1/jobs", withoutNulls(order)); location.hash = `job=${job.id}`; await refresh(); await openJob(job.id); }),
-    button(enabled ? "Pause" : "Go on", async () => { await put(`/v1/schedules/${name}`, { cron, timezone, order: withoutNulls(order), enabled: !enabled }); await refresh(); }),
+    button(enabled ? "Pause" : "Go on", async () => { await put(`/v1/schedules/${encodeURIComponent(name)}`, { cron, timezone, order: withoutNulls(order), enabled: !enabled }); await refresh(); }),
     button("Change", () => openForm(row, refresh)),
-    button("Remove", () => ask({ title: `Remove schedule ${name}?`, text: [element("p", {}, "Jobs that it has begun stay, and go on.")], yes: "Remove it", act: async () => { await remove(`/v1/schedules/${name}`); await refresh(); } }), "danger"),
+    button("Remove", () => ask({ title: `Remove schedule ${printable(name)}?`, text: [element("p", {}, "Jobs that it has begun stay, and go on.")], yes: "Remove it", act: async () => { await remove(`/v1/schedules/${encodeURIComponent(name)}`); await refresh(); } }), "danger"),
   ];
 }
 

@@ -2,7 +2,7 @@
 
 import { get, listAll, untilAnswered } from "./api.js";
 import { showVersions } from "./artefacts.js";
-import { byId, element, fill, userText } from "./dom.js";
+import { byId, element, fill, printable, userText } from "./dom.js";
 import { bytes, count } from "./format.js";
 import { allows, empty, moment, ownKey, showProblem, start } from "./frame.js";
 import { jobLink, loadJobs, openJob, setUpJobs, stateBadge } from "./jobs.js";
@@ -42,8 +42,8 @@ async function now() {
     if (!Object.keys(serving).length) fact(`Serves ${kind}`, element("span", { class: "warn" }, "none is published"));
   }
   for (const [what, why] of Object.entries(ready.troubles ?? {})) fact("Trouble", element("span", { class: "bad" }, userText(`${what}: ${why}`)));
-  const nights = await Promise.all(schedules.slice(0, 20).map((schedule) => get(`/v1/schedules/${schedule.name}`).catch(() => null)));
-  for (const night of nights.filter((row) => row !== null)) fact(`Schedule ${night.name}`, await lastFiring(night));
+  const nights = await Promise.all(schedules.slice(0, 20).map((schedule) => get(`/v1/schedules/${encodeURIComponent(schedule.name)}`).catch(() => null)));
+  for (const night of nights.filter((row) => row !== null)) fact(`Schedule ${printable(night.name)}`, await lastFiring(night));
   if (!nights.length) fact("Schedules", "none: nothing runs by itself");
   if (failed.jobs.length) {
     const [job] = failed.jobs;
@@ -86,7 +86,7 @@ async function logs() {
 }
 
 function growthButton(name) {
-  const button = element("button", { type: "button", class: "small", "aria-expanded": "false", "aria-label": `Growth of ${name}`, onclick: async () => {
+  const button = element("button", { type: "button", class: "small", "aria-expanded": "false", "aria-label": `Growth of ${printable(name)}`, onclick: async () => {
     const next = button.closest("tr").nextElementSibling;
     if (next?.classList.contains("growth")) { next.remove(); button.setAttribute("aria-expanded", "false"); return; }
     const place = element("td", { colspan: 6 });

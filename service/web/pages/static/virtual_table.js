@@ -3,6 +3,7 @@
 import { element, fill } from "./dom.js";
 
 const ROWS = 32, PAGE = 200, TALLEST = 12_000_000; // nodes, rows asked for at once, and pixels that browsers still scroll over
+const AHEAD = 120, DRAWN = 12; // rows asked for before they come into sight, and rows drawn in one frame besides those in sight
 
 /**
  * A grid whose rows come from `load(offset, limit)`, which resolves to `{rows, total}`. `draw(row)` returns
@@ -144,13 +145,30 @@ export class VirtualTable {
     const { virtual, shift } = this.#offsets();
     const inSight = Math.ceil(this.view / this.rowHeight), spare = Math.max(1, Math.floor((this.pool.length - inSight) / 2));
     const first = Math.max(0, Math.min(this.total - this.pool.length, Math.floor(virtual / this.rowHeight) - spare));
-    for (let page = Math.floor(first / PAGE); page <= Math.floor((first + this.pool.length - 1) / PAGE); page += 1) this.#ask(page);
-    for (let place = first; place < first + this.pool.length; place += 1) this.#showRow(this.pool[place % this.pool.length], place, shift);
+    const last = first + this.pool.length - 1;
+    this.#askAround(first, last);
+    const top = Math.max(first, Math.floor(virtual / this.rowHeight)), bottom = Math.min(last, top + inSight);
+    let drawn = 0;
+    for (let place = top; place <= bottom; place += 1) drawn += this.#showRow(this.pool[place % this.pool.length], place, shift);
+    for (let place = first; place <= last; place += 1) {
+      if (place >= top && place <= bottom) continue;
+      if (drawn >= DRAWN && shift === 0) { this.#later(); return; } // rows out of sight wait for the next frame
+      drawn += this.#showRow(this.pool[place % this.pool.length], place, shift);
+    }
   }
 
+  /** Ask for the rows in the document and, so that they are there in time, for those that scrolling reaches next. */
+  #askAround(first, last) {
+    const isUp = first < this.first;
+    this.first = first;
+    const from = Math.max(0, isUp ? first - AHEAD : first), to = Math.min(this.total - 1, isUp ? last : last + AHEAD);
+    for (let page = Math.floor(from / PAGE); page <= Math.floor(to / PAGE); page += 1) this.#ask(page);
+  }
+
+  /** Draw a row at a place, and return whether anything of it has changed. */
   #showRow(row, place, shift) {
     const content = this.rowAt(place), isActive = place === this.active;
-    if (row.place === place && row.version === content && row.isActive === isActive && row.shift === shift) return;
+    if (row.place === place && row.version === content && row.isActive === isActive && row.shift === shift) return false;
     if (row.place !== place || row.shift !== shift) row.node.style.transform = `translateY(${place * this.rowHeight + shift}px)`;
     if (row.place !== place) {
       row.node.dataset.place = String(place);
@@ -164,6 +182,7 @@ export class VirtualTable {
     if (content === null) row.texts.forEach((text, column) => { text.data = column ? "" : "…"; });
     else if (row.place !== place || row.version !== content) this.draw(content, place).forEach((text, column) => { if (row.texts[column].data !== text) row.texts[column].data = text; }); // the same text, said again, is laid out again
     Object.assign(row, { place, version: content, isActive, shift });
+    return true;
   }
 
   #key(event) {
