@@ -22,8 +22,14 @@ from starlette.testclient import TestClient
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
+from refaug.core.progress import Silent
 from refaug.core.text.tokenizers import get_tokenizer
+from refaug.evaluation.conversations.encoders.opening import EncoderRequest
+from refaug.evaluation.conversations.hybrids.fitting import HybridOrder, fit_hybrid
+from refaug.evaluation.conversations.records import Conversation
+from refaug.evaluation.conversations.table import HybridSettings
 from refaug.logs.store import StoredLog
+from refaug.metrics.conversations.exchanges import Side
 from refaug.service.jobs.store import JobState
 from refaug.service.jobs.worker import run_worker
 from refaug.service.keys import KeyStore, Scope
@@ -186,8 +192,33 @@ def answers(client: TestClient) -> Mapping[str, Asked]:
     ask("reply_to_dialogues", "POST", "/v1/bots/fixed/replies", of("reply_to_dialogues"))
     ask("delete_bot", "DELETE", "/v1/bots/fixed")
     ask("list_audit_log", "GET", "/v1/audit")
+    _fit_hybrid(recorder.client.app.state.refaug.home)
+    ask("score_by_hybrid", "POST", "/v1/hybrids/talks/scores", of("score_by_hybrid"))
     _ask_of_keys(recorder, of)
     return recorder.kept
+
+
+def _fit_hybrid(home: Settings) -> None:
+    """Fit a hybrid to conversations of the same texts, better rated the longer they are."""
+    talks = [
+        Conversation(
+            id=f"c{number}",
+            bot=f"b{number % 6}",
+            turns=tuple(
+                (Side.BOT if place % 2 else Side.PERSON, SAID[(number * place + place // 2) % len(SAID)][place % 2])
+                for place in range(2 + 2 * (number % 4))
+            ),
+            ratings={"quality": 1 + number % 4 + number % 3},
+        )
+        for number in range(60)
+    ]
+    order = HybridOrder(
+        encoders=EncoderRequest(vectors=artefact_stores(home)["vectors"].names()[0]),
+        settings=HybridSettings(draws=100),
+        judges=None,
+        columns="hybrid",
+    )
+    fit_hybrid(home, "talks", talks, order, Silent())
 
 
 def _ask_of_keys(recorder: Recorder, of: Any) -> None:

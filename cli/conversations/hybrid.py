@@ -81,7 +81,7 @@ def print_report(report: dict[str, Any]) -> None:
     print_facts(f"{report['name']}, one bot left out at a time", facts)
     print_table(
         f"agreement over bots (Pearson, icpt:{intercept})",
-        ("columns", "r", "95 %", "shuffled ratings", "p", "shown", _OTHER[intercept], "within bots"),
+        ("columns", "r", "95 %", "shuffled ratings", "in folds", "p", "shown", _OTHER[intercept], "within bots"),
         [_set_row(name, figures, intercept) for name, figures in report["sets"].items()],
     )
     reason = next(iter(report["sets"].values()))["agreement"]["common"]["reason"]
@@ -114,6 +114,7 @@ def _set_row(name: str, figures: dict[str, Any], intercept: str) -> tuple[str, .
         name,
         _digits(pearson),
         *(_range(figures[key]) if pearson is not None else _digits(None) for key in ("interval", "shuffled_ratings")),
+        _mean(figures.get("shuffled_in_folds") if pearson is not None else None),
         _digits(figures["permuted_bots"]["p"] if pearson is not None else None),
         "yes" if figures["is_shown"] else "no",
         _digits(figures["agreement"][_FORM_BESIDE[intercept]]["pearson"]),
@@ -123,6 +124,13 @@ def _set_row(name: str, figures: dict[str, Any], intercept: str) -> tuple[str, .
 
 def _range(interval: dict[str, Any]) -> str:
     return f"[{interval['low']:.2f}, {interval['high']:.2f}]"
+
+
+def _mean(control: dict[str, Any] | None) -> str:
+    """Return a mean with its standard error; hybrids of earlier releases have none."""
+    if control is None or control["mean"] is None:
+        return "–"
+    return f"{control['mean']:.2f} ± {control['error']:.2f}"
 
 
 def _digits(figure: float | None) -> str:

@@ -12,7 +12,7 @@ from refaug.cli.shared.index_options import ModeOption
 from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.output import file_or_stdin
 from refaug.cli.shared.reference_options import CountOption, WeightsOption
-from refaug.core.errors import BadInput, Usage
+from refaug.core.errors import Usage
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.indexer.search.search_settings import SearchSettings
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from refaug.evaluation.conversations.turn_scores import TurnJudges
 
 SELF_PLAY: Final = "selfplay:"
-_MOST_SHOWN: Final = 5  # bad lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +134,8 @@ def read_talks(home: Settings, source: Path, progress: Progress, options: Conver
 
     Lines that hold none are reported and left out.
     """
+    from refaug.evaluation.conversations.talks import without_bots  # noqa: PLC0415
+
     name = str(source)
     if name.startswith(SELF_PLAY):
         from refaug.evaluation.conversations.played import played_conversations  # noqa: PLC0415
@@ -143,32 +144,12 @@ def read_talks(home: Settings, source: Path, progress: Progress, options: Conver
     else:
         with file_or_stdin(source) as path:
             talks = _read(path, "stdin" if name == "-" else name, options, progress)
-    without = options.without or []
-    if unknown := set(without) - {talk.bot for talk in talks}:
-        bots = ", ".join(sorted({talk.bot for talk in talks}))
-        raise BadInput(f"no conversation is with a bot called {min(unknown)!r}", remedy=f"the bots are {bots}")
-    return [talk for talk in talks if talk.bot not in without]
+    return without_bots(talks, options.without or [])
 
 
 def _read(path: Path, shown_name: str, options: ConversationOptions, progress: Progress) -> list[Conversation]:
-    from refaug.evaluation.conversations.records import Conversation  # noqa: PLC0415
-    from refaug.evaluation.conversations.table_rows import ConversationColumns, conversations_in  # noqa: PLC0415
+    from refaug.evaluation.conversations.table_rows import ConversationColumns  # noqa: PLC0415
+    from refaug.evaluation.conversations.talks import usable_talks  # noqa: PLC0415
 
     columns = ConversationColumns.parse(options.mapping or [], options.scale, options.encoding)
-
-    talks, bad = list[Conversation](), 0
-    progress.stage("reading", unit="conversations")
-    for entry in conversations_in(path, shown_name, columns, bot=options.bot):
-        if isinstance(entry, Conversation):
-            talks.append(entry)
-            progress.advance(1)
-            continue
-        bad += 1
-        if bad <= _MOST_SHOWN:
-            field = f", {entry.field}" if entry.field else ""
-            progress.warn(f"{shown_name}, line {entry.line}{field}: {entry.message}")
-    if bad > _MOST_SHOWN:
-        progress.warn(f"{shown_name}: {bad - _MOST_SHOWN:,} more lines hold no usable conversation")
-    if not talks:
-        raise BadInput(f"{shown_name} holds no usable conversation", remedy="docs/hybrid.md shows one")
-    return talks
+    return usable_talks(path, shown_name, columns, progress, bot=options.bot)

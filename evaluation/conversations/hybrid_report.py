@@ -1,8 +1,8 @@
 """How far the hybrid metric agrees with people on bots that its fit has not seen, beside what it has to be better than.
 
 Two sets of columns are fitted: the eleven components of Ghandeharioun et al. with the encoders at hand, and these with
-plain counts and mean scores of turns beside them (`wide`). Every count, and every metric of turns, is also fitted
-alone: the trivial predictors of the same ratings.
+plain counts and mean scores of turns beside them (`wide`). Every count, every metric of turns, and the votes of people
+on replies, are also fitted alone: the trivial predictors of the same ratings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from refaug.evaluation.conversations.encoders.opening import NEWS
 from refaug.evaluation.conversations.table import COUNTS, ConversationTable, HybridSettings
 from refaug.metrics.conversations.components import COMPONENTS, Variants
 from refaug.metrics.hybrid.agreement import BotAgreement, agreement_of_bots, within_bots
-from refaug.metrics.hybrid.controls import permuted_bots, shuffled_ratings
+from refaug.metrics.hybrid.controls import permuted_bots, shuffled_in_folds, shuffled_ratings
 from refaug.metrics.hybrid.fit import Intercept, bot_means, leave_one_bot_out, predict_conversations
 from refaug.metrics.hybrid.resampled import ResampledCorrelations, resampled_correlations
 from refaug.metrics.signature import Signature
@@ -63,7 +63,7 @@ def hybrid_report(table: ConversationTable, settings: HybridSettings, details: M
     """
     if settings.is_paper:
         require_paper(details, settings)
-    alone = (*COUNTS, *table.judged)
+    alone = (*COUNTS, *table.votes, *table.judged)
     sets = {
         HYBRID: table.components,
         WIDE: table.wide,
@@ -91,7 +91,9 @@ def hybrid_report(table: ConversationTable, settings: HybridSettings, details: M
         "unrated": table.unrated,
         "few_ratings": table.few_ratings,
         "bots": _bots(table, means),
-        "missing": {name: int(np.isnan(table.columns[name]).sum()) for name in (*COMPONENTS, *table.judged)},
+        "missing": {
+            name: int(np.isnan(table.columns[name]).sum()) for name in (*COMPONENTS, *table.votes, *table.judged)
+        },
         "intercept_only": _intercept_only(table, means),
         "sets": {name: _set_figures(table, means, name, columns, drawn, settings) for name, columns in sets.items()},
         "alone": {
@@ -172,6 +174,7 @@ def _set_figures(
     }
     pearson = agreement[settings.intercept]["pearson"]
     shuffled = shuffled_ratings(fit, table.ratings, table.bots, draws=settings.draws, seed=settings.seed)
+    in_folds = shuffled_in_folds(fit, table.ratings, table.bots, draws=settings.draws, seed=settings.seed)
     permuted = permuted_bots(predictions, means, seed=settings.seed)
     is_shown = pearson is not None and not shuffled.contains(pearson) and permuted.p <= _ALPHA
     conversations = predict_conversations(features, table.ratings, table.bots, settings.penalty)
@@ -180,6 +183,7 @@ def _set_figures(
         "agreement": agreement,
         "interval": asdict(drawn.interval(name)),
         "shuffled_ratings": asdict(shuffled),
+        "shuffled_in_folds": asdict(in_folds),
         "permuted_bots": asdict(permuted),
         "is_shown": is_shown,
         "within_bots": within_bots(conversations, table.ratings, table.bots),

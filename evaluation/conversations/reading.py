@@ -4,8 +4,8 @@
      "turns": [{"role": "participant", "text": "…"}, {"role": "bot", "text": "…"}],
      "ratings": {"quality": 4, "repetitive": 2}, "scale": [1, 7], "reversed": ["repetitive"]}
 
-`messages` and `conversations` stand for `turns`, `content` and `value` for `text`, `from` for `role`. System
-prompts and calls of tools are no turns.
+A turn of the bot may have a `vote` of the person: -1, 0 or 1. `messages` and `conversations` stand for `turns`,
+`content` and `value` for `text`, `from` for `role`. System prompts and calls of tools are no turns.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ def _conversation_of(fields: Mapping[str, Any], *, fallback_id: str, bot: str | 
         id=_name(fields, "id", fallback_id),
         bot=_name(fields, "bot", _name(fields, "model", bot or "") or None),
         turns=_turns(fields),
+        votes=_votes(fields),
         ratings=ratings,
         scale=scale,
         reversed=frozenset(names),
@@ -136,6 +137,22 @@ def _turns(fields: Mapping[str, Any]) -> tuple[tuple[Side, str], ...]:
         if side not in sides:
             raise _InvalidConversation(field, f"the {side.value} says nothing")
     return turns
+
+
+def _votes(fields: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the votes on the bot's turns; a turn without one, or with null, has none."""
+    field = next(name for name in _TURNS if name in fields)
+    votes = list[int]()
+    for place, message in chat_turns(fields[field]).turns:
+        vote = fields[field][place].get("vote") if isinstance(fields[field][place], Mapping) else None
+        if vote is None:
+            continue
+        if _turn(field, place, message)[0] is not Side.BOT:
+            raise _InvalidConversation(f"{field}[{place}].vote", "a vote on a turn of the person: votes are on replies")
+        if not _is_number(vote) or vote not in (-1, 0, 1):
+            raise _InvalidConversation(f"{field}[{place}].vote", f"{_shown(vote)} is no vote: -1, 0 or 1")
+        votes.append(int(vote))
+    return tuple(votes)
 
 
 def _turn(field: str, place: int, message: Any) -> tuple[Side, str]:

@@ -39,6 +39,7 @@ class Conversation:
     reversed: frozenset[str] = frozenset()  # questions where a low number is good
     participant: str = ""
     is_played: bool = False  # by bots alone, with themselves or with a partner
+    votes: tuple[int, ...] = ()  # of the person on single replies, as far as there are any: -1, 0 or 1
     start: tuple[str, ...] = ()  # what such a conversation began with, which neither side has said
 
     @property
@@ -75,6 +76,11 @@ class Conversation:
         names = list(self.ratings) if question is None else [question]
         answers = [self._turned(name) for name in names if name in self.ratings]
         return math.fsum(answers) / len(answers) if answers else None
+
+    @property
+    def vote_mean(self) -> float | None:
+        """The mean of the votes; None without any."""
+        return sum(self.votes) / len(self.votes) if self.votes else None
 
     def digest(self, *, with_bot: bool = False) -> bytes:
         """Return a hash of the normalised turns with their sides, and of the bot's name if that counts."""

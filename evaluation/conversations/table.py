@@ -25,6 +25,7 @@ from refaug.metrics.hybrid.fit import Intercept
 Floats = NDArray[np.float64]
 
 COUNTS: Final = ("log-turns", "words-of-person", "words-of-bot", "repeated-replies", "distinct-2")
+VOTES: Final = "vote-mean"  # a column where people voted on replies; no set is fitted to it
 _LEAST_CONVERSATIONS: Final = 50
 
 
@@ -112,6 +113,11 @@ class ConversationTable:
         return [name for name in COMPONENTS if not np.isnan(self.columns[name]).all()]
 
     @property
+    def votes(self) -> tuple[str, ...]:
+        """The column of votes, if some conversation has one."""
+        return () if np.isnan(self.columns[VOTES]).all() else (VOTES,)
+
+    @property
     def wide(self) -> list[str]:
         """The columns of the wider set: components, counts, and the mean scores of turns."""
         return [*self.components, *COUNTS, *self.judged]
@@ -180,7 +186,7 @@ def conversation_columns(
     for conversation in conversations:
         rows.append(_row(conversation, reader, variants))
         progress.advance(1)
-    columns = {name: np.array([row[name] for row in rows], np.float64) for name in (*COMPONENTS, *COUNTS)}
+    columns = {name: np.array([row[name] for row in rows], np.float64) for name in (*COMPONENTS, *COUNTS, VOTES)}
     for scores in judged:
         columns[scores.name] = np.array([course.mean for course in scores.courses()], np.float64)
     return columns
@@ -196,6 +202,7 @@ def _row(conversation: Conversation, reader: VectorReader, variants: Variants) -
         "words-of-bot": _mean_words(of_bot),
         "repeated-replies": figures.repeated,
         "distinct-2": figures.distinct_2,
+        VOTES: math.nan if conversation.vote_mean is None else conversation.vote_mean,
     }
 
 

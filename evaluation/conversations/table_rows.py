@@ -31,6 +31,7 @@ _KNOWN_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "turns": ("turns", "messages", "conversations", "conversation", "dialog"),
         "role": ("role", "speaker", "from", "side"),
         "text": ("text", "content", "value", "utterance", "message"),
+        "vote": ("vote",),
         "bot": ("bot", "model", "system"),
         "participant": ("participant", "participant_id", "worker", "user_id"),
     }
@@ -108,8 +109,8 @@ def _used_columns(table: OpenTable, named: ConversationColumns, where: str) -> d
         if field not in used and column is not None and column not in used.values():
             used[field] = column
     if "turns" in used and "text" not in named.columns:
-        used.pop("text", None)
-        used.pop("role", None)
+        for field in ("text", "role", "vote"):
+            used.pop(field, None)
     elif "text" in used and {"role", "conversation"} <= used.keys():
         used.pop("turns", None)
     else:
@@ -148,6 +149,8 @@ def _turn_rows(
         values = _cells(cells, used, table)
         text = values.pop("text", None)
         turn = {"role": values.pop("role", None), "text": "" if is_empty(text) else plain_text(text)}
+        if not is_empty(vote := values.pop("vote", None)):
+            turn["vote"] = _numeric(vote, table)
         fields = _about(values, table)
         if not isinstance(fields.get("id"), str):
             yield BadRow(line=line, reason="key", message="no conversation: it says which one the turn is of")
@@ -182,9 +185,14 @@ def _about(values: Mapping[str, Any], table: OpenTable) -> dict[str, Any]:
     ratings = dict[str, Any]()
     for field, cell in values.items():
         if field.startswith(f"{_RATING}:") and not is_empty(cell):
-            rating = number(cell, has_decimal_commas=table.has_decimal_commas) if _is_numeric(cell) else None
-            ratings[field.partition(":")[2].strip()] = cell if rating is None else rating
+            ratings[field.partition(":")[2].strip()] = _numeric(cell, table)
     return {**fields, **({"ratings": ratings} if ratings else {})}
+
+
+def _numeric(cell: Any, table: OpenTable) -> Any:
+    """Return the number of a cell; the cell itself, if it is none, for the message about it."""
+    read = number(cell, has_decimal_commas=table.has_decimal_commas) if _is_numeric(cell) else None
+    return cell if read is None else read
 
 
 def _is_numeric(cell: object) -> bool:

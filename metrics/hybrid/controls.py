@@ -77,6 +77,46 @@ def shuffled_ratings(fit: Fit, ratings: Floats, bots: Labels, *, draws: int = 10
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ShuffledInFolds:
+    """The correlation over bots when each fold learns from shuffled ratings, and the bots keep their own means.
+
+    A bot's own ratings enter neither its prediction nor the shuffle. With `icpt:common` the expected prediction of
+    every bot is 0, so the expected covariance is 0 for any numbers of conversations; opposite coefficients are as
+    likely, so that the mean correlation is 0, too, but for the error of so many draws. With the published intercept it
+    is far below 0: each prediction contains the mean of the others, which the bot's own mean lowers.
+    """
+
+    draws: int
+    mean: float
+    error: float  # the standard error of the mean
+    low: float  # of the middle 95 % of the draws
+    high: float
+
+
+def shuffled_in_folds(fit: Fit, ratings: Floats, bots: Labels, *, draws: int = 1000, seed: int = 1) -> ShuffledInFolds:
+    """Shuffle the ratings that each fold learns from, and correlate its predictions with the bots' own means.
+
+    One order of the conversations is drawn for all folds, so that their coefficients are as alike as those of the fit.
+    """
+    random = np.random.Generator(np.random.PCG64(seed))
+    means = _mean_operator(bots) @ ratings
+    is_training = [bots != number for number in fit.bots]
+    predicted = np.empty((draws, len(fit.bots)))
+    for draw in range(draws):
+        order = random.permutation(len(ratings))
+        for row, is_other in enumerate(is_training):
+            shuffled = ratings[order[is_other[order]]]
+            predicted[draw, row] = fit.operator[row, is_other] @ shuffled
+    drawn = row_correlations("pearson", predicted, np.broadcast_to(means, predicted.shape))
+    drawn = drawn[~np.isnan(drawn)]
+    if len(drawn) < 2:
+        return ShuffledInFolds(draws=draws, mean=math.nan, error=math.nan, low=-1.0, high=1.0)
+    low, high = percentile_interval(drawn, 0.95)
+    error = float(drawn.std(ddof=1) / math.sqrt(len(drawn)))
+    return ShuffledInFolds(draws=draws, mean=float(drawn.mean()), error=error, low=low, high=high)
+
+
 def _moments(predicted: Floats, observed: Floats) -> Floats:
     """Return the covariance and both variances of each row, (draws, 3)."""
     predicted, observed = (values - values.mean(axis=1, keepdims=True) for values in (predicted, observed))

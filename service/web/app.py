@@ -70,7 +70,7 @@ from refaug.service.web.routes import (
     schedules,
     scores,
 )
-from refaug.service.web.routes.bots import replies, stored
+from refaug.service.web.routes.bots import hybrids, replies, stored
 from refaug.service.web.routes.evaluations import evaluations, scored_replies, uploads
 from refaug.service.web.routes.pages import documentation, shells
 from refaug.service.web.state import ServiceState
@@ -110,6 +110,7 @@ _ROUTERS: Final = (
     references,
     replies,
     stored,
+    hybrids,
     scores,
     ratings,
     catalogue,

@@ -508,6 +508,7 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"(http|answers)/.*/references/0/weight: new", "golds come with the weight that they count"),
     (r"help/refaug replies --help: new", "replies is a command"),
     (r"openapi/paths//v1/replies: new", "bots reply over HTTP"),
+    (r"openapi/paths//v1/hybrids/.*: new", "hybrids score over HTTP"),
     (r"openapi/.*/reply_provenance: new", "items and answers say which bots made replies"),
     (
         r"answers/refaug (score|sets score) .*/out/(utterances|replies|inputs|format_version|checksum): new",

@@ -99,7 +99,12 @@ EXAMPLES = [
     for called in operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("examples", {})
 ]
 # Names that are only there where they were made: these are 404, and the document says so.
-NOT_THERE = {("publish_index", "a version"), ("publish_rater", "a version")}
+NOT_THERE = {
+    ("publish_index", "a version"),
+    ("publish_rater", "a version"),
+    ("score_by_hybrid", "conversations"),
+    ("score_by_hybrid", "self-play"),
+}
 NEEDS_KEYS = {"create_key"}  # this server asks for none: 409, and the document says so
 
 

@@ -80,6 +80,7 @@ ROUTES: list[tuple[Scope, str, str, Any]] = [
     (Scope.ADMIN, "PUT", "/v1/bots/mine", {"specification": {"kind": "replay", "replies": ["a"]}}),
     (Scope.SCORE, "POST", "/v1/bots/mine/replies", {"dialogues": [{"turns": ["a"]}]}),
     (Scope.ADMIN, "DELETE", "/v1/bots/mine", None),
+    (Scope.SCORE, "POST", "/v1/hybrids/talks/scores", {"self_play": "both"}),
     (Scope.ADMIN, "GET", "/v1/keys", None),
     (Scope.ADMIN, "POST", "/v1/keys", {"name": "admin", "scopes": ["read"]}),
     (Scope.ADMIN, "DELETE", "/v1/keys/aaaaaaaaaaaa", None),

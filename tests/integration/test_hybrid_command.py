@@ -14,6 +14,8 @@ from safeguards import mostly_slow
 from scipy import stats
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
+from refaug.evaluation.conversations.reading import read_conversations
+from refaug.evaluation.conversations.table_rows import ConversationColumns, conversations_in
 from refaug.metrics.conversations.components import COMPONENTS
 
 WORDS = ["tea", "milk", "train", "late", "great", "awful", "haha", "what", "yes", "no"]
@@ -49,6 +51,40 @@ def vectors(tmp_path: Path) -> Path:
     path = tmp_path / "words.txt"
     path.write_text("".join(f"{word} {' '.join(f'{x:.4f}' for x in rng.normal(size=4))}\n" for word in WORDS[:8]))
     return path
+
+
+def test_votes_on_replies_stand_alone_beside_the_counts(home: Home, tmp_path: Path, vectors: Path) -> None:
+    talks = [conversation(number) for number in range(60)]
+    for number, talk in enumerate(talks):
+        for place, vote in ((1, 1 if number % 6 > 2 else -1), (3, number % 3 - 1), (5, None)):
+            talk["turns"][place]["vote"] = vote
+    file = written(tmp_path / "talks.jsonl", talks)
+    options = ("--vectors", vectors, "--target", "quality", "--draws", "100", "--json")
+    report = home("hybrid", "evaluate", file, *options).json
+    means = [np.mean([(1 if bot > 2 else -1) + bot % 3 - 1 for _ in range(10)]) / 2 for bot in range(6)]
+    rated = [np.mean([talk["ratings"]["quality"] for talk in talks[bot::6]]) for bot in range(6)]
+    assert report["alone"]["vote-mean"]["pearson"] == pytest.approx(stats.pearsonr(means, rated).statistic)
+    assert report["sets"]["vote-mean"]["columns"] == ["vote-mean"]
+    assert "vote-mean" not in report["sets"]["wide"]["columns"]
+    assert report["sets"]["wide"]["shuffled_in_folds"]["draws"] == 100
+    rows = "conversation,role,text,vote\n" + "".join(
+        f"{talk['id']},{turn['role']},{turn['text']},{'' if turn.get('vote') is None else turn['vote']}\n"
+        for talk in talks
+        for turn in talk["turns"]
+    )
+    table = tmp_path / "turns.csv"
+    table.write_text(rows)
+    [first, *_] = conversations_in(
+        table, "turns.csv", ConversationColumns.parse(["conversation=conversation"]), bot="b"
+    )
+    assert first.votes == (-1, -1)
+    plain = home("hybrid", "evaluate", written(file, [conversation(number) for number in range(60)]), *options).json
+    assert "vote-mean" not in plain["alone"]
+    for place, vote, message in ((1, 2, "2 is no vote: -1, 0 or 1"), (0, 1, "a vote on a turn of the person")):
+        wrong = conversation(0)
+        wrong["turns"][place]["vote"] = vote
+        [bad] = read_conversations(written(tmp_path / "wrong.jsonl", [wrong]))
+        assert (bad.field, message in bad.message) == (f"turns[{place}].vote", True)
 
 
 def test_figures_stand_beside_their_controls(home: Home, tmp_path: Path, vectors: Path) -> None:

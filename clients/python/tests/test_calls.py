@@ -169,6 +169,10 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
         calls.reply_to_dialogues("mine", [["a"]], seed=7, sha256="0" * 64),
         models.DialogueReplies,
     ),
+    "POST /v1/hybrids/{name}/scores": (
+        calls.score_conversations("talks", [{"bot": "a", "turns": []}], self_play="both", on_error="report"),
+        models.HybridScores,
+    ),
     "GET /v1/key": (calls.get_own_key(), models.OwnKey),
     "GET /v1/keys": (calls.list_keys(**PAGED), {"keys": models.Key}),
     "POST /v1/keys": (

@@ -12,6 +12,7 @@ The main names:
 
 __all__ = [
     "bot_orders",
+    "conversation_orders",
     "evaluation_orders",
     "fields",
     "index_orders",

@@ -11,6 +11,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from refaug.core.errors import BadInput
 from refaug.core.text.name_suggestions import suggestion
 from refaug.service.jobs.orders.bot_orders import RepliesJob, SelfPlayJob
+from refaug.service.jobs.orders.conversation_orders import HybridFitJob
 from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
 from refaug.service.jobs.orders.index_orders import GcJob, IndexBuildJob, IndexCompactJob, IndexUpdateJob
 from refaug.service.jobs.orders.log_orders import EraseJob, IngestJob
@@ -33,6 +34,7 @@ JobOrder = Annotated[
     | MetaJob
     | RepliesJob
     | SelfPlayJob
+    | HybridFitJob
     | EraseJob
     | NightlyJob
     | GcJob,
@@ -51,6 +53,7 @@ KINDS: Final = (
     "meta",
     "replies",
     "self-play",
+    "hybrid-fit",
     "erase",
     "nightly",
     "gc",
@@ -98,7 +101,7 @@ def metrics_in(order: JobOrder) -> list[str]:
     match order:
         case MetaJob():
             return [*order.metrics, *([order.baseline] if order.baseline is not None else [])]
-        case NightlyJob() | ScoreJob():
+        case NightlyJob() | ScoreJob() | HybridFitJob():
             return list(order.metrics)
     return []
 
@@ -134,8 +137,8 @@ def resources_of(order: JobOrder) -> tuple[str, ...]:
             return (f"{order.artefact}/{order.name}",)
         case FreezeJob():
             return (f"items/{order.items or order.source}",)
-        case SelfPlayJob():
-            return (f"self-play/{order.name}",)
+        case SelfPlayJob() | HybridFitJob():
+            return (f"{order.kind.removesuffix('-fit')}/{order.name}",)
         case ScoreJob() | MetaJob() | RepliesJob():
             order_hash = hashlib.sha256(order.model_dump_json().encode()).hexdigest()
             return (f"{order.kind}/{order_hash[:16]}",)

@@ -8,6 +8,7 @@ from refaug.bots.kinds import parse_bot
 from refaug.core.errors import NoSource
 from refaug.service.jobs.kinds.sources import files_in, require_source
 from refaug.service.jobs.orders.bot_orders import RepliesJob, SelfPlayJob
+from refaug.service.jobs.orders.conversation_orders import HybridFitJob
 from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
 from refaug.service.jobs.orders.index_orders import IndexBuildJob
 from refaug.service.jobs.orders.job_order import JobOrder, bots_in, metrics_in, resources_of
@@ -77,4 +78,6 @@ def _inputs_of(order: JobOrder) -> list[str]:
             return [order.items]
         case SelfPlayJob():
             return [order.start_file] if order.start_file is not None else []
+        case HybridFitJob():
+            return [order.conversations, *order.encoder_files]
     return []

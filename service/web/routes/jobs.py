@@ -51,6 +51,12 @@ _EXAMPLES: Final = {
         "start": "log:chat",
         "check_log": "chat",
     },
+    "a hybrid": {
+        "kind": "hybrid-fit",
+        "conversations": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab",
+        "name": "talks",
+        "vectors": "chat",
+    },
     "a night": {"kind": "nightly", "log": "chat", "index": "chat"},
 }
 _READ: Final = [Depends(requires(Scope.READ))]

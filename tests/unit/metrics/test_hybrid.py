@@ -13,7 +13,7 @@ from scipy import stats
 
 from refaug.core.errors import BadInput
 from refaug.metrics.hybrid.agreement import agreement_of_bots, within_bots
-from refaug.metrics.hybrid.controls import permuted_bots, shuffled_ratings
+from refaug.metrics.hybrid.controls import permuted_bots, shuffled_in_folds, shuffled_ratings
 from refaug.metrics.hybrid.fit import Scored, bot_means, leave_one_bot_out, predict_conversations
 from refaug.metrics.hybrid.resampled import resampled_correlations
 from refaug.metrics.hybrid.weights import HybridWeights
@@ -107,6 +107,40 @@ def test_shuffled_ratings_are_centred_whatever_the_bots_are(seed: int) -> None:
     assert fit.operator.sum(axis=1) == pytest.approx(np.zeros(12), abs=1e-12)
     control = shuffled_ratings(fit, ratings, bots, draws=4000, seed=seed)
     assert abs(control.centre) <= 0.05
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ratings_shuffled_in_folds_have_a_mean_correlation_of_nothing(seed: int) -> None:
+    """Whatever the numbers of conversations; the published intercept is what pulls it below 0."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(20, 200, 11)
+    bots = np.repeat(np.arange(11), sizes)
+    features = rng.normal(size=(len(bots), 6)) + rng.normal(size=(11, 6))[bots]
+    ratings = features @ rng.normal(size=6) * 0.2 + rng.normal(size=len(bots))
+    common = shuffled_in_folds(leave_one_bot_out(features, ratings, bots), ratings, bots, draws=1000, seed=seed)
+    assert abs(common.mean) <= 0.05
+    assert common.error == pytest.approx(0.01, abs=0.004)
+    fold = shuffled_in_folds(
+        leave_one_bot_out(features, ratings, bots, intercept="fold"), ratings, bots, draws=1000, seed=seed
+    )
+    assert fold.mean < -0.15
+
+
+def test_ratings_shuffled_in_folds_equal_a_refit_of_each_draw() -> None:
+    features, ratings, bots = study(7, bots=5, each=9)
+    control = shuffled_in_folds(leave_one_bot_out(features, ratings, bots), ratings, bots, draws=30, seed=8)
+    random = np.random.Generator(np.random.PCG64(8))
+    drawn = []
+    for _ in range(30):
+        order, predicted = random.permutation(len(ratings)), []
+        for bot in range(5):
+            shuffled = ratings.copy()
+            shuffled[bots != bot] = ratings[[place for place in order if bots[place] != bot]]
+            predicted.append(leave_one_bot_out(features, shuffled, bots).predictions(shuffled)[bot])
+        drawn.append(stats.pearsonr(predicted, bot_means(ratings, bots)).statistic)
+    assert control.mean == pytest.approx(np.mean(drawn), abs=1e-9)
+    assert control.error == pytest.approx(np.std(drawn, ddof=1) / math.sqrt(30), abs=1e-9)
+    assert (control.low, control.high) == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])), abs=1e-9)
 
 
 def test_shuffled_ratings_equal_a_refit_of_each_draw() -> None:

@@ -32,7 +32,7 @@ from ._api.models.evaluations import (
 from ._api.models.jobs import Firing, Job, Schedule
 from ._api.models.logs import BadDialogue, Ingest, Log, Posted, Waiting
 from ._api.models.references import ExcludedReference, Ratings, Reference, ReferencedItem, References
-from ._api.models.replies import BotReplies, RepliedItem
+from ._api.models.replies import BotReplies, ConversationScore, HybridBot, HybridScores, RepliedItem
 from ._api.models.scored_item import ScoredItem
 from ._api.models.scores import (
     Comparison,
@@ -119,6 +119,7 @@ __all__ = [
     "Comparison",
     "Conflict",
     "ConnectionLost",
+    "ConversationScore",
     "Copies",
     "Counts",
     "Dialogue",
@@ -133,6 +134,8 @@ __all__ = [
     "FrozenSet",
     "FullReply",
     "Health",
+    "HybridBot",
+    "HybridScores",
     "Index",
     "IndexVersion",
     "Ingest",

@@ -1,11 +1,11 @@
-"""The routes of bots, and their leases.
+"""The routes of bots and of conversations with them, and leases of bots.
 
 The main names:
 
 - `replies.reply`: POST /v1/replies
 - `stored.put_bot`: PUT /v1/bots/{name}
 - `leased_bots.ask_bots`: the replies of all bots of a request, each from a leased index
-- `leased_bots.AskedBot`: one of the bots with its version, its system and its replies.
+- `hybrids.score_by_hybrid`: POST /v1/hybrids/{name}/scores.
 """
 
-__all__ = ["leased_bots", "replies", "stored"]
+__all__ = ["hybrids", "leased_bots", "replies", "stored"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Optional
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
 
 from refaug_client._api import calls, models
 from refaug_client._api.items import Items, OnError, WithoutReply
@@ -16,7 +16,7 @@ from .large import async_send_whole
 
 
 class AsyncBotCalls:
-    """The calls of a client that let bots reply."""
+    """The calls of a client that let bots reply, and score whole conversations with them."""
 
     _connection: AsyncConnection
 
@@ -52,3 +52,23 @@ class AsyncBotCalls:
             progress=progress,
             timeout_s=timeout_s,
         )
+
+    async def score_conversations(
+        self,
+        hybrid: str,
+        conversations: Optional[Sequence[Mapping[str, Any]]] = None,
+        *,
+        self_play: Optional[str] = None,
+        on_error: Optional[OnError] = None,
+        timeout_s: Optional[float] = None,
+    ) -> models.HybridScores:
+        """Return scores of whole conversations, or of a self-play of the server, by a hybrid.
+
+            talk = {"bot": "mine", "turns": [{"role": "user", "text": "Hi!"}, {"role": "bot", "text": "Hello."}]}
+            scores = await client.score_conversations("chat", [talk])
+            scores[0].score, scores.bots
+
+        A job of kind `hybrid-fit` makes the hybrid. Conversations that it was fitted to are in `trained_on`.
+        """
+        call = calls.score_conversations(hybrid, conversations, self_play=self_play, on_error=on_error)
+        return await self._connection.send(call, timeout_s=timeout_s)

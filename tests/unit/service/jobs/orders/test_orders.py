@@ -38,6 +38,7 @@ ONE_OF_EACH = {
     "meta": {"data": ["rated.jsonl"]},
     "replies": {"items": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab", "bots": {"c-bm25": "retrieval:chat,mode=bm25-utterance"}},
     "self-play": {"bots": ["retrieval:chat"], "name": "alone"},
+    "hybrid-fit": {"conversations": "talks.jsonl", "name": "talks", "vectors": "chat"},
     "erase": {"log": "chat", "dialogues": ["d1"]},
     "nightly": {"log": "chat", "index": "forum"},
     "gc": {"artefact": "rater", "name": "base"},
@@ -75,6 +76,7 @@ def test_all_kinds_are_there():
         ("nightly", ("log/chat", "index/forum")),
         ("gc", ("rater/base",)),
         ("self-play", ("self-play/alone",)),
+        ("hybrid-fit", ("hybrid/talks",)),
     ],
 )
 def test_resources_are_what_a_job_writes(kind, resources):
@@ -149,6 +151,22 @@ def test_names_that_are_given_decide_over_the_resource():
         ({"kind": "replies", "items": "a", "bots": {"x": "bot:y"}, "without_reply": "drop"}, "without_reply: Input"),
         ({"kind": "self-play", "bots": [], "name": "n"}, "bots: List should have at least 1 item"),
         ({"kind": "self-play", "bots": ["a", "a"], "name": "n"}, "bots: a comes twice"),
+        ({"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "metrics": ["bleu"]}, 'the eleven components: "columns"'),
+        ({"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "index": "chat"}, "are for metrics of turns: name one"),
+        ({"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "vectors": "../chat"}, "does not have the form"),
+        ({"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "sentiment": "glad"}, "does not have the form"),
+        (
+            {"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "preset": "ghandeharioun19", "intercept": "common"},
+            "intercept common with preset ghandeharioun19, which has fold",
+        ),
+        (
+            {"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "preset": "ghandeharioun19", "ridge": 0.5},
+            "least squares, and ratings as they are",
+        ),
+        (
+            {"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "columns": "wide", "metrics": ["bleu", "bleu"]},
+            "metrics: bleu comes twice",
+        ),
         ({"kind": "self-play", "bots": ["a"], "name": "n", "start": "middle"}, "start middle: empty, file:FILE"),
         ({"kind": "self-play", "bots": ["a"], "name": "n", "turns": 1_001}, "turns: Input should be less than"),
     ],

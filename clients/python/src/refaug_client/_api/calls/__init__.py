@@ -21,7 +21,7 @@ from .artefacts import (
 )
 from .audit import list_audit
 from .bodies import PAGE, SYSTEM, attach_replies, by_system, format_times, metric_list, request_body, to_list
-from .bots import Dialogue, delete_bot, get_bot, list_bots, put_bot, reply_to_dialogues
+from .bots import Dialogue, delete_bot, get_bot, list_bots, put_bot, reply_to_dialogues, score_conversations
 from .evaluations import (
     cancel_evaluation,
     compare_evaluations,
@@ -149,6 +149,7 @@ __all__ = [
     "retry_job",
     "revoke_key",
     "score",
+    "score_conversations",
     "score_set",
     "server_metrics",
     "start_evaluation",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
 from refaug_client._api import models
+from refaug_client._api.items import OnError
 from refaug_client._http.call import Answer, Call, path
 
 from .bodies import PAGE, request_body
@@ -44,6 +45,22 @@ def reply_to_dialogues(
     document = request_body(dialogues=[_dialogue(dialogue, seed) for dialogue in dialogues], sha256=sha256)
     route = path("v1", "bots", name, "replies")
     return Call("POST", route, read_model(models.DialogueReplies), body=document, timed=True)
+
+
+def score_conversations(
+    hybrid: str,
+    conversations: Optional[Sequence[Mapping[str, Any]]] = None,
+    *,
+    self_play: Optional[str] = None,
+    on_error: Optional[OnError] = None,
+) -> Call[models.HybridScores]:
+    """POST /v1/hybrids/{name}/scores; the server wants either conversations or a self-play."""
+    document = request_body(
+        conversations=None if conversations is None else list(map(dict, conversations)),
+        self_play=self_play,
+        on_error=on_error,
+    )
+    return Call("POST", path("v1", "hybrids", hybrid, "scores"), read_model(models.HybridScores), body=document)
 
 
 def _dialogue(dialogue: Dialogue, seed: Optional[int]) -> dict[str, Any]:

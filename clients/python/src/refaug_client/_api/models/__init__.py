@@ -27,7 +27,17 @@ from .evaluations import (
 from .jobs import ENDED_STATES, Firing, Job, Schedule
 from .logs import BadDialogue, Ingest, Log, Posted, Waiting
 from .references import ExcludedReference, Ratings, Reference, ReferencedItem, References
-from .replies import BotReplies, DialogueReplies, DialogueReply, PutBot, RepliedItem, StoredBot
+from .replies import (
+    BotReplies,
+    ConversationScore,
+    DialogueReplies,
+    DialogueReply,
+    HybridBot,
+    HybridScores,
+    PutBot,
+    RepliedItem,
+    StoredBot,
+)
 from .scored_item import ScoredItem
 from .scores import (
     Comparison,
@@ -55,6 +65,7 @@ __all__ = [
     "Bin",
     "BotReplies",
     "Comparison",
+    "ConversationScore",
     "Copies",
     "DialogueReplies",
     "DialogueReply",
@@ -68,6 +79,8 @@ __all__ = [
     "FrozenSet",
     "FullReply",
     "Health",
+    "HybridBot",
+    "HybridScores",
     "Index",
     "IndexVersion",
     "Ingest",

@@ -1,4 +1,4 @@
-"""Results of `replies`."""
+"""What bots replied, and scores of whole conversations with them."""
 
 from __future__ import annotations
 
@@ -110,3 +110,50 @@ class DialogueReplies(Model):
 
     def __getitem__(self, place: int) -> DialogueReply:
         return self.replies[place]
+
+
+@record
+class ConversationScore(Model):
+    """The score of one conversation."""
+
+    id: str
+    bot: str
+    score: float  # points above or below the mean of the conversations that the hybrid was fitted to
+
+
+@record
+class HybridBot(Model):
+    """The mean score of a bot's conversations."""
+
+    bot: str
+    conversations: int
+    mean: float
+    standard_error: Optional[float] = None  # of the mean; None for one conversation
+    fit: str = ""  # "without it": by the fit that has seen none of its conversations; "all bots": others
+    rated: Optional[float] = None  # the mean of people's ratings, where the hybrid was fitted to the bot
+
+
+@record
+class HybridScores(Model):
+    """Scores of whole conversations by a hybrid, in the order sent."""
+
+    hybrid: str  # name@version#content
+    signature: str
+    conversations: list[ConversationScore]
+    bots: list[HybridBot] = field(default_factory=list)  # their means, best first
+    signature_full: str = ""
+    scored: int = 0
+    trained_on: list[str] = field(default_factory=list)  # ids without a score: the hybrid was fitted to them
+    missing: dict[str, int] = field(default_factory=dict)  # by column: how many conversations lack it
+    agreement: dict[str, Any] = field(default_factory=dict)  # of the means with people's, over bots that were rated
+    problems: list[FieldProblem] = field(default_factory=list)  # conversations left out, with on_error="report"
+    warnings: list[str] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[ConversationScore]:
+        return iter(self.conversations)
+
+    def __len__(self) -> int:
+        return len(self.conversations)
+
+    def __getitem__(self, place: int) -> ConversationScore:
+        return self.conversations[place]

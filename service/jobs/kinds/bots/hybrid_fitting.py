@@ -1,0 +1,92 @@
+"""Jobs that fit the hybrid metric to rated conversations; a version of a hybrid comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.evaluation.conversations.encoders.opening import EncoderRequest
+from refaug.evaluation.conversations.hybrids.fitting import HybridOrder, fit_hybrid
+from refaug.evaluation.conversations.table import HybridSettings
+from refaug.evaluation.conversations.table_rows import ConversationColumns
+from refaug.evaluation.conversations.talks import usable_talks, without_bots
+from refaug.evaluation.conversations.turn_scores import TurnJudges
+from refaug.evaluation.metric_setup.model_names import ModelNames
+from refaug.metrics.conversations.components import Variants
+from refaug.service.jobs.kinds.freezing import augment_settings
+from refaug.service.jobs.kinds.job_context import JobContext
+from refaug.service.jobs.kinds.named_models import require_models
+from refaug.service.jobs.kinds.sources import named_file, require_source, resolve_metric_files
+from refaug.service.jobs.orders.conversation_orders import HybridFitJob
+
+
+def hybrid_fit_job(order: HybridFitJob, context: JobContext) -> Mapping[str, Any]:
+    """Fit and publish what `refaug hybrid fit` does, and return the version with its figures."""
+    if order.metrics:
+        require_models(order, context.home)
+    file = named_file(order.conversations, context.home, context.serve)
+    columns = ConversationColumns.parse(order.map, order.scale, order.encoding)
+    encoders, judges = _encoders(order, context), _judges(order, context)
+
+    def fit() -> dict[str, Any]:
+        talks = usable_talks(file.path, file.name, columns, context.progress, bot=order.bot)
+        fitted = fit_hybrid(
+            context.home,
+            order.name,
+            without_bots(talks, order.without),
+            HybridOrder(encoders=encoders, settings=_settings(order), judges=judges, columns=order.columns),
+            context.progress,
+        )
+        return {"hybrid": order.name, "version": fitted.version, "report": dict(fitted.report)}
+
+    facts = context.stages.run("fitted", fit)
+    return {name: fact for name, fact in facts.items() if name != "seconds"}
+
+
+def _encoders(order: HybridFitJob, context: JobContext) -> EncoderRequest:
+    """Return the encoders, vectors with their version; NotAllowed for files that jobs may not read."""
+    vectors = "@".join(artefact_stores(context.home)["vectors"].resolve(order.vectors))
+    return EncoderRequest(
+        vectors=vectors, sentiment=_allowed(order.sentiment, context), meaning=_allowed(order.meaning, context)
+    )
+
+
+def _allowed(encoder: str, context: JobContext) -> str:
+    kind, colon, path = encoder.partition(":")
+    return f"{kind}:{require_source(path, context.home, context.serve)}" if colon else encoder
+
+
+def _judges(order: HybridFitJob, context: JobContext) -> TurnJudges | None:
+    if not order.metrics:
+        return None
+    return TurnJudges(
+        metrics=resolve_metric_files(order.metrics, context.home, context.serve),
+        models=ModelNames(
+            rater=order.rater,
+            ruber=order.ruber,
+            adem=order.adem,
+            sample=order.sample,
+            threads=context.threads(order.threads),
+        ),
+        index=order.index,
+        references=augment_settings(order.reference_settings),
+    )
+
+
+def _settings(order: HybridFitJob) -> HybridSettings:
+    forms = order.forms
+    intercept = forms.pop("intercept")
+    return HybridSettings(
+        variants=Variants(**forms),  # type: ignore[arg-type]
+        target=order.target,
+        person_z=order.person_z,
+        intercept=intercept,  # type: ignore[arg-type]
+        penalty=order.ridge,
+        draws=order.draws,
+        seed=order.seed,
+        is_paper=order.preset is not None,
+    )
+
+
+JOB_FUNCTIONS: Final = {"hybrid-fit": hybrid_fit_job}

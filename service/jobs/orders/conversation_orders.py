@@ -1,0 +1,126 @@
+"""Orders of jobs about whole conversations: fitting the hybrid metric to what people said of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from refaug.evaluation.scoring.augment_settings import AugmentSettings, WeightSource
+from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
+from refaug.service.jobs.orders.evaluation_orders import FILE_OF_JOB
+from refaug.service.jobs.orders.fields import THREADS, Mode, Name, Seed, Spec, StrictModel, Text
+from refaug.service.jobs.orders.set_orders import ReferenceSettings
+
+BotName = Annotated[str, Field(min_length=1, max_length=200)]
+_OF_PAPER: Final = {"intercept": "fold", "laughter": "substring", "greedy": "both"}  # its forms
+
+
+class HybridFitJob(StrictModel):
+    """Fit the hybrid metric to rated conversations, as `refaug hybrid fit` does, and publish a version of it."""
+
+    kind: Literal["hybrid-fit"] = Field(description="which job it is")
+    conversations: Text = Field(description=f"rated conversations, JSONL or a table: {FILE_OF_JOB}")
+    name: Name = Field(description="name of the hybrid")
+    vectors: Spec = Field(description="word vectors: name or name@version")
+    sentiment: Annotated[str, Field(pattern=r"^(vader|none|(lexicon|deepmoji):.+)$", max_length=1_000)] = Field(
+        default="vader",
+        description="vader (English), none, lexicon:FILE, or deepmoji:FOLDER with a model in ONNX; FILE and FOLDER lie "
+        "where files of jobs lie",
+    )
+    meaning: Annotated[str, Field(pattern=r"^(mean|(onnx|infersent1|use3):.+)$", max_length=1_000)] = Field(
+        default="mean",
+        description="mean of the word vectors, or a model in ONNX: onnx:FOLDER, infersent1:FOLDER, use3:FOLDER",
+    )
+    columns: Literal["hybrid", "wide"] = Field(
+        default="hybrid", description="hybrid: the eleven components; wide: with plain counts and metrics of turns"
+    )
+    bot: BotName | None = Field(default=None, description="the bot of conversations that name none")
+    without: list[BotName] = Field(
+        default_factory=list, description="bots to leave out, such as a degraded one", max_length=1_000
+    )
+    map: list[Text] = Field(
+        default_factory=list,
+        description="which column of a table holds what: FIELD=COLUMN, such as rating:quality=grade",
+        max_length=1_000,
+    )
+    scale: str | None = Field(
+        default=None, description="the ends of the ratings of a table, such as 1-7", max_length=40
+    )
+    encoding: str | None = Field(
+        default=None, description="encoding of a table; null: UTF-8 or what its first bytes say", max_length=40
+    )
+    target: BotName | None = Field(default=None, description="the question to predict; null: the mean over all")
+    person_z: int | None = Field(
+        default=None, description="ratings in deviations of their person, of people with so many", ge=2, le=1_000_000
+    )
+    preset: Literal["ghandeharioun19"] | None = Field(
+        default=None, description="forms and label of the paper, refused without its encoders"
+    )
+    intercept: Literal["common", "fold"] = Field(
+        default="common", description="common: no rating of the other bots enters; fold: as published"
+    )
+    ridge: float = Field(default=0.0, description="the penalty; 0 is least squares", ge=0, allow_inf_nan=False)
+    draws: int = Field(default=1_000, description="of intervals and controls", ge=100, le=100_000)
+    seed: Seed = Field(default=1, description="of the draws")
+    laughter: Literal["token", "substring"] = Field(default="token", description="words that are laughter, or every ha")
+    questions: Literal["half", "both"] = Field(
+        default="half", description="half for a question mark and half for a word, or 1 where both are there"
+    )
+    greedy: Literal["both", "user"] = Field(default="both", description="directions of greedy matching")
+    slope: Literal["turns", "masked"] = Field(
+        default="turns", description="masked: with a final 0 for the answer that was not given"
+    )
+    metrics: list[Text] = Field(
+        default_factory=list,
+        description="metrics that score every reply in its context, such as rater:refs=none; for wide columns",
+        max_length=100,
+    )
+    rater: Spec | None = Field(
+        default=None, description="rater that metrics of turns ask, and that weighs references that are found"
+    )
+    ruber: Spec | None = Field(default=None, description="ruber that the metric ruber asks")
+    adem: Spec | None = Field(default=None, description="adem that the metric adem asks")
+    sample: Spec | None = Field(default=None, description="index whose log says what 0 and 1 of ruber's parts are")
+    index: Spec | None = Field(default=None, description="index that references of the turns are found in")
+    k: int = Field(default=SearchSettings.k, description="how many references to find", ge=1, le=MAX_REFERENCES)
+    mode: Mode = Field(default=SearchSettings.mode, description="how utterances are compared")
+    weights: WeightSource = Field(default=AugmentSettings.weights, description="what references that are found weigh")
+    threads: int | None = Field(default=None, description=THREADS, ge=1, le=1_024)
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if self.metrics and self.columns != "wide":
+            raise ValueError('metrics of turns, and the columns are the eleven components: "columns": "wide"')
+        if not self.metrics and any((self.rater, self.ruber, self.adem, self.sample, self.index)):
+            raise ValueError(
+                "rater, ruber, adem, sample and index are for metrics of turns: name one, or leave them out"
+            )
+        if twice := next((name for name in self.metrics if self.metrics.count(name) > 1), None):
+            raise ValueError(f"metrics: {twice} comes twice")
+        if self.preset is not None:
+            self._require_paper()
+        return self
+
+    def _require_paper(self) -> None:
+        for field, form in _OF_PAPER.items():
+            if field in self.model_fields_set and getattr(self, field) != form:
+                raise ValueError(f"{field} {getattr(self, field)} with preset {self.preset}, which has {form}")
+        if self.columns != "hybrid" or self.ridge or self.person_z is not None:
+            raise ValueError(f"preset {self.preset} has the eleven components, least squares, and ratings as they are")
+
+    @property
+    def forms(self) -> dict[str, str]:
+        """The intercept and the forms of the components: those of the paper with its label."""
+        named = {name: str(getattr(self, name)) for name in ("intercept", "laughter", "questions", "greedy", "slope")}
+        return {**named, **_OF_PAPER} if self.preset is not None else named
+
+    @property
+    def reference_settings(self) -> ReferenceSettings:
+        """How references of turns are found; a conversation has no gold."""
+        return ReferenceSettings(gold="none", k=self.k, mode=self.mode, weights=self.weights)
+
+    @property
+    def encoder_files(self) -> list[str]:
+        """The files and folders that encoders lie in."""
+        return [path for text in (self.sentiment, self.meaning) if (path := text.partition(":")[2])]
