@@ -19,5 +19,6 @@ __all__ = [
     "records",
     "table",
     "table_rows",
+    "talks",
     "turn_scores",
 ]

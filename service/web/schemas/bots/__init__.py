@@ -7,4 +7,4 @@ The main names:
 - `stored.BotRepliesIn`: dialogues that a bot is to reply to.
 """
 
-__all__ = ["replies", "stored"]
+__all__ = ["hybrids", "replies", "stored"]
