@@ -167,7 +167,8 @@ def test_the_reference_has_every_resource_of_a_client_and_every_result() -> None
         name
         for module in pkgutil.iter_modules(models.__path__, f"{models.__name__}.")
         for name, member in vars(importlib.import_module(module.name)).items()
-        if inspect.isclass(member) and member.__module__ == module.name and not issubclass(member, Exception)
+        if inspect.isclass(member) and member.__module__ == module.name
+        if not issubclass(member, Exception) and not name.startswith("_")
     }
     assert {"Upload", "Evaluation", "StoredBot"} <= of_models
     assert of_models - headings == set()
