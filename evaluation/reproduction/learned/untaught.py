@@ -32,15 +32,26 @@ _ABOUT_GREEDY: Final = "greedy matching of word vectors with the first gold, pub
 
 def rater_line(rater: Rater, sets: Sequence[ProofSet]) -> Line:
     """Return the ratings that a rater gives to replies, by the utterance and the gold."""
-    return _rater_line(rater, sets, Form.FULL, RATER, _ABOUT_RATER)
+    scores = {learned.name: learned.spread(_ratings(rater, learned)[None]) for learned in learned_sets(sets, Form.FULL)}
+    return Line(name=RATER, scores=scores, about=_ABOUT_RATER)
+
+
+def _ratings(rater: Rater, learned: LearnedSet) -> Floats:
+    requests = [
+        RatingRequest(
+            utterance=triple.context[-1], golds=(triple.reference,), candidates=(Candidate(text=triple.reply),)
+        )
+        for triple in learned.fair_rows.rated.triples
+    ]
+    return np.array([ratings[0] for ratings in rater.rate(requests)], dtype=np.float64)
 
 
 def goldless_lines(chain: Chain, rater: Rater | None, sets: Sequence[ProofSet]) -> Iterator[Line]:
     """Yield the judges that need no gold: the rater's rating, and soft matches with what people said in such places."""
     if rater is None:
         return
-    yield _rater_line(rater, sets, Form.CONTEXT, RATER_ALONE, _ABOUT_RATER_ALONE)
     dropped = [rated_set.without_golds() for rated_set in sets]
+    yield line_of(RATER_ALONE, dropped, chain.bind_rater(build("rater:refs=none"), rater), about=_ABOUT_RATER_ALONE)
     chain.progress.stage("references by the utterance", len(dropped), "sets")
     pools = dict[str, Pool]()
     for rated_set in dropped:
@@ -64,25 +75,6 @@ def likelihood_line(chain: Chain, sets: Sequence[ProofSet], name: str = LIKELIHO
     assert isinstance(metric, LikelyReplies)
     bound = with_likelihoods(metric, chain.home, chain.settings.threads)
     return line_of(name, sets, bound, about=specification)
-
-
-def _rater_line(rater: Rater, sets: Sequence[ProofSet], form: Form, name: str, about: str) -> Line:
-    scores = {
-        learned.name: learned.spread(_ratings(rater, learned, form)[None]) for learned in learned_sets(sets, form)
-    }
-    return Line(name=name, scores=scores, about=about)
-
-
-def _ratings(rater: Rater, learned: LearnedSet, form: Form) -> Floats:
-    requests = [
-        RatingRequest(
-            utterance=triple.context[-1],
-            golds=(triple.reference,) if form.has_reference else (),
-            candidates=(Candidate(text=triple.reply),),
-        )
-        for triple in learned.fair_rows.rated.triples
-    ]
-    return np.array([ratings[0] for ratings in rater.rate(requests)], dtype=np.float64)
 
 
 def greedy_line(vectors: Path, sets: Sequence[ProofSet]) -> Line:
