@@ -135,6 +135,18 @@ ATTEMPTS: Final = (
         )
     ),
     Attempt(
+        name="ranks: rater + υ-greedy + mutual information",
+        why="what the turns tell of the reply, by a network that sees order",
+        features=(*_TWO, MUTUAL),
+        fit=None,
+    ),
+    Attempt(
+        name="equal: rater + υ-greedy + mutual information",
+        why="the same for single replies, length free",
+        features=(*_TWO, MUTUAL),
+        fit=FitSettings(method="equal"),
+    ),
+    Attempt(
         name="ridge: rater + υ-greedy + mutual information",
         why="what the turns tell of the reply, weights fitted",
         features=(*_TWO, MUTUAL),

@@ -42,7 +42,7 @@ def test_features_attempts_and_tables_of_two_tiny_sets(tmp_path: Path) -> None:
     assert_features(features, sets[0], chain.cross_rater())
     report = judges(chain, sets)
     names = [attempt.name for attempt in ATTEMPTS if not set(attempt.features) & set(VHRED_FEATURES)]
-    assert len(names) == len(ATTEMPTS) - 6, "the run names no VHRED"
+    assert len(names) == len(ATTEMPTS) - 8, "the run names no VHRED"
     assert list(report.data["less_recommended"]) == names
     figures = report.data["main"]["figures"]
     assert {*names, RECOMMENDED.name, "control: length alone, fitted"} <= figures.keys()
