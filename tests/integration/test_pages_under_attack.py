@@ -23,8 +23,10 @@ from serving import small_home, small_items
 
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
+from refaug.service.evaluations.evaluation_store import EvaluationStore
 from refaug.service.jobs.store import JobStore
 from refaug.service.keys import KeyStore, Scope
+from refaug.service.server_settings import ServeSettings
 
 pytestmark = [pytest.mark.machine, pytest.mark.slow]
 ROWS = "[...document.querySelectorAll('.grid-space > .grid-row')]"
@@ -148,6 +150,134 @@ def test_a_thousand_hostile_lines_are_words_in_the_logs_of_jobs(home: Settings, 
         assert page.run(UNHARMED)
         assert overflow(page) == []
     assert accessibility_faults(page) == []
+
+
+def shown_texts(page: Any, selector: str) -> set[str]:
+    """Return what elements of users' texts show, each cut where the page cuts it."""
+    found = f"[...document.querySelectorAll({json.dumps(selector)})].map((node) => node.firstChild?.data ?? '')"
+    return set(page.run(found))
+
+
+def beginnings(names: Sequence[str]) -> set[str]:
+    """Return how pages show names: a very long one is cut, with a button that shows the rest."""
+    return {written(name)[:2_000] for name in names}
+
+
+def is_unharmed(page: Any) -> bool:
+    """Say whether nothing of the texts became more than words, and no sign is there that cannot be seen."""
+    shown = page.run("document.querySelector('main').textContent").replace("\n", "")
+    return page.run(UNHARMED) and not INVISIBLE.search(shown) and overflow(page) == []
+
+
+@pytest.mark.parametrize("begin", [0, 240])
+def test_hostile_names_of_jobs_and_schedules_are_words(home: Settings, browsed: Browsed, page: Any, begin: int) -> None:
+    """No route takes such names of schedules and artefacts: they stand in the database as after a fault of ours."""
+    names, schedules = HOSTILE[begin : begin + 190], HOSTILE[begin + 190 : begin + 240]
+    database, at = Database.open(home), "2026-11-20T07:00:00+00:00"
+    order = json.dumps({"kind": "gc", "artefact": "vectors", "name": "none"})
+    jobs = [
+        (f"{number:026d}", order, json.dumps([name]), None if number % 2 else name, name if number % 2 else None)
+        for number, name in enumerate(names)
+    ]
+    with database.writing() as connection:
+        connection.exec_driver_sql(
+            'INSERT INTO jobs (id, kind, "order", resources, state, created, finished, requested_by, schedule)'
+            f" VALUES (?, 'gc', ?, ?, 'done', '2030-01-01T00:00:00+00:00', '{at}', ?, ?)",
+            jobs,
+        )
+        connection.exec_driver_sql(
+            'INSERT INTO schedules (name, cron, timezone, "order", enabled, created, updated, begun)'
+            f" VALUES (?, '0 0 1 1 *', 'UTC', ?, false, '{at}', '{at}', '{at}')",
+            [(name, order) for name in schedules],
+        )
+    try:
+        go(browsed, page, "/service")
+        press(page, "Show more", "#jobs")
+        page.until("document.querySelectorAll('#jobs tbody tr').length >= 190")
+        assert beginnings(names) <= shown_texts(page, "#jobs tbody td[data-name=What] .user-text")
+        assert beginnings(names) <= shown_texts(page, "#jobs tbody td[data-name='Asked for'] .user-text")
+        assert beginnings(schedules) <= shown_texts(page, "#schedules tbody th .user-text")
+        assert is_unharmed(page)
+        page.run("document.querySelector('#palette-button').click()")
+        page.until("document.querySelector('#palette')?.open")
+        page.type("#palette-input", "job")
+        page.until("document.querySelectorAll('#palette-list li').length > 5")
+        assert page.run(UNHARMED)
+        page.run("document.querySelector('#palette').close()")
+    finally:
+        with database.writing() as connection:
+            connection.exec_driver_sql("DELETE FROM jobs WHERE created = '2030-01-01T00:00:00+00:00'")
+            connection.exec_driver_sql("DELETE FROM schedules WHERE cron = '0 0 1 1 *'")
+        database.close()
+    # The last runs of such a schedule are refused, since no schedule can have its name.
+    page.said[:] = [line for line in page.said if "status of 422" not in line and "status of 404" not in line]
+
+
+def test_hostile_names_of_keys_are_words(home: Settings, browsed: Browsed, page: Any) -> None:
+    names, at = HOSTILE[480:680], "2026-11-20T07:00:00+00:00"
+    database = Database.open(home)
+    with database.writing() as connection:
+        connection.exec_driver_sql(
+            f"INSERT INTO keys (id, name, hash, scopes, created) VALUES (?, ?, ?, 'read', '{at}')",
+            [(f"hostile{number:04d}", name, f"hash{number}") for number, name in enumerate(names)],
+        )
+    try:
+        go(browsed, page, "/keys")
+        page.until("document.querySelectorAll('#keys tbody tr').length >= 200")
+        assert beginnings(names) <= shown_texts(page, "#keys tbody th .user-text")
+        assert is_unharmed(page)
+    finally:
+        with database.writing() as connection:
+            connection.exec_driver_sql("DELETE FROM keys WHERE id LIKE 'hostile%'")
+        database.close()
+
+
+def test_hostile_names_of_systems_are_words(browsed: Browsed, page: Any) -> None:
+    """What cannot be printed is no name of a system: the preview says so at its row."""
+    names = [text for text in HOSTILE[680:900] if text.isprintable() and len(text) <= 200]
+    items = small_items(2, systems=())
+    for item in items:
+        item["replies"] = {name: f"at the shop {number}" for number, name in enumerate(names)}
+    evaluation = evaluated(browsed, items)
+    page.go(f"{browsed.address}/evaluate#e={evaluation}")
+    page.until("document.querySelector('#systems-table') && document.querySelector('#replies-section')")
+    assert len(names) > 120
+    assert beginnings(names) <= shown_texts(page, "#systems-table tbody th .user-text")
+    assert is_unharmed(page)
+    page.run(f"{ROWS}[0].click()")
+    page.until(
+        "document.querySelector('#reply-dialog')?.open && document.querySelector('#reply-dialog strong .user-text')"
+    )
+    shown = shown_texts(page, "#reply-dialog dl .user-text")
+    assert len(beginnings(names) & shown) > 10
+    assert page.run(UNHARMED)
+
+
+def test_hostile_names_of_evaluations_and_their_files_and_owners_are_words(
+    home: Settings, browsed: Browsed, page: Any
+) -> None:
+    names = HOSTILE[900:]
+    store = EvaluationStore(home, ServeSettings())
+    ids = [f"{number:026d}" for number in range(len(names))]
+    for number, (evaluation, name) in enumerate(zip(ids, names, strict=True)):
+        named = {"name": "", "files": [name]} if number % 2 else {"name": name, "files": ["items.jsonl"]}
+        store.add(
+            evaluation,
+            kind="score",
+            owner=names[-1 - number],
+            counts={"items": 1, "replies": 1},
+            write=lambda folder: None,
+            **named,
+        )
+    try:
+        go(browsed, page, "/evaluate")
+        page.until("document.querySelectorAll('#list tbody tr').length >= 100")
+        assert beginnings(names) <= shown_texts(page, "#list tbody th .user-text")
+        assert beginnings(names) <= shown_texts(page, "#list tbody td[data-name='Asked for'] .user-text")
+        assert is_unharmed(page)
+    finally:
+        for evaluation in ids:
+            store.remove(evaluation)
 
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

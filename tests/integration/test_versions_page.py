@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from page_tests import Browsed, accessibility_faults, browsing, overflow, press, wait_until_quiet
+from page_tests import Browsed, accessibility_faults, browsing, hostile_texts, overflow, press, wait_until_quiet
 from serving import small_home
 
 from refaug.core.artefacts.kinds import artefact_stores
@@ -105,6 +106,43 @@ def test_a_failed_night_is_told_on_the_first_screen_with_its_reason(home: Settin
     page.look(380)
     assert overflow(page) == []
     page.look(1_280)
+
+
+def test_hostile_reasons_are_words_and_folders_with_hostile_names_no_artefacts(
+    home: Settings, browsed: Browsed
+) -> None:
+    """Names of artefacts are short words of ASCII everywhere; the reasons of checks are whatever a check wrote."""
+    artefacts = artefact_stores(home)["index"]
+    first, second = artefacts.versions("chat")
+    reason = " ".join(hostile_texts(100))
+    strange = [name.replace("/", "|").replace("\0", "") for name in hostile_texts(50)]
+    roots = [artefact_stores(home)[kind].folder("chat").parent for kind in ("index", "rater")]
+    folders = [root / name for root in [*roots, home.home / "logs"] for name in strange]
+    try:
+        Publications(published=frozenset({first}), refused={second: reason}).write(artefacts.folder("chat"))
+        for folder in folders:
+            (folder / "2026-11-20.1").mkdir(parents=True)
+        page = shown(browsed)
+        notes = "document.querySelector('#versions tr.note .user-text')"
+        page.until(f"Boolean({notes})")
+        page.run(f"{notes}.querySelector('button').click()")
+        words = page.run(f"{notes}.textContent")
+        assert [text for text in hostile_texts(100) if text.isprintable() and text not in words] == []
+        assert "\\u{202e}gnp.4.exe \\u{2066}left\\u{2069}" in words
+        assert "nul\\u{0} bell\\u{7} escape\\u{1b}[31m 7" in words
+        assert page.run("[...document.querySelectorAll('#versions h3')].map((node) => node.textContent)") == [
+            "Index chat",
+            "Rater base",
+        ]
+        assert page.run(
+            "window.hacked === undefined && document.querySelectorAll('main img, main script').length === 0"
+        )
+        assert overflow(page) == []
+        assert page.said == []
+    finally:
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        Publications(published=frozenset({first}), refused={second: WHY}).write(artefacts.folder("chat"))
 
 
 @pytest.mark.parametrize(
