@@ -12,6 +12,7 @@ __all__ = [
     "baseline",
     "combined",
     "judge_metrics",
+    "likelihood_models",
     "metric_requests",
     "model_metrics",
     "model_names",

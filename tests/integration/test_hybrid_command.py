@@ -143,7 +143,7 @@ def test_few_bots_have_no_correlation_but_a_reason(home: Home, tmp_path: Path, v
     assert result.code == 0, result.err
     assert "a correlation over 3 bots says nothing" in result.out
     rows = [line.split() for line in result.out.splitlines() if line.startswith(("hybrid  ", "wide  ", "log-turns  "))]
-    assert [row[1:7] for row in rows[:3]] == [["–", "–", "–", "–", "no", "–"]] * 3  # r, intervals, p, published form
+    assert [row[1:7] for row in rows[:3]] == [["–", "–", "–", "–", "–", "no"]] * 3  # r, intervals, mean in folds, p
     assert "[" not in result.out.partition("agreement over bots")[2]
 
 

@@ -194,6 +194,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "references": calls.references,
     "replies": calls.replies,
     "score": calls.score,
+    "score_conversations": calls.score_conversations,
     "verify": calls.verify,
     "combine": calls.combine,
     "rate": calls.rate,
