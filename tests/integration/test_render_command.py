@@ -17,7 +17,7 @@ from PIL import Image
 
 RESULTS: Final = Path(__file__).resolve().parents[2] / "docs" / "results"
 PLOTTED: Final = ("metrics", "multi-reference", "retrieval-modes", "stress", "stress-judges", "weights")
-WITHOUT_PLOTS: Final = ("adem", "hybrid", "judges", "judges-equal", "without-gold")
+WITHOUT_PLOTS: Final = ("adem", "adem-base", "hybrid", "judges", "judges-equal", "judges-vhred", "without-gold")
 _PICTURE: Final = re.compile(r'src="data:image/webp;base64,([^"]+)"')
 
 
