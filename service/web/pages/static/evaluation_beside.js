@@ -56,7 +56,7 @@ function outcomeOf({ comparisons, differences, warnings }) {
   const rows = comparisons.map((pair) => ({ pair, test: main(pair), label: `${pair.metric}, ${pair.first_system === pair.second_system ? pair.first_system : `${pair.first_system} and ${pair.second_system}`}` }));
   return [
     warnings.length > 0 && element("div", { class: "notice warn" }, element("ul", {}, warnings.map((warning) => element("li", {}, userText(warning))))),
-    differences.length > 0 && element("p", {}, "What differs beside the replies: ", differences.map((row) => element("span", { class: "user-text" }, `${row.metric ? `${row.metric}: ` : ""}${row.what} (${row.first || "nothing"} and ${row.second || "nothing"}); `))),
+    differences.length > 0 && element("p", {}, "What differs beside the replies: ", differences.map((row) => userText(`${row.metric ? `${row.metric}: ` : ""}${row.what} (${row.first || "nothing"} and ${row.second || "nothing"}); `))),
     element("div", { class: "scroll" }, element("table", { class: "stacked", id: "beside-table" }, element("thead", {}, element("tr", {}, names.map((name, place) => element("th", { scope: "col", class: place > 1 && place < 6 ? "number" : "" }, name)))),
       element("tbody", {}, rows.map(({ pair, test }) => element("tr", {}, element("th", { scope: "row" }, pair.metric), element("td", { dataset: { name: "System" } }, userText(pair.first_system === pair.second_system ? pair.first_system : `${pair.first_system} / ${pair.second_system}`)),
         element("td", { class: "number", dataset: { name: "This one" } }, score(test.first)), element("td", { class: "number", dataset: { name: "The other" } }, score(test.second)),
