@@ -128,7 +128,7 @@ def test_what_the_text_says_of_the_figures_holds() -> None:
     reports = results()["reports"]
     eleven, ten = reports["all bots"], reports["without the degraded bot"]
     above = [name for name, figures in eleven["sets"].items() if figures["interval"]["low"] > 0]
-    assert above == ["repeated-replies"]
+    assert above == ["repeated-replies", "likelihood:model=everyday-base"]
     within = {name: figures["within_bots"] for name, figures in eleven["sets"].items()}
     counts = ("log-turns", "words-of-person", "words-of-bot", "repeated-replies", "distinct-2")
     assert within["hybrid"] > max(within[name] for name in counts)
