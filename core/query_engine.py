@@ -6,7 +6,7 @@ import _thread
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -44,9 +44,8 @@ class QueryEngine:
 
     def __init__(self, scratch: Path, *, memory: int, threads: int | None = None) -> None:
         remove_tree(scratch)
-        make_folder(scratch)
         self._scratch = scratch
-        self._in_use = LiveFile(scratch / IN_USE)
+        self._in_use = occupy_scratch(scratch)
         limit = max(_LEAST, (memory - _BESIDE) * 3 // 4)
         if threads is None:
             threads = max(1, min(len(os.sched_getaffinity(0)), limit // _A_THREAD))
@@ -141,10 +140,25 @@ class QueryEngine:
 
 def scratch_in(cache: Path) -> Path:
     """Return a folder for an engine, and remove those of processes that have ended."""
-    for leftover in cache.glob("engine-*"):
-        if (leftover / IN_USE).exists() and not LiveFile.is_live(leftover / IN_USE):
-            remove_tree(leftover)
+    for folder in cache.glob("engine-*"):
+        mark = folder / IN_USE
+        if mark.exists():
+            if not LiveFile.is_live(mark):
+                remove_tree(folder)
+        else:  # killed before it was marked, or about to be marked: `occupy_scratch` then makes it again
+            with suppress(FileNotFoundError):
+                LiveFile.remove_unfinished(mark)
+            with suppress(OSError):  # not empty
+                folder.rmdir()
     return cache / f"engine-{unique_suffix()}"
+
+
+def occupy_scratch(scratch: Path) -> LiveFile:
+    """Make a scratch folder and mark it as in use, once more where another process took it for a leftover."""
+    while True:
+        make_folder(scratch)
+        with suppress(FileNotFoundError):
+            return LiveFile(scratch / IN_USE)
 
 
 @contextmanager

@@ -55,7 +55,7 @@ class LiveFile:
 
     def _write(self, content: bytes) -> BinaryIO:
         """Return a new locked file with this content under the path."""
-        aside = self.path.with_name(f".{self.path.name}{_ASIDE}")
+        aside = _aside(self.path)
         with storage_errors(self.path):
             file = _locked(aside)
             try:
@@ -73,6 +73,11 @@ class LiveFile:
         return _read_live(path, size=0) is not None
 
     @staticmethod
+    def remove_unfinished(path: Path) -> None:
+        """Remove what a process left that was killed before its file lay under this path."""
+        _read_live(_aside(path), size=0, removes_dead=True)
+
+    @staticmethod
     def read_all(folder: Path, suffix: str) -> Iterator[bytes]:
         """Yield the contents of the live files of a folder in the order of their names, and remove those of the dead.
 
@@ -83,6 +88,10 @@ class LiveFile:
         for path in sorted(folder.glob(f"[!.]*{suffix}")):
             if (content := _read_live(path, removes_dead=True)) is not None:
                 yield content
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f".{path.name}{_ASIDE}")
 
 
 def _locked(aside: Path) -> BinaryIO:

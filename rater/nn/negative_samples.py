@@ -13,10 +13,9 @@ import numpy as np
 
 from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import Usage
-from refaug.core.files import make_folder, remove_tree
-from refaug.core.processes.live_file import IN_USE, LiveFile
+from refaug.core.files import remove_tree
 from refaug.core.progress import Progress
-from refaug.core.query_engine import scratch_in
+from refaug.core.query_engine import occupy_scratch, scratch_in
 from refaug.rater.nn.build import RaterOrder, find_hard_partners, open_training_data, prepare
 from refaug.rater.training.corpus import open_corpus, shared_rows
 from refaug.rater.training.examples import ExampleCorpus, Texts
@@ -73,8 +72,7 @@ def hard_negatives(
 def _scratch(cache: Path) -> Iterator[Path]:
     """Create a folder that is deleted when the block ends or, after a kill, when the next engine starts."""
     folder = scratch_in(cache)
-    make_folder(folder)
-    with LiveFile(folder / IN_USE):
+    with occupy_scratch(folder):
         try:
             yield folder
         finally:

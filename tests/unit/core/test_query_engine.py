@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from refaug.core import query_engine
 from refaug.core.errors import Conflict, Corrupt, RefaugError
-from refaug.core.query_engine import QueryEngine, parquet, quote_path
+from refaug.core.processes.live_file import IN_USE
+from refaug.core.query_engine import QueryEngine, occupy_scratch, parquet, quote_path, scratch_in
 
 ROOT = Path(__file__).parents[3]
 
@@ -126,3 +128,35 @@ def test_ctrl_c_stops_a_query(tmp_path, how):
         _, errors = process.communicate(timeout=60)
     assert errors.rstrip().endswith(b"KeyboardInterrupt")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_scratch_folders_of_killed_processes_go_wherever_they_were_killed(tmp_path: Path) -> None:
+    unmarked, half, dead, foreign = (tmp_path / f"engine-{name}" for name in ("1-a", "2-b", "3-c", "4-d"))
+    for folder in (unmarked, half, dead, foreign):
+        folder.mkdir()
+    (half / f".{IN_USE}.aside").touch()  # not locked: its process has ended
+    (dead / IN_USE).touch()
+    (dead / "scratch.duckdb").touch()
+    (foreign / "notes").touch()  # no scratch folder of an engine
+    with occupy_scratch(scratch_in(tmp_path)) as live:
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["engine-4-d", live.path.parent.name])
+        scratch_in(tmp_path)
+        assert live.is_in_place
+
+
+def test_a_scratch_folder_that_was_taken_for_a_leftover_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, make = tmp_path / "engine-1-a", query_engine.make_folder
+    times = list[Path]()
+
+    def make_and_lose(path: Path) -> None:
+        make(path)
+        times.append(path)
+        if len(times) == 1:
+            scratch_in(tmp_path)  # another process begins before the folder is marked
+
+    monkeypatch.setattr(query_engine, "make_folder", make_and_lose)
+    with occupy_scratch(folder) as live:
+        assert live.is_in_place
+    assert times == [folder, folder]
