@@ -84,7 +84,7 @@ $(VENV)-moto/.installed: tests/moto-requirements.txt
 	touch $@
 
 test-store: $(VENV)/.installed $(VENV)-moto/.installed
-	REFAUG_REQUIRE=moto PATH=$(CURDIR)/$(VENV)-moto/bin:$$PATH $(BIN)/python -m pytest -p no:schemathesis -m machine \
+	REFAUG_REQUIRE=moto REFAUG_MOTO_SERVER=$(CURDIR)/$(VENV)-moto/bin/moto_server $(BIN)/python -m pytest -p no:schemathesis -m machine \
 		tests/integration/test_store_s3.py
 
 check: $(VENV)/.installed

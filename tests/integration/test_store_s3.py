@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -41,9 +40,9 @@ def _free_port() -> int:
 @pytest.fixture(scope="module")
 def server():
     """The port of moto's server."""
-    program = shutil.which("moto_server")
-    require("moto", found=program is not None, why="moto_server is not on the path: make test-store")
-    assert program is not None
+    # Not the one on the path: of another version, it may complete no upload in parts.
+    program = os.environ.get("REFAUG_MOTO_SERVER", "")
+    require("moto", found=bool(program), why="no REFAUG_MOTO_SERVER: make test-store")
     port = _free_port()
     with subprocess.Popen(
         [program, "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
