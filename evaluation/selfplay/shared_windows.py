@@ -157,12 +157,12 @@ def _pairs_of_classes(classes: GroupFile, holdings: HoldingFiles, sizes: Numbers
     pairs, is_marked = 0, np.zeros(len(sizes), np.bool_)
     for number, places in holdings.places():
         later = [members[np.searchsorted(members, number, side="right") :] for members in map(classes.group, places)]
-        others = np.concatenate(later)
-        if len(others) < len(sizes) // 16:
-            sizes_of_others = sizes[np.unique(others)]
+        partners = np.concatenate(later)
+        if len(partners) < len(sizes) // 16:
+            sizes_of_partners = sizes[np.unique(partners)]
         else:
-            is_marked[others] = True
-            sizes_of_others = sizes[is_marked]
+            is_marked[partners] = True
+            sizes_of_partners = sizes[is_marked]
             is_marked[:] = False
-        pairs += int(sizes[number]) * int(sizes_of_others.sum(dtype=np.int64))
+        pairs += int(sizes[number]) * int(sizes_of_partners.sum(dtype=np.int64))
     return pairs
