@@ -13,7 +13,7 @@ from refaug.cli.shared.output import JsonFlag, print_json, print_line
 from refaug.core.errors import BadInput, NoSource, Usage
 
 _KINDS = "the .json of refaug reproduce, rater report, score --report or score --json"
-_LARGEST = 1 << 30  # bytes of a file
+_LARGEST = 1 << 28  # bytes of a file
 _NO_PAGE = {  # fields by which other documents are recognised, and why there is no page of them
     "baseline": (
         "of refaug meta, whose page plots single replies, which are not in it",
@@ -83,9 +83,11 @@ def _pages(path: Path) -> dict[str, str]:
 
 def _document(path: Path) -> Mapping[str, Any]:
     try:
-        if (size := path.stat().st_size) > _LARGEST:
-            raise BadInput(f"{path} has {size:,} bytes; a report has at most {_LARGEST:,}", remedy=_KINDS)
-        document = orjson.loads(path.read_bytes())
+        with path.open("rb") as file:
+            raw = file.read(_LARGEST + 1)  # a device or a pipe has no size
+        if len(raw) > _LARGEST:
+            raise BadInput(f"{path} has more than the {_LARGEST:,} bytes of the largest report", remedy=_KINDS)
+        document = orjson.loads(raw)
     except OSError as error:
         raise NoSource(f"{path}: {error.strerror}", remedy=_KINDS) from error
     except orjson.JSONDecodeError as error:

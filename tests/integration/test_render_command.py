@@ -97,3 +97,9 @@ def test_nothing_is_written_where_one_of_the_files_is_no_report(home: Home, tmp_
     assert home("render", tmp_path / "hybrid.json", tmp_path / "hybrid.json", "--to", tmp_path / "a.html").code == 2
     assert home("render", tmp_path / "hybrid.json", "--to", tmp_path / "hybrid.json").code == 2
     assert [path.name for path in tmp_path.iterdir()] == ["hybrid.json"]
+
+
+def test_a_device_without_an_end_is_no_report(home: Home) -> None:
+    result = home("render", "/dev/zero")
+    assert result.code == 3
+    assert "/dev/zero has more than the" in result.err

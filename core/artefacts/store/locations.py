@@ -70,7 +70,7 @@ def _files_of(settings: StoreSettings) -> StoreFiles:
     parts = urlsplit(settings.location)
     if "@" in parts.netloc:
         raise Usage(
-            "the location of the store holds a user or a password", remedy="credentials belong into the environment"
+            "the location of the store holds a user or a password", remedy="credentials belong in the environment"
         )
     if parts.query or parts.fragment:
         raise Usage("the location of the store holds a query", remedy="an endpoint belongs into REFAUG_STORE_ENDPOINT")
