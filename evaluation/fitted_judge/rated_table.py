@@ -61,7 +61,7 @@ class RatedTable:
         """Raise BadInput for rows of one context: how much weights shrink is chosen on other contexts."""
         if len(np.unique(self.contexts)) < 2:
             raise BadInput(
-                f"all {len(self):,} rated replies stand in one context, and folds over contexts choose the penalty, or the trees",
+                f"all {len(self):,} rated replies stand in one context: folds over contexts choose penalty or trees",
                 remedy="rated replies to more contexts, or --method equal",
             )
 
