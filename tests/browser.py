@@ -19,6 +19,7 @@ from typing import Any
 CHROMIUM = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
 _DEADLINE_S = 60.0
 _FIRST_DESCRIPTOR = 64  # far above 3 and 4, where the browser looks for its pipe
+_WORDS_OF_A_LEFT_PAGE = ("navigated or closed", "context was destroyed", "Cannot find context", "Cannot find default")
 _OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"),
     *(
@@ -29,6 +30,10 @@ _OPTIONS = (
         "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
     ),
 )
+
+
+class PageWasLeft(AssertionError):
+    """The page that was to answer made room for another one."""
 
 
 @dataclass
@@ -51,7 +56,9 @@ class Pipe:
         while True:
             received = self._next()
             if received.get("id") == self._last:
-                assert "error" not in received, (method, received["error"])
+                if "error" in received:
+                    left = any(words in received["error"].get("message", "") for words in _WORDS_OF_A_LEFT_PAGE)
+                    raise (PageWasLeft if left else AssertionError)(method, received["error"])
                 return received["result"]
 
     def _next(self) -> dict[str, Any]:
@@ -117,12 +124,19 @@ class Page:
         return answer["result"].get("value")
 
     def until(self, script: str) -> Any:
-        """Return the value of a script as soon as it is true."""
+        """Return the value of a script as soon as it is true, be it in the page that the tab is going to."""
         until = time.monotonic() + _DEADLINE_S
-        while (value := self.run(script)) in (None, False, 0, ""):  # a node of the page comes as {}, and is there
+        while (value := self._run_in_either(script)) in (None, False, 0, ""):  # a node of the page comes as {}
             assert time.monotonic() < until, f"it never came: {script}; {self.said}"
             time.sleep(0.05)
         return value
+
+    def _run_in_either(self, script: str) -> Any:
+        """Return the value of a script, None where the tab went to another page in the middle of it."""
+        try:
+            return self.run(script)
+        except PageWasLeft:
+            return None
 
     def text(self, selector: str) -> str:
         """Return the text that an element shows."""
