@@ -26,6 +26,8 @@ from refaug.service.server_settings import MIB
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import MODELS, body_of, parse_body, parse_json, read_body, request_body
 from refaug.service.web.problems import BadRequest
+from refaug.service.web.schemas.keys import KeyIn
+from refaug.service.web.schemas.logs import DialoguesIn
 from refaug.service.web.schemas.references import RatingsIn
 from refaug.service.web.schemas.scoring import ScoresIn
 from refaug.service.web.schemas.sets import SetScoresIn
@@ -133,6 +135,30 @@ def test_a_small_file_that_unpacks_to_a_large_one_is_refused_unpacked(client: Te
     problem(client.post("/raw", content=bomb, headers={"Content-Encoding": "gzip"}), 413, "too_large")
     fits = gzip.compress(b" " * MIB)
     assert client.post("/raw", content=fits, headers={"Content-Encoding": "gzip"}).json()["bytes"] == MIB
+
+
+def test_others_are_answered_while_a_small_file_is_unpacked(tmp_path: Path) -> None:
+    app = app_over(tmp_path, body_mib=8, bodies_mib=16)
+    packed = gzip.compress(b" " * (7 * MIB))
+    turns = list[int]()
+
+    async def sent_once() -> dict[str, Any]:
+        return {"type": "http.request", "body": packed, "more_body": False}
+
+    async def count() -> None:
+        while True:
+            turns.append(1)
+            await asyncio.sleep(0)
+
+    async def read() -> int:
+        counting = asyncio.create_task(count())
+        headers = [(b"content-type", b"application/json"), (b"content-encoding", b"gzip")]
+        size = len(await read_body(Request({"type": "http", "app": app, "headers": headers}, sent_once)))
+        counting.cancel()
+        return size
+
+    assert asyncio.run(read()) == 7 * MIB
+    assert len(turns) >= 7 * 4 - 1  # between pieces of a quarter of a mebibyte
 
 
 @pytest.mark.parametrize(
@@ -252,12 +278,12 @@ def test_very_many_errors_behind_the_first_elements_are_counted() -> None:
         parse_json(Numbers, b'{"numbers":[' + b"1," * 200 + b'"a",' * 50_000 + b'"a"]}')
 
 
-_MANY = b"[" + b"1," * 400_000 + b"1]"
+_MANY = b"[" + b"1," * 99_999 + b"1]"  # as many as are looked at
+_MORE = b"[" + b"1," * 100_000 + b"1]"
 LONG_LISTS: dict[str, tuple[type[BaseModel], bytes, list[str]]] = {
     "ids": (SetScoresIn, b'{"replies":{"a":["x"]},"items":%b}' % _MANY, ["items[0]"]),
     "replies": (SetScoresIn, b'{"replies":{"a":%b,"b":%b}}' % (_MANY, _MANY), ["replies.a[0]", "replies.b[0]"]),
     "pairs": (RatingsIn, b'{"pairs":%b}' % _MANY, ["pairs[0]"]),
-    "items": (ScoresIn, b'{"items":%b}' % _MANY, ["items"]),
     "metrics": (ScoresIn, b'{"items":[{}],"metrics":%b}' % _MANY, ["metrics"]),
 }
 
@@ -270,6 +296,31 @@ def test_of_a_very_long_list_only_the_first_error_is_made(
         parse_json(model, raw)
     assert [problem["field"] for problem in raised.value.errors] == fields
     assert raised.value.error_count == len(fields)
+
+
+@pytest.mark.parametrize(
+    ("model", "raw"),
+    [
+        (ScoresIn, b'{"items":[{}],"metrics":%b}' % _MORE),
+        (ScoresIn, b'{"items":[{"id":"a","references":%b}]}' % _MORE),
+        (RatingsIn, b'{"pairs":%b}' % _MORE),
+        (DialoguesIn, b'{"dialogues":[%b]}' % (b"[" * 20 + b"1," * 1_000_000 + b"1" + b"]" * 20)),
+    ],
+    ids=["of metrics", "deep in the body", "of pairs", "of dialogues"],
+)
+def test_a_list_that_no_field_takes_is_refused_before_its_values_are_made(model: type[BaseModel], raw: bytes) -> None:
+    with pytest.raises(TooLarge, match=r"^(a list of )?the body has more than [0-9,]+ (elements|values)"):
+        parse_json(model, raw)
+
+
+def test_a_field_takes_as_many_elements_as_it_says() -> None:
+    dialogues = parse_json(DialoguesIn, b'{"dialogues":%b}' % _MORE).dialogues
+    assert len(dialogues) == 100_001
+    scopes = b'{"name":"a","scopes":["read","read","read","read","read"]}'
+    with pytest.raises(BadRequest, match=r"^scopes: "):
+        parse_json(KeyIn, scopes)
+    ids = [f"i{number}" for number in range(100_001)]
+    assert parse_json(SetScoresIn, json.dumps({"items": ids, "replies": {"a": ["x"]}}).encode()).items == ids
 
 
 @pytest.mark.parametrize(
