@@ -115,6 +115,7 @@ class IndexManifest:
     inputs: str = ""  # the hash of everything this version was built from, so that it is not built twice
     erasures: int = 0  # counts deletions: a version with a smaller count must not be published again
     shards: int = 1  # ranges of the utterances' keys that the main segments were cut into
+    trained_utterances: int = 0  # at the last training, where some shards are younger than it; else 0
     format_version: int = FORMAT_VERSION
     kind: str = KIND
 
@@ -161,6 +162,8 @@ class IndexManifest:
         content = {**asdict(self), "id": self.id}
         if self.shards == 1:  # as every version was before there were shards
             del content["shards"]
+        if not self.trained_utterances:
+            del content["trained_utterances"]
         write_json(folder / MANIFEST, with_checksum(content))
 
 

@@ -117,20 +117,22 @@ def _update(
 def compact_command(
     context: typer.Context,
     name: NameArgument,
+    whole: Annotated[bool, typer.Option("--whole", help="Build every shard anew, and train anew.")] = False,
     publish: Annotated[bool, typer.Option(help="Let the new version serve.")] = True,
     threads: ThreadsOption = None,
     memory: MemoryOption = "2GiB",
     as_json: JsonFlag = False,
 ) -> None:
-    """Build an index anew with its own settings: one segment, with nothing in it of what was deleted."""
+    """Build an index anew with its own settings, without what was deleted; of shards, only those that have changed."""
     from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
-    from refaug.indexer.building.update import compact_index  # noqa: PLC0415  compiles
+    from refaug.indexer.building.rebuilding.compaction import compact_index  # noqa: PLC0415  compiles
 
     with display_progress(quiet=context.obj.quiet) as progress:
         built = compact_index(
             places_of(context.obj),
             name,
             progress,
+            whole=whole,
             threads=threads or cores(),
             memory=parse_size(memory),
             publish=publish,
@@ -149,7 +151,7 @@ def reshard_command(
 ) -> None:
     """Divide an index into another number of parts, from its own files: no log is read, the answers stay."""
     from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
-    from refaug.indexer.building.resharding import reshard_index  # noqa: PLC0415  compiles
+    from refaug.indexer.building.rebuilding.resharding import reshard_index  # noqa: PLC0415  compiles
 
     with display_progress(quiet=context.obj.quiet) as progress:
         built = reshard_index(

@@ -174,6 +174,8 @@ def list_command(store: StoreOption = None, as_json: JsonFlag = False) -> None:
     """The versions in a store, with their parts and sizes."""
     with _opened(store) as opened:
         records, name = opened.records(), opened.name
+        if not records:  # of a store that does not exist there are none, either
+            opened.files.require_root()
     rows = [
         {
             "kind": record.kind,
@@ -267,6 +269,7 @@ def gc_command(
     from refaug.core.artefacts.store.collecting import collect_unused  # noqa: PLC0415
 
     with _opened(store) as opened, display_progress(quiet=context.obj.quiet) as progress:
+        opened.files.require_root()
         collected = collect_unused(opened, _grace(grace), progress, erased=erased)
         if collected.removed_versions:
             record_act(context.obj, "remove", f"store {opened.name}", versions=list(collected.removed_versions))

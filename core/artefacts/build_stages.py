@@ -50,6 +50,13 @@ class Stages:
             remove_tree(half_removed)
         return cls(folder)
 
+    @staticmethod
+    def discard(cache: Path, name: str) -> None:
+        """Delete the interrupted work under this name; only the holder of the lock of its artefact may call this."""
+        for folder in cache.glob(f"{name}-*"):
+            if len(folder.name) == len(name) + 13:
+                _remove(folder)
+
     def run(self, stage: str, work: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         """Return the facts of a stage, and run it first if it is not finished."""
         if stage not in self._facts:
@@ -58,6 +65,10 @@ class Stages:
             self._facts[stage] = {**facts, "seconds": round(perf_counter() - began, 3)}
             write_json(self._mark, self._facts)
         return self._facts[stage]
+
+    def is_finished(self, stage: str) -> bool:
+        """Return whether a stage is finished, in whichever run."""
+        return stage in self._facts
 
     def facts(self, stage: str) -> dict[str, Any]:
         """Return the facts of a finished stage."""

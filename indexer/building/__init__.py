@@ -3,9 +3,9 @@
 The main names:
 
 - `build.build_index`: builds a version from logs
-- `resharding.reshard_index`: divides a version into other shards
+- `rebuilding`: compacting a version, and dividing it into other shards
 - `update.update_index`: brings a version up to its logs
 - `plan.choose`: the kind of index that fits the memory.
 """
 
-__all__ = ["build", "order", "plan", "resharding", "size_estimate", "update"]
+__all__ = ["build", "order", "plan", "rebuilding", "size_estimate", "update"]

@@ -128,11 +128,11 @@ class JoinedBlocks:
         return self.parts[0].dimensions
 
     def rows(self, rows: NDArray[np.int64]) -> tuple[Vectors, Known]:
-        """Return the vectors of these rows, and which rows have one."""
+        """Return the vectors of these rows, and which rows have one; −1 is a row without."""
         vectors, has_vector = np.zeros((len(rows), self.dimensions), np.float32), np.zeros(len(rows), np.bool_)
         numbers, inside = places_of(rows, self.sizes)
         for number, part in enumerate(self.parts):
-            here = numbers == number
+            here = (numbers == number) & (rows >= 0)
             if here.any():
                 vectors[here], has_vector[here] = part.rows(inside[here])
         return vectors, has_vector

@@ -40,7 +40,9 @@ from refaug.indexer.search.segments import EXTRA_WORDS, QUICK, UTTERANCE_TOKENS,
 from refaug.indexer.search.similarity import COARSE
 from refaug.indexer.tokens.vocabulary import Vocabulary
 
-CHECK_QUERIES: Final = "check_queries.npy"  # of the main segment: rows whose neighbours are stored
+CHECK_QUERIES: Final = (
+    "check_queries.npy"  # of the main segments: rows whose neighbours are stored, −1 for one that is gone
+)
 CHECK_ROWS: Final = "check_rows.npy"  # of every segment: the exact neighbours of these rows
 _HALVINGS: Final = 2  # between the last effort that was too low and the first that was not
 _UNLIKELY: Final = 4  # rows drawn for each query, since some have no vector
@@ -227,7 +229,9 @@ def _check(stages: Stages, infos: Sequence[SegmentInfo], mains: int, work: Segme
     began, folder = perf_counter(), stages.folder
     segments = [open_segment(folder, number, info) for number, info in enumerate(infos)]
     queries: Rows = map_array(folder / CHECK_QUERIES, np.int64)
-    nearest = [map_array(folder / info.folder / CHECK_ROWS, np.int32).astype(np.int64) for info in infos]
+    is_there = queries >= 0
+    queries = queries[is_there]
+    nearest = [map_array(folder / info.folder / CHECK_ROWS, np.int32)[is_there].astype(np.int64) for info in infos]
     numbers, rows = places_of(queries, [info.utterances for info in infos[:mains]])
     truth = GroundTruth([np.where(numbers == number, rows, -1) for number in range(len(infos))], nearest)
     likeness = work.material.likeness(segments[:mains], queries)

@@ -28,7 +28,6 @@ from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.indexer.bm25.index import Bm25Settings
 from refaug.indexer.building.build import (
     IndexBuild,
-    build_index,
     erasures_after,
     finish_build,
     key_sets_of,
@@ -45,7 +44,7 @@ from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import MANIFEST, ErasedKeys, IndexManifest, SegmentInfo
 from refaug.indexer.pair_table import ChangedKeys, changed_keys, erased_key
 from refaug.indexer.pair_table_sql import Keys
-from refaug.indexer.search.segments import EXTRA_WORDS, SUPERSEDED
+from refaug.indexer.search.segments import SUPERSEDED, word_hashes
 from refaug.indexer.tokens.tokenizer_choice import FOLDER as TOKENIZER_FOLDER
 from refaug.logs.manifest import now
 from refaug.logs.store import StoredLog
@@ -87,7 +86,7 @@ def update_index(
         with reopen_material(places, before, base.folder, threads) as material:
             with QueryEngine(scratch_in(places.cache), memory=memory, threads=threads) as engine:
                 progress.stage("comparing with the logs")
-                changes = changed_keys(engine, material.logs, key_sets_of(erased), _live_keys(before, base.folder))
+                changes = changed_keys(engine, material.logs, key_sets_of(erased), live_keys(before, base.folder))
                 if not len(changes.changed) and not len(changes.gone) and erased == before.erased:
                     return _unchanged_index(before)
                 stages = _open_stages(places, base, material, erased)
@@ -132,16 +131,6 @@ def erased_keys(pairs: Iterable[str] = (), dialogues: Iterable[str] = (), speake
         dialogues=tuple(sorted(erased_key("dialogue", dialogue) for dialogue in set(dialogues))),
         speakers=tuple(sorted(erased_key("speaker", speaker) for speaker in set(speakers))),
     )
-
-
-def compact_index(
-    places: Places, name: str, progress: Progress, *, threads: int = 1, memory: int = 2 << 30, publish: bool = True
-) -> IndexBuild:
-    """Build the published version anew with the same settings: one segment, without anything erased."""
-    with places.indexes.open(name) as held:
-        manifest = IndexManifest.read(held.folder)
-        order = order_of(manifest, held.folder, threads=threads, memory=memory, publish=publish)
-        return build_index(places, order, progress)
 
 
 def order_of(manifest: IndexManifest, folder: Path, *, threads: int, memory: int, publish: bool) -> IndexOrder:
@@ -193,7 +182,7 @@ def _share_outside(manifest: IndexManifest) -> float:
     return (outdated + later) / max(1, sum(segment.utterances for segment in mains))
 
 
-def _live_keys(manifest: IndexManifest, folder: Path) -> list[tuple[Keys, Keys]]:
+def live_keys(manifest: IndexManifest, folder: Path) -> list[tuple[Keys, Keys]]:
     """Return keys and fingerprints of the utterances that can be found, segment by segment."""
     live = list[tuple[Keys, Keys]]()
     for number, info in enumerate(manifest.segments):
@@ -216,7 +205,7 @@ def _open_stages(places: Places, base: HeldVersion, material: Material, erased: 
         target = stages.folder / name
         if path.is_file() and _is_linked(name) and not target.exists():
             make_folder(target.parent)
-            _link(path, target)
+            link_file(path, target)
     return stages
 
 
@@ -225,7 +214,7 @@ def _is_linked(name: str) -> bool:
     return name != MANIFEST and not name.startswith(SUPERSEDED.split("{", maxsplit=1)[0])
 
 
-def _link(path: Path, target: Path) -> None:
+def link_file(path: Path, target: Path) -> None:
     """Link a file under another name; copy it where the file system has no links."""
     try:
         os.link(path, target)
@@ -266,8 +255,8 @@ def _segment_work(
 ) -> SegmentWork:
     """Return the work on the further segment: only changed utterances, with words numbered after the existing ones."""
     vocabulary = material.vocabulary()
-    for info in before.segments:
-        vocabulary.extend(map_array(base.folder / info.folder / EXTRA_WORDS, np.uint64))
+    for hashes in word_hashes(base.folder, before):
+        vocabulary.extend(hashes)
     folder = f"segments/{len(before.segments)}"
     make_folder(stages.folder / folder)
     queries = base.folder / CHECK_QUERIES

@@ -92,6 +92,13 @@ class AnnBuilder:
         """Return a builder that continues after training."""
         return cls(*read_index(path, 0), threads)
 
+    @classmethod
+    def open_emptied(cls, path: Path, *, threads: int = 1) -> Self:
+        """Return a builder with the training of a finished index, and none of its vectors."""
+        index, projection = read_index(path, 0)
+        index.reset()
+        return cls(index, projection, threads)
+
     def project(self, block: Vectors) -> Vectors:
         """Return these vectors as they are stored: padded, and projected if there is a projection."""
         stored = self._index.d if self.projection is None else len(self.projection.matrix)

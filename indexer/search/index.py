@@ -20,7 +20,6 @@ from refaug.core.files import read_json
 from refaug.core.records import Reference, TestPair
 from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.core.vectors.encoders import Encoder, EncoderConfig, open_encoder
-from refaug.indexer.columns import map_array
 from refaug.indexer.index_folders import Places, hold_vectors
 from refaug.indexer.manifest import MANIFEST, IndexManifest
 from refaug.indexer.search.bm25_similarity import Bm25Likeness
@@ -28,7 +27,7 @@ from refaug.indexer.search.queries import Queries, prepare
 from refaug.indexer.search.search import RetrievalResult, excluded_of, exclusion_counts, find, references_of
 from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
 from refaug.indexer.search.segment_checks import require_sound
-from refaug.indexer.search.segments import EXTRA_WORDS, VECTORS, Segment, open_segment
+from refaug.indexer.search.segments import VECTORS, Segment, open_segment, word_hashes
 from refaug.indexer.search.similarity import EncoderLikeness, Likeness, WordVectorLikeness
 from refaug.indexer.tokens.tokenizer_choice import load_tokenizer
 from refaug.indexer.tokens.vocabulary import Vocabulary
@@ -123,8 +122,8 @@ class ReferenceIndex:
         threads: int,
     ) -> Self:
         vocabulary = Vocabulary(words, tokenizer)
-        for info in manifest.segments:
-            vocabulary.extend(map_array(folder / info.folder / EXTRA_WORDS, np.uint64))
+        for hashes in word_hashes(folder, manifest):
+            vocabulary.extend(hashes)
         segments = tuple(open_segment(folder, number, info) for number, info in enumerate(manifest.segments))
         _require_dimensions(folder, segments, manifest)
         sizes = {"words": len(vocabulary), "logs": len(manifest.logs), "dimensions": manifest.vectors.dimensions}

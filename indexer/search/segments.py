@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from refaug.core.errors import Corrupt
 from refaug.indexer.bm25.index import Bm25Index
 from refaug.indexer.columns import TextColumn, map_array
-from refaug.indexer.manifest import SegmentInfo
+from refaug.indexer.manifest import IndexManifest, SegmentInfo
 from refaug.indexer.nearest.faiss_index import AnnIndex
 from refaug.indexer.search.search_tables import Rows, SegmentTables
 
@@ -24,7 +25,7 @@ UTTERANCE_TOKENS: Final = "utterance_tokens.npy"
 UTTERANCE_TOKEN_START: Final = "utterance_token_start.npy"  # noqa: S105  no secret
 RESPONSE_TOKENS: Final = "response_tokens.npy"
 RESPONSE_TOKEN_START: Final = "response_token_start.npy"  # noqa: S105
-EXTRA_WORDS: Final = "extra_words.npy"
+EXTRA_WORDS: Final = "extra_words.npy"  # of a segment, or of a version whose shards were compacted in part
 VECTOR_ROWS: Final = "vector_rows.npy"
 VECTORS: Final = "vectors.faiss"
 LENGTHS: Final = "lengths.npy"  # of utterances' sums of words, where many candidates of coarse codes are compared
@@ -82,6 +83,21 @@ class Segment:
 def is_exact(segment: Segment) -> bool:
     """Return whether a search among the vectors of a segment compares all of them as they are."""
     return segment.ann is None or segment.ann.is_exact
+
+
+def word_hashes(version: Path, manifest: IndexManifest, *, later: bool = True) -> Iterator[NDArray[np.uint64]]:
+    """Yield the words without a vector in the order of their codes.
+
+    Those of the main segments come first, then those that compacting some shards has added, and with `later` those of
+    the segments of updates.
+    """
+    mains = len(manifest.main_segments)
+    for info in manifest.segments[:mains]:
+        yield map_array(version / info.folder / EXTRA_WORDS, np.uint64)
+    if (version / EXTRA_WORDS).exists():
+        yield map_array(version / EXTRA_WORDS, np.uint64)
+    for info in manifest.segments[mains:] if later else ():
+        yield map_array(version / info.folder / EXTRA_WORDS, np.uint64)
 
 
 def open_segment(version: Path, number: int, info: SegmentInfo) -> Segment:

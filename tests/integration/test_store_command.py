@@ -197,3 +197,13 @@ def test_an_orphan_of_a_killed_push_is_collected(killing, scene, tmp_path):
     collect_unused(store, timedelta(hours=1), Silent())
     assert store.files.list("uploads") == []
     assert require_whole(folder) == {first}
+
+
+@pytest.mark.parametrize("command", ["list", "gc"])
+def test_a_folder_that_is_not_there_is_named(home, tmp_path, command):
+    refused = home("store", command, "--store", tmp_path / "missing", "--json")
+    assert (refused.code, refused.error["code"]) == (3, "not_found")
+    assert str(tmp_path / "missing") in refused.error["message"]
+    assert not (tmp_path / "missing").exists()
+    (tmp_path / "missing").mkdir()
+    assert home("store", "list", "--store", tmp_path / "missing", "--json").json["versions"] == []

@@ -158,9 +158,15 @@ def test_unused_objects_go_and_named_ones_stay(home, environment, store):
 def test_a_bucket_that_is_not_there_is_named(home, environment, monkeypatch):
     add_vectors(home.path, b"x")
     monkeypatch.setenv("REFAUG_STORE", "s3://no-such-bucket/x")
-    refused = home("store", "push", "vectors", "tiny", "--json")
-    assert (refused.code, refused.error["code"]) == (3, NotFound.code)
-    assert "s3://no-such-bucket/x" in refused.error["message"]
+    for command in (("push", "vectors", "tiny"), ("list",), ("gc",), ("check", "vectors", "tiny")):
+        refused = home("store", *command, "--json")
+        assert (refused.code, refused.error["code"]) == (3, NotFound.code), command
+        assert "s3://no-such-bucket/x" in refused.error["message"]
+
+
+def test_a_bucket_without_versions_is_no_error(home, environment):
+    listed = home("store", "list", "--json")
+    assert (listed.code, listed.json["versions"]) == (0, [])
 
 
 def test_a_server_that_is_down_or_silent_is_named(home, environment, monkeypatch):

@@ -48,6 +48,9 @@ class StoreFiles(Protocol):
     name: str  # of the store, for messages
     largest_rename: int  # bytes: longer files are written under their own name at once
 
+    def require_root(self) -> None:
+        """Raise NotFound where the folder or the bucket of the store does not exist."""
+
     def size(self, path: str) -> int | None:
         """Return the size of a file; None where there is none."""
 
@@ -100,6 +103,15 @@ class LocalFiles:
 
     def __init__(self, root: Path) -> None:
         self.root, self.name = root, str(root)
+
+    def require_root(self) -> None:
+        """Raise NotFound where there is no such folder."""
+        with _local_errors(self.name):
+            if not self.root.exists():
+                raise NotFound(
+                    f"there is no folder {self.name}", remedy="is it mounted? refaug store push makes a new one"
+                )
+            next(self.root.iterdir(), None)  # refuses what is no folder, or may not be read
 
     def size(self, path: str) -> int | None:
         """Return the size of a file; None where there is none."""
@@ -183,6 +195,13 @@ class ArrowFiles:
         self._fs, self._root, self.name = filesystem, root.rstrip("/"), name
         self._calls = TimedCalls(timeout_s, name)
         self.largest_rename = _LARGEST_S3_COPY if filesystem.type_name == "s3" else 2**63
+
+    def require_root(self) -> None:
+        """Raise NotFound where there is no such bucket; who may not ask for the bucket itself is not refused."""
+        bucket = self._root.partition("/")[0] or self._root
+        with suppress(NoAccess):
+            if self._run(lambda: self._fs.get_file_info(bucket)).type == fs.FileType.NotFound:
+                raise _no_bucket(self.name)
 
     def size(self, path: str) -> int | None:
         """Return the size of a file; None where there is none."""
@@ -272,7 +291,7 @@ class ArrowFiles:
         """Return an error of refaug for one of pyarrow's; FileNotFoundError stays, since it may be no error."""
         text = without_secrets(str(error), os.environ)
         if any(word in text for word in _MISSING_BUCKET):
-            return NotFound(f"there is no bucket for {self.name}", remedy="create it, or name another store")
+            return _no_bucket(self.name)
         if isinstance(error, FileNotFoundError):
             return FileNotFoundError(error.errno, text)
         if isinstance(error, PermissionError) or any(word in text for word in _REFUSED):
@@ -299,6 +318,10 @@ def without_secrets(text: str, environment: Mapping[str, str]) -> str:
 
 def _utc(modified: datetime | None) -> datetime:
     return datetime.now(UTC) if modified is None else modified.astimezone(UTC)
+
+
+def _no_bucket(store: str) -> NotFound:
+    return NotFound(f"there is no bucket for {store}", remedy="create it, or name another store")
 
 
 def _missing(store: str, path: str) -> NotFound:

@@ -18,7 +18,8 @@ from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_manifest import SetDescription
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
-from refaug.indexer.building.update import compact_index, require_nothing_erased, update_index
+from refaug.indexer.building.rebuilding.compaction import compact_index
+from refaug.indexer.building.update import require_nothing_erased, update_index
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import IndexManifest
 from refaug.logs.deletion import delete

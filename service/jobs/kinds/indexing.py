@@ -16,7 +16,8 @@ from refaug.indexer.bm25.index import Bm25Settings
 from refaug.indexer.building.build import IndexBuild, build_index, refusal_of
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.plan import Limits
-from refaug.indexer.building.update import compact_index, publish_version, update_index
+from refaug.indexer.building.rebuilding.compaction import compact_index
+from refaug.indexer.building.update import publish_version, update_index
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import IndexManifest
 from refaug.indexer.search.exact_check import check_index
@@ -71,6 +72,7 @@ def compact_job(order: IndexCompactJob, context: JobContext) -> Mapping[str, Any
             places,
             order.index,
             context.progress,
+            whole=order.whole,
             threads=context.threads(order.threads),
             memory=order.memory,
             publish=order.publish,

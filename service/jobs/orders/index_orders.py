@@ -99,10 +99,11 @@ class IndexUpdateJob(ResourceOptions):
 
 
 class IndexCompactJob(ResourceOptions):
-    """Build an index anew with its own settings: one segment, with nothing in it of what was deleted."""
+    """Build an index anew with its own settings, without what was deleted; of shards, only those that have changed."""
 
     kind: Literal["index-compact"] = Field(description="which job it is")
     index: Name = Field(description="the index")
+    whole: bool = Field(default=False, description="build every shard anew, and train anew")
     publish: bool = Field(default=True, description="let the new version serve")
 
 

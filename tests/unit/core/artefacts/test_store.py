@@ -68,6 +68,13 @@ def versions(tmp_path) -> Versions:
     return add(tmp_path / "home")
 
 
+def test_a_folder_or_bucket_that_does_not_exist_is_named(store, versions, request):
+    with pytest.raises(NotFound, match=r"there is no (folder|bucket for)"):
+        store.files.require_root()
+    push(store, versions)
+    store.files.require_root()
+
+
 def push(store: Store, versions: Versions, spec="chat", **options):
     return push_version(store, versions, spec, Silent(), **options)
 

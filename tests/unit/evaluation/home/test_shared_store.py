@@ -20,7 +20,8 @@ from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.records import TestPair
 from refaug.evaluation.home.shared_store import fetch_into, outdated_in, push_from
-from refaug.indexer.building.update import compact_index, erased_keys, update_index
+from refaug.indexer.building.rebuilding.compaction import compact_index
+from refaug.indexer.building.update import erased_keys, update_index
 from refaug.indexer.index_folders import Places
 from refaug.indexer.search.index import ReferenceIndex
 

@@ -114,7 +114,7 @@ def test_an_index_is_of_words_or_of_an_encoder(home):
 
 
 def test_an_index_of_an_encoder_is_cut_into_shards_without_the_encoder(home):
-    from refaug.indexer.building.resharding import reshard_index  # noqa: PLC0415  compiles
+    from refaug.indexer.building.rebuilding.resharding import reshard_index  # noqa: PLC0415  compiles
 
     places, encoder, _ = home
     tests = [TestPair(id=str(number), turns=(text,)) for number, (text, _) in enumerate(TEXTS)]

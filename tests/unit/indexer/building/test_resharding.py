@@ -15,8 +15,9 @@ from refaug.core.errors import Conflict, Usage
 from refaug.core.progress import Silent
 from refaug.indexer.building.build import build_index
 from refaug.indexer.building.plan import Limits
-from refaug.indexer.building.resharding import reshard_index
-from refaug.indexer.building.update import compact_index, erased_keys, order_of, update_index
+from refaug.indexer.building.rebuilding.compaction import compact_index
+from refaug.indexer.building.rebuilding.resharding import reshard_index
+from refaug.indexer.building.update import erased_keys, order_of, update_index
 from refaug.indexer.manifest import IndexManifest
 
 WORDS = tuple(f"w{number}" for number in range(60))

@@ -20,7 +20,8 @@ from refaug.core.errors import Conflict, Corrupt, NotFound, Usage
 from refaug.core.files import read_json
 from refaug.core.progress import Silent
 from refaug.core.records import Origin, Reference, TestPair
-from refaug.indexer.building.update import compact_index, erased_keys, update_index
+from refaug.indexer.building.rebuilding.compaction import compact_index
+from refaug.indexer.building.update import erased_keys, update_index
 from refaug.indexer.columns import TextWriter
 from refaug.indexer.index_folders import Places
 from refaug.indexer.search.index import ReferenceIndex

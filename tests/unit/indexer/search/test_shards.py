@@ -19,7 +19,8 @@ from refaug.core.progress import Silent
 from refaug.core.records import Reference, TestPair
 from refaug.core.text.normalisation import normalise
 from refaug.indexer.building.plan import Limits
-from refaug.indexer.building.update import compact_index, erased_keys, update_index
+from refaug.indexer.building.rebuilding.compaction import compact_index
+from refaug.indexer.building.update import erased_keys, update_index
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import MODES, SearchSettings
 

@@ -18,9 +18,9 @@ from refaug.core.progress import Progress
 from refaug.indexer.bm25.index import Bm25Settings
 from refaug.indexer.building.build import IndexBuild, finish_build, make_main_segments, require_kind, software
 from refaug.indexer.building.material import Material, reopen_tables
-from refaug.indexer.building.merged_table import StoredTables
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.plan import Limits
+from refaug.indexer.building.rebuilding.merged_table import StoredTables
 from refaug.indexer.building.segment_stages import SegmentWork
 from refaug.indexer.building.sharding import seconds_by_stage
 from refaug.indexer.building.update import order_of, require_nothing_erased

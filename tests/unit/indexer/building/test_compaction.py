@@ -1,0 +1,267 @@
+"""Compacting some of an index's shards: the others keep their files, and the answers are those of a whole build."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from indexes import add_to_log, build, home_of
+from plain_search import RawPair
+
+from refaug.core.progress import Silent
+from refaug.core.records import Reference, TestPair
+from refaug.core.text.normalisation import normalise
+from refaug.indexer.building.plan import Limits
+from refaug.indexer.building.rebuilding.compaction import compact_index
+from refaug.indexer.building.update import erased_keys, update_index
+from refaug.indexer.manifest import IndexManifest
+from refaug.indexer.search.index import ReferenceIndex
+from refaug.indexer.search.search_settings import MODES, SearchSettings
+from refaug.logs.text_keys import text_key
+
+WORDS = tuple(f"w{number}" for number in range(60))
+UNKNOWN = tuple(f"x{number}" for number in range(30))  # without a vector
+SHARDS = 6
+COARSE = "PCAR8,IVF8,PQ4x4fs"
+SECRET = "zzsecretword"
+
+
+def vectors():
+    rows = np.random.default_rng(1).standard_normal((len(WORDS), 16)).astype(np.float32)
+    return dict(zip(WORDS, rows, strict=True))
+
+
+def shard_of(text):
+    return text_key(normalise(text)) * SHARDS >> 64
+
+
+def texts_of_chance(random, count, shards=range(SHARDS), words=WORDS + UNKNOWN):
+    texts = list[str]()
+    while len(texts) < count:
+        text = " ".join(random.choices(words, k=random.choice((1, 2, 3, 4, 6))))
+        if shard_of(text) in shards:
+            texts.append(text)
+    return texts
+
+
+def pairs_of_chance(random, count, first=0, shards=range(SHARDS), words=WORDS + UNKNOWN):
+    """Pairs with utterances of these shards; several occur again."""
+    utterances, responses = texts_of_chance(random, count, shards, words), texts_of_chance(random, count, words=words)
+    return [
+        RawPair("chat", f"d{number % 97}", str(number), random.choice(utterances), random.choice(responses), None, "s")
+        for number in range(first, first + count)
+    ]
+
+
+def order_with(factory, shards=SHARDS):
+    return {"shards": shards, "check_queries": 50, "limits": Limits(factory=factory, recall=0.5)}
+
+
+def manifest_of(places, name):
+    return IndexManifest.read(folder_of(places, name))
+
+
+def folder_of(places, name):
+    return places.indexes.folder(name, places.indexes.resolve(name)[1])
+
+
+def chance_tests(random, pairs, count=40):
+    return [
+        TestPair(
+            id=str(number),
+            turns=(random.choice(pairs).utterance if number % 2 else " ".join(random.choices(WORDS + UNKNOWN, k=3)),),
+            references=(Reference(text=random.choice(pairs).response),),
+            exclude=tuple(random.sample(("d3", "d4", "d5"), number % 3)),
+        )
+        for number in range(count)
+    ]
+
+
+def answers(places, name, tests):
+    """All that is answered in all modes but the name of the index."""
+    found = []
+    with ReferenceIndex.open(places, name, hashed=True) as index:
+        for how in (how for mode in MODES for how in (SearchSettings(mode=mode), SearchSettings(mode=mode, k=3))):
+            found += [
+                ([replace(one, more={**one.more, "index": ""}) for one in result.references], result.excluded)
+                for result in index.search(tests, how)
+            ]
+    return found
+
+
+def files_outside(manifest, shards):
+    """The hashes of the files of all other shards, without BM25's."""
+    return {
+        name: facts["sha256"]
+        for name, facts in manifest.files.items()
+        if name.startswith("shards/") and int(name.split("/")[1]) not in shards and "/bm25/" not in name
+    }
+
+
+def inodes(folder, names):
+    return {name: (folder / name).stat().st_ino for name in names}
+
+
+@pytest.mark.parametrize(
+    ("seed", "steps"), [(1, 1), *(pytest.param(seed, 2, marks=pytest.mark.slow) for seed in range(2, 9))]
+)
+def test_answers_are_those_of_a_whole_build_and_other_shards_keep_their_files(tmp_path, seed, steps):
+    random = Random(seed)
+    pairs = pairs_of_chance(random, 400)
+    places = home_of(tmp_path, pairs, vectors())
+    build(places, "chat", **order_with("Flat"))
+    first, folder = manifest_of(places, "chat"), folder_of(places, "chat")
+    concerned = set(random.sample(range(SHARDS), random.choice((1, 2, 4))))
+    for step in range(steps):
+        words = (*WORDS, *UNKNOWN, *(f"new{step}-{number}" for number in range(9)))
+        more = pairs_of_chance(random, 40, 5_000 + 100 * step, concerned, words)
+        add_to_log(places, "chat", more)
+        gone = [f"chat/{pair.dialogue}#{pair.position}" for pair in more[:20]]  # some were just added
+        gone += [f"chat/{pair.dialogue}#{pair.position}" for pair in pairs if shard_of(pair.utterance) in concerned][:9]
+        update_index(places, "chat", Silent())
+        update_index(places, "chat", Silent(), erase=erased_keys(pairs=gone))
+        built = compact_index(places, "chat", Silent())
+        pairs += more
+        assert built.published
+        assert built.is_new
+        kept = files_outside(first, concerned)
+        assert files_outside(built.manifest, concerned) == kept
+        assert inodes(folder_of(places, "chat"), kept) == inodes(folder, kept)
+        assert [info.superseded for info in built.manifest.segments] == [0] * SHARDS
+        build(places, "whole", **order_with("Flat"))  # knows nothing of what was erased from the other index alone
+        update_index(places, "whole", Silent(), erase=built.manifest.erased)
+        compact_index(places, "whole", Silent(), whole=True)
+        whole = manifest_of(places, "whole")
+        assert len(whole.segments) == SHARDS
+        assert (built.manifest.utterances, built.manifest.pairs) == (whole.utterances, whole.pairs)
+        assert built.manifest.check.recall == 1.0
+        tests = chance_tests(random, pairs)
+        assert answers(places, "chat", tests) == answers(places, "whole", tests)
+
+
+@pytest.mark.slow
+def test_compacting_again_and_again_ends_where_compacting_once_does(tmp_path):
+    """By way of texts that come and go, in a kind that was trained: all that the two have in common is the training."""
+    random = Random(3)
+    pairs = pairs_of_chance(random, 1_000)
+    homes = [home_of(tmp_path / name, pairs, vectors()) for name in ("once", "often")]
+    lasting = pairs_of_chance(random, 30, 5_000, (1,), (*WORDS, "lasting"))
+    passing = pairs_of_chance(random, 30, 6_000, (1, 4), (*WORDS, "passing", "passed"))
+    for places in homes:
+        build(places, "chat", **order_with(COARSE))
+    trained = files_outside(manifest_of(homes[0], "chat"), ())
+    add_to_log(homes[1], "chat", passing)
+    for _ in range(2):
+        update_index(homes[1], "chat", Silent())
+        compact_index(homes[1], "chat", Silent())
+        gone = erased_keys(pairs=[f"chat/{pair.dialogue}#{pair.position}" for pair in passing])
+        update_index(homes[1], "chat", Silent(), erase=gone)
+    for places in homes:
+        add_to_log(places, "chat", lasting)
+        update_index(places, "chat", Silent())
+        compact_index(places, "chat", Silent())
+    once, often = (manifest_of(places, "chat") for places in homes)
+    vector_files = {name for name in trained if name.endswith(("vectors.faiss", "quick.npy", "check_rows.npy"))}
+    of_once, of_often = files_outside(once, ()), files_outside(often, ())
+    assert {name for name in vector_files if of_once[name] != trained[name]} == {
+        f"shards/1/{name}" for name in ("vectors.faiss", "quick.npy", "check_rows.npy")
+    }
+    assert {of_often[name] == of_once[name] for name in vector_files} == {True}
+    assert often.check == replace(once.check, seconds=often.check.seconds)
+    tests = chance_tests(random, pairs + lasting + passing)
+    assert answers(homes[1], "chat", tests) == answers(homes[0], "chat", tests)
+
+
+def test_no_file_of_the_new_version_has_erased_text(tmp_path):
+    random = Random(4)
+    pairs = pairs_of_chance(random, 300)
+    [utterance] = texts_of_chance(random, 1, (2,), (SECRET, "x1"))
+    secret = [RawPair("chat", "gone", "1", f"{SECRET} {utterance}", f"reply with {SECRET}")]
+    places = home_of(tmp_path, [*pairs, *secret], vectors())
+    build(places, "chat", **order_with("Flat"))
+    hashes = extra_words(places)
+    update_index(places, "chat", Silent(), erase=erased_keys(dialogues=["gone"]))
+    assert holders(folder_of(places, "chat"))  # masked, and still in the files
+    left = places.cache / "update-chat-0123456789ab"
+    left.mkdir()
+    (left / "utterances.arrow").write_text(SECRET)  # of an update that was killed
+    built = compact_index(places, "chat", Silent())
+    assert built.manifest.inputs == ""
+    assert holders(folder_of(places, "chat")) == []
+    assert holders(places.cache) == []
+    gone = hashes - extra_words(places)
+    assert len(gone) == 3  # of the words that no other text has, no hash is left either: the word, `reply` and `with`
+    compacted = compact_index(places, "chat", Silent())
+    assert (compacted.version, compacted.is_new) == (built.version, False)
+
+
+def holders(folder):
+    return [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+
+
+def extra_words(places):
+    folder = folder_of(places, "chat")
+    return set(np.concatenate([np.load(path) for path in folder.rglob("extra_words.npy")]).tolist())
+
+
+class Interrupting(Silent):
+    """Interrupts the work when so many stages have begun."""
+
+    def __init__(self, stages):
+        self.left = stages
+
+    def stage(self, name, total=None, unit=""):
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt(name)
+
+
+def test_an_interrupted_compaction_goes_on_and_ends_the_same(tmp_path):
+    random = Random(5)
+    pairs, more = pairs_of_chance(random, 1_000), pairs_of_chance(random, 40, 5_000, (0, 3), (*WORDS, "new1", "new2"))
+    ids, stops = [], set[str]()
+    for name in ("straight", "stopped"):
+        places = home_of(tmp_path / name, pairs, vectors())
+        build(places, "chat", **order_with(COARSE))
+        add_to_log(places, "chat", more)
+        version = update_index(places, "chat", Silent()).built.version
+        for attempt in range(80):
+            try:
+                built = compact_index(places, "chat", Silent() if name == "straight" else Interrupting(1 + attempt % 9))
+                break
+            except KeyboardInterrupt as stop:
+                stops.add(str(stop))
+                assert places.indexes.resolve("chat")[1] == version
+        ids.append((built.manifest.id, built.manifest.files))
+    assert len(stops) >= 6, stops
+    assert ids[0] == ids[1]
+
+
+@pytest.mark.slow
+def test_all_shards_are_built_where_each_is_concerned_or_training_is_out_of_date(tmp_path):
+    random = Random(6)
+    places = home_of(tmp_path, pairs_of_chance(random, 1_000), vectors())
+    build(places, "chat", **order_with(COARSE))
+    add_to_log(places, "chat", pairs_of_chance(random, 60, 5_000))
+    compact_index(places, "chat", Silent())
+    assert_whole(places)  # every shard is concerned
+    add_to_log(places, "chat", pairs_of_chance(random, 4_000, 10_000, (1, 2)))
+    compact_index(places, "chat", Silent())
+    assert_whole(places)  # more than twice as many as at the training
+    before = manifest_of(places, "chat")
+    assert before.trained_utterances == 0
+    add_to_log(places, "chat", pairs_of_chance(random, 30, 20_000, (1,)))
+    compacted = compact_index(places, "chat", Silent()).manifest
+    assert compacted.trained_utterances == before.utterances
+    assert compacted.logs[0].pairs == 1_000 + 60 + 4_000 + 30  # of the logs as they are, without an update before
+    assert compact_index(places, "chat", Silent(), whole=True).manifest.trained_utterances == 0
+    assert_whole(places)
+
+
+def assert_whole(places):
+    """The files are those of a build in one go."""
+    build(places, "expected", **order_with(COARSE))
+    assert manifest_of(places, "chat").files == manifest_of(places, "expected").files
+    assert manifest_of(places, "chat").inputs
