@@ -192,7 +192,7 @@ def _measure_index(
     base = metric.base if isinstance(metric, Upsilon) else metric
     with indexes.open(index) as held:
         manifest, where = IndexManifest.read(held.folder), f"{held.name}@{held.version}"
-        parameters = {"metric": metric_identity(base), "pairs": pairs, "seed": seed}
+        parameters = {"metric": metric_identity(base), "pairs": pairs, "seed": seed, **sampling_of(manifest)}
         key = MeasurementKey(kind=_KIND, format_version=_FORMAT_VERSION, index=manifest.id, parameters=parameters)
         path = indexes.folder(held.name, FOLDER) / key.file
         mean = _MeanOfPairs.read(path, key, pairs)
@@ -201,6 +201,11 @@ def _measure_index(
             mean = _measure_pairs(base, held, manifest, pairs, seed)
             write_measurement(path, key, {"drawn": mean.drawn, "b": mean.b}, "the baseline of the index", progress)
     return _IndexMeasurement(mean.b, mean.drawn, where, manifest)
+
+
+def sampling_of(manifest: IndexManifest) -> dict[str, object]:
+    """Return what identifies the way in which pairs are drawn from a version, where it is not that of all versions."""
+    return {"sampling": manifest.sampling} if manifest.samples_in_common_order else {}
 
 
 def metric_identity(base: Metric) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Self
+from functools import cached_property
+from typing import Final, NamedTuple, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from refaug.core.files import read_json
 from refaug.core.records import Item, Reference, TestPair
 from refaug.indexer.columns import TextColumn
 from refaug.indexer.manifest import IndexManifest
+from refaug.indexer.search.common_order import common_order
 from refaug.indexer.search.search_tables import NO_TIME, Rows, Rules
 from refaug.indexer.search.segments import Segment, open_segment
 
@@ -91,12 +93,78 @@ class LiveSegment:
         return len(rows) > 0 and bool(((log != log[0]) | (dialogue != dialogue[0])).any())
 
 
-def live_segments(held: HeldVersion, manifest: IndexManifest, rules: Rules | None = None) -> list[LiveSegment]:
+class LiveSegments(Sequence[LiveSegment]):
+    """The segments of an index, with an order of their utterances in which occurrences are numbered and drawn.
+
+    The order is that of one segment, so that the same pairs are drawn whatever shards and updates an index has.
+    Versions of before that are numbered segment by segment, so that what was measured on them comes out again.
+    """
+
+    def __init__(self, segments: Sequence[LiveSegment], *, in_common_order: bool) -> None:
+        self._segments = segments
+        self.in_common_order = in_common_order and len(segments) > 1
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    @overload
+    def __getitem__(self, place: int) -> LiveSegment: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[LiveSegment]: ...
+
+    def __getitem__(self, place: int | slice) -> LiveSegment | Sequence[LiveSegment]:
+        return self._segments[place]
+
+    @property
+    def total(self) -> int:
+        """The number of live occurrences."""
+        return sum(segment.total for segment in self._segments)
+
+    def occurrences(self, numbers: Rows) -> _Occurrences:
+        """Return the occurrences with these numbers, which count through all segments."""
+        if self.in_common_order:
+            places, rows, ends = self._numbered
+            positions = np.searchsorted(ends, numbers, side="right")
+            places, rows, lefts = places[positions], rows[positions], ends[positions] - numbers
+            occurrence = np.empty_like(numbers)
+            for place, segment in enumerate(self._segments):
+                here = places == place
+                occurrence[here] = segment.begins[rows[here] + 1] - lefts[here]
+            return _by_row(self, places, occurrence)
+        ends = np.cumsum([segment.total for segment in self._segments])
+        places = np.searchsorted(ends, numbers, side="right")
+        occurrence = np.empty_like(numbers)
+        for place, segment in enumerate(self._segments):
+            here = places == place
+            occurrence[here] = segment.occurrences(numbers[here] - (ends[place] - segment.total))
+        return _by_row(self, places, occurrence)
+
+    def utterances_with_responses(self) -> list[tuple[int, int]]:
+        """Return place and row of the utterances with more than one response."""
+        rows = [segment.utterances_with_responses() for segment in self._segments]
+        if self.in_common_order:
+            places, in_order = common_order([segment.segment for segment in self._segments], rows)
+            return list(zip(places.tolist(), in_order.tolist(), strict=True))
+        return [(place, row) for place, of_segment in enumerate(rows) for row in of_segment.tolist()]
+
+    @cached_property
+    def _numbered(self) -> tuple[Rows, Rows, Rows]:
+        """Place and row of every utterance, and the number of live occurrences up to and with each."""
+        places, rows = common_order([segment.segment for segment in self._segments])
+        counts = np.empty(len(rows), np.int64)
+        for place, segment in enumerate(self._segments):
+            counts[places == place] = np.diff(segment.ends, prepend=0)[rows[places == place]]
+        return places, rows, np.cumsum(counts)
+
+
+def live_segments(held: HeldVersion, manifest: IndexManifest, rules: Rules | None = None) -> LiveSegments:
     """Open the segments of an index after checking that its files exist; `rules` say which occurrences are allowed."""
     require_files(held.folder, read_json(held.folder / MANIFEST))
-    return [
+    segments = [
         LiveSegment.of(open_segment(held.folder, number, info), rules) for number, info in enumerate(manifest.segments)
     ]
+    return LiveSegments(segments, in_common_order=manifest.samples_in_common_order)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -117,17 +185,6 @@ class _Occurrences:
     def same_dialogue(self, other: _Occurrences) -> NDArray[np.bool_]:
         """Return which are of the same dialogue as those of the other side."""
         return np.asarray((self.log == other.log) & (self.dialogue == other.dialogue))
-
-
-def _by_number(segments: Sequence[LiveSegment], numbers: Rows) -> _Occurrences:
-    """Return the occurrences with these numbers, which count through all segments."""
-    ends = np.cumsum([segment.total for segment in segments])
-    places = np.searchsorted(ends, numbers, side="right")
-    occurrence = np.empty_like(numbers)
-    for place, segment in enumerate(segments):
-        here = places == place
-        occurrence[here] = segment.occurrences(numbers[here] - (ends[place] - segment.total))
-    return _by_row(segments, places, occurrence)
 
 
 def _by_row(segments: Sequence[LiveSegment], places: Rows, occurrence: Rows) -> _Occurrences:
@@ -164,19 +221,19 @@ def _responses(segments: Sequence[LiveSegment], side: _Occurrences, mask: NDArra
 # ── unrelated responses ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def unrelated_responses(segments: Sequence[LiveSegment], pairs: int, seed: int) -> list[tuple[str, str]]:
+def unrelated_responses(segments: LiveSegments, pairs: int, seed: int) -> list[tuple[str, str]]:
     """Draw pairs of responses from different dialogues and different pairs, as a repeated response is related.
 
     A response comes up as often as the logs have it. Both sides are drawn independently, so even a small index gives as
     many pairs as requested.
     """
-    total = sum(segment.total for segment in segments)
+    total = segments.total
     if not total:
         return []
     generator = np.random.Generator(np.random.PCG64(seed))
     responses = list[tuple[str, str]]()
     for _ in range(_ROUNDS):
-        first, second = (_by_number(segments, generator.integers(0, total, pairs)) for _ in range(2))
+        first, second = (segments.occurrences(generator.integers(0, total, pairs)) for _ in range(2))
         unrelated = first.unrelated(second)
         responses += zip(_responses(segments, first, unrelated), _responses(segments, second, unrelated), strict=True)
         if len(responses) >= pairs:
@@ -187,7 +244,7 @@ def unrelated_responses(segments: Sequence[LiveSegment], pairs: int, seed: int) 
 # ── items with a true reply and a random one ──────────────────────────────────────────────────────────────────────
 
 
-def sample_items(segments: Sequence[LiveSegment], item_count: int, seed: int) -> list[Item]:
+def sample_items(segments: LiveSegments, item_count: int, seed: int) -> list[Item]:
     """Draw items by the seed, as many as requested or as there can be.
 
     The gold is one response to an utterance; the reply `true` is another response to it, of another dialogue; the reply
@@ -215,15 +272,9 @@ class _ResponsePair(NamedTuple):
     true: int
 
 
-def _gold_and_true(
-    segments: Sequence[LiveSegment], pair_count: int, generator: np.random.Generator
-) -> list[_ResponsePair]:
+def _gold_and_true(segments: LiveSegments, pair_count: int, generator: np.random.Generator) -> list[_ResponsePair]:
     """Draw so many different pairs, or fewer where many rounds through all utterances bring no new pair."""
-    candidates = [
-        (place, utterance)
-        for place, segment in enumerate(segments)
-        for utterance in segment.utterances_with_responses().tolist()
-    ]
+    candidates = segments.utterances_with_responses()
     pairs = dict[tuple[int, int, int], _ResponsePair]()
     in_vain = 0
     while candidates and in_vain < _ROUNDS:
@@ -265,14 +316,14 @@ def _two_responses(
 
 
 def _draw_other_responses(
-    segments: Sequence[LiveSegment], gold: _Occurrences, utterance: Rows, generator: np.random.Generator
+    segments: LiveSegments, gold: _Occurrences, utterance: Rows, generator: np.random.Generator
 ) -> tuple[_Occurrences, NDArray[np.bool_]]:
     """Draw a response of another utterance and dialogue for each gold, and tell for which golds one came up."""
-    total = sum(segment.total for segment in segments)
+    total = segments.total
     places, occurrence = np.zeros_like(utterance), np.zeros_like(utterance)
     missing = np.ones(len(utterance), np.bool_)
     for _ in range(_ROUNDS):
-        other = _by_number(segments, generator.integers(0, total, len(utterance)))
+        other = segments.occurrences(generator.integers(0, total, len(utterance)))
         same = (other.segment == gold.segment) & (_utterances(segments, other) == utterance)
         fits = missing & ~(same | other.same_dialogue(gold)) & _allowed(segments, other)
         places[fits], occurrence[fits] = other.segment[fits], other.occurrence[fits]

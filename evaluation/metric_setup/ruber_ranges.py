@@ -26,7 +26,7 @@ from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin
 from refaug.core.text.normalisation import normalise
 from refaug.evaluation.home.indexes import open_index, places_of
-from refaug.evaluation.metric_setup.baseline import metric_identity
+from refaug.evaluation.metric_setup.baseline import metric_identity, sampling_of
 from refaug.evaluation.metric_setup.log_sample import live_segments, sample_items
 from refaug.evaluation.metric_setup.measurement_cache import MeasurementKey, read_measurement, write_measurement
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
@@ -118,6 +118,7 @@ class LogSample:
             unreferenced=_range(unreferenced, metric.unreferenced, where),
         )
         source = {"index": manifest.id[:12], "pairs": str(referenced.drawn), "seed": str(SEED), **self._filters}
+        source |= {key: str(rule) for key, rule in sampling_of(manifest).items()}
         if metric.info.uses is Uses.WEIGHTED:
             source |= {key: text for key, text in self._provenance.items() if key != "index"}
         return ranges, {f"sample-{key}": text for key, text in source.items()}
@@ -129,6 +130,7 @@ class LogSample:
             "references": references,
             "pairs": PAIRS,
             "seed": SEED,
+            **sampling_of(manifest),
             **self._filters,
         }
         key = MeasurementKey(kind=_KIND, format_version=_FORMAT_VERSION, index=manifest.id, parameters=parameters)

@@ -33,6 +33,7 @@ from refaug.indexer.building.segment_stages import (
 from refaug.indexer.building.sharding import make_shards, seconds_by_stage
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import (
+    COMMON_ORDER,
     FORMAT_VERSION,
     MAIN,
     MANIFEST,
@@ -101,6 +102,7 @@ def build_index(places: Places, order: IndexOrder, progress: Progress, *, again:
             inputs=hash_of_inputs(inputs),
             erasures=erasures_after(before, material.states()),
             shards=order.shards,
+            sampling=COMMON_ORDER if order.shards > 1 else 1,
         )
         require_unchanged(places, material, stages)
         return finish_build(writer, stages, manifest, material, publish=order.publish)

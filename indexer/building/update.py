@@ -41,7 +41,7 @@ from refaug.indexer.building.segment_files import JoinedBlocks
 from refaug.indexer.building.segment_stages import CHECK_QUERIES, SegmentWork, make_segment, measure_recall, write_table
 from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.index_folders import Places
-from refaug.indexer.manifest import MANIFEST, ErasedKeys, IndexManifest, SegmentInfo
+from refaug.indexer.manifest import COMMON_ORDER, MANIFEST, ErasedKeys, IndexManifest, SegmentInfo
 from refaug.indexer.pair_table import ChangedKeys, changed_keys, erased_key
 from refaug.indexer.pair_table_sql import Keys
 from refaug.indexer.search.segments import SUPERSEDED, word_hashes
@@ -105,6 +105,7 @@ def update_index(
                 software=software(),
                 erased=erased,
                 inputs="",  # it was not built in one go
+                sampling=COMMON_ORDER,
                 erasures=erasures_after(before, material.states()) + (erased != before.erased),
             )
             must_go = manifest.erasures > before.erasures

@@ -19,6 +19,7 @@ from refaug.core.records import Reference, TestPair
 from refaug.indexer.bm25.index import brute_force
 from refaug.indexer.columns import ROWS_A_BATCH
 from refaug.indexer.search.bm25_similarity import Bm25Likeness
+from refaug.indexer.search.common_order import common_order
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.queries import prepare, rules_of
 from refaug.indexer.search.ranking import MILLION, events_of_pairs
@@ -63,16 +64,23 @@ def check_index(
 
 
 def _draw_pairs(index: ReferenceIndex, count: int, seed: int) -> list[TestPair]:
-    """Draw pairs of the main segments as test pairs."""
+    """Draw pairs of the main segments as test pairs, the same ones for any number of shards."""
     mains = index.segments[: len(index.manifest.main_segments)]
-    ends = np.cumsum([len(segment.tables.response_key) for segment in mains])
+    places, rows = common_order(mains)
+    counts = np.zeros(len(rows), np.int64)
+    for place, segment in enumerate(mains):
+        counts[places == place] = np.diff(segment.tables.pair_start)[rows[places == place]]
+    ends = np.cumsum(counts)
     drawn = np.sort(np.random.default_rng(seed).permutation(int(ends[-1]))[:count]).astype(np.int64)
-    texts = list[tuple[str | None, str | None]]()
-    for segment, end in zip(mains, ends, strict=True):
-        first = end - len(segment.tables.response_key)
-        pairs = drawn[(drawn >= first) & (drawn < end)] - first
-        utterances = np.searchsorted(segment.tables.pair_start, pairs, side="right") - 1
-        texts += zip(segment.utterances.take(utterances), segment.responses.take(pairs), strict=True)
+    positions = np.searchsorted(ends, drawn, side="right")
+    texts: list[tuple[str | None, str | None]] = [(None, None)] * len(drawn)
+    for place, segment in enumerate(mains):
+        here = np.flatnonzero(places[positions] == place)
+        utterances = rows[positions[here]]
+        pairs = segment.tables.pair_start[utterances + 1] - (ends[positions[here]] - drawn[here])
+        both = zip(segment.utterances.take(utterances), segment.responses.take(pairs), strict=True)
+        for number, pair in zip(here.tolist(), both, strict=True):
+            texts[number] = pair
     return [
         TestPair(id=str(place), turns=(utterance or "",), references=(Reference(text=response or ""),))
         for place, (utterance, response) in enumerate(texts)

@@ -62,7 +62,7 @@ from refaug.indexer.building.sharding import seconds_by_stage
 from refaug.indexer.building.update import link_file, live_keys, order_of
 from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.index_folders import Places
-from refaug.indexer.manifest import SHARDS, ErasedKeys, IndexManifest, SegmentInfo
+from refaug.indexer.manifest import COMMON_ORDER, SHARDS, ErasedKeys, IndexManifest, SegmentInfo
 from refaug.indexer.nearest.index_builder import AnnBuilder
 from refaug.indexer.pair_table import ChangedKeys, changed_keys
 from refaug.indexer.pair_table_sql import KeyRange, Keys
@@ -264,6 +264,7 @@ class _Compaction:
             inputs="",  # it was not built in one go
             erasures=erasures_after(newest, self.material.states()),
             trained_utterances=self.choice.trained_on,
+            sampling=COMMON_ORDER,
         )
         require_unchanged(self.places, self.material, self._stages)
         return finish_build(writer, self._stages, manifest, self.material, publish=publish, described=linked)

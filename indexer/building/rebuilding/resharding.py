@@ -25,7 +25,7 @@ from refaug.indexer.building.segment_stages import SegmentWork
 from refaug.indexer.building.sharding import seconds_by_stage
 from refaug.indexer.building.update import order_of, require_nothing_erased
 from refaug.indexer.index_folders import Places
-from refaug.indexer.manifest import FORMAT_VERSION, MAIN, IndexManifest
+from refaug.indexer.manifest import COMMON_ORDER, FORMAT_VERSION, MAIN, IndexManifest
 from refaug.indexer.pair_table import ErasedKeySets
 from refaug.indexer.pair_table_sql import KeyRange
 from refaug.logs.manifest import now
@@ -68,6 +68,8 @@ def reshard_index(
                 software=software(),
                 inputs=_inputs(before, order),
                 shards=shards,
+                trained_utterances=0,
+                sampling=COMMON_ORDER if shards > 1 else 1,
             )
             require_nothing_erased(places, name, base.version)  # something may have been deleted meanwhile
             return finish_build(writer, stages, manifest, material, publish=publish)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,10 +17,18 @@ from plain_search import RawPair
 
 from refaug.core.progress import Silent
 from refaug.core.records import Item
-from refaug.evaluation.metric_setup.log_sample import RANDOM, TRUE, live_segments, sample_items
+from refaug.evaluation.metric_setup.baseline import baseline_in
+from refaug.evaluation.metric_setup.log_sample import (
+    RANDOM,
+    TRUE,
+    live_segments,
+    sample_items,
+    unrelated_responses,
+)
 from refaug.indexer.building.update import erased_keys, update_index
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import IndexManifest
+from refaug.metrics.specification import Specification
 
 WORDS = ["tea", "milk", "bread", "road", "house"]
 VECTORS = {word: [float(place == number) for place in range(5)] for number, word in enumerate(WORDS)}
@@ -166,3 +176,52 @@ def test_another_seed_draws_others(tmp_path: Path) -> None:
     places = home_of(tmp_path, a_log(80, 20, 3, 1), VECTORS)
     build(places)
     assert drawn(places, 30, 1) != drawn(places, 30, 2)
+
+
+def texts_of(items: Sequence[Item]) -> list[object]:
+    return [(item.pair, dict(item.replies)) for item in items]
+
+
+def test_the_same_pairs_are_drawn_whatever_shards_and_updates_an_index_has(tmp_path: Path) -> None:
+    pairs = a_log(300, 40, 20, 5)
+    places = home_of(tmp_path, pairs[:250], VECTORS)
+    build(places, "updated")
+    build(places, "shards-updated", shards=3)
+    add_to_log(places, "chat", pairs[250:])
+    for index in ("updated", "shards-updated"):
+        update_index(places, index, Silent())
+    build(places, "one")
+    build(places, "shards", shards=4)
+    expected = {}
+    for index in ("one", "shards", "updated", "shards-updated"):
+        with places.indexes.open(index) as held:
+            manifest = IndexManifest.read(held.folder)
+            assert manifest.samples_in_common_order == (index != "one")
+            responses = unrelated_responses(live_segments(held, manifest), 200, 3)
+            items = texts_of(sample_items(live_segments(held, manifest), 60, 3))
+        expected.setdefault("responses", responses)
+        expected.setdefault("items", items)
+        assert responses == expected["responses"], index
+        assert items == expected["items"], index
+        baseline = baseline_in(Specification.parse("rouge-1"), places.indexes, index, pairs=200)
+        assert baseline.b == expected.setdefault("b", baseline.b), index
+
+
+def test_a_version_of_before_draws_as_it_did(tmp_path: Path) -> None:
+    """Occurrences are numbered shard by shard, so that what was measured on it comes out again."""
+    places = home_of(tmp_path, a_log(300, 40, 20, 5), VECTORS)
+    build(places, shards=3)
+    with places.indexes.open("chat") as held:
+        manifest = replace(IndexManifest.read(held.folder), sampling=1)
+        segments = live_segments(held, manifest)
+        numbers = np.random.Generator(np.random.PCG64(3)).integers(0, segments.total, 5)
+        first = unrelated_responses(segments, 5, 3)[0][0]
+        ordered = [
+            segment.segment.responses.take(segment.pairs(np.array([row])))[0]
+            for segment in segments
+            for row in range(segment.total)
+        ]
+        assert first == ordered[int(numbers[0])]
+        assert unrelated_responses(live_segments(held, IndexManifest.read(held.folder)), 200, 3) != unrelated_responses(
+            segments, 200, 3
+        )

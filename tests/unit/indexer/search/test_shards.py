@@ -21,6 +21,7 @@ from refaug.core.text.normalisation import normalise
 from refaug.indexer.building.plan import Limits
 from refaug.indexer.building.rebuilding.compaction import compact_index
 from refaug.indexer.building.update import erased_keys, update_index
+from refaug.indexer.search.exact_check import check_index
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import MODES, SearchSettings
 
@@ -138,6 +139,15 @@ def test_shards_answer_alike_after_updates_and_deletions(log, tmp_path, factory)
         assert (len(one.segments), len(many.segments)) == (1, 3)
         assert many.manifest.shards == 3
         assert_same(one, many, tests)
+
+
+def test_a_check_draws_the_same_pairs_for_any_number_of_shards(places):
+    found = []
+    for shards in (1, 3):
+        with built(places, "many", **order_of("PCAR8,IVF8,PQ4x4fs", shards)) as index:
+            found.append(check_index(index, SearchSettings(k=5), queries=60, seed=1, progress=Silent()))
+    assert found[0] == found[1]
+    assert found[0].queries == 55  # the other texts have no word with a vector
 
 
 def test_the_order_of_segments_changes_no_answer(places, log):
