@@ -1,10 +1,10 @@
-"""Memory: caches of bounded size, and the size of objects.
+"""Memory: caches of bounded size, the size of objects, and the collector of garbage.
 
 The main names:
 
 - `bounded_cache.BoundedCache`: the most recently used values, up to a number or a size
 - `object_sizes.MemoryCounter`: the bytes that arrays, texts and tables take
-- `object_sizes.MemoryCounter.add`: counts an object with everything that it refers to.
+- `garbage.freeze_living`: keeps what is alive out of the collections of garbage.
 """
 
-__all__ = ["bounded_cache", "object_sizes"]
+__all__ = ["bounded_cache", "garbage", "object_sizes"]

@@ -69,18 +69,20 @@ def run_worker(
     once: bool = False,
     until: threading.Event | None = None,
     run: JobFunction = kinds.run,
+    between_jobs: Callable[[], None] = lambda: None,
 ) -> int:
     """Run jobs until a signal or `until` stops the worker; `once`: only waiting and due ones. Return the exit code.
 
     The database must have its tables. In the main thread SIGTERM and SIGINT stop the worker, and the running job goes
-    back into the queue. In any other thread only `until` stops it, when the job next reports progress.
+    back into the queue. In any other thread only `until` stops it, when the job next reports progress. `between_jobs`
+    is called before the first job and after each.
     """
     database = Database.open(home, serve.database)
     try:
         with RowHolders(home).hold() as name, Interruption().handle_signals(until) as interruption:
             worker = Worker(home, serve, database, name=name, run=run, interruption=interruption)
             with worker.monitoring(maintains=not once):
-                worker.loop(once=once)
+                worker.loop(once=once, between_jobs=between_jobs)
         return 0
     finally:
         database.close()
@@ -136,14 +138,16 @@ class Worker:
 
     # ── the main thread ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def loop(self, *, once: bool) -> None:
+    def loop(self, *, once: bool, between_jobs: Callable[[], None]) -> None:
         """Run job after job; wait for an absent database, unless `once` limits the work to waiting jobs."""
+        between_jobs()
         self._retry_until_answered(self._database.require_current, raises=once)
         log.info("worker", extra={"worker": self._name})
         while not self._interruption.is_stopped:
             job = self._retry_until_answered(self._claim_next, raises=once)
             if job is not None:
                 self._run_job(job)
+                between_jobs()
             elif once:
                 return
             else:

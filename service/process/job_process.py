@@ -10,6 +10,7 @@ import time
 from typing import Final
 
 from refaug.core.home import Settings
+from refaug.core.memory.garbage import freeze_living
 from refaug.service.process import json_logging
 from refaug.service.process.parent_watch import end_with_parent
 from refaug.service.process.restart_backoff import RestartBackoff
@@ -86,7 +87,7 @@ def run_jobs(parent: int, level: int, within_s: int) -> int:
     end_with_parent(parent, within_s=within_s)
     json_logging.configure_logging(home.home, level=level)
     try:
-        ended_with: int = run_worker(home, settings)
+        ended_with: int = run_worker(home, settings, between_jobs=freeze_living)
     except KeyboardInterrupt:
         return 0
     except Exception:

@@ -70,6 +70,20 @@ def while_another_works(home, **given):
     return Working()
 
 
+def test_a_worker_has_a_moment_before_its_first_job_and_after_each(home, order) -> None:
+    for name in ("chat", "other"):
+        order.write_text(json.dumps({**GC, "name": name}), "utf-8")
+        assert home("jobs", "start", "gc", "--json-order", order, "--json").code == 0
+    moments = list[str]()
+
+    def run(_order, _home, _serve, _progress, *, job) -> dict[str, str]:
+        moments.append("job")
+        return {"job": job}
+
+    worked(home, run=run, between_jobs=lambda: moments.append("between"))
+    assert moments == ["between", "job", "between", "job", "between"]
+
+
 # ── queueing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
