@@ -106,7 +106,7 @@ def overlap(home: Path, pairs: int) -> dict[str, Any]:
     for place, leak in enumerate(leaks):
         conversations[100 * place][2 : 2 + 5] = leak[:5]
     began, processor = time.perf_counter(), time.process_time()
-    present = conversations_in_log(log, conversations, (2, 3, 5))
+    present = conversations_in_log(log, conversations, (2, 3, 5), home / "cache")
     facts = {
         "load": round(os.getloadavg()[0], 1),
         "windows": count * WINDOWS_OF_CONVERSATION,

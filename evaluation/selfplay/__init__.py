@@ -13,6 +13,7 @@ __all__ = [
     "conversation_file",
     "distinct_counts",
     "faults",
+    "log_hashes",
     "log_windows",
     "recording",
     "shared_windows",

@@ -81,7 +81,7 @@ def check_self_play(
     in_log = dict[str, LogOverlap]()
     if log is not None:
         pairs = ((conversation.bot, conversation.replies) for conversation in played.conversations())
-        in_log = count_in_log(log, pairs, LOG_WINDOWS, progress)
+        in_log = count_in_log(log, pairs, LOG_WINDOWS, scratch, progress)
     return [
         SelfPlayCheck(
             bot=bot,

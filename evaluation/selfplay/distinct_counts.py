@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from refaug.core.files import make_folder, remove_tree, unique_suffix
 from refaug.core.full_disk import storage_errors
 
-_RUN: Final = 1 << 17  # hashes that are sorted at a time
-_MOST_RUNS: Final = 16  # before they are merged into one
+_RUN: Final = 1 << 14  # hashes that are sorted at a time
+_MOST_RUNS: Final = 16  # of a level, before they are merged into one of the next
 
 Hashes = NDArray[np.uint64]
 
@@ -29,7 +29,7 @@ class DistinctCount:
         self._order, self._folder = order, folder / f"self-play-words-{unique_suffix()}"
         make_folder(folder)
         make_folder(self._folder)
-        self._new, self._runs, self._written = array("Q"), list[Path](), 0
+        self._new, self._levels, self._written = array("Q"), list[list[Path]](), 0
 
     def __enter__(self) -> Self:
         return self
@@ -56,26 +56,38 @@ class DistinctCount:
         if not self.total:
             return 0.0
         newest = np.unique(np.array(self._new, np.uint64))
-        if not self._runs:
+        if not self._levels:
             return len(newest) / self.total
         self._write(newest)
-        return _merged_count(self._runs) / self.total
+        return _merged_count([run for runs in self._levels for run in runs]) / self.total
 
     def _write(self, hashes: Hashes) -> None:
         self._new = array("Q")
-        path = self._folder / str(self._written)
+        path = self._next_path()
         with storage_errors(path):
             hashes.tofile(path)
-        self._runs.append(path)
+        self._add(path, 0)
+
+    def _add(self, run: Path, level: int) -> None:
+        """Add a run to a level; a level that is full becomes a run of the next, so that each hash moves few times."""
+        if level == len(self._levels):
+            self._levels.append([])
+        runs = self._levels[level]
+        runs.append(run)
+        if len(runs) < _MOST_RUNS:
+            return
+        merged = self._next_path()
+        with storage_errors(merged), merged.open("wb") as file:
+            for block in _merged(runs):
+                block.tofile(file)
+        for merged_run in runs:
+            merged_run.unlink()
+        runs.clear()
+        self._add(merged, level + 1)
+
+    def _next_path(self) -> Path:
         self._written += 1
-        if len(self._runs) == _MOST_RUNS:
-            merged = self._folder / f"{self._written}-merged"
-            with storage_errors(merged), merged.open("wb") as file:
-                for block in _merged(self._runs):
-                    block.tofile(file)
-            for run in self._runs:
-                run.unlink()
-            self._runs = [merged]
+        return self._folder / str(self._written)
 
 
 def _merged_count(runs: Sequence[Path]) -> int:

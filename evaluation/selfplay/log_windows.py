@@ -1,8 +1,9 @@
 """Runs of replies that stand in a log word for word: w turns that follow each other in one of its dialogues.
 
 A log stores pairs, so a window of w turns is a chain of w − 1 pairs of one dialogue, each of which begins with the turn
-that the one before ends with. The log is read once for the pairs, and once more where some conversation has longer
-chains of them. Conversations come block by block, so that neither they nor the log need fit in memory.
+that the one before ends with. The log is read once for the hashes of its texts, which lie in a file; conversations
+come block by block, and each block reads that file, and the dialogues of the log where some conversation has longer
+chains. So neither the conversations nor the log need fit in memory, and a block is small.
 
 In dialogues of turns, positions are turn numbers, which must follow each other. In message trees, positions are names,
 and the log does not say which message a pair answers: there two pairs are joined only where the text between them
@@ -15,8 +16,8 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from itertools import pairwise
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -24,16 +25,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from refaug.core.progress import Progress, Silent
+from refaug.evaluation.selfplay.log_hashes import Hashes, LogHashes, text_hash
 from refaug.logs.store import StoredLog
 
 Numbers = NDArray[np.int64]
-Hashes = NDArray[np.uint64]  # of texts
 
-_TEXTS: Final = ("utterance", "response")
-_COLUMNS: Final = ("dialogue", "position", "utterance", "response", "utterance_speaker", "response_speaker")
+_COLUMNS: Final = ("dialogue", "position", "utterance_speaker", "response_speaker")
 _ABSENT: Final = -1
 _LONGEST_NUMBER: Final = 6  # digits of a turn number; longer positions are names of messages
-MOST_REPLIES: Final = 1 << 17  # of a block, with its conversations
+MOST_REPLIES: Final = 1 << 14  # of a block, with its conversations
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,29 +79,31 @@ class _Block:
 
 
 def conversations_in_log(
-    log: StoredLog, conversations: Sequence[Sequence[str]], windows: Sequence[int], progress: Progress | None = None
+    log: StoredLog,
+    conversations: Sequence[Sequence[str]],
+    windows: Sequence[int],
+    scratch: Path,
+    progress: Progress | None = None,
 ) -> dict[int, set[int]]:
     """Return for each window length of 2 or more which conversations, by number, have a window that the log has.
 
-    All conversations are one block; `count_in_log` takes as many as there are.
+    All conversations are one block; `count_in_log` takes as many as there are. Files are made in `scratch`.
     """
-    hashes = np.array([_text_hash(text) for replies in conversations for text in replies], np.uint64)
+    hashes = np.array([text_hash(text) for replies in conversations for text in replies], np.uint64)
     lengths = np.fromiter(map(len, conversations), np.int64, len(conversations))
-    return _in_log(log, _Block.of(hashes, lengths), windows, progress)
+    with LogHashes(log, scratch, progress or Silent()) as logged:
+        return _in_log(logged, _Block.of(hashes, lengths), windows)
 
 
-def _in_log(log: StoredLog, block: _Block, windows: Sequence[int], progress: Progress | None) -> dict[int, set[int]]:
+def _in_log(logged: LogHashes, block: _Block, windows: Sequence[int]) -> dict[int, set[int]]:
     present = {window: set[int]() for window in windows}
     if not len(block.keys):
         return present
-    progress = progress or Silent()
-    progress.stage("log", sum(part.pairs for part in log.manifest.parts), "pairs")
     texts, sought = block.texts, np.unique(block.keys)
     is_found = np.zeros(len(sought), np.bool_)
-    for batch in log.batches(_TEXTS):
-        keys = _keys(batch, texts)[0]
+    for utterances, responses in logged.blocks():
+        keys = _keys(utterances, responses, texts)[0]
         is_found[_places(keys[keys >= 0], sought)] = True
-        progress.advance(batch.num_rows)
     is_found_at = is_found[np.searchsorted(sought, block.keys)]
     chains = dict[tuple[int, ...], dict[int, list[int]]]()  # the conversations of each chain, by window
     for window in windows:
@@ -114,7 +116,7 @@ def _in_log(log: StoredLog, block: _Block, windows: Sequence[int], progress: Pro
             chain = tuple(block.keys[begin : begin + window - 1].tolist())
             chains.setdefault(chain, {}).setdefault(window, []).append(number)
     if chains:
-        _add_chained(present, chains, _dialogues(log, texts, chains, progress), len(texts))
+        _add_chained(present, chains, _dialogues(logged, texts, chains), len(texts))
     return present
 
 
@@ -130,17 +132,22 @@ def count_in_log(
     log: StoredLog,
     conversations: Iterable[tuple[str, Sequence[str]]],
     windows: Sequence[int],
+    scratch: Path,
     progress: Progress | None = None,
 ) -> dict[str, LogOverlap]:
-    """Count bot by bot which conversations have a window that the log has; conversations are given with their bot."""
+    """Count bot by bot which conversations have a window that the log has; conversations are given with their bot.
+
+    Files are made in `scratch`.
+    """
     overlaps = defaultdict[str, LogOverlap](LogOverlap)
-    for bots, block in _blocks(conversations):
-        present = _in_log(log, block, windows, progress)
-        for bot in bots:
-            overlaps[bot].conversations += 1
-        for window, numbers in present.items():
-            for number in numbers:
-                overlaps[bots[number]].overlapping[window] += 1
+    with LogHashes(log, scratch, progress or Silent()) as logged:
+        for bots, block in _blocks(conversations):
+            present = _in_log(logged, block, windows)
+            for bot in bots:
+                overlaps[bot].conversations += 1
+            for window, numbers in present.items():
+                for number in numbers:
+                    overlaps[bots[number]].overlapping[window] += 1
     return dict(overlaps)
 
 
@@ -149,7 +156,7 @@ def _blocks(conversations: Iterable[tuple[str, Sequence[str]]]) -> Iterator[tupl
     bots, hashes, lengths, names = list[str](), array("Q"), array("q"), dict[str, str]()
     for bot, replies in conversations:
         bots.append(names.setdefault(bot, bot))
-        hashes.extend(map(_text_hash, replies))
+        hashes.extend(map(text_hash, replies))
         lengths.append(len(replies))
         if len(hashes) + len(bots) >= MOST_REPLIES:
             yield bots, _block_of(hashes, lengths)
@@ -162,26 +169,18 @@ def _block_of(hashes: array[int], lengths: array[int]) -> _Block:
     return _Block.of(np.array(hashes, np.uint64), np.array(lengths, np.int64))
 
 
-def _text_hash(text: str) -> int:
-    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "little")
-
-
-def _codes(column: pa.Array, texts: Hashes) -> Numbers:
-    """Return the codes of the texts of a column, -1 for one that is not in the list; equal texts are hashed once."""
-    distinct = column.dictionary_encode()
-    hashes = np.array([_text_hash(text) for text in distinct.dictionary.to_pylist()], np.uint64)
+def _codes(hashes: Hashes, texts: Hashes) -> Numbers:
+    """Return the codes of texts, -1 for one that is not in the list."""
     places = np.minimum(np.searchsorted(texts, hashes), len(texts) - 1)
-    codes = np.append(np.where(texts[places] == hashes, places, _ABSENT), _ABSENT).astype(np.int64)  # its end: no text
-    coded: Numbers = codes[distinct.indices.fill_null(_ABSENT).to_numpy(zero_copy_only=False)]
-    return coded
+    codes: Numbers = np.where(texts[places] == hashes, places, _ABSENT).astype(np.int64)
+    return codes
 
 
-def _keys(batch: pa.RecordBatch, texts: Hashes) -> tuple[Numbers, Numbers]:
+def _keys(utterances: Hashes, responses: Hashes, texts: Hashes) -> tuple[Numbers, Numbers]:
     """Return the key of each pair, -1 where a text is not in the list, and the codes of its responses."""
-    utterances, responses = (_codes(batch[name], texts) for name in _TEXTS)
-    keys = np.where((utterances >= 0) & (responses >= 0), utterances * len(texts) + responses, _ABSENT)
-    return keys, responses
+    firsts, seconds = _codes(utterances, texts), _codes(responses, texts)
+    keys = np.where((firsts >= 0) & (seconds >= 0), firsts * len(texts) + seconds, _ABSENT)
+    return keys, seconds
 
 
 def _places(keys: Numbers, sought: Numbers) -> Numbers:
@@ -191,23 +190,18 @@ def _places(keys: Numbers, sought: Numbers) -> Numbers:
     return present
 
 
-def _dialogues(
-    log: StoredLog, texts: Hashes, chains: Iterable[tuple[int, ...]], progress: Progress
-) -> dict[str, list[_LoggedPair]]:
+def _dialogues(logged: LogHashes, texts: Hashes, chains: Iterable[tuple[int, ...]]) -> dict[str, list[_LoggedPair]]:
     """Return by dialogue the pairs of the chains, and all that end with a text between two of them."""
     wanted_keys = np.unique(np.array([key for chain in chains for key in chain], np.int64))
     between = np.unique(np.array([key % len(texts) for chain in chains for key in chain[:-1]], np.int64))
     by_dialogue: dict[str, list[_LoggedPair]] = defaultdict(list)
-    progress.stage("longer windows", sum(part.pairs for part in log.manifest.parts), "pairs")
-    for batch in log.batches(_COLUMNS):
-        keys, responses = _keys(batch, texts)
-        rows = np.flatnonzero(np.isin(keys, wanted_keys) | np.isin(responses, between))
-        columns = ("dialogue", "position", "utterance_speaker", "response_speaker")
-        for row, fields in zip(rows.tolist(), batch.select(columns).take(pa.array(rows)).to_pylist(), strict=True):
+    for utterances, responses, batch in logged.batches(_COLUMNS):
+        keys, codes = _keys(utterances, responses, texts)
+        rows = np.flatnonzero(np.isin(keys, wanted_keys) | np.isin(codes, between))
+        for row, fields in zip(rows.tolist(), batch.take(pa.array(rows)).to_pylist(), strict=True):
             speakers = fields["utterance_speaker"], fields["response_speaker"]
-            pair = _LoggedPair(fields["position"], int(keys[row]), int(responses[row]), speakers)
+            pair = _LoggedPair(fields["position"], int(keys[row]), int(codes[row]), speakers)
             by_dialogue[fields["dialogue"]].append(pair)
-        progress.advance(batch.num_rows)
     return by_dialogue
 
 

@@ -1,10 +1,12 @@
 """How many pairs of conversations share a window, for any number of conversations in bounded memory.
 
-Windows are hashed into a file aside; parts of it are sorted one after the other, and the groups of conversations that
-share a window are written to another. Conversations of the very same groups are one class: they share windows with each
-other and with the same others. Then each class looks up its groups and counts the later classes in them.
+Windows are hashed into a file aside, which is split into parts; these are sorted one after the other, and the groups of
+conversations that share a window are written to another file. Conversations of the very same groups are one class: they
+share windows with each other and with the same others. Then each class looks up its groups and counts the later classes
+in them.
 
-Memory holds a part of a file at a time, and some 50 bytes for each conversation.
+Memory holds a part of a file at a time, the largest group or class, and one byte for each conversation. What else is
+known of each conversation lies in mapped files, whose pages the system takes back when it needs them.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +28,7 @@ from refaug.metrics.conversations.windows import Overlap
 
 _ROW: Final = np.dtype([("hash", "<u8"), ("conversation", "<u4")])
 _BUFFERED: Final = 1 << 13  # rows before they are written
-_PART: Final = 1 << 17  # rows that are sorted at a time
+_PART: Final = 1 << 14  # rows that are sorted at a time
 
 Rows = NDArray[np.void]
 
@@ -90,59 +92,98 @@ class SharedWindows:
             for members, sizes in _of_classes(groups, class_of):
                 classes.append(members, sizes)
             holdings = HoldingFiles(self._folder / "of-classes", classes, self.conversations, self._rows, _PART)
-            within = class_sizes.astype(np.int64)
-            return int((within * (within - 1) // 2).sum()) + _pairs_of_classes(classes, holdings, class_sizes)
+            return _pairs_in_classes(class_sizes) + _pairs_of_classes(classes, holdings, class_sizes)
         finally:
             groups.close()
             classes.close()
 
     def _shared(self) -> Iterator[tuple[Numbers, Places]]:
         """Yield the conversations of each window that several have, and how many they are, part after part."""
-        parts = max(1, -(-self._rows // _PART))
-        for part in range(parts):
-            rows = self._rows_of(part, parts)
-            rows = rows[np.lexsort((rows["conversation"], rows["hash"]))]
+        for part in self._parts():
+            rows = part[np.lexsort((part["conversation"], part["hash"]))]
             borders = np.flatnonzero(np.diff(rows["hash"])) + 1
             counts = np.diff(np.concatenate(([0], borders, [len(rows)])))
             shared = np.repeat(counts > 1, counts)
             yield rows["conversation"][shared].astype(np.uint32), counts[counts > 1].astype(np.int64)
 
-    def _rows_of(self, part: int, parts: int) -> Rows:
-        """Return the rows whose hash belongs to a part, read piece by piece."""
+    def _parts(self) -> Iterator[Rows]:
+        """Yield all rows in parts, those of one hash together; each part is a file while it is not read."""
+        count = max(1, -(-self._rows // _PART))
+        for rows in self._blocks():
+            parts = rows["hash"] % np.uint64(count)
+            order = np.argsort(parts, kind="stable")
+            numbers, firsts = np.unique(parts[order], return_index=True)
+            for number, rows_of_part in zip(numbers.tolist(), np.split(rows[order], firsts[1:]), strict=True):
+                path = self._folder / f"part-{number}"
+                with storage_errors(path), path.open("ab") as file:
+                    file.write(rows_of_part.tobytes())
+        for number in range(count):
+            path = self._folder / f"part-{number}"
+            if path.exists():
+                yield np.fromfile(path, _ROW)
+                path.unlink()
+
+    def _blocks(self) -> Iterator[Rows]:
+        """Yield the rows as they were written."""
         self._file.flush()
         self._file.seek(0)
-        pieces = list[Rows]()
         while content := self._file.read(_PART * _ROW.itemsize):
-            rows = np.frombuffer(content, _ROW)
-            pieces.append(rows[rows["hash"] % np.uint64(parts) == part])
-        return np.concatenate(pieces) if pieces else np.zeros(0, _ROW)
+            yield np.frombuffer(content, _ROW)
 
     def _classes(self, groups: GroupFile) -> tuple[Numbers, Numbers]:
         """Return the class of each conversation, which is its first one, and the size of each class at its place.
 
         Conversations that no group has are of no class: their sizes are 0.
         """
-        signatures = np.zeros(self.conversations, np.uint64)
+        signatures = self._mapped("signatures", np.uint64)
         holdings = HoldingFiles(self._folder / "of-conversations", groups, self.conversations, self._rows, _PART)
         for conversation, places in holdings.places():
             digest = blake2b(places.tobytes(), digest_size=8).digest()
             signatures[conversation] = int.from_bytes(digest, "little") or 1
-        class_of = np.zeros(self.conversations, np.uint32)
-        sizes = np.zeros(self.conversations, np.uint32)
-        order = np.argsort(signatures, kind="stable")
-        firsts = np.flatnonzero(np.diff(signatures[order], prepend=np.uint64(0))) if len(order) else order
-        counts = np.diff(np.append(firsts, len(order)))
-        in_class = order[len(order) - int(counts.sum()) :]
-        class_of[in_class] = np.repeat(order[firsts], counts)
-        sizes[order[firsts]] = counts
+        class_of, sizes = self._mapped("class-of", np.uint32), self._mapped("class-sizes", np.uint32)
+        parts = max(1, -(-self.conversations // _PART))
+        for part in range(parts):
+            members = _members_of(signatures, part, parts)
+            found = np.asarray(signatures[members])
+            order = np.argsort(found, kind="stable")
+            members, found = members[order], found[order]
+            firsts = np.flatnonzero(np.diff(found, prepend=np.uint64(0)))
+            counts = np.diff(np.append(firsts, len(members)))
+            class_of[members] = np.repeat(members[firsts], counts)
+            sizes[members[firsts]] = counts
         return class_of, sizes
+
+    def _mapped(self, name: str, kind: type[np.unsignedinteger[Any]]) -> NDArray[Any]:
+        """Return zeros, one for each conversation, in a mapped file."""
+        if not self.conversations:
+            return np.zeros(0, kind)
+        return np.memmap(self._folder / name, kind, "w+", shape=self.conversations)
+
+
+def _members_of(signatures: NDArray[np.uint64], part: int, parts: int) -> Numbers:
+    """Return the conversations, in order, whose signature belongs to a part; those of no group have none."""
+    pieces = [np.zeros(0, np.uint32)]
+    for first in range(0, len(signatures), _PART):
+        block = np.asarray(signatures[first : first + _PART])
+        is_member = (block != 0) & (block % np.uint64(parts) == part)
+        pieces.append((np.flatnonzero(is_member) + first).astype(np.uint32))
+    return np.concatenate(pieces)
+
+
+def _pairs_in_classes(sizes: Numbers) -> int:
+    """Return how many pairs of conversations are of one class."""
+    pairs = 0
+    for first in range(0, len(sizes), _PART):
+        within = sizes[first : first + _PART].astype(np.int64)
+        pairs += int((within * (within - 1) // 2).sum())
+    return pairs
 
 
 def _of_classes(groups: GroupFile, class_of: Numbers) -> Iterator[tuple[Numbers, Places]]:
     """Yield the groups with classes instead of conversations, those that have several."""
     for members, sizes, _ in groups.blocks(_PART):
         number = np.repeat(np.arange(len(sizes)), sizes)
-        classes = class_of[members]
+        classes = np.asarray(class_of[members])
         order = np.lexsort((classes, number))
         number, classes = number[order], classes[order]
         is_new = np.ones(len(classes), np.bool_)
@@ -156,13 +197,19 @@ def _pairs_of_classes(classes: GroupFile, holdings: HoldingFiles, sizes: Numbers
     """Count the pairs of conversations of two classes that stand together in some group, each pair once."""
     pairs, is_marked = 0, np.zeros(len(sizes), np.bool_)
     for number, places in holdings.places():
-        later = [members[np.searchsorted(members, number, side="right") :] for members in map(classes.group, places)]
-        partners = np.concatenate(later)
-        if len(partners) < len(sizes) // 16:
-            sizes_of_partners = sizes[np.unique(partners)]
-        else:
-            is_marked[partners] = True
-            sizes_of_partners = sizes[is_marked]
+        few, count = list[Numbers](), 0  # partners, as long as they are few
+        for place in places.tolist():
+            members = classes.group(place)
+            few.append(members[np.searchsorted(members, number, side="right") :])
+            count += len(few[-1])
+            if count > len(sizes) // 16:
+                for partners in few:
+                    is_marked[partners] = True
+                few.clear()
+        if count > len(sizes) // 16:
+            of_partners = int(np.sum(sizes, dtype=np.int64, where=is_marked))
             is_marked[:] = False
-        pairs += int(sizes[number]) * int(sizes_of_partners.sum(dtype=np.int64))
+        else:
+            of_partners = int(sizes[np.unique(np.concatenate(few))].sum(dtype=np.int64))
+        pairs += int(sizes[number]) * of_partners
     return pairs

@@ -43,7 +43,7 @@ def test_equal_to_a_search_through_all_dialogues(tmp_path: Path, seed: int) -> N
     rng = Random(seed)
     dialogues = [rng.choices(TEXTS, k=rng.randint(2, 7)) for _ in range(40)]
     conversations = [rng.choices(TEXTS, k=rng.randint(0, 8)) for _ in range(60)]
-    present = conversations_in_log(stored(tmp_path, dialogues), conversations, (2, 3, 5))
+    present = conversations_in_log(stored(tmp_path, dialogues), conversations, (2, 3, 5), tmp_path / "scratch")
     for window in (2, 3, 5):
         logged = set().union(*(windows_of(dialogue, window) for dialogue in dialogues))
         expected = {number for number, turns in enumerate(conversations) if windows_of(turns, window) & logged}
@@ -54,12 +54,12 @@ def test_equal_to_a_search_through_all_dialogues(tmp_path: Path, seed: int) -> N
 def test_a_planted_leak_is_seen_and_a_turn_that_comes_twice_joins_nothing(tmp_path: Path) -> None:
     log = stored(tmp_path, [["a", "b", "c", "b", "d"], ["e", "f", "g"]])
     conversations = [["x", "e", "f", "g"], ["a", "b", "d"], ["x", "y"], []]
-    assert conversations_in_log(log, conversations, (2, 3)) == {2: {0, 1}, 3: {0}}
+    assert conversations_in_log(log, conversations, (2, 3), tmp_path / "scratch") == {2: {0, 1}, 3: {0}}
 
 
 def test_replies_that_are_too_few_for_any_window(tmp_path: Path) -> None:
     log = stored(tmp_path, [["a", "b"], ["c", "d"]])
-    assert conversations_in_log(log, [["a"], []], (2, 3)) == {2: set(), 3: set()}
+    assert conversations_in_log(log, [["a"], []], (2, 3), tmp_path / "scratch") == {2: set(), 3: set()}
 
 
 def trees(folder: Path, *pairs: tuple[str, str, str, str]) -> StoredLog:
@@ -82,7 +82,7 @@ def test_windows_of_message_trees_do_not_cross_branches(tmp_path: Path) -> None:
         ("t3", "15", "h", "i"),  # numbers that do not follow each other
     )
     conversations = [["a", "b", "c"], ["d", "e", "f"], ["x", "e", "f"], ["g", "h", "i"]]
-    assert conversations_in_log(log, conversations, (2, 3)) == {2: {0, 1, 2, 3}, 3: {0}}
+    assert conversations_in_log(log, conversations, (2, 3), tmp_path / "scratch") == {2: {0, 1, 2, 3}, 3: {0}}
 
 
 @pytest.mark.parametrize("replies", [1, 7, 1000])
@@ -91,9 +91,9 @@ def test_blocks_of_any_size_count_the_same(tmp_path: Path, replies: int, monkeyp
     dialogues = [rng.choices(TEXTS, k=rng.randint(2, 7)) for _ in range(40)]
     conversations = [(rng.choice("ab"), rng.choices(TEXTS, k=rng.randint(0, 8))) for _ in range(60)]
     log = stored(tmp_path, dialogues)
-    whole = conversations_in_log(log, [turns for _, turns in conversations], (2, 3, 5))
+    whole = conversations_in_log(log, [turns for _, turns in conversations], (2, 3, 5), tmp_path / "scratch")
     monkeypatch.setattr(log_windows, "MOST_REPLIES", replies)
-    counted = count_in_log(log, conversations, (2, 3, 5))
+    counted = count_in_log(log, conversations, (2, 3, 5), tmp_path / "scratch")
     for bot, overlap in counted.items():
         of_bot = {number for number, (name, _) in enumerate(conversations) if name == bot}
         assert overlap.conversations == len(of_bot)
