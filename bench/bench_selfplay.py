@@ -22,7 +22,7 @@ import pyarrow as pa
 from bench_shards import prepare
 from common import run_and_watch, write_result
 
-from refaug.evaluation.selfplay.log_windows import conversations_in_log
+from refaug.evaluation.selfplay.windows.log_windows import conversations_in_log
 from refaug.logs.store import StoredLog
 
 BOT = "retrieval:demo,mode=bm25-utterance"

@@ -20,11 +20,16 @@ from refaug.core.errors import Usage
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+_LOCALHOST: Final = "localhost"
 _CONNECT_FAULTS: Final = (httpx2.ConnectError, httpx2.ConnectTimeout)
 
 
 class AddressRefused(Exception):
-    """A host or an address that requests may not go to."""
+    """A host or an address that requests may not go to; the advice says what would allow it, where something does."""
+
+    def __init__(self, reason: str, advice: str = "") -> None:
+        super().__init__(f"{reason}: {advice}" if advice else reason)
+        self.reason, self.advice = reason, advice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +40,15 @@ class AddressPolicy:
     networks: tuple[Network, ...] = ()
     places: frozenset[tuple[Address, int]] = frozenset()  # inside addresses with the one port that may be asked there
     allows_inside: bool = False  # every loopback and private address
+    advice: str = ""  # how an {entry} gets onto the list
 
     @classmethod
-    def of_list(cls, entries: Sequence[str]) -> Self:
+    def of_list(cls, entries: Sequence[str], advice: str = "") -> Self:
         """Read an allow-list: hosts, hosts with ports, addresses, and networks such as 10.0.0.0/8.
 
-        A host may resolve to public addresses, and to inside addresses of a listed network. An address allows itself,
-        and one with a port allows only that port, by whatever name it is reached.
+        A host may resolve to public addresses, and to inside addresses of a listed network; localhost, and no other
+        name, may resolve to this machine. An address allows itself, and one with a port allows only that port, by
+        whatever name it is reached.
         """
         hosts, networks, places = set[str](), list[Network](), set[tuple[Address, int]]()
         for entry in (text.strip().lower() for text in entries):
@@ -59,28 +66,36 @@ class AddressPolicy:
                 places.add((_unmapped(address), int(port)))
             elif address is not None:
                 networks.append(ip_network(_unmapped(address)))
-        return cls(hosts=frozenset(hosts), networks=tuple(networks), places=frozenset(places))
+        return cls(hosts=frozenset(hosts), networks=tuple(networks), places=frozenset(places), advice=advice)
 
     def require_host(self, host: str, port: int) -> None:
         """Raise AddressRefused for a host that is not on the list."""
         name = host.lower().rstrip(".")
         shown = f"[{name}]" if ":" in name else name
         if self.hosts is not None and not {name, shown, f"{shown}:{port}"} & self.hosts:
-            raise AddressRefused(f"{host} is not on the list of allowed hosts")
+            raise AddressRefused(f"{host} is not on the list of allowed hosts", self._advice(shown, port))
 
     def require_address(self, host: str, text: str, port: int, *, is_plain_secret: bool) -> Address:
         """Return the address, or raise AddressRefused; `is_plain_secret`: a key would travel unencrypted."""
         address = _unmapped(ip_address(text.partition("%")[0]))
         if address.is_unspecified or address.is_multicast or address.is_link_local or _is_reserved(address):
             raise AddressRefused(f"{host} resolves to {address}, where no endpoint can be")
-        is_listed = (address, port) in self.places or any(address in network for network in self.networks)
+        is_listed = (
+            (address, port) in self.places
+            or any(address in network for network in self.networks)
+            or (host.lower().rstrip(".") == _LOCALHOST and address.is_loopback)  # require_host has found it on the list
+        )
         if not address.is_global and not (self.allows_inside or is_listed):
             raise AddressRefused(
-                f"{host} resolves to the inside address {address}, which is not listed with port {port}"
+                f"{host} resolves to the inside address {address}, which is not listed with port {port}",
+                self._advice(f"[{address}]" if address.version == 6 else str(address), port),
             )
         if address.is_global and is_plain_secret:
             raise AddressRefused(f"the key would travel to {host} unencrypted: use https")
         return address
+
+    def _advice(self, host: str, port: int) -> str:
+        return self.advice.replace("{entry}", f"{host}:{port}")
 
 
 THIS_MACHINE: Final = AddressPolicy(allows_inside=True)  # for a command, whose user has written the address

@@ -18,6 +18,8 @@ from refaug.bots.endpoint.spending import Spending
 from refaug.core.errors import NotAllowed
 
 HOSTS_VARIABLE: Final = "REFAUG_BOT_HOSTS"
+SERVER_ADVICE: Final = f"the operator of the server adds {{entry}} to --bot-hosts of refaug serve ({HOSTS_VARIABLE})"
+COMMAND_ADVICE: Final = f"add {{entry}} to --bot-hosts or, for all commands, to {HOSTS_VARIABLE}"
 _REST_S: Final = 30.0
 
 
@@ -66,6 +68,4 @@ def require_hosts(name: str, addresses: Iterable[str], policy: AddressPolicy) ->
         try:
             policy.require_host(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
         except AddressRefused as refused:
-            raise NotAllowed(
-                f"bot {name}: {refused}", remedy=f"the operator lists it in --bot-hosts ({HOSTS_VARIABLE})"
-            ) from refused
+            raise NotAllowed(f"bot {name}: {refused.reason}", remedy=refused.advice) from refused

@@ -14,7 +14,7 @@ from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_table
 from refaug.cli.shared.progress import display_progress
-from refaug.core.errors import Usage
+from refaug.core.errors import BadInput, Usage
 
 if TYPE_CHECKING:
     from refaug.core.home import Settings
@@ -88,7 +88,10 @@ def play_command(
     threads: ThreadsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Let each bot have conversations; what was stopped goes on where it was, with the same bytes."""
+    """Let each bot have conversations; what was stopped goes on where it was, with the same bytes.
+
+    A bot without a reply to any start is named, with exit code 3; the others have played, and --retry asks it again.
+    """
     from refaug.bots.selfplay import SelfPlayRules  # noqa: PLC0415  compiles
     from refaug.evaluation.selfplay.faults import early_end_warnings  # noqa: PLC0415
     from refaug.evaluation.selfplay.recording import SelfPlayOrder, record_self_play  # noqa: PLC0415
@@ -113,7 +116,7 @@ def play_command(
             rules=rules,
         )
         recorded = record_self_play(context.obj, out, order, batch=play.batch, retries_faults=retry, progress=progress)
-        for warning in early_end_warnings(recorded.problems):
+        for warning in early_end_warnings(recorded.problems, recorded.silent):
             progress.warn(warning)
     record_act(context.obj, "publish", f"self-play {out}@{recorded.version}")
     facts: dict[str, Any] = {
@@ -124,11 +127,14 @@ def play_command(
         "played_again": recorded.played_again,
         "latency": {name: dict(figures) if figures else None for name, figures in recorded.latency.items()},
         "problems": {name: dict(reasons) for name, reasons in recorded.problems.items()},
+        "silent": list(recorded.silent),
     }
     if as_json:
         print_json({"name": out, **facts})
-        return
-    print_facts(f"self-play {out}@{recorded.version}", {"bots": ", ".join(facts["bots"]), **_counts(facts)})
+    else:
+        print_facts(f"self-play {out}@{recorded.version}", {"bots": ", ".join(facts["bots"]), **_counts(facts)})
+    if recorded.silent:
+        raise typer.Exit(BadInput.exit_code)
 
 
 def _counts(facts: dict[str, Any]) -> dict[str, Any]:
@@ -205,12 +211,17 @@ def _print_checks(spec: str, checks: Sequence[SelfPlayCheck], log: str | None) -
                 check.bot,
                 check.ended_early,
                 *(f"{share:.3f}" for share in (check.distinct_1, check.distinct_2, check.repeated, check.looping)),
-                *(f"{words:.1f}" for words in (check.words_by_turn[0], check.words_by_turn[-1])),
+                *_first_and_last(check.words_by_turn),
                 "-" if check.latency is None else f"{check.latency['median_ms']:,.1f}",
             )
             for check in checks
         ],
     )
+
+
+def _first_and_last(words_by_turn: Sequence[float]) -> tuple[str, str]:
+    """Return the words of the first and of the last reply; a bot without any reply has none."""
+    return (f"{words_by_turn[0]:.1f}", f"{words_by_turn[-1]:.1f}") if words_by_turn else ("-", "-")
 
 
 @app.command("show")

@@ -19,10 +19,10 @@ from refaug.core.errors import Usage
 from refaug.evaluation.conversations.encoders.opening import NEWS
 from refaug.evaluation.conversations.table import COUNTS, ConversationTable, HybridSettings
 from refaug.metrics.conversations.components import COMPONENTS, Variants
-from refaug.metrics.hybrid.agreement import BotAgreement, agreement_of_bots, within_bots
+from refaug.metrics.hybrid.agreement import LEAST_BOTS, BotAgreement, agreement_of_bots, within_bots
 from refaug.metrics.hybrid.controls import permuted_bots, shuffled_in_folds, shuffled_ratings
-from refaug.metrics.hybrid.fit import Intercept, bot_means, leave_one_bot_out, predict_conversations
-from refaug.metrics.hybrid.resampled import ResampledCorrelations, resampled_correlations
+from refaug.metrics.hybrid.fit import Fit, Intercept, bot_means, leave_one_bot_out, predict_conversations
+from refaug.metrics.hybrid.resampled import Interval, ResampledCorrelations, resampled_correlations
 from refaug.metrics.signature import Signature
 
 Floats = NDArray[np.float64]
@@ -70,15 +70,7 @@ def hybrid_report(table: ConversationTable, settings: HybridSettings, details: M
         **({JUDGED: list(table.judged)} if len(table.judged) > 1 else {}),
         **{name: [name] for name in alone},
     }
-    drawn = resampled_correlations(
-        {name: table.matrix(columns) for name, columns in sets.items()},
-        table.ratings,
-        table.bots,
-        intercept=settings.intercept,
-        penalty=settings.penalty,
-        draws=settings.draws,
-        seed=settings.seed,
-    )
+    drawn = _drawn(table, sets, settings)
     means = bot_means(table.ratings, table.bots)
     by_name = {**{name: table.columns[name] for name in (*table.components, *alone)}, **table.courses}
     signature = hybrid_signature(settings, details, conversations=len(table.ratings))
@@ -105,6 +97,23 @@ def hybrid_report(table: ConversationTable, settings: HybridSettings, details: M
         name: _against_counts(report["sets"], name, drawn, settings.intercept) for name in (HYBRID, WIDE)
     }
     return report
+
+
+def _drawn(
+    table: ConversationTable, sets: Mapping[str, Sequence[str]], settings: HybridSettings
+) -> ResampledCorrelations | None:
+    """Return the correlations over drawn bots; None where there are too few bots for any correlation over them."""
+    if len(table.names) < LEAST_BOTS:
+        return None
+    return resampled_correlations(
+        {name: table.matrix(columns) for name, columns in sets.items()},
+        table.ratings,
+        table.bots,
+        intercept=settings.intercept,
+        penalty=settings.penalty,
+        draws=settings.draws,
+        seed=settings.seed,
+    )
 
 
 def hybrid_signature(
@@ -157,10 +166,10 @@ def _set_figures(
     means: Floats,
     name: str,
     columns: Sequence[str],
-    drawn: ResampledCorrelations,
+    drawn: ResampledCorrelations | None,
     settings: HybridSettings,
 ) -> dict[str, Any]:
-    """Return the figures of one set of columns."""
+    """Return the figures of one set of columns; `drawn` is None below five bots, and so is all that is over bots."""
     features = table.matrix(columns)
     intercepts: tuple[Intercept, ...] = ("common", "fold")
     fits = {
@@ -172,20 +181,11 @@ def _set_figures(
     agreement = {
         intercept: asdict(agreement_of_bots(fits[intercept].predictions(table.ratings), means)) for intercept in fits
     }
-    pearson = agreement[settings.intercept]["pearson"]
-    shuffled = shuffled_ratings(fit, table.ratings, table.bots, draws=settings.draws, seed=settings.seed)
-    in_folds = shuffled_in_folds(fit, table.ratings, table.bots, draws=settings.draws, seed=settings.seed)
-    permuted = permuted_bots(predictions, means, seed=settings.seed)
-    is_shown = pearson is not None and not shuffled.contains(pearson) and permuted.p <= _ALPHA
     conversations = predict_conversations(features, table.ratings, table.bots, settings.penalty)
     return {
         "columns": list(columns),
         "agreement": agreement,
-        "interval": asdict(drawn.interval(name)),
-        "shuffled_ratings": asdict(shuffled),
-        "shuffled_in_folds": asdict(in_folds),
-        "permuted_bots": asdict(permuted),
-        "is_shown": is_shown,
+        **_controls(table, means, fit, None if drawn is None else drawn.interval(name), settings),
         "within_bots": within_bots(conversations, table.ratings, table.bots),
         "condition": float(fit.conditions.max()),
         "predictions": dict(zip(table.names, predictions.tolist(), strict=True)),
@@ -193,6 +193,27 @@ def _set_figures(
             column: {"mean": float(values.mean()), "least": float(values.min()), "most": float(values.max())}
             for column, values in zip(columns, fit.coefficients.T, strict=True)
         },
+    }
+
+
+def _controls(
+    table: ConversationTable, means: Floats, fit: Fit, interval: Interval | None, settings: HybridSettings
+) -> dict[str, Any]:
+    """Return what stands beside a correlation over bots; without an interval there is none, and no control of it."""
+    if interval is None:
+        of_bots = ("interval", "shuffled_ratings", "shuffled_in_folds", "permuted_bots")
+        return {**dict.fromkeys(of_bots), "is_shown": False}
+    predictions = fit.predictions(table.ratings)
+    pearson = agreement_of_bots(predictions, means).pearson
+    draws, seed = settings.draws, settings.seed
+    shuffled = shuffled_ratings(fit, table.ratings, table.bots, draws=draws, seed=seed)
+    permuted = permuted_bots(predictions, means, seed=seed)
+    return {
+        "interval": asdict(interval),
+        "shuffled_ratings": asdict(shuffled),
+        "shuffled_in_folds": asdict(shuffled_in_folds(fit, table.ratings, table.bots, draws=draws, seed=seed)),
+        "permuted_bots": asdict(permuted),
+        "is_shown": pearson is not None and not shuffled.contains(pearson) and permuted.p <= _ALPHA,
     }
 
 
@@ -215,13 +236,13 @@ def _within(column: Floats, table: ConversationTable) -> float | None:
 
 
 def _against_counts(
-    sets: Mapping[str, Any], name: str, drawn: ResampledCorrelations, intercept: Intercept
+    sets: Mapping[str, Any], name: str, drawn: ResampledCorrelations | None, intercept: Intercept
 ) -> dict[str, Any]:
     """Compare a set with the count that agrees best, by the draws that both were fitted to."""
     values = {count: sets[count]["agreement"][intercept]["pearson"] for count in BASELINES}
     best = max(BASELINES, key=lambda count: -2.0 if values[count] is None else values[count])
     pearson = sets[name]["agreement"][intercept]["pearson"]
-    if pearson is None or values[best] is None:
+    if drawn is None or pearson is None or values[best] is None:
         return {"count": best, "difference": None, "interval": None, "is_shown": False}
     interval = drawn.difference(name, best)
     return {

@@ -67,7 +67,8 @@ def _asking(home: Settings, judge: str, named: ModelNames, progress: Progress) -
     limits = named.judge_limits
     if limits is None:
         return open_asking(home, judge, progress, ClientSettings(is_offline=not named.asks_judge))
-    endpoint, policy = find_named_judge(home, judge), AddressPolicy.of_list(limits.hosts)
+    advice = "the operator of the server adds {entry} to --judge-hosts of refaug serve (REFAUG_JUDGE_HOSTS)"
+    endpoint, policy = find_named_judge(home, judge), AddressPolicy.of_list(limits.hosts, advice)
     _require_host(endpoint, policy)
     return Asking(
         endpoint=endpoint,
@@ -83,6 +84,4 @@ def _require_host(endpoint: Endpoint, policy: AddressPolicy) -> None:
     try:
         policy.require_host(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
     except AddressRefused as refused:
-        raise NotAllowed(
-            f"judge {endpoint.name}: {refused}", remedy="the operator of the server lists it in REFAUG_JUDGE_HOSTS"
-        ) from refused
+        raise NotAllowed(f"judge {endpoint.name}: {refused.reason}", remedy=refused.advice) from refused

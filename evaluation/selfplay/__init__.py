@@ -13,11 +13,9 @@ __all__ = [
     "conversation_file",
     "distinct_counts",
     "faults",
-    "log_hashes",
-    "log_windows",
     "recording",
-    "shared_windows",
     "start_source",
     "starts",
     "stored",
+    "windows",
 ]

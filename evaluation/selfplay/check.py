@@ -12,9 +12,9 @@ from typing import Any, Final, TypedDict
 from refaug.core.progress import Progress, Silent
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.evaluation.selfplay.distinct_counts import DistinctCount
-from refaug.evaluation.selfplay.log_windows import LogOverlap, count_in_log
-from refaug.evaluation.selfplay.shared_windows import SharedWindows
 from refaug.evaluation.selfplay.stored import StoredConversation, StoredSelfPlay
+from refaug.evaluation.selfplay.windows.log_windows import LogOverlap, count_in_log
+from refaug.evaluation.selfplay.windows.shared_windows import SharedWindows
 from refaug.logs.store import StoredLog
 from refaug.metrics.conversations.variety import repeated_share
 from refaug.metrics.conversations.windows import Overlap, utterance_hashes

@@ -23,10 +23,12 @@ PASSING_FAULTS: Final = frozenset(
 _BLOCK: Final = 4_096  # conversations that are held in memory at a time
 
 
-def early_end_warnings(problems: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """Yield what to know of conversations that ended early, bot by bot."""
+def early_end_warnings(problems: Mapping[str, Mapping[str, int]], silent: Mapping[str, str]) -> Iterator[str]:
+    """Yield what to know of conversations that ended early; `silent` has what to say of bots that began none."""
     for name, reasons in problems.items():
-        if reasons:
+        if name in silent:
+            yield silent[name]
+        elif reasons:
             listed = ", ".join(f"{reason} ({number:,})" for reason, number in reasons.items())
             yield f"{name}: conversations that ended early: {listed}"
     if any(reason in PASSING_FAULTS for reasons in problems.values() for reason in reasons):

@@ -25,7 +25,7 @@ from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
 from refaug.core.version import VERSION
 from refaug.evaluation.selfplay.conversation_file import ConversationFile
-from refaug.evaluation.selfplay.faults import play_faults_again
+from refaug.evaluation.selfplay.faults import PASSING_FAULTS, play_faults_again
 from refaug.evaluation.selfplay.starts import SelfPlayStarts
 from refaug.evaluation.selfplay.stored import (
     CONVERSATIONS,
@@ -98,6 +98,7 @@ class RecordedSelfPlay:
     resumed_at: int  # conversations that were there before
     played_again: int  # conversations among them that a fault had ended
     problems: Mapping[str, Mapping[str, int]]
+    silent: Mapping[str, str]  # bots that had no reply to any start, with what is wrong and what to do
     latency: Mapping[str, Mapping[str, Any] | None]
 
 
@@ -110,9 +111,10 @@ def record_self_play(
     retries_faults: bool = False,
     progress: Progress | None = None,
 ) -> RecordedSelfPlay:
-    """Play, and publish a new version; BadInput where a bot could not begin a single conversation.
+    """Play, and publish a new version; BadInput where no bot could begin a single conversation.
 
-    With `retries_faults`, the newest version of the same order is taken, and only what a fault had ended is played.
+    A bot that could not begin any is named beside the others, which have played. With `retries_faults`, the newest
+    version of the same order is taken, and only what a fault had ended is played.
     """
     progress = progress or Silent()
     plan = order.plan()
@@ -123,7 +125,7 @@ def record_self_play(
         _play_rest(file, order, resumed_at, batch, progress)
         played_again = play_faults_again(file, order, resumed_at, batch, progress) if resumed_at else 0
         try:
-            problems = _require_begun(file, order)
+            problems, silent = _require_begun(file, order)
         except BadInput:
             remove_tree(staged)  # so that a bot that was down is asked again
             raise
@@ -133,7 +135,12 @@ def record_self_play(
         version = writer.add(staged)
         writer.publish(version)
     return RecordedSelfPlay(
-        version=version, resumed_at=resumed_at, played_again=played_again, problems=problems, latency=latency
+        version=version,
+        resumed_at=resumed_at,
+        played_again=played_again,
+        problems=problems,
+        silent=silent,
+        latency=latency,
     )
 
 
@@ -214,14 +221,25 @@ def _play_rest(file: ConversationFile, order: SelfPlayOrder, done: int, batch: i
             progress.advance(len(played))
 
 
-def _require_begun(file: ConversationFile, order: SelfPlayOrder) -> dict[str, dict[str, int]]:
-    """Return the conversations that ended early, by bot and reason; BadInput where a bot began none."""
+def _require_begun(file: ConversationFile, order: SelfPlayOrder) -> tuple[dict[str, dict[str, int]], dict[str, str]]:
+    """Return the conversations that ended early, by bot and reason, and the bots that began none; BadInput if all."""
     begun, problems = file.early_ends([bot.name for bot in order.bots])
-    for name, reasons in problems.items():
-        if not begun[name]:
-            why = ", ".join(f"{reason} ({count:,})" for reason, count in sorted(reasons.items()))
-            raise BadInput(f"{name} has no reply to any start: {why}", remedy=_remedy(name, reasons, order))
-    return {name: dict(sorted(reasons.items())) for name, reasons in problems.items()}
+    problems_of = {name: dict(sorted(reasons.items())) for name, reasons in problems.items()}
+    messages = {
+        name: f"{name} has no reply to any start: "
+        + ", ".join(f"{reason} ({count:,})" for reason, count in reasons.items())
+        for name, reasons in problems_of.items()
+        if not begun[name]
+    }
+    remedies = {name: _remedy(name, problems_of[name], order) for name in messages}
+    if len(messages) == len(order.bots):
+        raise BadInput("; ".join(messages.values()), remedy=next(iter(remedies.values())))
+    silent = {
+        name: f"{message}; the other bots have played. {remedies[name]}"
+        + ("; then the same order with --retry plays its part" if problems_of[name].keys() <= PASSING_FAULTS else "")
+        for name, message in messages.items()
+    }
+    return problems_of, silent
 
 
 def _remedy(name: str, reasons: Mapping[str, int], order: SelfPlayOrder) -> str:

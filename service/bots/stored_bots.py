@@ -8,7 +8,12 @@ from typing import Final
 from refaug.bots.endpoint.addresses import THIS_MACHINE, AddressPolicy
 from refaug.bots.endpoint.client import ClientSettings
 from refaug.bots.endpoint.daily_spending import DailyTokens
-from refaug.bots.stored.endpoint_access import EndpointAccess, RestingEndpoints
+from refaug.bots.stored.endpoint_access import (
+    COMMAND_ADVICE,
+    SERVER_ADVICE,
+    EndpointAccess,
+    RestingEndpoints,
+)
 from refaug.bots.stored.specification import StoredBot
 from refaug.core.home import Settings
 from refaug.evaluation.judge.judge_files import answers_path, spending_path
@@ -53,7 +58,7 @@ def changed_bots(home: Settings, specs: Sequence[str]) -> list[str]:
 def bot_policy(hosts: str, *, is_server: bool) -> AddressPolicy:
     """Return the hosts that bots may ask: those listed; without a list any for a command, and none for a server."""
     if hosts or is_server:
-        return AddressPolicy.of_list(hosts.split(",") if hosts else [])
+        return AddressPolicy.of_list(hosts.split(",") if hosts else [], SERVER_ADVICE if is_server else COMMAND_ADVICE)
     return THIS_MACHINE
 
 

@@ -80,12 +80,12 @@ def test_a_host_that_is_not_listed_is_not_asked(tmp_path: Path, hosts: str) -> N
 
 
 def test_a_listed_name_that_leads_inside_is_not_asked(tmp_path: Path) -> None:
-    with judged(tmp_path, judge_hosts="localhost") as (fake, web):
+    with judged(tmp_path, judge_hosts="127.1") as (fake, web):
         path = tmp_path / "home" / "judges" / "local.json"
-        path.write_text(path.read_text().replace("127.0.0.1", "localhost"))
+        path.write_text(path.read_text().replace("127.0.0.1", "127.1"))
         answer = web.post("/v1/scores", json=QUESTION)
         assert (answer.status_code, answer.json()["code"]) == (422, "bad_input")
-        assert "localhost resolves to the inside address 127.0.0.1" in answer.json()["detail"]
+        assert "127.1 resolves to the inside address 127.0.0.1" in answer.json()["detail"]
         assert fake.received == []
 
 

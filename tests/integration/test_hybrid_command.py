@@ -145,6 +145,16 @@ def test_few_bots_have_no_correlation_but_a_reason(home: Home, tmp_path: Path, v
     rows = [line.split() for line in result.out.splitlines() if line.startswith(("hybrid  ", "wide  ", "log-turns  "))]
     assert [row[1:7] for row in rows[:3]] == [["–", "–", "–", "–", "–", "no"]] * 3  # r, intervals, mean in folds, p
     assert "[" not in result.out.partition("agreement over bots")[2]
+    report = home("hybrid", "evaluate", file, "--vectors", vectors, "--draws", "100", "--json").json
+    for figures in report["sets"].values():
+        for agreement in figures["agreement"].values():
+            assert (agreement["bots"], agreement["pearson"]) == (3, None)
+            assert agreement["reason"].startswith("a correlation over 3 bots says nothing: ")
+        of_bots = ("interval", "shuffled_ratings", "shuffled_in_folds", "permuted_bots")
+        assert [figures[name] for name in of_bots] == [None] * 4
+        assert figures["is_shown"] is False
+        assert figures["condition"] >= 1
+    assert [each["interval"] for each in report["against_counts"].values()] == [None, None]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import orjson
+from endpoints import FakeEndpoint, Received, Sent, openai
 from integration.conftest import Home
 
 ONE = ("--threads", "1")
@@ -92,3 +93,45 @@ def test_a_bot_that_was_changed_since_it_played_is_named(home: Home, tmp_path: P
     assert "was changed since: it is fixed#" in home("selfplay", "show", "alone").err
     assert home("bots", "remove", "fixed").code == 0
     assert "was removed since" in home("selfplay", "check", "alone").err
+
+
+def test_an_endpoint_that_never_answers_is_named_and_its_part_is_played_when_asked_again(
+    home: Home, tmp_path: Path
+) -> None:
+    is_up = list[bool]()
+
+    def respond(request: Received) -> Sent | dict[str, object]:
+        return openai(f"Answer to {request.prompt}") if is_up else Sent(hangs=True)
+
+    starts = tmp_path / "starts.txt"
+    starts.write_text("Hello there.\nHow are you?\n")
+    endpoint = FakeEndpoint(respond)
+    try:
+        for name, spec in {
+            "fixed": {"kind": "replay", "replies": ["One.", "Two."]},
+            "far": {"kind": "openai", "url": endpoint.url, "model": "m", "timeout_s": 0.3, "tries": 1},
+        }.items():
+            file = tmp_path / f"{name}.json"
+            file.write_bytes(orjson.dumps(spec))
+            assert home("bots", "add", name, file).code == 0
+        play = ("selfplay", "play", "far", "fixed", "-n", "2", "--turns", "2", "--out", "two", "--start")
+        silent = home(*play, f"file:{starts}", "--json")
+        assert (silent.code, silent.json["silent"]) == (3, ["far"])
+        assert "far has no reply to any start: timeout (2); the other bots have played" in silent.err
+        assert "refaug bots try far" in silent.err
+        played = home.path / "self-plays" / "two" / silent.json["version"] / "conversations.jsonl"
+        rows = list(map(orjson.loads, played.read_bytes().splitlines()))
+        assert [row["bot"] for row in rows] == ["far"] * 2 + ["fixed"] * 2
+        assert [[turn["text"] for turn in row["turns"]] for row in rows[2:]] == [
+            ["One.", "One."]
+        ] * 2  # each side has its own place
+        table = home("selfplay", "check", "two").out
+        assert next(line.split() for line in table.splitlines() if line.split()[:2] == ["far", "2"])
+        asked = len(endpoint.received)
+        is_up.append(True)
+        again = home(*play, f"file:{starts}", "--json", "--retry")
+        assert (again.code, again.json["silent"], again.json["played_again"]) == (0, [], 2)
+        assert len(endpoint.received) == asked + 4  # two turns of two conversations
+        assert home("selfplay", "check", "two", "--json").json["bots"][0]["ended_early"] == 0
+    finally:
+        endpoint.close()

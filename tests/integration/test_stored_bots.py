@@ -125,6 +125,7 @@ def test_an_answer_that_does_not_come_ends_with_the_time_of_the_request(client: 
     [
         ({"kind": "http", "url": "http://169.254.169.254/latest"}, 403, "is not on the list of allowed hosts"),
         ({"kind": "http", "url": "http://localhost:1/"}, 403, "is not on the list of allowed hosts"),
+        ({"kind": "http", "url": "http://localhost:1/"}, 403, "adds localhost:1 to --bot-hosts of refaug serve"),
         (
             {"kind": "http", "url": "http://127.0.0.1:1/", "key_env": "REFAUG_DATABASE"},
             403,

@@ -48,6 +48,12 @@ def digits(figure: float | None) -> str:
     return "–" if figure is None else short(figure, 2)
 
 
+def in_folds(control: dict[str, Any]) -> str:
+    """The mean with 1.96 of its standard errors on both sides."""
+    half = 1.96 * control["error"]
+    return f"{digits(control['mean'])} [{digits(control['mean'] - half)}, {digits(control['mean'] + half)}]"
+
+
 def expected_rows(report: dict[str, Any]) -> dict[str, list[str]]:
     rows = {}
     for label, name in SETS.items():
@@ -56,6 +62,7 @@ def expected_rows(report: dict[str, Any]) -> dict[str, list[str]]:
             digits(figures["agreement"]["common"]["pearson"]),
             bounds(figures["interval"]),
             bounds(figures["shuffled_ratings"]),
+            in_folds(figures["shuffled_in_folds"]),
             digits(figures["within_bots"]),
         ]
     return rows
@@ -122,6 +129,17 @@ def test_shuffled_ratings_are_centred_for_every_set() -> None:
     assert max(map(abs, centres)) == pytest.approx(0.03, abs=0.005)
     assert "lies within ±.03 for every set" in page()
     assert f"down to {digits(min(means))}, since" in page()
+
+
+def test_ratings_shuffled_in_folds_are_centred_for_every_set() -> None:
+    controls = [
+        figures["shuffled_in_folds"] for report in results()["reports"].values() for figures in report["sets"].values()
+    ]
+    assert len(controls) == 36
+    assert max(abs(control["mean"]) for control in controls) == pytest.approx(0.04, abs=0.005)
+    assert "mean correlation of 500 draws lies within ±.04 for every set" in page()
+    ends = digits(min(each["low"] for each in controls)), digits(max(each["high"] for each in controls))
+    assert f"from {ends[0]} to {ends[1]} at most" in page()
 
 
 def test_what_the_text_says_of_the_figures_holds() -> None:

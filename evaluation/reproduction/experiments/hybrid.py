@@ -35,6 +35,18 @@ ALL_BOTS, WITHOUT_DEGRADED = "all bots", "without the degraded bot"
 PERSON_Z: Final = "ratings in deviations of their person"
 _LEAST_RATINGS: Final = 3  # of a person, for deviations
 _FIGURES: Final = ("worst", "slope", "first", "second")
+_SET_COLUMNS: Final = (
+    "columns",
+    "r",
+    "shuffled: centre",
+    "shuffled: 95 %",
+    "in folds: mean",
+    "in folds: 95 %",
+    "p",
+    "icpt:fold",
+    "within bots",
+)
+_IN_ERRORS: Final = 1.96  # half a 95 % interval, in standard errors
 
 
 def hybrid(chain: Chain, _sets: Sequence[ProofSet]) -> Report:
@@ -114,14 +126,16 @@ def _section(name: str, report: Mapping[str, Any]) -> Section:
         title=f"One bot left out: {name}",
         text=(
             f"{report['conversations']:,} conversations with {bots} bots, `{report['signature']}`. Pearson over bots "
-            "with its interval over bots and conversations, beside what shuffled ratings give; p over orders of the "
-            "bots; the published intercept; and the correlation over conversations within bots. The intercept alone, "
-            f"in the published form, has {_digits(report['intercept_only']['pearson'])}.",
+            "with its interval over bots and conversations, beside what shuffled ratings give: all of them, with the "
+            "centre and the middle 95 %, and in folds, where bots keep their own means: the mean correlation with its "
+            "95 % interval, and the middle 95 %. Then p over orders of the bots; the published intercept; and the "
+            "correlation over conversations within bots. The intercept alone, in the published form, has "
+            f"{_digits(report['intercept_only']['pearson'])}.",
         ),
         tables=[
             Table(
                 title=f"Fitted, {name}",
-                columns=("columns", "r", "shuffled: centre", "shuffled: 95 %", "p", "icpt:fold", "within bots"),
+                columns=_SET_COLUMNS,
                 rows=[_set_row(set_name, figures) for set_name, figures in sets.items()],
                 notes=tuple(_comparisons(report)),
             ),
@@ -135,16 +149,26 @@ def _section(name: str, report: Mapping[str, Any]) -> Section:
 
 
 def _set_row(name: str, figures: Mapping[str, Any]) -> tuple[str, ...]:
-    shuffled, interval = figures["shuffled_ratings"], figures["interval"]
+    shuffled, in_folds = figures["shuffled_ratings"], figures["shuffled_in_folds"]
     return (
         name,
-        f"{_digits(figures['agreement']['common']['pearson'])} {_bounds(interval)}",
-        _digits(shuffled["centre"]),
+        f"{_digits(figures['agreement']['common']['pearson'])} {_bounds(figures['interval'])}".rstrip(),
+        "–" if shuffled is None else _digits(shuffled["centre"]),
         _bounds(shuffled),
-        _digits(figures["permuted_bots"]["p"]),
+        _mean_in_folds(in_folds),
+        _bounds(in_folds),
+        "–" if shuffled is None else _digits(figures["permuted_bots"]["p"]),
         _digits(figures["agreement"]["fold"]["pearson"]),
         _digits(figures["within_bots"]),
     )
+
+
+def _mean_in_folds(control: Mapping[str, Any] | None) -> str:
+    """Return the mean correlation of ratings shuffled in folds, with its 95 % interval."""
+    if control is None or control["mean"] is None:
+        return "–"
+    half = _IN_ERRORS * control["error"]
+    return f"{_digits(control['mean'])} [{short(control['mean'] - half, 2)}, {short(control['mean'] + half, 2)}]"
 
 
 def _alone_row(column: str, report: Mapping[str, Any]) -> tuple[str, ...]:
@@ -201,8 +225,9 @@ def _comparisons(report: Mapping[str, Any]) -> Iterator[str]:
             )
 
 
-def _bounds(interval: Mapping[str, Any]) -> str:
-    return f"[{short(interval['low'], 2)}, {short(interval['high'], 2)}]"
+def _bounds(interval: Mapping[str, Any] | None) -> str:
+    """Return the ends of an interval; nothing where there are too few bots for one."""
+    return "" if interval is None else f"[{short(interval['low'], 2)}, {short(interval['high'], 2)}]"
 
 
 def _digits(figure: float | None) -> str:

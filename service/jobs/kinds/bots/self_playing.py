@@ -54,7 +54,7 @@ def _play(order: SelfPlayJob, context: JobContext) -> RecordedSelfPlay:
             retries_faults=order.retry,
             progress=context.progress,
         )
-    for warning in early_end_warnings(recorded.problems):
+    for warning in early_end_warnings(recorded.problems, recorded.silent):
         context.progress.warn(warning)
     return recorded
 
@@ -74,6 +74,7 @@ def _facts(order: SelfPlayJob, recorded: RecordedSelfPlay) -> dict[str, Any]:
         "resumed_at": recorded.resumed_at,
         "played_again": recorded.played_again,
         "problems": {name: dict(reasons) for name, reasons in recorded.problems.items()},
+        "silent": list(recorded.silent),
         "latency": {name: dict(figures) if figures else None for name, figures in recorded.latency.items()},
     }
 

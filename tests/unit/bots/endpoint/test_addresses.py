@@ -103,6 +103,33 @@ def test_an_address_with_a_port_opens_no_other_port_to_listed_names(entry: str) 
         send("http://api.example.com:5432/v1", policy, ["::ffff:127.0.0.1"])
 
 
+@pytest.mark.parametrize(("entry", "port"), [("localhost", 9), ("localhost:8000", 8000)])
+def test_localhost_on_the_list_is_this_machine_and_no_other(entry: str, port: int) -> None:
+    policy = AddressPolicy.of_list([entry, "api.example.com"])
+    assert send(f"http://localhost:{port}/v1", policy, ["::1", "127.0.0.1"]).sent[0][0] == "::1"
+    with pytest.raises(AddressRefused, match=r"inside address 127"):
+        send(f"http://api.example.com:{port}/v1", policy, ["127.0.0.1"])
+    with pytest.raises(AddressRefused, match=r"inside address 10\.0\.0\.1"):
+        send(f"http://localhost:{port}/v1", policy, ["10.0.0.1"])
+    with pytest.raises(AddressRefused, match="not on the list"):
+        send(f"http://elsewhere.example:{port}/v1", policy, ["127.0.0.1"])
+
+
+def test_a_refusal_says_what_would_allow_the_address() -> None:
+    policy = AddressPolicy.of_list(["gpu.lan"], "add {entry} to --bot-hosts")
+    for url, addresses, expected in (
+        ("http://localhost:8000/v1", ["127.0.0.1"], "allowed hosts: add localhost:8000 to --bot-hosts"),
+        ("https://[::1]/v1", [], "allowed hosts: add [::1]:443 to --bot-hosts"),
+        ("http://gpu.lan/v1", ["10.0.0.1"], "not listed with port 80: add 10.0.0.1:80 to --bot-hosts"),
+        ("http://gpu.lan:81/v1", ["fd00::1"], "not listed with port 81: add [fd00::1]:81 to --bot-hosts"),
+    ):
+        with pytest.raises(AddressRefused) as refused:
+            send(url, policy, addresses)
+        assert str(refused.value).endswith(expected)
+        entry = expected.split("add ")[1].split()[0]
+        assert len(send(url, AddressPolicy.of_list(["gpu.lan", entry]), addresses).sent) == 2
+
+
 def test_a_key_does_not_travel_unencrypted_through_the_world() -> None:
     headers = {"Authorization": "Bearer x"}
     with pytest.raises(AddressRefused, match="unencrypted"):

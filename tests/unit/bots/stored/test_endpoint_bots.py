@@ -203,8 +203,8 @@ def test_hosts_that_are_not_listed_and_missing_keys_are_refused_before_anything_
             bot_of(fake, access=listed)
         with pytest.raises(BadInput, match="BOT_KEY is not set"):
             bot_of(fake, key_env="BOT_KEY")
-        inside = EndpointAccess(client=replace(QUICK, policy=AddressPolicy.of_list(["localhost"])))
-        stored = StoredBot.of("mine", {"kind": "http", "url": f"http://localhost:{fake.port}/", "tries": 1})
+        inside = EndpointAccess(client=replace(QUICK, policy=AddressPolicy.of_list(["127.1"])))
+        stored = StoredBot.of("mine", {"kind": "http", "url": f"http://127.1:{fake.port}/", "tries": 1})
         (reply,) = open_stored(stored, StoredBotSources(access=inside)).replies([request("a")])
         assert reply.problem == "address"
         assert fake.received == []

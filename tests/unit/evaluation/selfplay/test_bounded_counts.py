@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from refaug.evaluation.selfplay import distinct_counts, shared_windows
+from refaug.evaluation.selfplay import distinct_counts
 from refaug.evaluation.selfplay.distinct_counts import DistinctCount
-from refaug.evaluation.selfplay.shared_windows import SharedWindows
+from refaug.evaluation.selfplay.windows import shared_windows
+from refaug.evaluation.selfplay.windows.shared_windows import SharedWindows
 from refaug.metrics.conversations.variety import distinct
 from refaug.metrics.conversations.windows import overlap_among, utterance_hashes
 

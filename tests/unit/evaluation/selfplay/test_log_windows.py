@@ -10,8 +10,8 @@ import pytest
 from indexes import add_to_log
 from plain_search import RawPair
 
-from refaug.evaluation.selfplay import log_windows
-from refaug.evaluation.selfplay.log_windows import conversations_in_log, count_in_log
+from refaug.evaluation.selfplay.windows import log_windows
+from refaug.evaluation.selfplay.windows.log_windows import conversations_in_log, count_in_log
 from refaug.indexer.index_folders import Places
 from refaug.logs.store import StoredLog
 

@@ -129,13 +129,36 @@ def test_a_partner_has_every_second_turn(settings: Settings) -> None:
     assert [turn["text"][0] for turn in turns] == ["a", "p", "a", "p"]
 
 
-def test_a_bot_that_never_answers_is_refused_with_its_reason(settings: Settings) -> None:
-    with pytest.raises(BadInput, match=r"b has no reply to any start: timeout \(9\)") as refused:
-        record_self_play(settings, "pair", order_of(settings, EchoBot("a"), EchoBot("b", silent=True)))
-    assert refused.value.remedy.startswith("what refaug bots try b")  # another start would not help
+def test_bots_none_of_which_answers_are_refused_with_their_reasons(settings: Settings) -> None:
+    silent = (EchoBot("a", silent=True), EchoBot("b", silent=True))
+    with pytest.raises(
+        BadInput, match=r"a has no .* start: timeout \(9\); b has no .* start: timeout \(9\)"
+    ) as refused:
+        record_self_play(settings, "pair", order_of(settings, *silent))
+    assert refused.value.remedy.startswith("what refaug bots try a")  # another start would not help
     assert self_play_versions(settings).names() == []
     recorded = record_self_play(settings, "pair", order_of(settings, EchoBot("a"), EchoBot("b")))
-    assert (recorded.resumed_at, recorded.problems) == (0, {"a": {}, "b": {}})  # a bot that was down is asked again
+    assert (recorded.resumed_at, recorded.problems) == (0, {"a": {}, "b": {}})  # bots that were down are asked again
+
+
+def test_a_bot_that_never_answers_is_named_and_asked_again_while_others_have_played(settings: Settings) -> None:
+    whole = bytes_of(
+        settings, record_self_play(settings, "whole", order_of(settings, EchoBot("a"), EchoBot("b"))), "whole"
+    )
+    first = record_self_play(settings, "pair", order_of(settings, EchoBot("a"), EchoBot("b", silent=True)))
+    assert first.problems == {"a": {}, "b": {"timeout": 9}}
+    assert list(first.silent) == ["b"]
+    assert first.silent["b"].startswith("b has no reply to any start: timeout (9); the other bots have played. what ")
+    assert first.silent["b"].endswith("then the same order with --retry plays its part")
+    assert bytes_of(settings, first).splitlines()[:9] == whole.splitlines()[:9]
+    with open_self_play(settings, "pair") as played:
+        checks = check_self_play(played, None, scratch=settings.cache)
+    assert [(check.bot, check.conversations, check.ended_early) for check in checks] == [("a", 9, 0), ("b", 9, 9)]
+    assert checks[1].words_by_turn == []
+    played_already = EchoBot("a")
+    again = record_self_play(settings, "pair", order_of(settings, played_already, EchoBot("b")), retries_faults=True)
+    assert (played_already.answered, again.played_again, again.silent) == (0, 9, {})
+    assert bytes_of(settings, again) == whole
 
 
 def test_altered_conversations_are_refused(settings: Settings) -> None:

@@ -15,6 +15,7 @@ from scipy import stats
 
 from refaug.core.errors import NotFound
 from refaug.evaluation.reproduction.experiments.hybrid import DEGRADED, STUDY, hybrid
+from refaug.evaluation.reproduction.report.report import short
 
 BOTS = ("a", "b", "c", "d", "e", DEGRADED)
 
@@ -68,7 +69,12 @@ def test_a_report_has_every_set_beside_the_counts(tmp_path: Path) -> None:
     assert alone == pytest.approx(stats.pearsonr(turns, list(means.values())).statistic)
     assert any(line.startswith("all bots: wide ") and "better than" in line for line in report.summary)
     tables = {table.title: table for section in report.sections for table in section.tables}
-    assert [row[0] for row in tables["Fitted, all bots"].rows] == list(of_all["sets"])
+    fitted = tables["Fitted, all bots"]
+    assert [row[0] for row in fitted.rows] == list(of_all["sets"])
+    control = of_all["sets"]["hybrid"]["shuffled_in_folds"]
+    mean = dict(zip(fitted.columns, fitted.rows[0], strict=True))["in folds: mean"]
+    low, high = (control["mean"] + sign * 1.96 * control["error"] for sign in (-1, 1))
+    assert mean == f"{short(control['mean'])} [{short(low, 2)}, {short(high, 2)}]"
     assert len(tables["Figures of turns"].rows) == 15
     assert report.notes == ("no VHRED is named (--encoder): no likelihood of turns",)
 

@@ -25,7 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from refaug.core.progress import Progress, Silent
-from refaug.evaluation.selfplay.log_hashes import Hashes, LogHashes, text_hash
+from refaug.evaluation.selfplay.windows.log_hashes import Hashes, LogHashes, text_hash
 from refaug.logs.store import StoredLog
 
 Numbers = NDArray[np.int64]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from refaug.core.files import make_folder, remove_tree, unique_suffix
 from refaug.core.full_disk import storage_errors
-from refaug.evaluation.selfplay.window_groups import GroupFile, HoldingFiles, Numbers, Places
+from refaug.evaluation.selfplay.windows.window_groups import GroupFile, HoldingFiles, Numbers, Places
 from refaug.metrics.conversations.windows import Overlap
 
 _ROW: Final = np.dtype([("hash", "<u8"), ("conversation", "<u4")])
