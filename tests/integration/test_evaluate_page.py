@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import signal
+import socket
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +203,115 @@ def test_a_file_that_cannot_be_read_is_refused_in_words(page: Any, tmp_path: Pat
     page.until("document.querySelector('#new-box .notice.bad')?.innerText.includes('What helps')")
     assert page.run("document.querySelector('#score-form').hidden")
     page.said[:] = [one for one in page.said if "Failed to load resource" not in one]
+
+
+@contextmanager
+def half_sent(browsed: Browsed, page: Any, path: Path) -> Iterator[list[int]]:
+    """A file that the page has sent a part of, while the web processes stand still; these, by their ids."""
+    with path.open("wb") as file:  # far more than the buffers of a connection hold
+        file.write(b"".join(json.dumps(item).encode() + b"\n" for item in small_items(20)))
+        file.write((b" " * 1_023 + b"\n") * (64 << 10))
+    pids = browsed.server.children()["web"]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        choose_files(page, path)
+        page.until("document.querySelector('#upload-state progress')?.value > 0")
+        assert 0 < page.run("document.querySelector('#upload-state progress').value") < 1
+        yield pids
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def test_sending_shows_how_far_it_is_and_can_be_stopped(browsed: Browsed, page: Any, tmp_path: Path) -> None:
+    uploads = browsed.server.home / "uploads"
+    before = {path.name for path in uploads.iterdir()} if uploads.exists() else set()
+    with half_sent(browsed, page, tmp_path / "long.jsonl"):
+        assert page.text("#upload-state").startswith("Sending long.jsonl (")
+        assert accessibility_faults(page) == []
+        press(page, "Stop sending")
+        page.until("document.querySelector('#upload-state').innerText.includes('long.jsonl was not sent')")
+    assert page.text("#upload-problem") == ""
+    assert page.run("document.querySelector('#score-form').hidden")
+    browsed.server.until(lambda: {path.name for path in uploads.iterdir()} <= before, "no part to stay")
+    small = write_items(tmp_path / "next.jsonl", small_items(20))
+    choose_files(page, small)
+    page.until("!document.querySelector('#score-form').hidden")
+
+
+def test_a_file_is_sent_again_by_itself_when_the_service_died_in_the_middle(
+    browsed: Browsed, page: Any, tmp_path: Path
+) -> None:
+    with half_sent(browsed, page, tmp_path / "killed.jsonl") as pids:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        page.until("document.querySelector('#files tbody tr')?.innerText.includes('killed.jsonl')")
+    page.until("!document.querySelector('#score-form').hidden && document.querySelector('#connection').hidden")
+    names = [upload["name"] for upload in browsed.server.ask("GET", "/v1/uploads").json()["uploads"]]
+    assert names.count("killed.jsonl") == 1
+    page.said[:] = [one for one in page.said if "Failed to load resource" not in one]
+
+
+class Cable:
+    """A way to a service that passes all bytes on, and can be cut: then all connections end, new ones at once."""
+
+    def __init__(self, port: int) -> None:
+        self.port, self.is_cut, self._open = port, False, list[socket.socket]()
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.address = "http://127.0.0.1:{1}".format(*self._server.getsockname())
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        self.is_cut = True
+        for end in self._open:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._server.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                end, _ = self._server.accept()
+                if self.is_cut:
+                    end.close()
+                    continue
+                other = socket.create_connection(("127.0.0.1", self.port))
+                self._open += [end, other]
+                for ends in ((end, other), (other, end)):
+                    threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while piece := source.recv(1 << 16):
+                target.sendall(piece)
+        for end in (source, target):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_file_is_sent_again_by_itself_after_a_lost_connection(browsed: Browsed, page: Any, tmp_path: Path) -> None:
+    cable = Cable(int(browsed.address.rpartition(":")[2]))
+    page.go(f"{cable.address}/evaluate")
+    wait_until_quiet(page)
+    with half_sent(browsed, page, tmp_path / "lost.jsonl"):
+        cable.cut()
+        page.until(
+            "document.querySelector('#upload-state').innerText.includes('lost.jsonl was sent. It is sent again')"
+        )
+        page.until("document.querySelector('#connection').innerText.includes('is lost')")
+    cable.is_cut = False
+    page.until("document.querySelector('#files tbody tr')?.innerText.includes('lost.jsonl')")
+    page.until("!document.querySelector('#score-form').hidden && document.querySelector('#connection').hidden")
+    names = [upload["name"] for upload in browsed.server.ask("GET", "/v1/uploads").json()["uploads"]]
+    assert names.count("lost.jsonl") == 1
+    cable.close()
+    page.said[:] = [one for one in page.said if "Failed to load resource" not in one]
+    page.asked[:] = [one for one in page.asked if not one.startswith(cable.address)]
 
 
 def test_the_page_goes_on_after_a_restart_while_a_job_is_watched(browsed: Browsed, page: Any, tmp_path: Path) -> None:

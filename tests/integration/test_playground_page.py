@@ -97,10 +97,19 @@ def test_a_lost_connection_is_said_and_typing_goes_on_when_it_is_back(page: Any)
     lose(is_lost=True)
     page.type("#reply-0", "we like green")
     page.until("document.querySelector('#connection').innerText.includes('connection to the service is lost')")
+    assert "from before the connection was lost" in page.text("#old-scores")
+    assert page.run("document.querySelector('#old-scores').getAttribute('role')") == "status"
+    values = "getComputedStyle(document.querySelector('.score .value'))"
+    assert page.run(f"{TILES}.length") == 4, "old scores stay"
+    assert page.run(f"{values}.fontStyle") == "italic"
+    assert page.run(f"{values}.color === getComputedStyle(document.querySelector('.score .basis')).color")
+    assert accessibility_faults(page) == []
     page.tell("Input.insertText", text=" apples")
     lose(is_lost=False)
     page.until("document.querySelector('#connection').hidden && document.querySelector('#served b')")
     page.until(f"{TILES}.length === 4 && document.querySelector('#score-problem').innerText === ''")
+    page.until("document.querySelector('#old-scores').hidden")
+    assert page.run(f"{values}.fontStyle") == "normal"
     assert page.run("document.activeElement.id") == "reply-0"
     assert page.run("document.activeElement.value") == "we like green apples"
     page.said[:] = [one for one in page.said if "ERR_INTERNET_DISCONNECTED" not in one]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import socketserver
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Optional
 
@@ -14,7 +17,7 @@ from refaug.core.home import Settings
 from servers import Served, served
 from serving import migrated
 
-from refaug_client import Conflict, JobFailed, NotFound, Problem
+from refaug_client import Conflict, ConnectionLost, JobFailed, NotFound, Problem
 
 TABLE = "id,utterance,reference,reply:old,reply:new\n" + "".join(
     f"{n},how are you {n},i am fine {n},i am {n},i am fine {n} thanks\n" for n in range(8)
@@ -94,3 +97,44 @@ def test_a_file_that_is_too_large_is_413_with_what_to_do(opened: Opened, address
     assert with_server.uploads.list().uploads == []
     packed = with_server.uploads.send(gzip.compress(b"x" * size), name="large.csv.gz")
     with_server.uploads.remove(packed.id)
+
+
+@contextmanager
+def closing_in_the_middle(taken: int, answer: bytes = b"") -> Iterator[tuple[str, list[int]]]:
+    """A server on loopback that takes so many bytes of each request, and then ends the connection; what it took."""
+    sizes = list[int]()
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            got = 0
+            while got < taken and (piece := self.request.recv(min(1 << 16, taken - got))):
+                got += len(piece)
+            sizes.append(got)
+            if answer:
+                self.request.sendall(answer)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}", sizes
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_connection_that_is_cut_in_the_middle_of_a_file_is_lost_and_the_file_not_sent_again(
+    opened: Opened, tmp_path: Path
+) -> None:
+    path = tmp_path / "large.csv"
+    path.write_bytes(TABLE.encode() * (32 << 10))  # 10 MB, far more than the buffers of a connection hold
+    with closing_in_the_middle(1 << 20) as (address, sizes):
+        client = opened(address)
+        with pytest.raises(ConnectionLost) as lost:
+            client.uploads.send(path)
+        assert sizes == [1 << 20]
+        assert str(lost.value).startswith(f"the connection to {address} ended before the answer: ")
+        with pytest.raises(ConnectionLost):
+            client.uploads.send(path.read_bytes(), name="large.csv")
+        assert sizes == [1 << 20, 1 << 20]

@@ -98,19 +98,23 @@ export const post = (path, body, options) => request("POST", path, { ...options,
 export const put = (path, body, options) => request("PUT", path, { ...options, body });
 export const remove = (path, options) => request("DELETE", path, options);
 
-/** Send a file as it is; `onProgress(share)` hears how much of it is sent. */
-export function sendFile(path, file, onProgress) {
+/** Send a file as it is; `onProgress(share)` hears how much of it is sent, and the signal ends it with an AbortError. */
+export function sendFile(path, file, { onProgress, signal }) {
   return new Promise((resolve, reject) => {
     const sending = new XMLHttpRequest(); // fetch does not say how much is sent
+    const stop = () => sending.abort();
+    const end = (settle, outcome) => { signal.removeEventListener("abort", stop); settle(outcome); };
     sending.open("POST", address(path));
     for (const [name, text] of Object.entries(headersFor({ "Content-Type": "application/octet-stream" }))) sending.setRequestHeader(name, text);
     sending.upload.addEventListener("progress", (event) => { if (event.lengthComputable) onProgress(event.loaded / event.total); });
-    sending.addEventListener("error", () => { setConnection(false); reject(new Problem({ ...LOST, remedy: "send the file again when the connection is back" }, 0)); });
+    sending.addEventListener("abort", () => end(reject, new DOMException("stopped", "AbortError")));
+    sending.addEventListener("error", () => { setConnection(false); end(reject, new Problem({ ...LOST, remedy: "send the file again when the connection is back" }, 0)); });
     sending.addEventListener("load", () => {
       setConnection(true);
-      if (sending.status < 300) resolve(JSON.parse(sending.responseText));
-      else reject(problemFrom(sending.responseText, sending.status));
+      if (sending.status < 300) end(resolve, JSON.parse(sending.responseText));
+      else end(reject, problemFrom(sending.responseText, sending.status));
     });
+    signal.addEventListener("abort", stop);
     sending.send(file);
   });
 }

@@ -1,6 +1,6 @@
 /** The files of a new evaluation: sending them, what each holds, and what their columns hold. */
 
-import { get, remove, sendFile } from "./api.js";
+import { Problem, get, remove, sendFile, untilAnswered } from "./api.js";
 import { byId, element, fill, userText } from "./dom.js";
 import { bytes, count } from "./format.js";
 import { moment, showProblem } from "./frame.js";
@@ -11,7 +11,7 @@ const FIELDS = {
 };
 const OF_SYSTEM = new Set(["reply", "rating", "ratings"]);
 const ROLES = { replies: "replies of a system", references: "gold replies", utterances: "utterances", weights: "weights of the gold replies" };
-const MOST_COLUMNS = 60;
+const MOST_COLUMNS = 60, TRIES = 5; // columns that are listed; times that a file is sent while the connection is lost
 
 /** The files of this page, what they hold, and the mapping where the reader has changed it. */
 export const chosen = { files: [], map: null, shape: "", encoding: "" };
@@ -60,17 +60,25 @@ function add(upload, local = null) {
   chosen.files.push({ upload, local, role: guess(upload.name), system: upload.name.replace(/\.[^.]*$/, "").slice(0, 80) });
 }
 
-async function send(files) {
+let earlierFiles = Promise.resolve();
+
+/** Send files after those that are being sent. */
+function send(files) {
+  const sent = earlierFiles.then(() => sendAll(files));
+  earlierFiles = sent.catch(() => undefined);
+  return sent;
+}
+
+async function sendAll(files) {
   const place = byId("upload-state");
   showProblem(byId("upload-problem"), null);
   for (const file of files) {
-    const bar = element("progress", { max: 1, value: 0, "aria-label": "sent" });
-    fill(place, element("p", {}, "Sending ", userText(file.name), ` (${bytes(file.size)}) …`), bar);
     try {
-      add(await sendFile(`/v1/uploads?name=${encodeURIComponent(file.name.slice(0, 200) || "file")}`, file, (share) => { bar.value = share; }), file);
+      add(await sendOne(file, place), file);
     } catch (error) {
-      fill(place, element("p", {}, userText(file.name), " was not taken:"));
-      showProblem(byId("upload-problem"), error);
+      const isStopped = error.name === "AbortError";
+      fill(place, element("p", {}, userText(file.name), isStopped ? " was not sent: you have stopped it." : " was not taken:"));
+      if (!isStopped) showProblem(byId("upload-problem"), error);
       showFiles();
       onChange();
       return;
@@ -80,6 +88,34 @@ async function send(files) {
   showFiles();
   onChange();
   loadEarlier();
+}
+
+/** Send a file, from its beginning again where the connection was lost; an upload is there whole or not at all. */
+async function sendOne(file, place) {
+  const stopping = new AbortController(), { signal } = stopping;
+  const stop = element("button", { type: "button", class: "small", id: "stop-sending", onclick: () => stopping.abort() }, "Stop sending");
+  const path = `/v1/uploads?name=${encodeURIComponent(file.name.slice(0, 200) || "file")}`;
+  for (let tries = 1; ; tries += 1) {
+    const bar = element("progress", { max: 1, value: 0, "aria-label": "sent" });
+    fill(place, element("p", { class: "row" }, element("span", {}, tries > 1 ? "Sending once more: " : "Sending ", userText(file.name), ` (${bytes(file.size)}) …`), stop), bar);
+    try {
+      return await sendFile(path, file, { onProgress: (share) => { bar.value = share; }, signal });
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 0 || tries === TRIES) throw error;
+      await requireUnchanged(file);
+      fill(place, element("p", { class: "row" }, element("span", {}, "The connection was lost while ", userText(file.name), " was sent. It is sent again by itself as soon as the service answers."), stop));
+      await untilAnswered(() => get("/healthz", { signal }), { signal });
+    }
+  }
+}
+
+/** Refuse a file that was changed or removed while it was sent: browsers say no more of it than of a lost connection. */
+async function requireUnchanged(file) {
+  try {
+    await file.slice(0, 1).arrayBuffer();
+  } catch {
+    throw new Problem({ code: "file_changed", title: "The file has changed", detail: "the file was changed or removed while it was sent", remedy: "choose it again when it is complete" }, 0);
+  }
 }
 
 /** Show which files are chosen; several are line by line, and each says what it holds. */

@@ -1,6 +1,6 @@
 /** The playground: an utterance, its references, and replies whose scores follow the typing. */
 
-import { Problem, download, get, key, post, untilAnswered } from "./api.js";
+import { Problem, download, get, key, onConnection, post, untilAnswered } from "./api.js";
 import { asCommand, asCurl, asPython, bodyOf } from "./copying.js";
 import { byId, debounced, element, fill, printable } from "./dom.js";
 
@@ -20,6 +20,7 @@ let state = fromLink() ?? draft() ?? blank();
 let examples = [], served = { index: null, rater: null }, own = null, versions = {};
 let item = null; // as the service answered it, with references
 let answer = null; // the last scores
+let isOld = false; // whether they are from before the connection was lost
 let searching = new AbortController(), scoring = new AbortController();
 let searched = ""; // what the references on the page were found for
 const explanations = new Map(); // by system, what the metric says that the words are explained by
@@ -220,6 +221,7 @@ async function computeScores() {
   performance.mark("scores-asked");
   try {
     answer = await untilAnswered(() => post("/v1/scores", body, { signal }), { signal });
+    isOld = false;
     showProblem(byId("score-problem"), null);
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -235,6 +237,7 @@ function scoreNow() { scoreLater.cancel(); return computeScores(); }
 
 function showScores() {
   explanations.clear();
+  if (answer === null) isOld = false;
   state.replies.forEach((reply, place) => {
     const system = SYSTEMS[place], row = byId(`scores-${system}`);
     if (row === null) return;
@@ -248,8 +251,25 @@ function showScores() {
   });
   const problems = answer?.problems ?? [];
   byId("score-state").textContent = printable([...problems.map((one) => one.message), ...(answer?.warnings ?? [])].join(" "));
+  showAge();
   showMoves();
 }
+
+/** Dim scores from before the connection was lost, and say so, until the service has answered again. */
+function showAge() {
+  byId("replies").classList.toggle("old", isOld);
+  byId("references").classList.toggle("old", isOld);
+  const notice = byId("old-scores");
+  if (notice.hidden !== isOld) return;
+  notice.hidden = !isOld;
+  notice.textContent = isOld ? "The scores and weights shown are from before the connection was lost: they may not fit what is typed now." : "";
+}
+
+onConnection((isThere) => {
+  if (isThere || answer === null) return; // what is shown is true again when it is answered again
+  isOld = true;
+  showAge();
+});
 
 /** Show beside each reference how the first reply's υ-score moves without it. */
 function showMoves() {
