@@ -10,6 +10,12 @@ from goldens.record import unpacked
 
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
+from refaug.indexer.building.build import build_index
+from refaug.indexer.building.order import IndexOrder
+from refaug.indexer.building.rebuilding.compaction import compact_index
+from refaug.indexer.building.update import erased_keys, update_index
+from refaug.indexer.index_folders import Places
+from refaug.indexer.manifest import IndexManifest
 from refaug.service.backup.backing_up import BackupReport, back_up
 from refaug.service.backup.restoring import restore
 from refaug.service.database.database import Database
@@ -45,6 +51,18 @@ def full_home() -> Iterator[Settings]:
             NoteStore(database).put(stored_evaluation(settings), 3, text="why so low?", author="ann")
         uploaded(settings, b"id,reply\n1,hello\n")
         yield settings
+
+
+def add_shards(home: Settings) -> None:
+    """Build an index in shards with links between versions: some shards are compacted, a later one has masks."""
+    places = Places.under(home.home)
+    build_index(places, IndexOrder(name="shards", logs=(LOG,), vectors="demo", shards=40, check_queries=10), Silent())
+    update_index(places, "shards", Silent(), erase=erased_keys(dialogues=["demo/000004"]))
+    compacted = compact_index(places, "shards", Silent()).manifest
+    assert compacted.trained_utterances  # some shards are those of the first version
+    update_index(places, "shards", Silent(), erase=erased_keys(dialogues=["demo/000007"]))
+    with places.indexes.open("shards") as held:
+        assert any(info.superseded for info in IndexManifest.read(held.folder).segments)
 
 
 def uploaded(home: Settings, table: bytes, **settings: int) -> str:

@@ -8,6 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from refaug.cli.indexes.cluster_plan import (
+    CoresOption,
+    DimensionsOption,
+    MostCostOption,
+    NetworkOption,
+    NodeMemoryOption,
+    NodesOption,
+    PairsOption,
+    PriceOption,
+    plan_for_pairs,
+    refuse_with_pairs,
+    refuse_without_pairs,
+)
 from refaug.cli.indexes.index_versions import list_command
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import typed_names
@@ -57,7 +70,7 @@ def _limits(fit: str | None, recall: float, latency: float | None, factory: str 
 @app.command("plan")
 def plan_command(
     context: typer.Context,
-    logs: LogsArgument,
+    logs: Annotated[list[str] | None, typer.Argument(help="Logs whose pairs are indexed.", metavar="LOG…")] = None,
     vectors: VectorsOption = None,
     encoder: EncoderOption = None,
     fit: FitOption = None,
@@ -65,14 +78,45 @@ def plan_command(
     latency: LatencyOption = None,
     factory: FactoryOption = None,
     threads: ThreadsOption = None,
+    pairs: PairsOption = None,
+    nodes: NodesOption = None,
+    memory: NodeMemoryOption = None,
+    node_cores: CoresOption = None,
+    dimensions: DimensionsOption = None,
+    network: NetworkOption = None,
+    price: PriceOption = None,
+    most_cost: MostCostOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """What each kind of index of these logs would cost, and which one a build would take."""
+    """What each kind of index of these logs would cost, and which one a build would take; or one of so many pairs."""
+    machines = {"nodes": nodes, "memory": memory, "cores": node_cores, "dimensions": dimensions, "network": network}
+    prices = {"price": price, "most_cost": most_cost}
+    if pairs is not None:
+        refuse_with_pairs(vectors, encoder, fit, threads)
+        limits = _limits(None, recall, latency, factory)
+        plan_for_pairs(context.obj, logs or [], pairs, limits, **machines, **prices, as_json=as_json)  # type: ignore[arg-type]
+        return
+    refuse_without_pairs({f"--{name.replace('_', '-')}": chosen for name, chosen in {**machines, **prices}.items()})
+    if not logs:
+        raise Usage("a plan needs a log, or a number of pairs", remedy="name a log, or --pairs 1e9")
+    _plan_logs(context, logs, vectors, encoder, _limits(fit, recall, latency, factory), threads, as_json=as_json)
+
+
+def _plan_logs(
+    context: typer.Context,
+    logs: list[str],
+    vectors: str | None,
+    encoder: Path | None,
+    limits: Limits,
+    threads: int | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print the kinds of index that these logs can have on this machine."""
     from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
     from refaug.indexer.building.plan import choose, options  # noqa: PLC0415
     from refaug.indexer.building.size_estimate import demand_of  # noqa: PLC0415  compiles
 
-    limits = _limits(fit, recall, latency, factory)
     demand = demand_of(places_of(context.obj), logs, vectors=_default_vectors(logs, vectors, encoder), encoder=encoder)
     offered = options(demand, limits, threads=threads or cores())
     chosen = choose(offered, limits)

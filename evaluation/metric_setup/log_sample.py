@@ -20,9 +20,8 @@ from refaug.core.files import read_json
 from refaug.core.records import Item, Reference, TestPair
 from refaug.indexer.columns import TextColumn
 from refaug.indexer.manifest import IndexManifest
-from refaug.indexer.search.common_order import common_order
 from refaug.indexer.search.search_tables import NO_TIME, Rows, Rules
-from refaug.indexer.search.segments import Segment, open_segment
+from refaug.indexer.search.segments import Segment, common_order, open_segment
 
 TRUE: Final = "true"  # the systems whose replies a drawn item has
 RANDOM: Final = "random"

@@ -9,9 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from backups import backed_up, content, full_home, problems, rows
+from backups import add_shards, backed_up, content, full_home, problems, rows
 
 from refaug.core.home import RESTORING, Settings
+from refaug.core.records import Reference, TestPair
+from refaug.indexer.index_folders import Places
+from refaug.indexer.search.index import ReferenceIndex
+from refaug.indexer.search.search_settings import MODES, SearchSettings
 from refaug.service.backup.backup_files import MANIFEST
 
 pytestmark = pytest.mark.slow
@@ -43,6 +47,7 @@ sys.exit(code)
 @pytest.fixture(scope="module")
 def home():
     with full_home() as settings:
+        add_shards(settings)
         yield settings
 
 
@@ -59,6 +64,13 @@ def moment(events: int, place: int) -> int:
     if place < FIRST + BETWEEN:
         return FIRST + (place - FIRST + 1) * (events - FIRST - LAST) // (BETWEEN + 1)
     return events - MOMENTS + 1 + place
+
+
+def shard_answers(home: Settings) -> list[object]:
+    """What the index in shards answers in all modes."""
+    pairs = [TestPair(id="tea", turns=("Where do you buy your tea?",), references=(Reference(text="At the market."),))]
+    with ReferenceIndex.open(Places.under(home.home), "shards", hashed=True) as index:
+        return [index.search(pairs, SearchSettings(mode=mode)) for mode in MODES]
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +124,4 @@ def test_a_killed_restore_is_ended_by_the_same_command(
     assert content(other) == content(home.home)
     assert rows(Settings(home=other)) == rows(home)
     assert problems(Settings(home=other)) == []
+    assert shard_answers(Settings(home=other)) == shard_answers(home)
