@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -23,6 +24,8 @@ from refaug.service.jobs import kinds
 from refaug.service.jobs.store import JobStore
 from refaug.service.jobs.worker import run_worker
 from refaug.service.server_settings import ServeSettings
+
+ITEM = {"id": "d1", "utterance": "is it warm", "references": ["it is"], "replies": {"a": "it is"}}
 
 
 @pytest.fixture
@@ -200,3 +203,36 @@ def test_a_full_disk_ends_an_upload_with_507_and_a_job_with_its_reason(tmp_path:
             client.post(f"/v1/evaluations/{name}/retry")
             work(home)
             assert client.get(f"/v1/evaluations/{name}").json()["state"] == "done"
+
+
+@pytest.mark.machine
+@pytest.mark.slow
+def test_a_disk_that_is_full_when_scores_are_written_ends_the_job_alone(tmp_path: Path) -> None:
+    table = b"id,utterance,reference,reply:a,reply:b\n" + b"".join(
+        b"%d,how are you %d,i am fine %d,so am i %d,not at all %d\n" % (n, n, n, n, n) for n in range(8_000)
+    )
+    with small_disk(tmp_path / "disk", "size=16m") as disk:
+        home = migrated(Settings(home=disk / "home"))
+        with client_of(home, ready=False) as client:
+            uploaded = client.post("/v1/uploads?name=t.csv", content=table, headers=BYTES).json()
+            order = {"kind": "score", "items": f"upload:{uploaded['id']}", "metrics": ["bleu", "chrf"], "draws": 50}
+            name = client.post("/v1/evaluations", json=order).json()["id"]
+            filler = fill(disk)
+            os.truncate(filler, filler.stat().st_size - (512 << 10))  # room for rows of the database, not for scores
+            work(home)
+            failed = client.get(f"/v1/evaluations/{name}").json()
+            assert (failed["state"], failed["error"]["code"]) == ("failed", "storage_full")
+            assert str(tmp_path) not in str(failed)
+            assert list((home.home / "evaluations").iterdir()) == []
+            assert client.get(f"/v1/evaluations/{name}/replies").status_code == 409
+            assert client.get("/healthz").status_code == 200
+            scored = client.post("/v1/scores", json={"items": [ITEM], "metrics": ["chrf"]})
+            assert (scored.status_code, scored.json()["scores"][0]["systems"]["a"]["corpus"]) == (200, 1.0)
+            assert [row["state"] for row in client.get("/v1/evaluations").json()["evaluations"]] == ["failed"]
+            filler.unlink()
+            again = client.post(f"/v1/evaluations/{name}/retry").json()["id"]
+            work(home)
+            done = client.get(f"/v1/evaluations/{again}").json()
+            assert (done["state"], done["counts"]["replies"]) == ("done", 16_000)
+            assert client.get(f"/v1/evaluations/{again}/replies?limit=1").json()["total"] == 16_000
+            assert [path.name for path in (home.home / "evaluations").iterdir()] == [again]

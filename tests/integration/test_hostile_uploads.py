@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import resource
+import select
+import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from servers import Served, served
 from serving import client_of, migrated
 from starlette.testclient import TestClient
 
@@ -143,3 +148,71 @@ def test_keys_reach_neither_uploads_nor_evaluations_of_others(home: Settings) ->
             refused = client.post("/v1/evaluations", json=order, headers=headers["ben"])
             assert refused.status_code in (403, 404), refused.text
         assert client.get(f"/v1/uploads/{upload}", headers=headers["ann"]).status_code == 200
+
+
+# ── 200 megabytes ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+LARGE = 200_000_000
+GROWTH = 64 << 20  # bytes that a web process may take for a moment more than before; a part of the body's 200 MB
+PIECE = b"\0" * (1 << 20)
+
+
+def peak_bytes(pid: int) -> int:
+    """The most memory that a process has had since `forget_peak`."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return 1_024 * int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")))
+
+
+def forget_peak(pid: int) -> None:
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def send_large(service: Served, *, chunked: bool) -> tuple[int, bytes]:
+    """Send 200 MB as far as they are taken: how many bytes went, and the answer."""
+    host, _, port = str(service.client.base_url).removeprefix("http://").rstrip("/").partition(":")
+    size = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {LARGE}"
+    head = f"POST /v1/uploads?name=large.csv HTTP/1.1\r\nHost: {host}:{port}\r\n{size}\r\n"
+    gone = 0
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(f"{head}Content-Type: application/octet-stream\r\n\r\n".encode())
+        with suppress(BrokenPipeError, ConnectionResetError):
+            while gone < LARGE and not select.select([connection], [], [], 0)[0]:
+                piece = PIECE[: LARGE - gone]
+                connection.sendall(b"%x\r\n%s\r\n" % (len(piece), piece) if chunked else piece)
+                gone += len(piece)
+            if chunked and gone == LARGE:
+                connection.sendall(b"0\r\n\r\n")
+        return gone, connection.recv(1 << 16)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunked", [False, True], ids=["by its length", "in chunks"])
+def test_200_megabytes_are_refused_before_they_are_sent_and_fill_no_memory(home: Settings, *, chunked: bool) -> None:
+    with served(home.home, "--upload-mib", "16") as service:
+        (web,) = service.children()["web"]
+        forget_peak(web)
+        before = peak_bytes(web)
+        gone, answer = send_large(service, chunked=chunked)
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        assert b'"code":"too_large"' in answer
+        assert gone < LARGE / 2, "most of the body is never read"
+        assert peak_bytes(web) < before + GROWTH
+        assert service.ask("GET", "/v1/uploads").json()["uploads"] == []
+        assert not [path for path in (home.home / "uploads").glob("*") if path.is_dir()]
+
+
+@pytest.mark.slow
+def test_200_megabytes_that_are_allowed_are_kept_with_the_memory_of_a_few(home: Settings) -> None:
+    with served(home.home) as service:
+        (web,) = service.children()["web"]
+        forget_peak(web)
+        before = peak_bytes(web)
+        gone, answer = send_large(service, chunked=False)
+        assert answer.startswith(b"HTTP/1.1 201 ")
+        assert gone == LARGE
+        assert peak_bytes(web) < before + GROWTH
+        (upload,) = service.ask("GET", "/v1/uploads").json()["uploads"]
+        digest = hashlib.sha256()
+        for begin in range(0, LARGE, len(PIECE)):
+            digest.update(PIECE[: LARGE - begin])
+        assert (upload["bytes"], upload["sha256"]) == (LARGE, digest.hexdigest())
