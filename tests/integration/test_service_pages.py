@@ -87,6 +87,72 @@ def test_a_job_is_started_by_its_form_and_followed_to_its_result(browsed: Browse
     assert page.run("document.querySelectorAll('#job .log li').length") >= 3
 
 
+def tab_to(page: Any, condition: str, most: int = 150) -> None:
+    """Press the tab key until something is true of the focused element."""
+    for _ in range(most):
+        page.press("Tab", 9)
+        if page.run(f"((node) => Boolean({condition}))(document.activeElement)"):
+            return
+    raise AssertionError(f"the tab key never reaches it: {condition}")
+
+
+def press_enter(page: Any) -> None:
+    """Press the Enter key as a hand does on a button or a link."""
+    key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
+    page.tell("Input.dispatchKeyEvent", type="keyDown", text="\r", **key)
+    page.tell("Input.dispatchKeyEvent", type="keyUp", **key)
+
+
+def test_a_job_is_opened_read_and_closed_by_keyboard_alone(browsed: Browsed, page: Any) -> None:
+    order = {"kind": "gc", "artefact": "index", "name": "chat"}
+    job = browsed.server.ask("POST", "/v1/jobs", json=order).json()["id"]
+    browsed.server.ended(job)
+    page.go(f"{browsed.address}/keys")
+    page.go(f"{browsed.address}/service")
+    wait_until_quiet(page)
+    tab_to(page, f"node.matches('#jobs a') && node.hash === '#job={job}'")
+    press_enter(page)
+    page.until(
+        "!document.querySelector('#job-box').hidden && document.querySelector('#job').innerText.includes('done')"
+    )
+    page.until("document.activeElement.closest('#job-box')")
+    reached = list[str]()
+    for _ in range(12):
+        page.press("Tab", 9)
+        reached.append(str(page.run("document.activeElement.id || document.activeElement.localName")))
+        if reached[-1] == "job-close":
+            break
+        assert page.run("Boolean(document.activeElement.closest('#job-box'))"), reached
+    assert reached[-1] == "job-close"
+    tab_to(page, "node.matches('#job summary')", 3)
+    tab_to(page, "node.matches('#job .log')", 6)
+    page.run("document.querySelector('#job-close').focus()")
+    press_enter(page)
+    page.until("document.querySelector('#job-box').hidden")
+    assert page.run(f"document.activeElement.hash === '#job={job}'"), "the focus is where it came from"
+
+
+def test_dialogs_keep_the_focus_and_give_it_back_by_keyboard_alone(browsed: Browsed, page: Any) -> None:
+    before = browsed.server.ask("GET", "/v1/indexes/chat").json()["current"]
+    for text, within, dialog in (("Publish", "#versions", "#question"), ("New job", "main", "#order")):
+        is_opener = f"node.localName === 'button' && node.textContent === '{text}' && node.closest('{within}')"
+        tab_to(page, is_opener)
+        press_enter(page)
+        page.until(f"document.querySelector('{dialog}').open")
+        assert page.run(f"Boolean(document.activeElement.closest('{dialog}'))"), dialog
+        reached = set[str]()
+        for _ in range(25):
+            page.press("Tab", 9)
+            inside = f"String(node.closest('{dialog}')?.id)"
+            reached.add(page.run(f"((node) => node === document.body ? 'window' : {inside})(document.activeElement)"))
+        assert reached <= {dialog[1:], "window"}, "behind a dialog nothing is reached"
+        assert dialog[1:] in reached
+        page.press("Escape", 27)
+        page.until(f"!document.querySelector('{dialog}').open")
+        assert page.run(f"((node) => Boolean({is_opener}))(document.activeElement)"), "the focus is where it came from"
+    assert browsed.server.ask("GET", "/v1/indexes/chat").json()["current"] == before
+
+
 def test_a_failed_job_shows_hostile_words_as_words_and_is_tried_again(
     home: Settings, browsed: Browsed, page: Any
 ) -> None:

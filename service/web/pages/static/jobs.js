@@ -147,6 +147,7 @@ byId("job-state").addEventListener("change", loadJobs);
 byId("job-close").addEventListener("click", () => {
   watching.abort();
   byId("job-box").hidden = true;
+  const link = [...byId("jobs").querySelectorAll("a")].find((one) => one.hash === location.hash);
   history.replaceState(null, "", location.pathname);
-
+  (link ?? byId("job-state")).focus(); // where the reader came from, not the top of the page
 });
