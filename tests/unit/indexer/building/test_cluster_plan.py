@@ -38,6 +38,14 @@ def test_the_constants_are_those_that_the_bench_measured(bench):
     assert max(bench["fitted_pairs"]) <= 3_000_000
 
 
+def test_the_model_is_within_a_quarter_of_what_it_was_not_fitted_to(bench):
+    larger = [row for row in bench["predicted"] if row["pairs"] not in bench["fitted_pairs"]]
+    assert larger
+    for row in larger:
+        assert 0.75 <= row["cpu_seconds_ratio"] <= 1.25, row
+        assert 0.75 <= row["bytes_ratio"] <= 1.25, row
+
+
 def test_sizes_grow_as_the_laws_say():
     demand = SHAPE.demand(10**8, dimensions=200, words=1_000)
     assert demand.rows == round(SHAPE.utterances.factor * 1e8**SHAPE.utterances.power)
