@@ -52,7 +52,7 @@ def judge_command(
 
     Where conversations have ratings, the figures are compared with them, over bots and within bots.
     """
-    from refaug.evaluation.conversations.judged import JudgedConversations  # noqa: PLC0415  scipy
+    from refaug.evaluation.conversations.judged import JudgedConversations, require_target  # noqa: PLC0415  scipy
     from refaug.evaluation.conversations.turn_scores import judge_turns  # noqa: PLC0415
 
     judges = turns.judges(context.obj, models, threads)
@@ -60,9 +60,7 @@ def judge_command(
         raise Usage("no metric of turns is named", remedy="-m rater:refs=none --rater NAME")
     with display_progress(quiet=context.obj.quiet) as progress:
         talks = read_talks(context.obj, conversations, progress, reading)
-        if target is not None and not any(target in talk.ratings for talk in talks):
-            questions = ", ".join(sorted({question for talk in talks for question in talk.ratings})) or "none"
-            raise Usage(f"no conversation has a rating called {target!r}", remedy=f"the questions are: {questions}")
+        require_target(talks, target)
         judged = JudgedConversations(
             conversations=talks, judged=judge_turns(context.obj, talks, judges, progress), target=target
         )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from refaug.core.errors import Usage
 from refaug.evaluation.conversations.reading import require_one_scale
 from refaug.evaluation.conversations.records import Conversation
 from refaug.evaluation.conversations.turn_scores import TurnScores
@@ -103,6 +104,13 @@ class JudgedConversations:
     def _figures(self, scores: TurnScores) -> Floats:
         """Return the figures of every conversation, (conversations, figures)."""
         return np.array([[getattr(course, name) for name in FIGURES] for course in scores.courses()], np.float64)
+
+
+def require_target(conversations: Sequence[Conversation], target: str | None) -> None:
+    """Raise Usage for a question that nobody was asked."""
+    if target is not None and not any(target in talk.ratings for talk in conversations):
+        questions = ", ".join(sorted({question for talk in conversations for question in talk.ratings})) or "none"
+        raise Usage(f"no conversation has a rating called {target!r}", remedy=f"the questions are: {questions}")
 
 
 def _agreement(column: Floats, ratings: Floats, bots: NDArray[np.int64]) -> dict[str, Any]:

@@ -15,6 +15,11 @@ import pytest
 from integration.conftest import Home
 from integration.test_hybrid_command import written
 from scipy import stats
+from serving import client_of, migrated
+
+from refaug.core.home import Settings
+from refaug.service.jobs.worker import run_worker
+from refaug.service.server_settings import ServeSettings
 
 TURNS = ("-m", "upsilon-bleu", "--index", "chat", "--mode", "bm25-utterance", "--reference-weights", "one")
 ONE = ("--threads", "1", "--json")
@@ -194,3 +199,61 @@ def test_what_cannot_be_judged_is_refused(ready: Home, tmp_path: Path, talks: li
     result = ready("conversations", "judge", mixed, *TURNS, *ONE)
     first, second = (talk["id"] for talk in talks[:2])
     assert f"ratings on 2 scales: 1 to 7 ({first}) and 1 to 10 ({second})" in result.error["message"]
+
+
+def test_a_job_judges_what_the_command_judges(ready: Home, tmp_path: Path, talks: list[dict[str, Any]]) -> None:
+    home = migrated(Settings(home=ready.path))
+    wrong = {**talks[0], "id": "w", "turns": [{"role": "user", "text": "Hi"}, {"role": "cat", "text": "Mew"}]}
+    file = written(tmp_path / "talks.jsonl", [*talks, wrong])
+    by_command = judged(ready, file)
+    order = {
+        "kind": "judge-conversations",
+        "metrics": ["upsilon-bleu"],
+        "index": "chat",
+        "mode": "bm25-utterance",
+        "weights": "one",
+        "threads": 1,
+    }
+    with client_of(home, ready=False) as client:
+
+        def done(**more: Any) -> dict[str, Any]:
+            queued = client.post("/v1/jobs", json={**order, **more})
+            assert queued.status_code == 202, queued.text
+            assert run_worker(home, ServeSettings(), once=True) == 0
+            job: dict[str, Any] = client.get(queued.headers["location"]).json()
+            return job
+
+        headers = {"Content-Type": "application/octet-stream"}
+        sent = client.post("/v1/uploads?name=talks.jsonl", content=file.read_bytes(), headers=headers).json()
+        job = done(conversations=f"upload:{sent['id']}")
+        assert job["state"] == "done", job["error"]
+        result = job["result"]
+        assert {name: result[name] for name in ("metrics", "bots", "agreement")} == {
+            name: by_command[name] for name in ("metrics", "bots", "agreement")
+        }
+        assert (result["conversations"], result["file"]) == (36, "talks-scores.jsonl")
+        content = client.get(f"/v1/uploads/{job['id']}/content").content
+        assert list(map(orjson.loads, content.splitlines())) == by_command["conversations"]
+        events = client.get(f"/v1/jobs/{job['id']}/events", headers={"Accept": "application/json"}).text
+        assert "talks.jsonl, line 37, turns[1].role: 'cat' is none of the roles" in events + str(job)
+
+        for more, message in (
+            ({"target": "nice"}, "no conversation has a rating called 'nice'"),
+            ({"without": ["b9"]}, "no conversation is with a bot called 'b9'"),
+            ({"rater": "base"}, "no metric asks for it"),
+            ({"name": "\n"}, "is no name for a file"),
+        ):
+            failed = done(conversations=f"upload:{sent['id']}", **more)
+            assert (failed["state"], message in str(failed["error"])) == ("failed", True), failed
+        assert client.post("/v1/jobs", json={**order, "conversations": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab"}).is_error
+        unknown = done(conversations="selfplay:none")
+        assert (unknown["state"], "none" in str(unknown["error"])) == ("failed", True), unknown
+        begin = tmp_path / "starts.txt"
+        begin.write_text("Hello there.\nHow are you?\n")
+        play = ("selfplay", "play", "retrieval:chat", "-n", "2", "--turns", "4", "--out", "two", "--threads", "1")
+        assert ready(*play, "--start", f"file:{begin}").code == 0
+        of_play = done(conversations="selfplay:two")
+        by_command = ready("conversations", "judge", "selfplay:two", *TURNS, *ONE).json
+        assert of_play["result"]["bots"] == by_command["bots"]
+        content = client.get(f"/v1/uploads/{of_play['id']}/content").content
+        assert list(map(orjson.loads, content.splitlines())) == by_command["conversations"]

@@ -41,6 +41,7 @@ _MODULES: Final[Mapping[str, str]] = {
     "meta": "meta",
     "replies": "bots.replying",
     "self-play": "bots.self_playing",
+    "judge-conversations": "bots.conversation_judging",
     "hybrid-fit": "bots.hybrid_fitting",
     "erase": "erasing",
     "nightly": "nightly",

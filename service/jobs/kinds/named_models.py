@@ -7,12 +7,12 @@ from refaug.core.home import Settings
 from refaug.evaluation.metric_setup.metric_requests import MetricNeeds, refuse_judge
 from refaug.evaluation.metric_setup.signature_requests import specification_texts
 from refaug.service.jobs.kinds.freezing import augment_settings
-from refaug.service.jobs.orders.conversation_orders import HybridFitJob
+from refaug.service.jobs.orders.conversation_orders import HybridFitJob, JudgeConversationsJob
 from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
 from refaug.service.jobs.orders.job_order import metrics_in
 
 
-def require_models(order: ScoreJob | MetaJob | HybridFitJob, home: Settings) -> None:
+def require_models(order: ScoreJob | MetaJob | JudgeConversationsJob | HybridFitJob, home: Settings) -> None:
     """Raise Usage before any work where a needed artefact is not named, or a named one is not used."""
     wants = [MetricNeeds.of(text, home) for text in specification_texts(metrics_in(order))]
     refuse_judge(wants)

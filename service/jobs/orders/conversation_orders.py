@@ -1,4 +1,4 @@
-"""Orders of jobs about whole conversations: fitting the hybrid metric to what people said of them."""
+"""Orders of jobs about whole conversations: judging them turn by turn, and fitting the hybrid metric to ratings."""
 
 from __future__ import annotations
 
@@ -13,10 +13,92 @@ from refaug.service.jobs.orders.fields import THREADS, Mode, Name, Seed, Spec, S
 from refaug.service.jobs.orders.set_orders import ReferenceSettings
 
 BotName = Annotated[str, Field(min_length=1, max_length=200)]
+SELF_PLAY: Final = "selfplay:"
 _OF_PAPER: Final = {"intercept": "fold", "laughter": "substring", "greedy": "both"}  # its forms
 
 
-class HybridFitJob(StrictModel):
+class _ConversationFields(StrictModel):
+    """How a file of conversations is read, and what the metrics of turns need."""
+
+    bot: BotName | None = Field(default=None, description="the bot of conversations that name none")
+    without: list[BotName] = Field(
+        default_factory=list, description="bots to leave out, such as a degraded one", max_length=1_000
+    )
+    map: list[Text] = Field(
+        default_factory=list,
+        description="which column of a table holds what: FIELD=COLUMN, such as rating:quality=grade",
+        max_length=1_000,
+    )
+    scale: str | None = Field(
+        default=None, description="the ends of the ratings of a table, such as 1-7", max_length=40
+    )
+    encoding: str | None = Field(
+        default=None, description="encoding of a table; null: UTF-8 or what its first bytes say", max_length=40
+    )
+    rater: Spec | None = Field(
+        default=None, description="rater that metrics of turns ask, and that weighs references that are found"
+    )
+    ruber: Spec | None = Field(default=None, description="ruber that the metric ruber asks")
+    adem: Spec | None = Field(default=None, description="adem that the metric adem asks")
+    sample: Spec | None = Field(default=None, description="index whose log says what 0 and 1 of ruber's parts are")
+    index: Spec | None = Field(default=None, description="index that references of the turns are found in")
+    k: int = Field(default=SearchSettings.k, description="how many references to find", ge=1, le=MAX_REFERENCES)
+    mode: Mode = Field(default=SearchSettings.mode, description="how utterances are compared")
+    weights: WeightSource = Field(default=AugmentSettings.weights, description="what references that are found weigh")
+    threads: int | None = Field(default=None, description=THREADS, ge=1, le=1_024)
+
+    @property
+    def reference_settings(self) -> ReferenceSettings:
+        """How references of turns are found; a conversation has no gold."""
+        return ReferenceSettings(gold="none", k=self.k, mode=self.mode, weights=self.weights)
+
+
+class JudgeConversationsJob(_ConversationFields):
+    """Score every reply of conversations in its context, as `refaug conversations judge` does, and keep the scores."""
+
+    kind: Literal["judge-conversations"] = Field(description="which job it is")
+    conversations: Text = Field(
+        description=f"conversations, JSONL or a table: {FILE_OF_JOB}; or selfplay:NAME, a self-play of the server"
+    )
+    metrics: list[Text] = Field(
+        description="metrics that score every reply without a gold, such as rater:refs=none, likelihood:model=VHRED or "
+        "upsilon-bleu",
+        min_length=1,
+        max_length=100,
+    )
+    target: BotName | None = Field(
+        default=None, description="the question that figures are compared with; null: the mean over all"
+    )
+    name: str = Field(
+        default="",
+        description="what the file with the scores is called; by default after that of the conversations",
+        max_length=200,
+    )
+    owner: str | None = Field(
+        default=None, description="the name of the key that sees the file; the server fills it in", max_length=64
+    )
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if twice := next((name for name in self.metrics if self.metrics.count(name) > 1), None):
+            raise ValueError(f"metrics: {twice} comes twice")
+        if self.self_play is not None and (self.map or self.scale or self.encoding or self.bot):
+            raise ValueError("map, scale, encoding and bot say how a file is read: leave them out for a self-play")
+        return self
+
+    @property
+    def self_play(self) -> str | None:
+        """The self-play, if it names one."""
+        is_played = self.conversations.startswith(SELF_PLAY)
+        return self.conversations.removeprefix(SELF_PLAY) if is_played else None
+
+    @property
+    def files(self) -> list[str]:
+        """The file of the conversations, unless they are a self-play."""
+        return [self.conversations] if self.self_play is None else []
+
+
+class HybridFitJob(_ConversationFields):
     """Fit the hybrid metric to rated conversations, as `refaug hybrid fit` does, and publish a version of it."""
 
     kind: Literal["hybrid-fit"] = Field(description="which job it is")
@@ -34,21 +116,6 @@ class HybridFitJob(StrictModel):
     )
     columns: Literal["hybrid", "wide"] = Field(
         default="hybrid", description="hybrid: the eleven components; wide: with plain counts and metrics of turns"
-    )
-    bot: BotName | None = Field(default=None, description="the bot of conversations that name none")
-    without: list[BotName] = Field(
-        default_factory=list, description="bots to leave out, such as a degraded one", max_length=1_000
-    )
-    map: list[Text] = Field(
-        default_factory=list,
-        description="which column of a table holds what: FIELD=COLUMN, such as rating:quality=grade",
-        max_length=1_000,
-    )
-    scale: str | None = Field(
-        default=None, description="the ends of the ratings of a table, such as 1-7", max_length=40
-    )
-    encoding: str | None = Field(
-        default=None, description="encoding of a table; null: UTF-8 or what its first bytes say", max_length=40
     )
     target: BotName | None = Field(default=None, description="the question to predict; null: the mean over all")
     person_z: int | None = Field(
@@ -76,17 +143,6 @@ class HybridFitJob(StrictModel):
         description="metrics that score every reply in its context, such as rater:refs=none; for wide columns",
         max_length=100,
     )
-    rater: Spec | None = Field(
-        default=None, description="rater that metrics of turns ask, and that weighs references that are found"
-    )
-    ruber: Spec | None = Field(default=None, description="ruber that the metric ruber asks")
-    adem: Spec | None = Field(default=None, description="adem that the metric adem asks")
-    sample: Spec | None = Field(default=None, description="index whose log says what 0 and 1 of ruber's parts are")
-    index: Spec | None = Field(default=None, description="index that references of the turns are found in")
-    k: int = Field(default=SearchSettings.k, description="how many references to find", ge=1, le=MAX_REFERENCES)
-    mode: Mode = Field(default=SearchSettings.mode, description="how utterances are compared")
-    weights: WeightSource = Field(default=AugmentSettings.weights, description="what references that are found weigh")
-    threads: int | None = Field(default=None, description=THREADS, ge=1, le=1_024)
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
@@ -114,11 +170,6 @@ class HybridFitJob(StrictModel):
         """The intercept and the forms of the components: those of the paper with its label."""
         named = {name: str(getattr(self, name)) for name in ("intercept", "laughter", "questions", "greedy", "slope")}
         return {**named, **_OF_PAPER} if self.preset is not None else named
-
-    @property
-    def reference_settings(self) -> ReferenceSettings:
-        """How references of turns are found; a conversation has no gold."""
-        return ReferenceSettings(gold="none", k=self.k, mode=self.mode, weights=self.weights)
 
     @property
     def encoder_files(self) -> list[str]:

@@ -11,7 +11,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from refaug.core.errors import BadInput
 from refaug.core.text.name_suggestions import suggestion
 from refaug.service.jobs.orders.bot_orders import RepliesJob, SelfPlayJob
-from refaug.service.jobs.orders.conversation_orders import HybridFitJob
+from refaug.service.jobs.orders.conversation_orders import HybridFitJob, JudgeConversationsJob
 from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
 from refaug.service.jobs.orders.index_orders import GcJob, IndexBuildJob, IndexCompactJob, IndexUpdateJob
 from refaug.service.jobs.orders.log_orders import EraseJob, IngestJob
@@ -34,6 +34,7 @@ JobOrder = Annotated[
     | MetaJob
     | RepliesJob
     | SelfPlayJob
+    | JudgeConversationsJob
     | HybridFitJob
     | EraseJob
     | NightlyJob
@@ -53,6 +54,7 @@ KINDS: Final = (
     "meta",
     "replies",
     "self-play",
+    "judge-conversations",
     "hybrid-fit",
     "erase",
     "nightly",
@@ -101,7 +103,7 @@ def metrics_in(order: JobOrder) -> list[str]:
     match order:
         case MetaJob():
             return [*order.metrics, *([order.baseline] if order.baseline is not None else [])]
-        case NightlyJob() | ScoreJob() | HybridFitJob():
+        case NightlyJob() | ScoreJob() | JudgeConversationsJob() | HybridFitJob():
             return list(order.metrics)
     return []
 
@@ -139,6 +141,6 @@ def resources_of(order: JobOrder) -> tuple[str, ...]:
             return (f"items/{order.items or order.source}",)
         case SelfPlayJob() | HybridFitJob():
             return (f"{order.kind.removesuffix('-fit')}/{order.name}",)
-        case ScoreJob() | MetaJob() | RepliesJob():
+        case ScoreJob() | MetaJob() | RepliesJob() | JudgeConversationsJob():
             order_hash = hashlib.sha256(order.model_dump_json().encode()).hexdigest()
             return (f"{order.kind}/{order_hash[:16]}",)

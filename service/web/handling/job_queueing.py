@@ -8,7 +8,7 @@ from refaug.bots.kinds import parse_bot
 from refaug.core.errors import NoSource
 from refaug.service.jobs.kinds.sources import files_in, require_source
 from refaug.service.jobs.orders.bot_orders import RepliesJob, SelfPlayJob
-from refaug.service.jobs.orders.conversation_orders import HybridFitJob
+from refaug.service.jobs.orders.conversation_orders import HybridFitJob, JudgeConversationsJob
 from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
 from refaug.service.jobs.orders.index_orders import IndexBuildJob
 from refaug.service.jobs.orders.job_order import JobOrder, bots_in, metrics_in, resources_of
@@ -31,7 +31,7 @@ def enqueue_job(state: ServiceState, order: JobOrder, requested_by: str) -> Crea
 
 def with_owner(order: Order, key_name: str) -> Order:
     """Return the order, one whose outcome a key sees with the key that asks for it as its owner."""
-    if isinstance(order, ScoreJob | MetaJob | RepliesJob):
+    if isinstance(order, ScoreJob | MetaJob | RepliesJob | JudgeConversationsJob):
         order.owner = key_name
     return order
 
@@ -70,7 +70,7 @@ def _inputs_of(order: JobOrder) -> list[str]:
             return [order.encoder] if order.encoder is not None else []
         case FreezeJob():
             return [order.source] if order.source is not None else []
-        case ScoreJob():
+        case ScoreJob() | JudgeConversationsJob():
             return order.files
         case MetaJob():
             return list(order.data)

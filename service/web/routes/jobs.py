@@ -51,6 +51,13 @@ _EXAMPLES: Final = {
         "start": "log:chat",
         "check_log": "chat",
     },
+    "conversations, turn by turn": {
+        "kind": "judge-conversations",
+        "conversations": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab",
+        "metrics": ["rater:refs=none", "upsilon-bleu"],
+        "rater": "chat",
+        "index": "chat",
+    },
     "a hybrid": {
         "kind": "hybrid-fit",
         "conversations": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab",

@@ -11,13 +11,11 @@ from refaug.evaluation.conversations.hybrids.fitting import HybridOrder, fit_hyb
 from refaug.evaluation.conversations.table import HybridSettings
 from refaug.evaluation.conversations.table_rows import ConversationColumns
 from refaug.evaluation.conversations.talks import usable_talks, without_bots
-from refaug.evaluation.conversations.turn_scores import TurnJudges
-from refaug.evaluation.metric_setup.model_names import ModelNames
 from refaug.metrics.conversations.components import Variants
-from refaug.service.jobs.kinds.freezing import augment_settings
+from refaug.service.jobs.kinds.bots.conversation_judging import turn_judges
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.named_models import require_models
-from refaug.service.jobs.kinds.sources import named_file, require_source, resolve_metric_files
+from refaug.service.jobs.kinds.sources import named_file, require_source
 from refaug.service.jobs.orders.conversation_orders import HybridFitJob
 
 
@@ -27,7 +25,7 @@ def hybrid_fit_job(order: HybridFitJob, context: JobContext) -> Mapping[str, Any
         require_models(order, context.home)
     file = named_file(order.conversations, context.home, context.serve)
     columns = ConversationColumns.parse(order.map, order.scale, order.encoding)
-    encoders, judges = _encoders(order, context), _judges(order, context)
+    encoders, judges = _encoders(order, context), turn_judges(order, context) if order.metrics else None
 
     def fit() -> dict[str, Any]:
         talks = usable_talks(file.path, file.name, columns, context.progress, bot=order.bot)
@@ -55,23 +53,6 @@ def _encoders(order: HybridFitJob, context: JobContext) -> EncoderRequest:
 def _allowed(encoder: str, context: JobContext) -> str:
     kind, colon, path = encoder.partition(":")
     return f"{kind}:{require_source(path, context.home, context.serve)}" if colon else encoder
-
-
-def _judges(order: HybridFitJob, context: JobContext) -> TurnJudges | None:
-    if not order.metrics:
-        return None
-    return TurnJudges(
-        metrics=resolve_metric_files(order.metrics, context.home, context.serve),
-        models=ModelNames(
-            rater=order.rater,
-            ruber=order.ruber,
-            adem=order.adem,
-            sample=order.sample,
-            threads=context.threads(order.threads),
-        ),
-        index=order.index,
-        references=augment_settings(order.reference_settings),
-    )
 
 
 def _settings(order: HybridFitJob) -> HybridSettings:

@@ -38,6 +38,7 @@ ONE_OF_EACH = {
     "meta": {"data": ["rated.jsonl"]},
     "replies": {"items": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab", "bots": {"c-bm25": "retrieval:chat,mode=bm25-utterance"}},
     "self-play": {"bots": ["retrieval:chat"], "name": "alone"},
+    "judge-conversations": {"conversations": "talks.jsonl", "metrics": ["upsilon-bleu"], "index": "chat"},
     "hybrid-fit": {"conversations": "talks.jsonl", "name": "talks", "vectors": "chat"},
     "erase": {"log": "chat", "dialogues": ["d1"]},
     "nightly": {"log": "chat", "index": "forum"},
@@ -84,7 +85,12 @@ def test_resources_are_what_a_job_writes(kind, resources):
 
 
 def test_evaluations_share_a_resource_only_with_the_very_same_order():
-    for kind, other in (("score", {"seed": 2}), ("meta", {"seed": 2}), ("replies", {"replace": True})):
+    for kind, other in (
+        ("score", {"seed": 2}),
+        ("meta", {"seed": 2}),
+        ("replies", {"replace": True}),
+        ("judge-conversations", {"k": 3}),
+    ):
         (resource,) = resources_of(order(kind))
         assert resource.startswith(f"{kind}/")
         assert resources_of(order(kind)) == (resource,)
@@ -152,6 +158,12 @@ def test_names_that_are_given_decide_over_the_resource():
         ({"kind": "self-play", "bots": [], "name": "n"}, "bots: List should have at least 1 item"),
         ({"kind": "self-play", "bots": ["a", "a"], "name": "n"}, "bots: a comes twice"),
         ({"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "metrics": ["bleu"]}, 'the eleven components: "columns"'),
+        ({"kind": "judge-conversations", "conversations": "a.jsonl", "metrics": []}, "at least 1 item"),
+        ({"kind": "judge-conversations", "conversations": "a", "metrics": ["bleu", "bleu"]}, "bleu comes twice"),
+        (
+            {"kind": "judge-conversations", "conversations": "selfplay:both", "metrics": ["bleu"], "scale": "1-7"},
+            "say how a file is read: leave them out for a self-play",
+        ),
         ({"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "index": "chat"}, "are for metrics of turns: name one"),
         ({"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "vectors": "../chat"}, "does not have the form"),
         ({"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "sentiment": "glad"}, "does not have the form"),
