@@ -128,7 +128,7 @@ class ServeSettings:
     )
     key_evaluations: int = _setting(20, "evaluations of one key that wait or run", least=1, most=1_000_000)
     evaluation_replies: int = _setting(
-        1_000_000,
+        500_000,
         "replies that one evaluation scores or compares; a job with more ends as it reads them",
         least=1,
         most=100_000_000,

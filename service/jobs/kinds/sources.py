@@ -84,7 +84,7 @@ class ReplyLimit:
                 raise TooLarge(
                     f"{', '.join(files.names)}: more than {self.most:,} replies",
                     remedy="evaluate fewer systems or items at once, or raise the setting evaluation_replies: "
-                    "a job takes about 6 GiB of memory for a million replies",
+                    "a job takes about 6 GiB of memory for 500,000 replies with references from an index, 3 without",
                 )
             yield test_item
 
