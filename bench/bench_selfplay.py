@@ -145,6 +145,7 @@ def main() -> None:
         "retrieval": [],
         "fixed_replies": [],
     }
+    path = write_result(options.out, figures, ("numpy", "pyarrow", "bm25s"))
     kinds = (
         ("fixed_replies", "bench", f"file:{starts}", options.fast_sizes),
         ("retrieval", BOT, "log:demo", options.sizes),
