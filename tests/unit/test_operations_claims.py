@@ -156,6 +156,7 @@ def test_memory_maps_that_are_written_are_those_of_the_page() -> None:
         "service/figures/figure_memory.py": "figures of the web processes",
         "indexer/vectors/glove_blocks.py": "`pairs.npy`, `targets.npy` of a GloVe training",
         "indexer/bm25/index.py": "`indices.csc.index.npy`, `data.csc.index.npy` of an index build",
+        "evaluation/selfplay/windows/shared_windows.py": "classes of conversations of a check of a self-play",
     }
     assert written == set(rows)
     table = re.findall(r"^\| (.+?) \| .+ \|$", section("A full disk"), re.MULTILINE)[1:]
@@ -164,7 +165,11 @@ def test_memory_maps_that_are_written_are_those_of_the_page() -> None:
 
 def test_what_is_mapped_to_be_written_has_its_room_before() -> None:
     allocating = {file for file, name, _ in calls() if name == "os.posix_fallocate"}
-    assert {"indexer/vectors/glove_blocks.py", "indexer/bm25/index.py"} <= allocating
+    assert {
+        "indexer/vectors/glove_blocks.py",
+        "indexer/bm25/index.py",
+        "evaluation/selfplay/windows/shared_windows.py",
+    } <= allocating
 
 
 def test_no_pickle_is_read() -> None:

@@ -11,6 +11,7 @@ known of each conversation lies in mapped files, whose pages the system takes ba
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
@@ -157,7 +158,10 @@ class SharedWindows:
         """Return zeros, one for each conversation, in a mapped file."""
         if not self.conversations:
             return np.zeros(0, kind)
-        return np.memmap(self._folder / name, kind, "w+", shape=self.conversations)
+        path = self._folder / name
+        with storage_errors(path), path.open("wb") as file:  # a memory map cannot report a full disk
+            os.posix_fallocate(file.fileno(), 0, self.conversations * np.dtype(kind).itemsize)
+        return np.memmap(path, kind, "r+", shape=self.conversations)
 
 
 def _members_of(signatures: NDArray[np.uint64], part: int, parts: int) -> Numbers:
