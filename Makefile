@@ -8,6 +8,7 @@
 # make test-integrations   the client in TRL, Transformers, Lightning, torch.distributed and trackers, refaug in evaluate, datasets and
 #               the lm-evaluation-harness, in an environment of their own
 # make test-store    refaug store against an S3 server on loopback, in an environment apart
+# make test-cluster  builds on a local cluster of Ray, with tasks and machines that are killed, in an environment apart
 # make screenshots   the pictures of the pages in docs/images, with Chromium, over a demo log made for them
 # make bench DATA=FOLDER   benchmarks on the logs of a folder (docs/benchmarks.md)       make faults  the long fault tests, mixed load for MIXED_LOAD_S=60 seconds, its figures to MIXED_LOAD_TO      make clean   remove what make made
 #
@@ -25,7 +26,7 @@ ROOMS := core logs indexer rater metrics bots evaluation service library cli
 INTEGRATIONS := clients/python/tests/integrations
 PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test test-all test-integrations test-store check format docs screenshots bench faults lock lock-integrations clean
+.PHONY: demo test test-all test-integrations test-store test-cluster check format docs screenshots bench faults lock lock-integrations clean
 
 $(VENV)/.installed: requirements.lock pyproject.toml clients/python/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -86,6 +87,17 @@ $(VENV)-moto/.installed: tests/moto-requirements.txt
 test-store: $(VENV)/.installed $(VENV)-moto/.installed
 	REFAUG_REQUIRE=moto REFAUG_MOTO_SERVER=$(CURDIR)/$(VENV)-moto/bin/moto_server $(BIN)/python -m pytest -p no:schemathesis -m machine \
 		tests/integration/test_store_s3.py
+
+# Ray beside the packages of .venv, and builds and searches on clusters of this machine
+$(VENV)-cluster/.installed: tests/cluster-requirements.txt $(VENV)/.installed
+	$(PYTHON) -m venv $(VENV)-cluster
+	$(VENV)-cluster/bin/pip install --quiet --disable-pip-version-check --no-deps -r $<
+	echo "import site; site.addsitedir('$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")')" \
+		> $$($(VENV)-cluster/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/refaug-environment.pth
+	touch $@
+
+test-cluster: $(VENV)-cluster/.installed
+	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m cluster tests/cluster
 
 check: $(VENV)/.installed
 	$(BIN)/ruff format --check .
@@ -153,5 +165,5 @@ lock-integrations:
 	mv build/requirements-integrations.lock clients/python/requirements-integrations.lock
 
 clean:
-	rm -rf $(VENV) $(VENV)-integrations build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	rm -rf $(VENV) $(VENV)-integrations $(VENV)-moto $(VENV)-cluster build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -53,6 +55,7 @@ from refaug.core.errors import CheckFailed, Usage
 from refaug.evaluation.scoring.presets import find_preset
 
 if TYPE_CHECKING:
+    from refaug.core.cluster.connection import Cluster
     from refaug.indexer.building.plan import Limits
 
 app = typer.Typer(help="Plan, build, search and update indexes of logs.", no_args_is_help=True)
@@ -192,6 +195,14 @@ def build_command(
             help="Build it in so many parts, one after the other: less memory, the same answers.", min=1, max=1_024
         ),
     ] = 1,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            help="Build the shards on a cluster of Ray: HOST:PORT, auto on one of its machines, or local.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the sampling for training and for the check.")] = 1,
     threads: ThreadsOption = None,
     memory: MemoryOption = "2GiB",
@@ -223,15 +234,27 @@ def build_command(
         least_coverage=least_coverage,
         seed=seed,
         shards=shards,
-        threads=threads or cores(),
+        threads=threads or (cores() if on is None else 1),  # a cluster has many tasks side by side
         memory=parse_size(memory),
         publish=publish,
     )
-    with display_progress(quiet=context.obj.quiet) as progress:
-        built = build_index(places_of(context.obj), order, progress, again=again)
+    with _connected(on) as cluster, display_progress(quiet=context.obj.quiet) as progress:
+        built = build_index(places_of(context.obj), order, progress, again=again, cluster=cluster)
     if built.published and built.is_new:
         record_act(context.obj, "publish", f"index {built.name}@{built.version}")
     print_built(built, as_json=as_json)
+
+
+@contextmanager
+def _connected(address: str | None) -> Iterator[Cluster | None]:
+    """Connect to a cluster if one is asked for."""
+    if address is None:
+        yield None
+        return
+    from refaug.core.cluster.connection import connect  # noqa: PLC0415  Ray
+
+    with connect(address) as cluster:
+        yield cluster
 
 
 app.command("list")(list_command)

@@ -61,9 +61,22 @@ class Stages:
         """Return the facts of a stage, and run it first if it is not finished."""
         if stage not in self._facts:
             began = perf_counter()
-            facts = dict(work())
-            self._facts[stage] = {**facts, "seconds": round(perf_counter() - began, 3)}
-            write_json(self._mark, self._facts)
+            facts = work()
+            self.record(stage, facts, perf_counter() - began)
+        return self._facts[stage]
+
+    def lacks(self, stage: str) -> bool:
+        """Whether a stage is not finished."""
+        return stage not in self._facts
+
+    def forget(self, stage: str) -> None:
+        """Let a stage be run again, because what it made is no longer there."""
+        self._facts.pop(stage, None)
+
+    def record(self, stage: str, facts: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+        """Store the facts of a stage that was run elsewhere, and took so long there."""
+        self._facts[stage] = {**facts, "seconds": round(seconds, 3)}
+        write_json(self._mark, self._facts)
         return self._facts[stage]
 
     def is_finished(self, stage: str) -> bool:

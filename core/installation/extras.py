@@ -23,6 +23,7 @@ MODULES_OF_EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "conversations": ("vaderSentiment",),
     "plots": ("PIL", "matplotlib"),
     "postgres": ("psycopg",),
+    "cluster": ("ray",),
     "serve": (
         "alembic",
         "cronsim",
@@ -37,6 +38,7 @@ MODULES_OF_EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
         "uvloop",
     ),
 }
+_NOT_IN_ALL: Final = ("cluster",)
 _EXTRA_OF: Final = {module: extra for extra, modules in MODULES_OF_EXTRAS.items() for module in modules}
 
 
@@ -45,9 +47,9 @@ def missing_part(error: ModuleNotFoundError) -> MissingPart | None:
     module = (error.name or "").partition(".")[0]
     if (extra := _EXTRA_OF.get(module)) is None:
         return None
+    everything = "" if extra in _NOT_IN_ALL else ", or 'refaug[all]' for everything"
     return MissingPart(
-        f"this needs {module}, which is not installed",
-        remedy=f"pip install 'refaug[{extra}]', or 'refaug[all]' for everything",
+        f"this needs {module}, which is not installed", remedy=f"pip install 'refaug[{extra}]'{everything}"
     )
 
 

@@ -6,12 +6,10 @@ Readers see nothing until the finished folder is renamed into place.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version as version_of
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from refaug.core.artefacts.build_stages import MARK, Stages, hash_of_inputs
 from refaug.core.artefacts.manifests import describe_files, require_files
@@ -20,8 +18,8 @@ from refaug.core.errors import CheckFailed, Corrupt, SourceChanged, Usage
 from refaug.core.files import make_folder
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
-from refaug.core.version import VERSION
 from refaug.indexer.building.material import Material, open_material
+from refaug.indexer.building.on_cluster.attempts import remove_scratch
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.segment_stages import (
     SegmentWork,
@@ -32,6 +30,7 @@ from refaug.indexer.building.segment_stages import (
 )
 from refaug.indexer.building.sharding import make_shards, seconds_by_stage
 from refaug.indexer.index_folders import Places
+from refaug.indexer.installed_software import software
 from refaug.indexer.manifest import (
     COMMON_ORDER,
     FORMAT_VERSION,
@@ -48,6 +47,9 @@ from refaug.indexer.pair_table import ErasedKeySets
 from refaug.indexer.tokens.tokenizer_choice import save_tokenizer
 from refaug.logs.manifest import now
 
+if TYPE_CHECKING:
+    from refaug.core.cluster.connection import Cluster
+
 
 @dataclass(frozen=True, kw_only=True)
 class IndexBuild:
@@ -60,10 +62,13 @@ class IndexBuild:
     is_new: bool = True
 
 
-def build_index(places: Places, order: IndexOrder, progress: Progress, *, again: bool = False) -> IndexBuild:
+def build_index(
+    places: Places, order: IndexOrder, progress: Progress, *, again: bool = False, cluster: Cluster | None = None
+) -> IndexBuild:
     """Build a version from the logs as they are now, and publish it if it reaches the requested recall.
 
-    If the published version was built from exactly these inputs, it is returned as it is, unless `again` is set.
+    If the published version was built from exactly these inputs, it is returned as it is, unless `again` is set. On a
+    cluster the shards are built side by side, into the same files.
     """
     with (
         places.indexes.writing(order.name, f"building index {order.name}") as writer,
@@ -78,7 +83,13 @@ def build_index(places: Places, order: IndexOrder, progress: Progress, *, again:
         if not again and (published := _published_build(places, order.name, hash_of_inputs(inputs))) is not None:
             return published
         stages = Stages.of(places.cache, f"index-{order.name}", inputs)
-        infos, check = _main_segments(places, order, material, stages, erased, progress)
+        work = _work(order, material, stages, erased, progress)
+        if cluster is None:
+            infos, check = _main_segments(places, order, work)
+            remove_scratch(places.cache, order.name)
+            described: Mapping[str, Mapping[str, Any]] = {}
+        else:
+            infos, check, described = _main_segments_on(cluster, places, order, work)
         plan = stages.facts("plan")
         manifest = IndexManifest(
             name=order.name,
@@ -105,7 +116,7 @@ def build_index(places: Places, order: IndexOrder, progress: Progress, *, again:
             sampling=COMMON_ORDER if order.shards > 1 else 1,
         )
         require_unchanged(places, material, stages)
-        return finish_build(writer, stages, manifest, material, publish=order.publish)
+        return finish_build(writer, stages, manifest, material, publish=order.publish, described=described)
 
 
 def _published_build(places: Places, name: str, inputs: str) -> IndexBuild | None:
@@ -134,16 +145,8 @@ def require_kind(order: IndexOrder, dimensions: int) -> None:
         )
 
 
-def _main_segments(
-    places: Places,
-    order: IndexOrder,
-    material: Material,
-    stages: Stages,
-    erased: ErasedKeys,
-    progress: Progress,
-) -> tuple[tuple[SegmentInfo, ...], RecallCheck | None]:
-    """Build the only segment of a new index, or its shards, and measure its recall."""
-    work = SegmentWork(
+def _work(order: IndexOrder, material: Material, stages: Stages, erased: ErasedKeys, progress: Progress) -> SegmentWork:
+    return SegmentWork(
         stages=stages,
         folder=MAIN,
         material=material,
@@ -157,11 +160,33 @@ def _main_segments(
         progress=progress,
     )
 
+
+def _main_segments(
+    places: Places, order: IndexOrder, work: SegmentWork
+) -> tuple[tuple[SegmentInfo, ...], RecallCheck | None]:
+    """Build the only segment of a new index, or its shards, and measure its recall."""
+
     def write(part: SegmentWork) -> Mapping[str, Any]:
         with QueryEngine(scratch_in(places.cache), memory=order.memory, threads=order.threads) as engine:
             return write_table(engine, part)
 
     return make_main_segments(work, order.shards, write)
+
+
+def _main_segments_on(
+    cluster: Cluster, places: Places, order: IndexOrder, work: SegmentWork
+) -> tuple[tuple[SegmentInfo, ...], RecallCheck | None, Mapping[str, Mapping[str, Any]]]:
+    """Build the shards of a new index on a cluster, measure their recall, and describe their files."""
+    from refaug.indexer.building.on_cluster.shards import (  # noqa: PLC0415  only where a cluster is asked for
+        build_on,
+        describe_on,
+        make_shards_on,
+        measure_recall_on,
+    )
+
+    with build_on(cluster, places, order, work) as runner:
+        infos, check = measure_recall_on(runner, work, make_shards_on(runner, work, order.shards))
+        return infos, check, describe_on(runner, infos)
 
 
 def make_main_segments(
@@ -262,13 +287,3 @@ def key_sets_of(keys: ErasedKeys) -> ErasedKeySets:
     return ErasedKeySets(
         pairs=frozenset(keys.pairs), dialogues=frozenset(keys.dialogues), speakers=frozenset(keys.speakers)
     )
-
-
-def software() -> Mapping[str, str]:
-    """Return the versions of the software that can change an index or an answer."""
-    packages = ("faiss-cpu", "bm25s", "numpy", "numba", "pyarrow", "duckdb")
-    return {
-        "refaug": VERSION,
-        "python": platform.python_version(),
-        **{package: version_of(package) for package in packages},
-    }

@@ -220,13 +220,14 @@ def measure_recall(
     """
     if not (stages.folder / CHECK_QUERIES).exists():
         return [info.effort for info in infos], None
-    facts = stages.run("check", lambda: _check(stages, infos, mains, work))
+    facts = stages.run("check", lambda: check_segments(stages.folder, infos, mains, work))
     return facts["efforts"], RecallCheck(**facts["check"])
 
 
-def _check(stages: Stages, infos: Sequence[SegmentInfo], mains: int, work: SegmentWork) -> Mapping[str, Any]:
+def check_segments(folder: Path, infos: Sequence[SegmentInfo], mains: int, work: SegmentWork) -> Mapping[str, Any]:
+    """Find the least efforts that reach the recall, with all segments open."""
     work.progress.stage("measuring recall")
-    began, folder = perf_counter(), stages.folder
+    began = perf_counter()
     segments = [open_segment(folder, number, info) for number, info in enumerate(infos)]
     queries: Rows = map_array(folder / CHECK_QUERIES, np.int64)
     is_there = queries >= 0

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from refaug.core.files import make_folder, remove_tree
 from refaug.indexer.bm25.index import Bm25Statistics
+from refaug.indexer.building.material import Material
 from refaug.indexer.building.recall import ExactSearch
 from refaug.indexer.building.segment_files import (
     TRAINED,
@@ -48,11 +48,11 @@ from refaug.indexer.search.search_tables import Rows
 from refaug.indexer.search.segments import EXTRA_WORDS, QUICK, QUICK_STEPS
 from refaug.indexer.search.similarity import COARSE
 
-_TRAINED_FOLDER: Final = "trained"  # exists until the vectors are added
+TRAINED_FOLDER: Final = "trained"  # exists until the vectors are added
 _ROWS_AT_ONCE: Final = 1_000_000  # whose common order is computed at once
 
 
-class _Shard(NamedTuple):
+class Shard(NamedTuple):
     """The work on a shard that has utterances, and the sizes of its table."""
 
     number: int
@@ -61,20 +61,28 @@ class _Shard(NamedTuple):
 
     @property
     def rows(self) -> int:
+        """How many utterances it has."""
         return int(self.table["utterances"])
 
 
 def make_shards(work: SegmentWork, shards: int, write: TableStage) -> list[SegmentInfo]:
     """Build the main segments of a version, those of shards with utterances; finished stages are not repeated."""
     filled = _tables(work, shards, write)
-    table = _sums([shard.table for shard in filled])
+    table = sums_of([shard.table for shard in filled])
     words = _words(filled)
     if (encoder := work.material.encoder) is not None:
         for shard in filled:
             work.stages.run(f"encode-{shard.number}", partial(encode, shard.work.path, encoder, work.progress))
-    plan = work.stages.run("plan", lambda: plan_storage(work, table, _sums(words)))
-    with_vector = _vectors(work, filled, table["utterances"], plan)
+    plan = work.stages.run("plan", lambda: plan_storage(work, table, sums_of(words)))
+    with_vector = _vectors(work, filled, plan)
     _bm25(work, filled)
+    return infos_of(filled, plan, [of_shard["extra_words"] for of_shard in words], with_vector)
+
+
+def infos_of(
+    filled: Sequence[Shard], plan: Mapping[str, Any], extra_words: Sequence[int], with_vector: Sequence[int]
+) -> list[SegmentInfo]:
+    """Return what the manifest says of each shard."""
     return [
         SegmentInfo(
             folder=shard.work.folder,
@@ -82,12 +90,12 @@ def make_shards(work: SegmentWork, shards: int, write: TableStage) -> list[Segme
             effort=plan["effort"],
             depth=plan["depth"],
             utterances=shard.rows,
-            with_vector=count,
+            with_vector=vectors,
             pairs=shard.table["pairs"],
             occurrences=shard.table["occurrences"],
-            extra_words=of_shard["extra_words"],
+            extra_words=words,
         )
-        for shard, of_shard, count in zip(filled, words, with_vector, strict=True)
+        for shard, words, vectors in zip(filled, extra_words, with_vector, strict=True)
     ]
 
 
@@ -100,36 +108,45 @@ def seconds_by_stage(seconds: Mapping[str, float]) -> dict[str, float]:
     return sums
 
 
-def _tables(work: SegmentWork, shards: int, write: TableStage) -> list[_Shard]:
+def _tables(work: SegmentWork, shards: int, write: TableStage) -> list[Shard]:
     """Write the tables of all shards; one without utterances is left out."""
-    filled = list[_Shard]()
+    filled = list[Shard]()
     for number in range(shards):
-        shard = replace(work, folder=f"{SHARDS}/{number}", key_range=KeyRange.of_shard(number, shards))
+        shard = work_on_shard(work, number, shards)
         make_folder(shard.path)
         table = work.stages.run(f"table-{number}", partial(write, shard))
         if table["utterances"]:
-            filled.append(_Shard(number, shard, table))
+            filled.append(Shard(number, shard, table))
         else:
             remove_tree(shard.path)
-    if not filled:
-        logs = work.material.logs
-        any_rows = any(part.pairs for log in logs for part in log.manifest.parts)
-        raise no_pairs([log.manifest.name for log in logs], any_erased=any_rows)
+    require_any(filled, work.material)
     return filled
 
 
-def _words(filled: Sequence[_Shard]) -> list[Mapping[str, Any]]:
+def work_on_shard(work: SegmentWork, number: int, shards: int) -> SegmentWork:
+    """Return the work on one of so many shards."""
+    return replace(work, folder=f"{SHARDS}/{number}", key_range=KeyRange.of_shard(number, shards))
+
+
+def require_any(filled: Sequence[Shard], material: Material) -> None:
+    """Refuse an index without any utterance."""
+    if not filled:
+        any_rows = any(part.pairs for log in material.logs for part in log.manifest.parts)
+        raise no_pairs([log.manifest.name for log in material.logs], any_erased=any_rows)
+
+
+def _words(filled: Sequence[Shard]) -> list[Mapping[str, Any]]:
     """Code the texts of all shards with one vocabulary, and refuse vectors that do not know enough of their words."""
     words = list[Mapping[str, Any]]()
     for number, shard, table in filled:
         texts = table["utterances"] + table["pairs"]
         words.append(shard.stages.run(f"words-{number}", partial(code_words, shard, texts)))
         shard.vocabulary.extend(map_array(shard.path / EXTRA_WORDS, np.uint64))  # of an earlier run's stage
-    require_coverage(filled[0].work, _sums(words))
+    require_coverage(filled[0].work, sums_of(words))
     return words
 
 
-def _sums(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def sums_of(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the sums of the counts of all shards."""
     return {name: sum(of_shard[name] for of_shard in facts) for name in facts[0] if name != "seconds"}
 
@@ -137,50 +154,58 @@ def _sums(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 # Vectors
 
 
-def _vectors(work: SegmentWork, filled: Sequence[_Shard], rows: int, plan: Mapping[str, Any]) -> list[int]:
+def _vectors(work: SegmentWork, filled: Sequence[Shard], plan: Mapping[str, Any]) -> list[int]:
     """Train one index, and add the vectors of each shard to a copy; return how many utterances have a vector."""
     stages, material = work.stages, work.material
-    folder, order = stages.folder / _TRAINED_FOLDER, _CommonOrder.of(filled)
-    joined = JoinedBlocks([material.blocks(shard.work.path) for shard in filled], [shard.rows for shard in filled])
-    make_folder(folder)
-    stages.run(
-        "train",
-        lambda: train(
-            folder,
-            _InCommonOrder(joined, order),
-            rows,
-            plan["factory"],
-            seed=work.seed,
-            threads=material.threads,
-            progress=work.progress,
-        ),
-    )
+    make_folder(stages.folder / TRAINED_FOLDER)
+    stages.run("train", lambda: train_for_all(work, filled, plan["factory"]))
     if work.check_queries:
-        stages.run("queries", lambda: _queries(work, rows, joined, order))
+        stages.run("queries", lambda: draw_queries(work, filled))
     counts = [
-        stages.run(f"vectors-{shard.number}", partial(_add, shard, folder, joined))["with_vector"] for shard in filled
+        stages.run(f"vectors-{shard.number}", partial(add_to_trained, shard, filled))["with_vector"] for shard in filled
     ]
     weights = material.weights
     for shard in filled:
         if weights is not None and plan["depth"] > COARSE and not (shard.work.path / QUICK).exists():
             stages.run(f"lengths-{shard.number}", partial(measure_lengths, shard.work.path, weights))
-    remove_tree(folder)
+    remove_tree(stages.folder / TRAINED_FOLDER)
     return counts
 
 
-def _queries(work: SegmentWork, rows: int, joined: JoinedBlocks, order: _CommonOrder) -> Mapping[str, int]:
-    return {"queries": len(draw_check_queries(work, rows, joined, order.positions))}
+def train_for_all(work: SegmentWork, filled: Sequence[Shard], factory: str) -> Mapping[str, int]:
+    """Train the index that all shards copy, on utterances of all of them."""
+    return train(
+        work.stages.folder / TRAINED_FOLDER,
+        _InCommonOrder(_joined(filled), _CommonOrder.of(filled)),
+        sum(shard.rows for shard in filled),
+        factory,
+        seed=work.seed,
+        threads=work.material.threads,
+        progress=work.progress,
+    )
 
 
-def _add(shard: _Shard, trained: Path, joined: JoinedBlocks) -> Mapping[str, Any]:
+def draw_queries(work: SegmentWork, filled: Sequence[Shard]) -> Mapping[str, int]:
+    """Draw the utterances that recall is measured on, and store their positions."""
+    rows, order = sum(shard.rows for shard in filled), _CommonOrder.of(filled)
+    return {"queries": len(draw_check_queries(work, rows, _joined(filled), order.positions))}
+
+
+def add_to_trained(shard: Shard, filled: Sequence[Shard]) -> Mapping[str, Any]:
+    """Add the vectors of a shard to a copy of the trained index."""
     work, exact = shard.work, None
-    queries = work.stages.folder / CHECK_QUERIES
+    trained, queries = work.stages.folder / TRAINED_FOLDER, work.stages.folder / CHECK_QUERIES
     if queries.exists():
-        exact = ExactSearch(joined.rows(map_array(queries, np.int64))[0])
+        exact = ExactSearch(_joined(filled).rows(map_array(queries, np.int64))[0])
     if (trained / QUICK_STEPS).exists():
         with NpyWriter(work.path / QUICK_STEPS, np.float32) as steps:
             steps.append(map_array(trained / QUICK_STEPS, np.float32))
     return add_vectors(work, trained / TRAINED, work.material.blocks(work.path), shard.rows, exact)
+
+
+def _joined(filled: Sequence[Shard]) -> JoinedBlocks:
+    blocks = [shard.work.material.blocks(shard.work.path) for shard in filled]
+    return JoinedBlocks(blocks, [shard.rows for shard in filled])
 
 
 class _CommonOrder:
@@ -191,7 +216,7 @@ class _CommonOrder:
         self._firsts = np.cumsum([0, *(len(sha) for sha in shas)])
 
     @classmethod
-    def of(cls, filled: Sequence[_Shard]) -> _CommonOrder:
+    def of(cls, filled: Sequence[Shard]) -> _CommonOrder:
         """Map the hashes and keys of all shards."""
         paths = [shard.work.path for shard in filled]
         return cls(
@@ -241,7 +266,7 @@ class _InCommonOrder:
 # BM25
 
 
-def _bm25(work: SegmentWork, filled: Sequence[_Shard]) -> None:
+def _bm25(work: SegmentWork, filled: Sequence[Shard]) -> None:
     """Build the postings of each shard with the statistics of all."""
     settings, words = work.bm25, len(work.vocabulary)
     if settings is None:

@@ -32,7 +32,6 @@ from refaug.indexer.building.build import (
     finish_build,
     key_sets_of,
     require_unchanged,
-    software,
 )
 from refaug.indexer.building.material import Material, reopen_material
 from refaug.indexer.building.order import IndexOrder
@@ -41,6 +40,7 @@ from refaug.indexer.building.segment_files import JoinedBlocks
 from refaug.indexer.building.segment_stages import CHECK_QUERIES, SegmentWork, make_segment, measure_recall, write_table
 from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.index_folders import Places
+from refaug.indexer.installed_software import software
 from refaug.indexer.manifest import COMMON_ORDER, MANIFEST, ErasedKeys, IndexManifest, SegmentInfo
 from refaug.indexer.pair_table import ChangedKeys, changed_keys, erased_key
 from refaug.indexer.pair_table_sql import Keys

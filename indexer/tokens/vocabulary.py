@@ -33,9 +33,9 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self._table)
 
-    def extend(self, hashes: NDArray[np.uint64]) -> None:
-        """Number further words, in the order in which a segment found them."""
-        self._table.codes(hashes, grow=True)
+    def extend(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """Number further words, in the order in which a segment found them, and return their codes."""
+        return self._table.codes(hashes, grow=True)
 
     def extra_words(self, since: int) -> NDArray[np.uint64]:
         """Return the hashes of the words numbered from `since` on."""

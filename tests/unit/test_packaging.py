@@ -24,6 +24,7 @@ from refaug.service.doctor import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+APART = {"cluster"}  # extras that are neither in `all` nor in the lock: only a cluster wants them
 LOCK_LINES = [line for line in (ROOT / "requirements.lock").read_text("utf-8").splitlines() if not line.startswith("#")]
 
 
@@ -36,9 +37,10 @@ def locked() -> dict[str, str]:
 
 
 def declared() -> list[Requirement]:
-    """Return what the project asks for, with all extras; extras that name others of refaug ask for nothing more."""
+    """Return what the lock is for, with all extras; extras that name others of refaug ask for nothing more."""
     project = PROJECT["project"]
-    lists = [project["dependencies"], *project["optional-dependencies"].values()]
+    extras = project["optional-dependencies"]
+    lists = [project["dependencies"], *(texts for extra, texts in extras.items() if extra not in APART)]
     named = [Requirement(text) for texts in lists for text in texts]
     return [requirement for requirement in named if requirement.name != "refaug"]
 
@@ -75,15 +77,26 @@ def test_each_extra_names_the_modules_of_its_packages() -> None:
     extras = PROJECT["project"]["optional-dependencies"]
     assert set(MODULES_OF_EXTRAS) == set(extras) - {"all", "dev"}
     named = [Requirement(text) for text in extras["all"]]
-    assert [(one.name, one.extras) for one in named] == [("refaug", set(MODULES_OF_EXTRAS))]
+    assert [(one.name, one.extras) for one in named] == [("refaug", set(MODULES_OF_EXTRAS) - APART)]
     owners = metadata.packages_distributions()
     for extra, modules in MODULES_OF_EXTRAS.items():
+        if extra in APART:
+            continue
         packages = {canonical(Requirement(text).name) for text in extras[extra]} - {"refaug"}
         of_modules = {module: {canonical(name) for name in owners[module]} for module in modules}
         assert packages == {name for names in of_modules.values() for name in names & packages}
         assert {module: names & packages for module, names in of_modules.items() if not names & packages} == (
             {"starlette": set()} if extra == "serve" else {}  # it comes with fastapi
         )
+
+
+def test_ray_has_one_version_in_the_extra_and_in_its_tests() -> None:
+    """All machines of a cluster need the same version; its requirements do not change what the lock has."""
+    lines = (ROOT / "tests" / "cluster-requirements.txt").read_text("utf-8").splitlines()
+    pins = [line for line in lines if not line.startswith("#")]
+    (ray,) = [text for text in PROJECT["project"]["optional-dependencies"]["cluster"] if text.startswith("ray")]
+    assert ray in pins
+    assert {canonical(pin.split("==")[0]) for pin in pins} & set(locked()) == set()
 
 
 @pytest.mark.slow

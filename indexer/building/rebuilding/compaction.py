@@ -37,7 +37,6 @@ from refaug.indexer.building.build import (
     key_sets_of,
     newest_manifest,
     require_unchanged,
-    software,
 )
 from refaug.indexer.building.material import Material, reopen_material
 from refaug.indexer.building.plan import EXACT_BELOW, Limits
@@ -62,6 +61,7 @@ from refaug.indexer.building.sharding import seconds_by_stage
 from refaug.indexer.building.update import link_file, live_keys, order_of
 from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.index_folders import Places
+from refaug.indexer.installed_software import software
 from refaug.indexer.manifest import COMMON_ORDER, SHARDS, ErasedKeys, IndexManifest, SegmentInfo
 from refaug.indexer.nearest.index_builder import AnnBuilder
 from refaug.indexer.pair_table import ChangedKeys, changed_keys

@@ -16,7 +16,7 @@ from refaug.core.artefacts.manifests import require_files
 from refaug.core.errors import Conflict, Usage
 from refaug.core.progress import Progress
 from refaug.indexer.bm25.index import Bm25Settings
-from refaug.indexer.building.build import IndexBuild, finish_build, make_main_segments, require_kind, software
+from refaug.indexer.building.build import IndexBuild, finish_build, make_main_segments, require_kind
 from refaug.indexer.building.material import Material, reopen_tables
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.plan import Limits
@@ -25,6 +25,7 @@ from refaug.indexer.building.segment_stages import SegmentWork
 from refaug.indexer.building.sharding import seconds_by_stage
 from refaug.indexer.building.update import order_of, require_nothing_erased
 from refaug.indexer.index_folders import Places
+from refaug.indexer.installed_software import software
 from refaug.indexer.manifest import COMMON_ORDER, FORMAT_VERSION, MAIN, IndexManifest
 from refaug.indexer.pair_table import ErasedKeySets
 from refaug.indexer.pair_table_sql import KeyRange

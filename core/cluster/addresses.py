@@ -1,0 +1,54 @@
+"""The addresses of a cluster: `HOST:PORT`, `auto` for the cluster that this machine belongs to, or `local`."""
+
+from __future__ import annotations
+
+import re
+import socket
+from typing import Final
+
+from refaug.core.errors import Unavailable, Usage
+
+AUTO: Final = "auto"
+LOCAL: Final = "local"
+
+_HOST_AND_PORT: Final = re.compile(
+    r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]):(?P<port>\d{1,5})"
+)
+_TIMEOUT_S: Final = 5.0
+
+
+def require_address(address: str) -> str:
+    """Return the address, or raise Usage that says which ones there are."""
+    if address in {AUTO, LOCAL} or _port(address):
+        return address
+    if address.startswith("ray://"):
+        remedy = (
+            "that is Ray's Client protocol, which loses its work with the connection: run the command on a machine of "
+            "the cluster with --on auto, or submit it: ray job submit -- refaug index build … --on auto"
+        )
+    elif address.startswith(("http://", "https://")):
+        remedy = f"submit the command as a job: ray job submit --address {address} -- refaug index build … --on auto"
+    else:
+        remedy = "HOST:PORT of the head, auto on a machine of the cluster, or local"
+    raise Usage(f"{address!r} is not the address of a cluster", remedy=remedy)
+
+
+def require_reachable(address: str) -> None:
+    """Raise Unavailable where nothing listens: Ray itself tries for a minute and says less."""
+    match = _HOST_AND_PORT.fullmatch(address)
+    if match is None:
+        return
+    try:
+        socket.create_connection((match["host"].strip("[]"), int(match["port"])), _TIMEOUT_S).close()
+    except OSError as error:
+        raise Unavailable(
+            f"no cluster answers at {address}: {error.strerror or error}",
+            remedy="ray status on the head says its address; ray start --head starts one",
+        ) from error
+
+
+def _port(address: str) -> int:
+    """Return the port of HOST:PORT, 0 where it is none."""
+    match = _HOST_AND_PORT.fullmatch(address)
+    port = int(match["port"]) if match is not None else 0
+    return port if port < 2**16 else 0

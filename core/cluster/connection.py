@@ -1,0 +1,222 @@
+"""A cluster of Ray: connecting to it, and running functions of refaug on its machines as tasks.
+
+A task whose process or machine dies is done again elsewhere, so a task must be one that may run twice. Tasks run in
+processes that Ray starts anew, never in forked ones. Ray's token authentication is on unless RAY_AUTH_MODE says
+otherwise.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from refaug.core.cluster.addresses import LOCAL, require_address, require_reachable
+from refaug.core.cluster.calls import Failure, call, name_of
+from refaug.core.errors import Conflict, NoKey, RefaugError, Unavailable
+from refaug.core.installation.extras import extras_named
+from refaug.core.processes.free_cores import available_cores
+
+NAMESPACE: Final = "refaug"
+_RETRIES: Final = 5  # of a task whose process or machine has died
+_WAIT_S: Final = 5.0
+_PATIENCE_S: Final = 120.0  # for a cluster whose machines are all gone, since a new one may be on its way
+_AT_ONCE: Final = 4  # tasks submitted for each core, so that a stop leaves few behind
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterNode:
+    """A machine of a cluster."""
+
+    id: str
+    address: str
+    cores: int
+
+
+@contextmanager
+def connect(address: str) -> Iterator[Cluster]:
+    """Connect this process to a cluster until the block ends; `local` starts one on this machine for so long."""
+    require_address(address)
+    require_reachable(address)
+    _set_environment(address)
+    with extras_named():
+        import ray  # noqa: PLC0415  only where a cluster is asked for
+    _start(ray, address)
+    try:
+        yield Cluster(ray, address)
+    finally:
+        ray.shutdown()
+
+
+def _set_environment(address: str) -> None:
+    """Set what Ray reads when it is imported."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    if address == LOCAL and os.environ["RAY_AUTH_MODE"] == "token" and "RAY_AUTH_TOKEN_PATH" not in os.environ:
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+
+
+def _start(ray: Any, address: str) -> None:
+    settings: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
+    if address == LOCAL:
+        settings |= {"address": "local", "num_cpus": available_cores(), "include_dashboard": False}
+    else:
+        settings |= {"address": address}
+    on_terminate = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(**settings)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, on_terminate)  # Ray's own handler ends the process as if nothing was wrong
+    except ray.exceptions.AuthenticationError as error:
+        raise _no_token(address) from error
+    except ConnectionError as error:
+        if isinstance(error.__cause__, ray.exceptions.AuthenticationError):
+            raise _no_token(address) from error
+        raise Unavailable(
+            f"no cluster answers at {address}: {error}", remedy="ray status on the head says its address"
+        ) from error
+    except RuntimeError as error:
+        if "ersion mismatch" in str(error):
+            raise Conflict(
+                f"the cluster at {address} has another Ray or Python: {_version_lines(str(error))}",
+                remedy="install the versions of requirements.lock and the extra cluster on all machines",
+            ) from error
+        raise
+
+
+def _version_lines(message: str) -> str:
+    """Return the versions that Ray's message names, in one line."""
+    return ", ".join(line.strip() for line in message.splitlines() if "Ray:" in line or "Python:" in line) or message
+
+
+def _no_token(address: str) -> NoKey:
+    return NoKey(
+        f"the cluster at {address} wants a token, and the one here is missing or another",
+        remedy="set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH to the token of the cluster; with RAY_AUTH_MODE=disabled a "
+        "cluster without tokens is reached, too",
+    )
+
+
+class Cluster:
+    """A cluster that this process is connected to."""
+
+    def __init__(self, ray: Any, address: str) -> None:
+        self.ray, self.address = ray, address
+        self._remote_call = ray.remote(call)
+
+    def nodes(self) -> list[ClusterNode]:
+        """Return the machines that take tasks now, in the order of their addresses."""
+        found = [
+            ClusterNode(id=node["NodeID"], address=node["NodeManagerAddress"], cores=int(node["Resources"]["CPU"]))
+            for node in self.ray.nodes()
+            if node["Alive"] and node["Resources"].get("CPU", 0) >= 1
+        ]
+        return sorted(found, key=lambda node: (node.address, node.id))
+
+    def require_cores(self, threads: int) -> None:
+        """Refuse a cluster without a machine that has so many cores."""
+        most = max((node.cores for node in self.nodes()), default=0)
+        if most < threads:
+            what = "no machine that takes tasks" if most == 0 else f"machines of {most} cores at most"
+            raise Conflict(
+                f"the cluster at {self.address} has {what}; a task wants {threads}",
+                remedy="start further machines with ray start --address, or ask for fewer --threads",
+            )
+
+    def share(self, value: Any) -> Any:
+        """Put a value where all tasks can read it; give it to `run` among the arguments by the name `shared`."""
+        return self.ray.put(value)
+
+    def on_every_node(self, function: Callable[..., Any], **arguments: Any) -> list[tuple[ClusterNode, Any]]:
+        """Call a function once on every machine."""
+        calls = [(node, self._submit(function, arguments, 1, node)) for node in self.nodes()]
+        return [(node, self._result(function, reference)) for node, reference in calls]
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[Mapping[str, Any]],
+        *,
+        threads: int = 1,
+        shared: Any = None,
+    ) -> Iterator[tuple[int, Any]]:
+        """Call a function with each of these arguments on the cluster; yield number and result as they come.
+
+        The first error ends all of it: other tasks are stopped.
+        """
+        if not arguments:
+            return
+        self.require_cores(threads)
+        waiting, running = iter(enumerate(arguments)), dict[Any, int]()
+        most, alone_since = _AT_ONCE * sum(node.cores for node in self.nodes()), time.monotonic()
+        try:
+            while True:
+                while len(running) < most and (following := next(waiting, None)) is not None:
+                    number, of_task = following
+                    running[self._submit(function, of_task, threads, None, shared)] = number
+                if not running:
+                    return
+                done, _ = self.ray.wait(list(running), timeout=_WAIT_S)
+                if done or any(node.cores >= threads for node in self.nodes()):
+                    alone_since = time.monotonic()
+                elif time.monotonic() - alone_since > _PATIENCE_S:
+                    raise Unavailable(
+                        f"the cluster at {self.address} has had no machine for a task for {_PATIENCE_S:.0f} s",
+                        remedy="start one with ray start --address; the same command goes on from finished stages",
+                    )
+                for reference in done:
+                    yield running.pop(reference), self._result(function, reference)
+        finally:
+            for reference in running:
+                with suppress(self.ray.exceptions.RayError):
+                    self.ray.cancel(reference, force=True)
+
+    def one(self, function: Callable[..., Any], *, threads: int = 1, **arguments: Any) -> Any:
+        """Call a function once on the cluster."""
+        return next(result for _, result in self.run(function, [arguments], threads=threads))
+
+    def _submit(
+        self,
+        function: Callable[..., Any],
+        arguments: Mapping[str, Any],
+        threads: int,
+        node: ClusterNode | None,
+        shared: Any = None,
+    ) -> Any:
+        options: dict[str, Any] = {"num_cpus": threads, "max_retries": _RETRIES, "name": function.__name__}
+        if node is not None:
+            from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
+
+            options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node.id, soft=False)
+        remote = self._remote_call.options(**options)
+        # only a reference among the arguments themselves is replaced by its value
+        return (
+            remote.remote(name_of(function), dict(arguments))
+            if shared is None
+            else remote.remote(name_of(function), dict(arguments), shared)
+        )
+
+    def _result(self, function: Callable[..., Any], reference: Any) -> Any:
+        try:
+            result = self.ray.get(reference)
+        except self.ray.exceptions.RayTaskError as error:
+            raise RefaugError(
+                f"the task {function.__name__} failed on the cluster: {error.cause!r}",
+                remedy="the logs of Ray on that machine have more; please report it",
+            ) from error
+        except self.ray.exceptions.RayError as error:
+            raise Unavailable(
+                f"the task {function.__name__} died {_RETRIES + 1} times on the cluster: {type(error).__name__}",
+                remedy="its processes are killed, perhaps for want of memory: more --shards need less of it each; the "
+                "same command goes on from finished stages",
+            ) from error
+        if isinstance(result, Failure):
+            result.raise_again()
+        return result

@@ -1,0 +1,19 @@
+"""The versions of the software that can change an index or an answer."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version as version_of
+
+from refaug.core.version import VERSION
+
+
+def software() -> Mapping[str, str]:
+    """Return the versions of the software that can change an index or an answer."""
+    packages = ("faiss-cpu", "bm25s", "numpy", "numba", "pyarrow", "duckdb")
+    return {
+        "refaug": VERSION,
+        "python": platform.python_version(),
+        **{package: version_of(package) for package in packages},
+    }

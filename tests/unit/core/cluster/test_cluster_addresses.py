@@ -1,0 +1,69 @@
+"""Addresses of clusters, and what is said where there is none: nothing here needs Ray."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import pytest
+
+from refaug.core.cluster.addresses import require_address, require_reachable
+from refaug.core.cluster.calls import Failure, call, name_of
+from refaug.core.cluster.connection import connect
+from refaug.core.errors import Conflict, MissingPart, Unavailable, Usage
+
+
+@pytest.mark.parametrize("address", ["auto", "local", "head:6379", "10.0.0.1:6379", "[::1]:6379", "a.b-c.org:1"])
+def test_addresses_of_clusters(address):
+    assert require_address(address) == address
+
+
+@pytest.mark.parametrize(
+    ("address", "remedy"),
+    [
+        ("ray://head:10001", "Client protocol"),
+        ("http://head:8265", "ray job submit --address http://head:8265 -- refaug index build"),
+        ("head", "HOST:PORT"),
+        ("head:70000", "HOST:PORT"),
+        ("head:0", "HOST:PORT"),
+        ("", "HOST:PORT"),
+        ("head:6379 --evil", "HOST:PORT"),
+    ],
+)
+def test_other_addresses_are_refused_with_what_would_be_right(address, remedy):
+    with pytest.raises(Usage) as refused:
+        require_address(address)
+    assert remedy in refused.value.remedy
+
+
+def test_an_address_where_nothing_listens_is_unavailable():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(Unavailable, match=f"no cluster answers at {address}"):
+            require_reachable(address)
+
+
+def test_without_ray_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingPart) as refused, connect("auto"):
+        pass
+    assert refused.value.remedy == "pip install 'refaug[cluster]'"
+
+
+def refuse(reason):
+    raise Conflict(reason, remedy="another one")
+
+
+def test_errors_of_calls_come_back_as_they_were(monkeypatch):
+    monkeypatch.setattr("refaug.core.cluster.addresses.refuse", refuse, raising=False)
+    failure = call("refaug.core.cluster.addresses:refuse", {"reason": "taken"})
+    assert failure == Failure(kind="Conflict", message="taken", remedy="another one")
+    with pytest.raises(Conflict) as again:
+        failure.raise_again()
+    assert (again.value.message, again.value.remedy) == ("taken", "another one")
+
+
+def test_functions_are_called_by_their_names():
+    assert name_of(require_address) == "refaug.core.cluster.addresses:require_address"
+    assert call(name_of(require_address), {"address": "auto"}) == "auto"
