@@ -135,9 +135,26 @@ class Cluster:
         return self.ray.put(value)
 
     def on_every_node(self, function: Callable[..., Any], **arguments: Any) -> list[tuple[ClusterNode, Any]]:
-        """Call a function once on every machine."""
+        """Call a function once on every machine; one that goes meanwhile is left out."""
         calls = [(node, self._submit(function, arguments, 1, node)) for node in self.nodes()]
-        return [(node, self._result(function, reference)) for node, reference in calls]
+        results = list[tuple[ClusterNode, Any]]()
+        for node, reference in calls:
+            try:
+                results.append((node, self._result(function, reference)))
+            except Unavailable:
+                if any(there.id == node.id for there in self.nodes()) and not self._is_gone(reference):
+                    raise
+        return results
+
+    def _is_gone(self, reference: Any) -> bool:
+        """Whether a call had no result because its machine is gone, which the list of machines may say later."""
+        try:
+            self.ray.get(reference)
+        except self.ray.exceptions.TaskUnschedulableError:
+            return True
+        except self.ray.exceptions.RayError:
+            return False
+        return False
 
     def run(
         self,

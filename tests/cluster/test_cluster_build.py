@@ -95,8 +95,8 @@ def assert_is(manifest, expected):
     assert content_of(manifest) == content_of(expected)
 
 
-def left_in(places):
-    return sorted(path.name for path in places.cache.iterdir())
+def left_of(name, places):
+    return sorted(path.name for path in places.cache.iterdir() if f"index-{name}-" in path.name)
 
 
 @pytest.mark.parametrize(("factory", "shards"), [("Flat", 3), ("PCAR8,IVF8,PQ4x4fs", 5)])
@@ -108,7 +108,7 @@ def test_a_cluster_builds_the_files_that_one_machine_builds(cluster, places, fac
     assert together.manifest.utterances == alone.manifest.utterances > 1_000
     folder = places.indexes.folder("two", together.version)
     assert not [path for path in folder.rglob("*") if path.is_symlink()]
-    assert left_in(places) == []
+    assert left_of("two", places) == []
 
 
 def test_a_build_on_a_cluster_leaves_out_what_was_deleted(cluster, places):
@@ -147,7 +147,7 @@ def test_killed_tasks_are_done_again(cluster, places, expected):
     built = build_index(places, order_of("killed"), Stages(kill), cluster=cluster)
     assert killed
     assert_is(built.manifest, expected)
-    assert left_in(places) == []
+    assert left_of("killed", places) == []
 
 
 def test_a_build_survives_the_death_of_a_machine(cluster, machines, places, expected):
@@ -180,17 +180,16 @@ def test_a_stopped_build_goes_on_from_finished_stages(cluster, places, expected)
     assert_is(built.manifest, expected)
 
 
-@pytest.mark.parametrize("stage", ["reading words", "numbering words"])
-def test_a_build_begun_on_a_cluster_goes_on_alone(cluster, places, expected, stage):
+def test_a_build_begun_on_a_cluster_goes_on_alone(cluster, places, expected):
     def stop(now):
-        if now == stage:
+        if now == "numbering words":
             raise Interrupted("stopped")
 
-    name = stage.replace(" ", "-")
+    name = "alone-then"
     with pytest.raises(Interrupted):
         build_index(places, order_of(name), Stages(stop), cluster=cluster)
     assert_is(build_index(places, order_of(name), Silent()).manifest, expected)
-    assert left_in(places) == []
+    assert left_of(name, places) == []
 
 
 def test_a_build_begun_alone_goes_on_on_a_cluster(cluster, places, expected):
@@ -240,7 +239,7 @@ def test_the_command_goes_on_after_kill_9(machines, places, expected):
     command_of = command(places, "command", machines.address)
     with subprocess.Popen(**command_of) as first:
         for line in first.stderr:
-            if line.startswith("writing tables"):
+            if line.startswith("writing tables") and "done in" in line:
                 first.kill()
     assert first.returncode == -signal.SIGKILL
     second = subprocess.run(**command_of, check=False, timeout=300)
