@@ -57,8 +57,9 @@ class AddressPolicy:
                 continue
             if not entry or any(character in entry for character in "@?# \\"):
                 raise Usage(f"{entry!r} is no host", remedy="api.example.com, 127.0.0.1:8000 or 10.0.0.0/8")
-            hosts.add(entry.rstrip("."))
             host, port = _split_port(entry)
+            name = host.rstrip(".")
+            hosts.add(f"[{name}]:{port}" if entry.startswith("[") and port else f"{name}:{port}" if port else name)
             if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
                 raise Usage(f"{entry!r}: {port!r} is no port", remedy="a number from 1 to 65535, as in 127.0.0.1:8000")
             address = _literal(host)
@@ -83,7 +84,7 @@ class AddressPolicy:
         is_listed = (
             (address, port) in self.places
             or any(address in network for network in self.networks)
-            or (host.lower().rstrip(".") == _LOCALHOST and address.is_loopback)  # require_host has found it on the list
+            or (address.is_loopback and self._lists_localhost(host, port))
         )
         if not address.is_global and not (self.allows_inside or is_listed):
             raise AddressRefused(
@@ -93,6 +94,10 @@ class AddressPolicy:
         if address.is_global and is_plain_secret:
             raise AddressRefused(f"the key would travel to {host} unencrypted: use https")
         return address
+
+    def _lists_localhost(self, host: str, port: int) -> bool:
+        listed = {_LOCALHOST, f"{_LOCALHOST}:{port}"} & (self.hosts or frozenset())
+        return host.lower().rstrip(".") == _LOCALHOST and bool(listed)
 
     def _advice(self, host: str, port: int) -> str:
         return self.advice.replace("{entry}", f"{host}:{port}")

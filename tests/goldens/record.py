@@ -528,6 +528,8 @@ CHANGED: tuple[tuple[str, str], ...] = (
     ),
     (r"help/refaug judge( \w+)? --help: new", "judge is a command"),
     (r"help/refaug index reshard --help: new", "reshard is a command"),
+    (r"help/refaug index (plan|compact) --help/out: .*", "plans for machines; compaction shard by shard"),
+    (r"answers/refaug index show .*/(sampling|trained_utterances): new", "of indexes in shards"),
     (r"help/refaug store( \w+)? --help: new", "store is a command"),
     (r"help/refaug ingest --help/out: .*", "Arrow files and saved datasets are read"),
     (r"help/refaug diagnose --help/out: .*", "tables of any kind are items: --map, --shape, --utterances"),

@@ -60,7 +60,8 @@ def test_a_judge_scores_beside_other_metrics(home, items: Path) -> None:
     assert [reply["score"] for reply in judged["b"]["replies"]] == [0.25, 0.0, 0.0]  # an empty reply is not sent
     assert judged["a"]["mean"] == judged["a"]["corpus"] == pytest.approx(2.75 / 3)
     assert sorted(received.reply for received in fake.received) == sorted(RATINGS)
-    assert fake.received[0].part("Dialogue, the oldest turn first") == ["Hi.", "Tea or coffee?"]
+    of_first_item = next(received for received in fake.received if received.reply == "Tea, please.")
+    assert of_first_item.part("Dialogue, the oldest turn first") == ["Hi.", "Tea or coffee?"]
     signature = Signature.parse(result.json["scores"][0]["signature_full"])
     assert signature.metric == "judge"
     assert signature.settings["rubric"].startswith("overall#")

@@ -207,7 +207,7 @@ def _is_update_of(manifest: IndexManifest, base: IndexManifest) -> bool:
     )
 
 
-_CHANGED: Final = ("created", "logs", "segments", "check", "seconds", "inputs", "erasures", "files")
+_CHANGED: Final = ("created", "logs", "segments", "check", "seconds", "inputs", "erasures", "files", "sampling")
 
 
 def _covers_current_logs(manifest: IndexManifest, places: Places) -> bool:

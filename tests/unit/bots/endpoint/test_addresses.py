@@ -103,6 +103,35 @@ def test_an_address_with_a_port_opens_no_other_port_to_listed_names(entry: str) 
         send("http://api.example.com:5432/v1", policy, ["::ffff:127.0.0.1"])
 
 
+@pytest.mark.parametrize("entry", ["localhost.:8000", "LOCALHOST:8000", " localhost:8000 ", "localhost."])
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "localhost."])
+def test_localhost_is_one_name_however_it_is_written(entry: str, host: str) -> None:
+    policy = AddressPolicy.of_list([entry])
+    assert send(f"http://{host}:8000/v1", policy, ["127.0.0.1"]).sent[0][0] == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("url", "addresses"),
+    [
+        ("http://localhost:5432/v1", ["127.0.0.1"]),
+        ("http://sub.localhost:8000/v1", ["127.0.0.1"]),
+        ("http://127.0.0.1:8000/v1", ["127.0.0.1"]),
+        ("http://[::1]:8000/v1", ["::1"]),
+        ("http://localhost:8000/v1", ["0.0.0.0"]),
+        ("http://localhost:8000/v1", ["169.254.169.254"]),
+    ],
+)
+def test_localhost_on_the_list_opens_nothing_else(url: str, addresses: list[str]) -> None:
+    with pytest.raises(AddressRefused):
+        send(url, AddressPolicy.of_list(["localhost:8000"]), addresses)
+
+
+@pytest.mark.parametrize("policy", [AddressPolicy(), AddressPolicy.of_list([])], ids=["any host", "no host"])
+def test_localhost_that_is_not_listed_is_refused(policy: AddressPolicy) -> None:
+    with pytest.raises(AddressRefused):
+        send("http://localhost:8000/v1", policy, ["127.0.0.1"])
+
+
 @pytest.mark.parametrize(("entry", "port"), [("localhost", 9), ("localhost:8000", 8000)])
 def test_localhost_on_the_list_is_this_machine_and_no_other(entry: str, port: int) -> None:
     policy = AddressPolicy.of_list([entry, "api.example.com"])
