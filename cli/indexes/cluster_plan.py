@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,10 +57,10 @@ def plan_for_pairs(
 ) -> None:
     """Plan an index of so many pairs on these machines, and print it."""
     from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
-    from refaug.indexer.building.cluster_plan import SHAPE, Cluster, plan_cluster  # noqa: PLC0415  compiles
+    from refaug.indexer.building.cluster_plan import SHAPE, Machines, plan_cluster  # noqa: PLC0415  compiles
     from refaug.indexer.building.size_estimate import shape_of  # noqa: PLC0415
 
-    cluster = Cluster(
+    cluster = Machines(
         nodes=1 if nodes is None else nodes,
         memory=parse_size("64GiB" if memory is None else memory),
         cores=8 if cores is None else cores,
@@ -95,12 +97,13 @@ def refuse_with_pairs(vectors: str | None, encoder: Path | None, fit: str | None
 
 
 def _number(text: str) -> int:
+    plain = re.sub(r"(?<=\d)[,_](?=\d{3}(?!\d))", "", text)  # 250,000,000; a decimal comma is refused
     try:
-        number = float(text.replace(",", "").replace("_", ""))
+        number = float(plain)
     except ValueError:
-        number = float("nan")
-    if not 1 <= number <= 1e13:
-        raise Usage(f"--pairs {text!r} is no number of pairs", remedy="such as 1e9 or 250000000, at most 1e13")
+        number = nan
+    if "_" in plain or not 1 <= number <= 1e13 or number != int(number):
+        raise Usage(f"--pairs {text!r} is no number of pairs", remedy="such as 1e9 or 250,000,000, at most 1e13")
     return int(number)
 
 

@@ -107,7 +107,7 @@ class JudgedConversations:
 
 
 def require_target(conversations: Sequence[Conversation], target: str | None) -> None:
-    """Raise Usage for a question that nobody was asked."""
+    """Raise Usage for a question that no conversation has."""
     if target is not None and not any(target in talk.ratings for talk in conversations):
         questions = ", ".join(sorted({question for talk in conversations for question in talk.ratings})) or "none"
         raise Usage(f"no conversation has a rating called {target!r}", remedy=f"the questions are: {questions}")

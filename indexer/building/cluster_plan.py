@@ -122,7 +122,7 @@ DISK: Final = 0.9619  # bytes of the files, as a share of what the plan of one m
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cluster:
+class Machines:
     """The machines that an index is planned for."""
 
     nodes: int
@@ -170,7 +170,7 @@ class ClusterPlan:
 
 def plan_cluster(
     pairs: int,
-    cluster: Cluster,
+    cluster: Machines,
     limits: Limits | None = None,
     *,
     shape: LogShape = SHAPE,
@@ -221,7 +221,7 @@ def plan_cluster(
     )
 
 
-def _shards(demand: Demand, option: Option, cluster: Cluster) -> tuple[int, int, int]:
+def _shards(demand: Demand, option: Option, cluster: Machines) -> tuple[int, int, int]:
     """Return the least number of shards, as many on each node, with a node's memory for serving and for a build."""
     usable, a_node = _USABLE * cluster.memory, 1
     kind = AnnKind.of(option.factory, demand.dimensions)
@@ -262,7 +262,7 @@ def _build_memory(shard: Demand, option: Option) -> int:
     return of_shard.build_memory
 
 
-def _enough(demand: Demand, kind: AnnKind, fixed: int, cluster: Cluster) -> str:
+def _enough(demand: Demand, kind: AnnKind, fixed: int, cluster: Machines) -> str:
     """Return how many nodes of this memory could serve everything."""
     free = _USABLE * cluster.memory - fixed
     if free <= 0:
@@ -278,7 +278,7 @@ def _query_bytes(demand: Demand, option: Option, shards: int, shape: LogShape) -
     return shards * (to_shard + answers) + round(_REFERENCES * (2 * shape.text_bytes + _REFERENCE_BYTES))
 
 
-def _hours(seconds: dict[str, float], shuffled: int, cluster: Cluster) -> float:
+def _hours(seconds: dict[str, float], shuffled: int, cluster: Machines) -> float:
     """Return the hours of a build: training on one node, everything else on all, and what nodes send each other."""
     elsewhere = sum(seconds.values()) - seconds["train"]
     sending = 8 * shuffled / (cluster.nodes * cluster.gigabits * 1e9)

@@ -1,7 +1,7 @@
 """A folder for one attempt at a task: links to the files of the build, and what the task writes beside them.
 
 A process that was taken for dead may still write, while its task is done again elsewhere. Each attempt therefore writes
-into a folder of its own, and its finished files are renamed into the build: two attempts at one task make the same
+into a separate folder, and its finished files are renamed into the build: two attempts at one task make the same
 bytes, so it does not matter whose rename comes last.
 """
 

@@ -39,7 +39,8 @@ from refaug.indexer.building.build import (
     require_unchanged,
 )
 from refaug.indexer.building.material import Material, reopen_material
-from refaug.indexer.building.plan import EXACT_BELOW, Limits
+from refaug.indexer.building.plan import Limits
+from refaug.indexer.building.rebuilding.compaction_choice import CompactionChoice, query_hashes, shard_number
 from refaug.indexer.building.recall import ExactSearch
 from refaug.indexer.building.segment_files import (
     TRAINED,
@@ -64,15 +65,13 @@ from refaug.indexer.index_folders import Places
 from refaug.indexer.installed_software import software
 from refaug.indexer.manifest import COMMON_ORDER, SHARDS, ErasedKeys, IndexManifest, SegmentInfo
 from refaug.indexer.nearest.index_builder import AnnBuilder
-from refaug.indexer.pair_table import ChangedKeys, changed_keys
-from refaug.indexer.pair_table_sql import KeyRange, Keys
+from refaug.indexer.pair_table import changed_keys
+from refaug.indexer.pair_table_sql import KeyRange
 from refaug.indexer.search.search_tables import Rows
 from refaug.indexer.search.segments import BM25, EXTRA_WORDS, QUICK, QUICK_STEPS, VECTORS, word_hashes
 from refaug.indexer.search.similarity import COARSE
 from refaug.logs.manifest import now
 
-_MOST_GROWTH: Final = 2.0  # since training: then lists are too long or too short, and all shards are built anew
-_LEAST_QUERIES: Final = 0.5  # of the check's utterances must still be there
 _STAGES: Final = ("index", "update", "reshard", "compact")  # whose interrupted work may hold what was deleted
 
 
@@ -121,107 +120,13 @@ def _compact_shards(
                 progress.stage("comparing with the logs")
                 live = live_keys(before, base.folder)
                 changes = changed_keys(engine, material.logs, key_sets_of(newest.erased), live)
-            choice = _Choice(before, base.folder, changes)
+            choice = CompactionChoice(before, base.folder, changes)
             if choice.needs_all:
                 return None
             if not choice.concerned:
                 return IndexBuild(name=name, version=base.version, manifest=before, published=True, is_new=False)
             compaction = _Compaction(places, base, before, newest.erased, material, choice, memory, progress)
             return compaction.build(writer, newest, publish=publish)
-
-
-@dataclass(frozen=True)
-class _Choice:
-    """Which shards are concerned, and whether taking over the others would do."""
-
-    before: IndexManifest
-    folder: Path
-    changes: ChangedKeys
-
-    @cached_property
-    def concerned(self) -> tuple[int, ...]:
-        """The numbers of the shards to build anew."""
-        mains = self.before.main_segments
-        numbers = {_number(info) for info in mains if info.superseded}
-        later = [map_array(self.folder / info.folder / "utterance_key.npy", np.uint64) for info in self._later]
-        for keys in (*later, self.changes.changed, self.changes.gone):
-            numbers |= set(self._shards_of(keys).tolist())
-        return tuple(sorted(numbers))
-
-    @cached_property
-    def needs_all(self) -> bool:
-        """Whether every shard has to be built: each is concerned, one loses all it has, or training is out of date."""
-        filled = {_number(info) for info in self.before.main_segments}
-        return (
-            filled <= set(self.concerned)
-            or bool(filled - set(np.flatnonzero(self._rows_after).tolist()))
-            or not self._has_trained
-            or self._outgrown
-            or self._lacks_queries
-        )
-
-    @property
-    def rows(self) -> int:
-        """How many utterances there will be."""
-        return int(self._rows_after.sum())
-
-    @property
-    def trained_on(self) -> int:
-        """How many utterances there were at the training."""
-        return self.before.trained_utterances or sum(info.utterances for info in self.before.main_segments)
-
-    @property
-    def _later(self) -> Sequence[SegmentInfo]:
-        return self.before.segments[len(self.before.main_segments) :]
-
-    def _shards_of(self, keys: Keys) -> NDArray[np.int64]:
-        """Return the shard of each key."""
-        lowest = [KeyRange.of_shard(number, self.before.shards).lowest for number in range(self.before.shards)]
-        return np.searchsorted(np.array(lowest, np.uint64), keys, side="right") - 1
-
-    @cached_property
-    def _rows_after(self) -> NDArray[np.int64]:
-        """The utterances that each shard will have."""
-        touched = np.concatenate([self.changes.changed, self.changes.gone])
-        stay = [keys[~np.isin(keys, touched)] for keys, _ in live_keys(self.before, self.folder)]
-        shards = self._shards_of(np.concatenate([*stay, self.changes.changed]))
-        return np.bincount(shards, minlength=self.before.shards)
-
-    @property
-    def _has_trained(self) -> bool:
-        return any((self.folder / info.folder / VECTORS).exists() for info in self.before.main_segments)
-
-    @property
-    def _outgrown(self) -> bool:
-        exact = self.before.main_segments[0].factory == "Flat"
-        if exact:
-            return self.before.limits["factory"] is None and self.rows >= EXACT_BELOW
-        return not 1 / _MOST_GROWTH <= self.rows / self.trained_on <= _MOST_GROWTH
-
-    @property
-    def _lacks_queries(self) -> bool:
-        """Whether too few of the utterances are left that recall is measured on."""
-        if not (self.folder / CHECK_QUERIES).exists():
-            return False
-        _, keys = _query_hashes(self.folder, self.before)
-        live = np.concatenate([keys for keys, _ in live_keys(self.before, self.folder)])
-        touched = np.concatenate([self.changes.changed, self.changes.gone])
-        remaining = np.isin(keys, live) & ~np.isin(keys, touched)
-        return int(np.count_nonzero(remaining)) < _LEAST_QUERIES * len(keys)
-
-
-def _number(info: SegmentInfo) -> int:
-    return int(info.folder.removeprefix(f"{SHARDS}/"))
-
-
-def _query_hashes(folder: Path, manifest: IndexManifest) -> tuple[NDArray[np.uint64], Keys]:
-    """Return hash and key of each utterance that recall is measured on; zeros where it is gone."""
-    positions = map_array(folder / CHECK_QUERIES, np.int64)
-    hashes = []
-    for name in ("utterance_sha", "utterance_key"):
-        parts = [map_array(folder / info.folder / f"{name}.npy", np.uint64) for info in manifest.main_segments]
-        hashes.append(np.where(positions >= 0, np.concatenate(parts)[positions], 0).astype(np.uint64))
-    return hashes[0], hashes[1]
 
 
 @dataclass(frozen=True)
@@ -233,7 +138,7 @@ class _Compaction:
     before: IndexManifest
     erased: ErasedKeys
     material: Material
-    choice: _Choice
+    choice: CompactionChoice
     memory: int
     progress: Progress
 
@@ -241,7 +146,7 @@ class _Compaction:
         """Build and publish the version; None where its recall is too low, so that all shards should be built."""
         linked = self._link_files()
         tables = self._tables()
-        self._write_words()
+        linked = {**linked, **self._write_words()}
         added = self._write_vectors()
         self._write_bm25()
         infos = [self._info(number, tables, added) for number in self._numbers]
@@ -313,7 +218,7 @@ class _Compaction:
 
     @property
     def _infos_before(self) -> Mapping[int, SegmentInfo]:
-        return {_number(info): info for info in self.before.main_segments}
+        return {shard_number(info): info for info in self.before.main_segments}
 
     @property
     def _numbers(self) -> Sequence[int]:
@@ -337,7 +242,7 @@ class _Compaction:
     def _stays(self, name: str) -> bool:
         folder, *inner = Path(name).parts
         if folder == SHARDS:
-            return int(inner[0]) not in self.choice.concerned and inner[1] != BM25
+            return int(inner[0]) not in self.choice.concerned and inner[1] not in (BM25, EXTRA_WORDS)
         return folder == "tokenizer"
 
     def _tables(self) -> Mapping[int, Mapping[str, Any]]:
@@ -362,19 +267,28 @@ class _Compaction:
 
     # Words
 
-    def _write_words(self) -> None:
-        """Write the further words beside the shards, and give each concerned shard the words that it had.
+    def _write_words(self) -> Mapping[str, Mapping[str, Any]]:
+        """Write the further words beside the shards, give each shard the words that it had, and return what is linked.
 
-        What no text has any more becomes its own number, which is the hash of no word.
+        What no text has any more becomes its own number, which is the hash of no word; where that is so of no word of
+        a shard that stays, its file is linked, too.
         """
         self._stages.run("vocabulary", self._write_further_words)
         code = len(self.material.words)
-        for number in self._numbers:
-            before = self._words_before(number)
-            if number in self._shards:
-                with NpyWriter(self._shards[number].path / EXTRA_WORDS, np.uint64) as words:
-                    words.append(self._blanked(before, code))
+        linked = dict[str, Mapping[str, Any]]()
+        for number, path in zip(self._numbers, self._paths, strict=True):
+            before, target = self._words_before(number), path / EXTRA_WORDS
+            remaining = self._blanked(before, code)
+            if number not in self._shards and np.array_equal(remaining, before):
+                name = f"{SHARDS}/{number}/{EXTRA_WORDS}"
+                if not target.exists():
+                    link_file(self.base.folder / name, target)
+                linked[name] = self.before.files[name]
+            else:
+                with NpyWriter(target, np.uint64) as words:
+                    words.append(remaining)
             code += len(before)
+        return linked
 
     def _write_further_words(self) -> Mapping[str, int]:
         earlier = self.base.folder / EXTRA_WORDS
@@ -454,7 +368,7 @@ class _Compaction:
         if not (self.base.folder / CHECK_QUERIES).exists():
             return None
         sizes, places = list[int](), list[Rows]()
-        shas, keys = _query_hashes(self.base.folder, self.before)
+        shas, keys = query_hashes(self.base.folder, self.before)
         for path in self._paths:
             own_shas, own_keys = (
                 map_array(path / f"{name}.npy", np.uint64) for name in ("utterance_sha", "utterance_key")

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refaug.core.errors import Usage
-from refaug.indexer.building.cluster_plan import DISK, SECONDS, SHAPE, Cluster, Growth, plan_cluster
+from refaug.indexer.building.cluster_plan import DISK, SECONDS, SHAPE, Growth, Machines, plan_cluster
 from refaug.indexer.building.plan import Calibration, Limits
 
 GIB = 1 << 30
-SIXTEEN = Cluster(nodes=16, memory=64 * GIB, cores=8)
+SIXTEEN = Machines(nodes=16, memory=64 * GIB, cores=8)
 LISTS = Limits(factory="PCAR128,IVF65536,PQ64x4fs")
 
 
@@ -84,7 +84,7 @@ def test_a_node_holds_its_shards_and_a_query_goes_to_all():
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 10**10), st.integers(1, 64), st.sampled_from([16, 64, 512]), st.sampled_from([1, 8, 64]))
 def test_no_plan_is_beyond_its_machines(pairs, nodes, memory, cores):
-    cluster = Cluster(nodes=nodes, memory=memory * GIB, cores=cores)
+    cluster = Machines(nodes=nodes, memory=memory * GIB, cores=cores)
     try:
         plan = planned(pairs, cluster)
     except Usage:  # it names what would be enough: the next test

@@ -14,6 +14,7 @@ from refaug.core.progress import Silent
 from refaug.core.records import Reference, TestPair
 from refaug.core.text.normalisation import normalise
 from refaug.indexer.building.plan import Limits
+from refaug.indexer.building.rebuilding import compaction_choice
 from refaug.indexer.building.rebuilding.compaction import compact_index
 from refaug.indexer.building.update import erased_keys, update_index
 from refaug.indexer.manifest import IndexManifest
@@ -195,6 +196,59 @@ def test_no_file_of_the_new_version_has_erased_text(tmp_path):
     assert len(gone) == 3  # of the words that no other text has, no hash is left either: the word, `reply` and `with`
     compacted = compact_index(places, "chat", Silent())
     assert (compacted.version, compacted.is_new) == (built.version, False)
+
+
+def test_the_hash_of_an_erased_word_leaves_shards_that_are_taken_over(tmp_path):
+    """The word is of a shard that brought it; another shard loses it last, and the first one is not concerned then."""
+    random = Random(8)
+    places = home_of(tmp_path, pairs_of_chance(random, 300, words=WORDS), vectors())
+    order = order_with("Flat")
+    [first], [last] = texts_of_chance(random, 1, (2,), WORDS), texts_of_chance(random, 1, (4,), WORDS)
+    held = [RawPair("chat", f"held{at}", "1", text, SECRET) for at, text in enumerate((first, last))]
+    add_to_log(places, "chat", held)
+    build(places, "chat", **order)
+    hashes = extra_words(places)
+    for dialogue in ("held0", "held1"):
+        update_index(places, "chat", Silent(), erase=erased_keys(dialogues=[dialogue]))
+        compact_index(places, "chat", Silent())
+    assert len(hashes - extra_words(places)) == 1
+    assert len(hashes) == 1
+
+
+def test_a_shard_that_gains_an_utterance_and_loses_it_is_left_out(tmp_path):
+    random = Random(9)
+    pairs = pairs_of_chance(random, 200, shards=(0, 1, 2, 4, 5))
+    places = home_of(tmp_path, pairs, vectors())
+    build(places, "chat", **order_with("Flat"))
+    passing = pairs_of_chance(random, 3, 5_000, (3,))
+    add_to_log(places, "chat", passing)
+    update_index(places, "chat", Silent())
+    gone = erased_keys(pairs=[f"chat/{pair.dialogue}#{pair.position}" for pair in passing])
+    update_index(places, "chat", Silent(), erase=gone)
+    compacted = compact_index(places, "chat", Silent()).manifest
+    assert [info.folder for info in compacted.segments] == [f"shards/{number}" for number in (0, 1, 2, 4, 5)]
+    assert sum(info.superseded for info in compacted.segments) == 0
+
+
+@pytest.mark.slow
+def test_many_numbers_of_words_that_are_gone_lead_to_a_whole_build(tmp_path, monkeypatch):
+    monkeypatch.setattr(compaction_choice, "_MANY_DEAD_WORDS", 20)
+    random = Random(10)
+    places = home_of(tmp_path, pairs_of_chance(random, 300, words=WORDS), vectors())
+    build(places, "chat", **order_with("Flat"))
+    whole, dead = list[bool](), list[int]()
+    for round_of in range(3):
+        passing = pairs_of_chance(
+            random, 30, 5_000 + 100 * round_of, (1,), [f"n{round_of}-{number}" for number in range(12)]
+        )
+        add_to_log(places, "chat", passing)
+        whole.append(compact_index(places, "chat", Silent()).manifest.inputs != "")
+        keys = erased_keys(pairs=[f"chat/{pair.dialogue}#{pair.position}" for pair in passing])
+        update_index(places, "chat", Silent(), erase=keys)
+        compact_index(places, "chat", Silent())
+        dead.append(sum(1 for word in extra_words(places) if word < 1 << 32))
+    assert whole == [False, False, True]
+    assert dead == [14, 28, 14]  # twelve numbers, their prefix and the hyphen
 
 
 def holders(folder):
