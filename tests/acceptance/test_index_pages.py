@@ -85,7 +85,8 @@ def test_examples_of_the_format_page_give_its_output_and_its_files(
         path.name for path in (version / "segments/0/bm25").iterdir()
     }
     of_manifest = table("index-format", "<!-- manifest -->")
-    assert {name for row in of_manifest for name in codes(row[0])} == set(manifest)
+    only_compacted = {"trained_utterances"}
+    assert {name for row in of_manifest for name in codes(row[0])} - only_compacted == set(manifest)
     whole_table = {name for row in of_manifest for cell in row for name in codes(cell)}
     kinds = (
         IndexManifest,

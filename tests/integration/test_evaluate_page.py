@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -266,7 +267,8 @@ class Cable:
     def cut(self) -> None:
         self.is_cut = True
         for end in self._open:
-            with suppress(OSError):
+            with suppress(OSError):  # closed without lingering, so that a browser in the middle of sending is told
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 end.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
@@ -292,6 +294,7 @@ class Cable:
         for end in (source, target):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+            end.close()
 
 
 def test_a_file_is_sent_again_by_itself_after_a_lost_connection(browsed: Browsed, page: Any, tmp_path: Path) -> None:
