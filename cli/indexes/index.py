@@ -92,14 +92,35 @@ def plan_command(
     as_json: JsonFlag = False,
 ) -> None:
     """What each kind of index of these logs would cost, and which one a build would take; or one of so many pairs."""
-    machines = {"nodes": nodes, "memory": memory, "cores": node_cores, "dimensions": dimensions, "network": network}
-    prices = {"price": price, "most_cost": most_cost}
     if pairs is not None:
         refuse_with_pairs(vectors, encoder, fit, threads)
         limits = _limits(None, recall, latency, factory)
-        plan_for_pairs(context.obj, logs or [], pairs, limits, **machines, **prices, as_json=as_json)  # type: ignore[arg-type]
+        plan_for_pairs(
+            context.obj,
+            logs or [],
+            pairs,
+            limits,
+            nodes=nodes,
+            memory=memory,
+            cores=node_cores,
+            dimensions=dimensions,
+            network=network,
+            price=price,
+            most_cost=most_cost,
+            as_json=as_json,
+        )
         return
-    refuse_without_pairs({f"--{name.replace('_', '-')}": chosen for name, chosen in {**machines, **prices}.items()})
+    refuse_without_pairs(
+        {
+            "--nodes": nodes,
+            "--memory": memory,
+            "--cores": node_cores,
+            "--dimensions": dimensions,
+            "--network": network,
+            "--price": price,
+            "--most-cost": most_cost,
+        }
+    )
     if not logs:
         raise Usage("a plan needs a log, or a number of pairs", remedy="name a log, or --pairs 1e9")
     _plan_logs(context, logs, vectors, encoder, _limits(fit, recall, latency, factory), threads, as_json=as_json)

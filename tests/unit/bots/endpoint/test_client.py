@@ -114,6 +114,21 @@ def test_a_lasting_fault_is_an_outcome(sent: Sent, kind: str, tries: int) -> Non
     assert len(fake.received) == tries or (sent.hangs and len(fake.received) < tries)  # a busy machine reads late
 
 
+def test_an_answer_of_ten_megabytes_is_refused_by_the_usual_limit() -> None:
+    with endpoint(lambda _: openai("a" * 10_000_000)) as fake:
+        (fault,) = ask_all(of(fake), [request("a")], settings=QUICK)
+    assert (fault.kind, len(fake.received)) == (FaultKind.TOO_LARGE, 1)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_where_a_redirect_leads_nothing_is_asked(status: int) -> None:
+    with endpoint(lambda _: openai("secret")) as inside:
+        moved = Sent(status=status, headers={"Location": f"{inside.url}/chat/completions"})
+        with endpoint(lambda _: moved) as fake:
+            (fault,) = ask_all(of(fake), [request("a")], settings=QUICK)
+    assert (fault.kind, len(fake.received), inside.received) == (FaultKind.REDIRECT, 1, [])
+
+
 def test_nothing_listens() -> None:
     with endpoint(lambda _: openai("a")) as fake:
         gone = of(fake, tries=2)
