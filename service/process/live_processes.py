@@ -91,7 +91,14 @@ class LiveProcesses:
 
     def pids_without(self, kind: str, name: str, version: str) -> list[int]:
         """Return the living processes that do not serve this version, including those that have just started."""
-        return [one.pid for one in self.reports() if one.versions.get(kind, {}).get(name) != version]
+        return self.pids_with_and_without(kind, name, version)[1]
+
+    def pids_with_and_without(self, kind: str, name: str, version: str) -> tuple[list[int], list[int]]:
+        """Return the living processes that serve this version and those that do not, as they are at one moment."""
+        pids: tuple[list[int], list[int]] = ([], [])
+        for report in self.reports():
+            pids[report.versions.get(kind, {}).get(name) != version].append(report.pid)
+        return pids
 
     def close(self) -> None:
         """Remove the report of this process."""

@@ -189,14 +189,14 @@ def test_it_is_202_with_the_processes_that_lack_it_until_they_have_it(home: Sett
             assert indexes.current("chat") == second
         with client_of(home, publish_wait_s=60) as client:
             asked = threading.Event()
-            lacking = client.app.state.refaug.processes.pids_without
+            pids = client.app.state.refaug.processes.pids_with_and_without
 
-            def lacking_once(kind: str, name: str, version: str) -> list[int]:
-                found = lacking(kind, name, version)
+            def pids_once(kind: str, name: str, version: str) -> tuple[list[int], list[int]]:
+                found = pids(kind, name, version)
                 asked.set()
                 return found
 
-            client.app.state.refaug.processes.pids_without = lacking_once
+            client.app.state.refaug.processes.pids_with_and_without = pids_once
 
             def follow() -> None:
                 assert asked.wait(30)

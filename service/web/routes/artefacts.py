@@ -288,17 +288,17 @@ async def _wait_until_served(request: Request, kind: Kind, name: str, version: s
     """Wait until all processes serve the version or the time is over; return the processes that serve it."""
     state = state_of(request)
     until = time.monotonic() + state.serve.publish_wait_s
-    while pids_without := await run_in_threadpool(state.processes.pids_without, kind, name, version):
-        if time.monotonic() >= until:
+    while True:
+        serving, lacking = await run_in_threadpool(state.processes.pids_with_and_without, kind, name, version)
+        if not lacking or time.monotonic() >= until:
             break
         await asyncio.sleep(_POLL_S)
-    live = await run_in_threadpool(state.processes.reports)
     content = {
         "kind": kind,
         "name": name,
         "version": version,
-        "serving": [one.pid for one in live if one.versions.get(kind, {}).get(name) == version],
-        "lacking": list(pids_without),
+        "serving": serving,
+        "lacking": lacking,
         "problems": {what: state.without_paths(why) for what, why in state.open_versions.problems().items()},
     }
-    return json_response(content, status=202 if pids_without else 200)
+    return json_response(content, status=202 if lacking else 200)
