@@ -1,4 +1,4 @@
-"""Statistics: resampling, correlation, agreement with people, agreement among annotators.
+"""Statistics: resampling, correlation, agreement with people, agreement among annotators, votes between pairs, power.
 
 The main names:
 
@@ -7,4 +7,15 @@ The main names:
 - `agreement.cluster_bootstrap`: the agreement of metrics with people.
 """
 
-__all__ = ["agreement", "alpha", "correlation", "intraclass", "kappa", "resampling", "split_half"]
+__all__ = [
+    "agreement",
+    "alpha",
+    "bradley_terry",
+    "correlation",
+    "intraclass",
+    "kappa",
+    "pairwise",
+    "power",
+    "resampling",
+    "split_half",
+]

@@ -1,0 +1,163 @@
+"""Bradley–Terry against statsmodels and direct maximisation; order, ties, broken chains."""
+
+import random
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from scipy import optimize
+
+from refaug.core.errors import BadInput, Usage
+from refaug.metrics.statistics.bradley_terry import RIDGE, PairVote, bradley_terry
+
+STRENGTHS = {"alpha": 0.8, "beta": 0.1, "gamma": -0.2, "delta": -0.7}
+
+
+def drawn_votes(seed, count=400, *, nu=0.4, slope=0.0, people=20):
+    rng = np.random.default_rng(seed)
+    names = list(STRENGTHS)
+    votes = []
+    for number in range(count):
+        first, second = rng.choice(4, size=2, replace=False)
+        covariate = float(rng.normal()) if slope else 0.0
+        eta = STRENGTHS[names[first]] - STRENGTHS[names[second]] + slope * covariate
+        mass = np.array([np.exp(eta / 2), nu, np.exp(-eta / 2)])
+        outcome = 1 - int(rng.choice(3, p=mass / mass.sum()))
+        votes.append(
+            PairVote(
+                first=names[first],
+                second=names[second],
+                outcome=outcome,
+                participant=f"p{number % people}",
+                covariate=covariate,
+            )
+        )
+    return votes
+
+
+def strengths(fitted):
+    return {bot.bot: bot.strength for bot in fitted.bots}
+
+
+def logistic_fit(votes, *, with_covariate=False):
+    """Fit halves of wins by statsmodels: a row for each side of each vote, the last bot as the baseline."""
+    names = sorted(STRENGTHS)
+    design, share = [], []
+    for vote in votes:
+        row = [float(vote.first == name) - float(vote.second == name) for name in names[:-1]]
+        design.append([*row, vote.covariate] if with_covariate else row)
+        share.append((vote.outcome + 1) / 2)
+    fit = sm.GLM(share, np.array(design), family=sm.families.Binomial()).fit(tol=1e-14)
+    free = np.array([*fit.params[:3], 0.0])
+    return dict(zip(names, free - free.mean(), strict=True)), fit.params[3:].tolist()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_halved_ties_equal_a_logistic_regression(seed):
+    votes = drawn_votes(seed)
+    assert strengths(bradley_terry(votes, draws=1)) == pytest.approx(logistic_fit(votes)[0], abs=1e-6)
+
+
+def test_the_covariate_equals_a_logistic_regression():
+    votes = drawn_votes(4, slope=0.7)
+    fitted = bradley_terry(votes, with_covariate=True, draws=20)
+    expected, (slope,) = logistic_fit(votes, with_covariate=True)
+    assert strengths(fitted) == pytest.approx(expected, abs=1e-6)
+    assert fitted.covariate.value == pytest.approx(slope, abs=1e-6)
+    assert fitted.covariate.low < slope < fitted.covariate.high
+
+
+def test_davidson_ties_maximise_their_likelihood():
+    votes = drawn_votes(5)
+    names = sorted(STRENGTHS)
+
+    def loss(parameters):
+        of = dict(zip(names, [*parameters[:3], -parameters[:3].sum()], strict=True))
+        total = 0.0
+        for vote in votes:
+            eta = of[vote.first] - of[vote.second]
+            chances = np.array([np.exp(eta / 2), np.exp(parameters[3]), np.exp(-eta / 2)])
+            total -= np.log(chances[1 - vote.outcome] / chances.sum())
+        return total
+
+    best = optimize.minimize(loss, np.zeros(4), method="BFGS", options={"gtol": 1e-7})
+    fitted = bradley_terry(votes, ties="davidson", draws=20)
+    expected = dict(zip(names, [*best.x[:3], -best.x[:3].sum()], strict=True))
+    assert strengths(fitted) == pytest.approx(expected, abs=1e-4)
+    assert fitted.tie.value == pytest.approx(np.exp(best.x[3]), abs=1e-4)
+    assert fitted.tie.low < fitted.tie.value < fitted.tie.high
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"ties": "davidson"}, {"with_covariate": True}], ids=["half", "davidson", "covariate"]
+)
+def test_no_order_of_votes_or_sides_changes_a_bit(options):
+    votes = drawn_votes(6, count=150, slope=0.3)
+    fitted = bradley_terry(votes, draws=30, **options)
+    shuffled = list(votes)
+    random.Random(1).shuffle(shuffled)
+    turned = [
+        replace(vote, first=vote.second, second=vote.first, outcome=-vote.outcome, covariate=-vote.covariate)
+        for vote in shuffled
+    ]
+    assert asdict(bradley_terry(shuffled, draws=30, **options)) == asdict(fitted)
+    assert asdict(bradley_terry(turned, draws=30, **options)) == asdict(fitted)
+
+
+def test_the_order_of_the_bots_and_their_ranks():
+    fitted = bradley_terry(drawn_votes(7, count=3000), draws=200)
+    assert [bot.bot for bot in fitted.bots] == ["alpha", "beta", "gamma", "delta"]
+    assert [bot.rank for bot in fitted.bots] == [1, 2, 3, 4]
+    assert (fitted.bots[0].rank_low, fitted.bots[0].rank_high) == (1, 1)
+    assert all(bot.low < bot.strength < bot.high for bot in fitted.bots)
+    assert fitted.is_connected
+    assert fitted.ridge == 0.0
+    assert fitted.win_rate("alpha", "delta") == pytest.approx(
+        1 / (1 + np.exp(fitted.bots[3].strength - fitted.bots[0].strength))
+    )
+
+
+def test_bots_that_are_alike_share_their_ranks():
+    votes = [
+        PairVote(first="a", second="b", outcome=outcome, participant=f"p{number}")
+        for number, outcome in enumerate([1, -1] * 10)
+    ]
+    fitted = bradley_terry(votes, draws=200)
+    assert [(bot.rank, bot.rank_low, bot.rank_high) for bot in fitted.bots] == [(1, 1, 2), (1, 1, 2)]
+
+
+def test_a_broken_chain_is_said_and_fitted_with_the_ridge():
+    votes = [PairVote(first="a", second="b", outcome=1, participant=f"p{number}") for number in range(6)]
+    fitted = bradley_terry(votes, draws=10)
+    assert not fitted.is_connected
+    assert fitted.groups == (("a",), ("b",))
+    assert fitted.ridge == RIDGE
+    assert fitted.ridged_draws == 10
+    # with θ and −θ: 6·(1 − σ(2θ))·2 = 2·.01·θ·… is where the penalised likelihood has no slope
+    best = optimize.minimize_scalar(lambda x: 6 * np.log1p(np.exp(-2 * x)) + RIDGE * x * x, bounds=(0, 20))
+    assert fitted.bots[0].strength == pytest.approx(best.x, abs=1e-4)
+
+
+def test_groups_that_never_met_are_fitted_with_the_ridge():
+    votes = [
+        PairVote(first=first, second=second, outcome=outcome, participant="p")
+        for first, second in (("a", "b"), ("c", "d"))
+        for outcome in (1, -1, 1)
+    ]
+    fitted = bradley_terry(votes)
+    assert fitted.groups == (("a", "b"), ("c", "d"))
+    assert fitted.draws == 0
+    assert strengths(fitted)["a"] == pytest.approx(strengths(fitted)["c"])
+    assert fitted.bots[0].low is None
+
+
+def test_votes_that_cannot_be_used_are_refused():
+    with pytest.raises(BadInput, match="there are no votes"):
+        bradley_terry([])
+    with pytest.raises(BadInput, match="vote 1 is between a and itself"):
+        bradley_terry([PairVote(first="a", second="a", outcome=1, participant="p")])
+    with pytest.raises(BadInput, match="vote 1 is 2"):
+        bradley_terry([PairVote(first="a", second="b", outcome=2, participant="p")])
+    with pytest.raises(Usage, match="ties cannot be 'third'"):
+        bradley_terry([PairVote(first="a", second="b", outcome=1, participant="p")], ties="third")
