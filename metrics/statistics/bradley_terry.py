@@ -313,15 +313,17 @@ def _result(
         is_connected=len(groups) == 1,
         groups=tuple(tuple(counted.names[number] for number in group) for group in groups),
         ridge=RIDGE if is_ridged else 0.0,
-        tie=_term(np.exp(parameters[model.width]), np.exp(drawn[:, model.width]), level) if model.is_davidson else None,
+        tie=_term(float(np.exp(parameters[model.width])), np.exp(drawn[:, model.width]), level)
+        if model.is_davidson
+        else None,
         covariate=None if counted.covariate is None else _term(parameters[at], drawn[:, at], level),
         draws=len(drawn),
         ridged_draws=ridged,
     )
 
 
-def _term(value: float, drawn: Floats, level: float) -> FittedTerm:
-    return FittedTerm(value=float(value), low=_bound(drawn, (1 - level) / 2), high=_bound(drawn, (1 + level) / 2))
+def _term(fitted: float, drawn: Floats, level: float) -> FittedTerm:
+    return FittedTerm(value=float(fitted), low=_bound(drawn, (1 - level) / 2), high=_bound(drawn, (1 + level) / 2))
 
 
 def _bound(drawn: Floats, share: float) -> float | None:

@@ -17,7 +17,7 @@ from refaug.metrics.statistics.resampling import check_level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class ShareEstimate:
     """A share with its Wilson interval; None where there is nothing to have a share of."""
 
     value: float | None
@@ -38,24 +38,24 @@ class PairOutcome:
     wins: int
     losses: int
     ties: int
-    decided: Share
-    halved: Share
+    decided: ShareEstimate
+    halved: ShareEstimate
     p_dropped: float | None
     p_halved: float | None
 
 
-def wilson(successes: float, n: float, level: float = 0.95) -> Share:
+def wilson(successes: float, n: float, level: float = 0.95) -> ShareEstimate:
     """Return a share with the interval of Wilson (1927); halves of successes may be counted."""
     check_level(level)
     if not 0 <= successes <= n:
         raise Usage(f"{successes:g} successes of {n:g}", remedy="from 0 to as many as there were trials")
     if n == 0:
-        return Share(value=None, low=None, high=None, n=0)
+        return ShareEstimate(value=None, low=None, high=None, n=0)
     z = float(stats.norm.isf((1 - level) / 2))
     share = successes / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return Share(value=share, low=max(0.0, centre - half), high=min(1.0, centre + half), n=n)
+    return ShareEstimate(value=share, low=max(0.0, centre - half), high=min(1.0, centre + half), n=n)
 
 
 def sign_test(wins: int, losses: int, ties: int = 0, *, halve: bool = False) -> float | None:

@@ -3,7 +3,7 @@
 Sample sizes are by the normal approximation, rounded up: n = 2·(SD·(z₁₋α/₂ + z_power) / difference)² ratings of each of
 two bots; (z₁₋α/₂·½ + z_power·√(p·q))² / (p − ½)² votes without ties at a win rate p. m ratings of a bot by each person
 whose ratings have a correlation of ρ count as fewer: the design effect is 1 + (m − 1)·ρ. Where each person rates both
-bots, what is their own taste cancels out: the variance of a difference is (1 − ρ) of that of independent people.
+bots, the taste of a person cancels out: the variance of a difference is (1 − ρ) of that of independent people.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def simulated_rating_power(
 ) -> SimulatedPower:
     """Simulate studies of two bots with n ratings each and test the difference by means of participants.
 
-    Each person has a level of their own (ρ of the variance). The test is Student's over persons: paired where each
+    Levels differ from person to person, by ρ of the variance. The test is Student's over persons: paired where each
     rates both bots, Welch's where they rate one.
     """
     check_resampling(draws=studies, seed=seed)
