@@ -139,6 +139,7 @@ def event_at(play: Played, place: float, number: int) -> tuple[str, int]:
     return of_kind[int(place * len(of_kind))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scene", "place", "number"), with_one_of_each(points(1, FEW)))
 def test_a_kill_leaves_the_old_log_or_the_new_one_and_can_be_made_good(tmp_path, played, driver, scene, place, number):
     play = played(scene)

@@ -64,6 +64,7 @@ def test_a_judge_says_what_it_is_made_of_and_how_good_it_is(fitted: tuple[Home, 
     assert home("judge-fit", "list", "--json").json["judges"][0]["published"] is True
 
 
+@pytest.mark.slow
 def test_trees_stand_beside_ridge_regression_on_the_same_metrics(home: Home, tmp_path: Path) -> None:
     files = [rated_items(tmp_path / f"set{seed}.jsonl", seed) for seed in (1, 2)]
     trained = home("judge-fit", "train", *files, "--name", "trees", *METRICS, "--method", "boosting", "--json")
@@ -183,6 +184,7 @@ def test_options_that_are_not_known_are_refused(home: Home, tmp_path: Path) -> N
         assert home("judge-fit", "train", items, "--name", "mine", *METRICS, *options).code == 2
 
 
+@pytest.mark.slow
 def test_scales_may_differ_between_files_and_not_within_one(home: Home, tmp_path: Path) -> None:
     ones = [
         {**orjson.loads(line), "scale": [1, 5]}

@@ -186,6 +186,7 @@ def test_embeddings_start_from_vectors_unless_random_ones_are_asked_for(trained:
     assert in_cache(trained) == []
 
 
+@pytest.mark.slow
 def test_same_command_changes_nothing_and_another_seed_adds_a_version(trained: Home, with_rater: Path) -> None:
     before = trained("rater", "show", "chat", "--json").json
     again = trained(*TRAIN, "--json").json

@@ -71,6 +71,7 @@ def test_report_with_an_index_rates_fifty_held_out_pairs_reproducibly(ready: Hom
     assert [path for path in (ready.path / "cache").rglob("*") if path.suffix == ".arrow"] == []
 
 
+@pytest.mark.slow
 def test_references_of_given_items_are_those_that_refs_prints(
     ready: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +94,7 @@ def test_references_of_given_items_are_those_that_refs_prints(
     assert (strict.code, "1 item could not be used" in strict.err) == (3, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("deletion", "told"), [(("--dialogue", "3"), "1 of the 1 parts"), (("--whole", "--yes"), "is not here")]
 )

@@ -187,6 +187,7 @@ def test_the_tables_of_any_logs_are_those_of_the_definition(tmp_path_factory, en
     )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=12)
 @given(logs=LOGS, erased=ERASED, keys=KEYS)
 def test_with_keys_only_the_utterances_that_have_them_are_written(tmp_path_factory, engine, logs, erased, keys):
@@ -199,6 +200,7 @@ def test_with_keys_only_the_utterances_that_have_them_are_written(tmp_path_facto
     assert tables_in(folder / "out") == plain_table(logs, keys=keys, **erased)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=6)
 @given(logs=LOGS.filter(lambda logs: any(rows for _, rows in logs)), random=st.randoms(use_true_random=False))
 def test_how_logs_are_stored_changes_no_byte_but_the_numbers_of_the_logs(tmp_path_factory, engine, logs, random):

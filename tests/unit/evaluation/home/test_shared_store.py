@@ -62,6 +62,7 @@ def test_shards_come_with_their_vectors_and_answer_alike(places, tmp_path):
     assert answers(tmp_path / "node") == answers(tmp_path / "home")
 
 
+@pytest.mark.slow
 def test_an_update_sends_its_segment_and_not_the_shards(places, tmp_path):
     build(places, shards=3)
     store = Store(LocalFiles(tmp_path / "store"))
@@ -79,6 +80,7 @@ def test_an_update_sends_its_segment_and_not_the_shards(places, tmp_path):
     assert answers(tmp_path / "node") == answers(tmp_path / "home")
 
 
+@pytest.mark.slow
 def test_deleted_text_leaves_the_store_and_the_node(places, tmp_path):
     build(places, shards=3)
     store, node = Store(LocalFiles(tmp_path / "store")), tmp_path / "node"

@@ -182,6 +182,7 @@ def texts_of(items: Sequence[Item]) -> list[object]:
     return [(item.pair, dict(item.replies)) for item in items]
 
 
+@pytest.mark.slow
 def test_the_same_pairs_are_drawn_whatever_shards_and_updates_an_index_has(tmp_path: Path) -> None:
     pairs = a_log(300, 40, 20, 5)
     places = home_of(tmp_path, pairs[:250], VECTORS)

@@ -74,6 +74,7 @@ def require_whole(png: bytes) -> None:
     assert [bool((one == 1).all()) for one in borders] == [True] * 4
 
 
+@pytest.mark.slow
 def test_a_report_has_the_pictures_that_it_has_figures_for() -> None:
     assert list(training_images(report_of())) == ["curves.png", "reliability.png", "ratings.png"]
     assert list(training_images(report_of(ratings=False))) == ["curves.png", "reliability.png"]

@@ -198,6 +198,7 @@ def test_no_file_of_the_new_version_has_erased_text(tmp_path):
     assert (compacted.version, compacted.is_new) == (built.version, False)
 
 
+@pytest.mark.slow
 def test_the_hash_of_an_erased_word_leaves_shards_that_are_taken_over(tmp_path):
     """The word is of a shard that brought it; another shard loses it last, and the first one is not concerned then."""
     random = Random(8)
@@ -215,6 +216,7 @@ def test_the_hash_of_an_erased_word_leaves_shards_that_are_taken_over(tmp_path):
     assert len(hashes) == 1
 
 
+@pytest.mark.slow
 def test_a_shard_that_gains_an_utterance_and_loses_it_is_left_out(tmp_path):
     random = Random(9)
     pairs = pairs_of_chance(random, 200, shards=(0, 1, 2, 4, 5))

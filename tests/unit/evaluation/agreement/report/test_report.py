@@ -758,6 +758,7 @@ def test_metric_without_a_score_has_a_row_with_its_reason_and_no_plots(tmp_path:
     assert balanced(as_latex(found))
 
 
+@pytest.mark.slow
 def test_the_scatter_of_systems_shows_the_systems_of_the_json(result: MetaResult) -> None:
     drawn = plots.plots(result)[0].system_level
     document = result.sets[0].as_json()
