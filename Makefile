@@ -97,7 +97,7 @@ $(VENV)-cluster/.installed: tests/cluster-requirements.txt $(VENV)/.installed
 	touch $@
 
 test-cluster: $(VENV)-cluster/.installed
-	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m cluster tests/cluster
+	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and not slow" tests/cluster
 
 check: $(VENV)/.installed
 	$(BIN)/ruff format --check .

@@ -23,8 +23,13 @@ def storage_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
-            raise StorageFull(
-                f"{path}: {_FULL[error.errno]}", remedy="free some room and run the same command again"
-            ) from error
+        if (full := storage_full(error, str(path))) is not None:
+            raise full from error
         raise
+
+
+def storage_full(error: OSError, where: str) -> StorageFull | None:
+    """Return the error that says what is full where; None where something else is wrong."""
+    if error.errno not in _FULL:
+        return None
+    return StorageFull(f"{where}: {_FULL[error.errno]}", remedy="free some room and run the same command again")

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+from disks import require_tmpfs
+
 _STORE = 100 << 20  # bytes of Ray's object store a machine
 
 
@@ -13,6 +20,24 @@ def start_head():
     return Cluster(initialize_head=True, head_node_args=arguments)
 
 
-def add_machine(machines):
+def add_machine(machines, **resources):
     """Start a machine of one core."""
-    return machines.add_node(num_cpus=1, object_store_memory=_STORE)
+    return machines.add_node(num_cpus=1, object_store_memory=_STORE, **resources)
+
+
+@contextmanager
+def machine_with_its_own_disk(cluster, address, folder):
+    """A machine that has an empty disk where the others have this folder, until the block ends."""
+    require_tmpfs(folder.parent / "probe")
+    ray = [str(Path(sys.executable).with_name("ray")), "start", "--address", address, "--block", "--num-cpus", "1"]
+    script = 'mount -t tmpfs tmpfs "$0" && exec "$@"'
+    command = ["unshare", "--mount", "sh", "-c", script, str(folder), *ray, "--object-store-memory", str(_STORE)]
+    before = len(cluster.nodes())
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            while len(cluster.nodes()) == before:
+                assert process.poll() is None, process.stdout.read()
+            yield
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)

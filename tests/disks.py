@@ -13,6 +13,20 @@ from safeguards import require
 @contextmanager
 def small_disk(folder: Path, options: str) -> Iterator[Path]:
     """A tmpfs on a folder, which it makes; unmounted lazily where a file on it is still open."""
+    _mount(folder, options)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=False)
+
+
+def require_tmpfs(folder: Path) -> None:
+    """Skip or fail, as REFAUG_REQUIRE has it, where no tmpfs can be mounted."""
+    with small_disk(folder, "size=1m"):
+        pass
+
+
+def _mount(folder: Path, options: str) -> None:
     folder.mkdir(exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
     try:
@@ -21,10 +35,6 @@ def small_disk(folder: Path, options: str) -> Iterator[Path]:
     except FileNotFoundError as error:
         done, why = None, str(error)
     require("tmpfs", found=done is not None and done.returncode == 0, why=why)
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=False)
 
 
 def close_strictly(folder: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -9,6 +10,7 @@ from typing import Any, Final, NoReturn
 
 from refaug.core import errors
 from refaug.core.errors import RefaugError
+from refaug.core.full_disk import storage_full
 
 _PACKAGE: Final = "refaug."
 
@@ -49,3 +51,8 @@ def call(function: str, arguments: Mapping[str, Any], shared: Any = None) -> Any
         return getattr(import_module(module), name)(**arguments, **further)
     except RefaugError as error:
         return Failure.of(error)
+    except OSError as error:
+        where = f"{error.filename or name} on {socket.gethostname()}"
+        if (full := storage_full(error, where)) is None:
+            raise
+        return Failure.of(full)

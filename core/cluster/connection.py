@@ -18,9 +18,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from refaug.core.cluster.addresses import LOCAL, require_address, require_reachable
+from refaug.core.cluster.addresses import AUTO, LOCAL, require_address, require_reachable
 from refaug.core.cluster.calls import Failure, call, name_of
-from refaug.core.errors import Conflict, NoKey, RefaugError, Unavailable
+from refaug.core.errors import Conflict, NoKey, RefaugError, StorageFull, Unavailable
 from refaug.core.installation.extras import extras_named
 from refaug.core.processes.free_cores import available_cores
 
@@ -38,6 +38,11 @@ class ClusterNode:
     id: str
     address: str
     cores: int
+    memory: int  # bytes that Ray gives to tasks
+
+    def has(self, cores: int, memory: int) -> bool:
+        """Whether one task of this size fits."""
+        return self.cores >= cores and self.memory >= memory
 
 
 @contextmanager
@@ -48,6 +53,7 @@ def connect(address: str) -> Iterator[Cluster]:
     _set_environment(address)
     with extras_named():
         import ray  # noqa: PLC0415  only where a cluster is asked for
+    _require_token(ray, address)
     _start(ray, address)
     try:
         yield Cluster(ray, address)
@@ -63,6 +69,21 @@ def _set_environment(address: str) -> None:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 
+def _require_token(ray: Any, address: str) -> None:
+    """Refuse a missing or other token at once: connecting would try it for twenty seconds and not name it."""
+    if address in {AUTO, LOCAL}:
+        return
+    from ray._private.authentication import authentication_token_setup  # noqa: PLC0415  one version, and tests name it
+
+    try:
+        authentication_token_setup.ensure_token_if_auth_enabled(create_token_if_missing=False)
+        ray._raylet.GcsClient(address=address)  # noqa: SLF001
+    except ray.exceptions.AuthenticationError as error:
+        raise _no_token(address) from error
+    except ray.exceptions.RpcError:  # `ray.init` waits for a head that is starting
+        return
+
+
 def _start(ray: Any, address: str) -> None:
     settings: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
     if address == LOCAL:
@@ -71,13 +92,14 @@ def _start(ray: Any, address: str) -> None:
         settings |= {"address": address}
     on_terminate = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(**settings)
+        with _ended_if_it_fails(ray):
+            ray.init(**settings)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, on_terminate)  # Ray's own handler ends the process as if nothing was wrong
     except ray.exceptions.AuthenticationError as error:
         raise _no_token(address) from error
     except ConnectionError as error:
-        if isinstance(error.__cause__, ray.exceptions.AuthenticationError):
+        if "InvalidAuthToken" in str(error.__cause__):
             raise _no_token(address) from error
         raise Unavailable(
             f"no cluster answers at {address}: {error}", remedy="ray status on the head says its address"
@@ -88,6 +110,16 @@ def _start(ray: Any, address: str) -> None:
                 f"the cluster at {address} has another Ray or Python: {_version_lines(str(error))}",
                 remedy="install the versions of requirements.lock and the extra cluster on all machines",
             ) from error
+        raise
+
+
+@contextmanager
+def _ended_if_it_fails(ray: Any) -> Iterator[None]:
+    """End what Ray has begun where connecting fails, so that this process can connect again."""
+    try:
+        yield
+    except Exception:
+        ray.shutdown()
         raise
 
 
@@ -114,29 +146,50 @@ class Cluster:
     def nodes(self) -> list[ClusterNode]:
         """Return the machines that take tasks now, in the order of their addresses."""
         found = [
-            ClusterNode(id=node["NodeID"], address=node["NodeManagerAddress"], cores=int(node["Resources"]["CPU"]))
+            ClusterNode(
+                id=node["NodeID"],
+                address=node["NodeManagerAddress"],
+                cores=int(node["Resources"]["CPU"]),
+                memory=int(node["Resources"].get("memory", 0)),
+            )
             for node in self.ray.nodes()
             if node["Alive"] and node["Resources"].get("CPU", 0) >= 1
         ]
         return sorted(found, key=lambda node: (node.address, node.id))
 
-    def require_cores(self, threads: int) -> None:
-        """Refuse a cluster without a machine that has so many cores."""
-        most = max((node.cores for node in self.nodes()), default=0)
+    def require_room(self, threads: int, memory: int = 0) -> None:
+        """Refuse a cluster without a machine that has so many cores, and so many bytes of memory, for one task."""
+        nodes = self.nodes()
+        most = max((node.cores for node in nodes), default=0)
         if most < threads:
             what = "no machine that takes tasks" if most == 0 else f"machines of {most} cores at most"
             raise Conflict(
                 f"the cluster at {self.address} has {what}; a task wants {threads}",
                 remedy="start further machines with ray start --address, or ask for fewer --threads",
             )
+        if not any(node.has(threads, memory) for node in nodes):
+            most_memory = max(node.memory for node in nodes if node.cores >= threads)
+            raise Conflict(
+                f"the cluster at {self.address} has machines with {most_memory / 2**30:,.1f} GiB for tasks at most; "
+                f"a task of this build takes {memory / 2**30:,.1f} GiB",
+                remedy="more --shards need less each, or a smaller --memory where tables are written; or start larger "
+                "machines with ray start --address",
+            )
 
     def share(self, value: Any) -> Any:
         """Put a value where all tasks can read it; give it to `run` among the arguments by the name `shared`."""
-        return self.ray.put(value)
+        try:
+            return self.ray.put(value)
+        except (self.ray.exceptions.ObjectStoreFullError, self.ray.exceptions.OutOfDiskError) as error:
+            raise StorageFull(
+                f"Ray's store of values on this machine is full: {type(error).__name__}",
+                remedy="free room in Ray's folder (/tmp/ray, or --temp-dir of ray start), or give it a larger "
+                "--object-store-memory; the same command goes on from finished stages",
+            ) from error
 
     def on_every_node(self, function: Callable[..., Any], **arguments: Any) -> list[tuple[ClusterNode, Any]]:
         """Call a function once on every machine; one that goes meanwhile is left out."""
-        calls = [(node, self._submit(function, arguments, 1, node)) for node in self.nodes()]
+        calls = [(node, self._submit(function, arguments, 1, node=node)) for node in self.nodes()]
         results = list[tuple[ClusterNode, Any]]()
         for node, reference in calls:
             try:
@@ -162,26 +215,28 @@ class Cluster:
         arguments: Sequence[Mapping[str, Any]],
         *,
         threads: int = 1,
+        memory: int = 0,
         shared: Any = None,
     ) -> Iterator[tuple[int, Any]]:
         """Call a function with each of these arguments on the cluster; yield number and result as they come.
 
-        The first error ends all of it: other tasks are stopped.
+        A machine has as many calls at once as its cores and its memory allow. The first error ends all of it: other
+        tasks are stopped.
         """
         if not arguments:
             return
-        self.require_cores(threads)
+        self.require_room(threads, memory)
         waiting, running = iter(enumerate(arguments)), dict[Any, int]()
         most, alone_since = _AT_ONCE * sum(node.cores for node in self.nodes()), time.monotonic()
         try:
             while True:
                 while len(running) < most and (following := next(waiting, None)) is not None:
                     number, of_task = following
-                    running[self._submit(function, of_task, threads, None, shared)] = number
+                    running[self._submit(function, of_task, threads, memory=memory, shared=shared)] = number
                 if not running:
                     return
                 done, _ = self.ray.wait(list(running), timeout=_WAIT_S)
-                if done or any(node.cores >= threads for node in self.nodes()):
+                if done or any(node.has(threads, memory) for node in self.nodes()):
                     alone_since = time.monotonic()
                 elif time.monotonic() - alone_since > _PATIENCE_S:
                     raise Unavailable(
@@ -204,10 +259,14 @@ class Cluster:
         function: Callable[..., Any],
         arguments: Mapping[str, Any],
         threads: int,
-        node: ClusterNode | None,
+        *,
+        node: ClusterNode | None = None,
+        memory: int = 0,
         shared: Any = None,
     ) -> Any:
         options: dict[str, Any] = {"num_cpus": threads, "max_retries": _RETRIES, "name": function.__name__}
+        if memory:
+            options["memory"] = memory
         if node is not None:
             from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
 

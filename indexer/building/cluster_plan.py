@@ -226,8 +226,7 @@ def _shards(demand: Demand, option: Option, cluster: Machines) -> tuple[int, int
     usable, a_node = _USABLE * cluster.memory, 1
     kind = AnnKind.of(option.factory, demand.dimensions)
     of_lists = kind.lists * kind.list_bytes
-    words = option.memory - demand.rows * (kind.row_bytes + kind.reranking_bytes) - of_lists
-    training = words + 2 * 4 * demand.dimensions * min(demand.rows, POINTS_A_LIST * kind.lists)
+    words = _word_memory(demand, option)
     while True:
         shards = a_node * cluster.nodes
         shard = _share(demand, shards)
@@ -238,7 +237,7 @@ def _shards(demand: Demand, option: Option, cluster: Machines) -> tuple[int, int
                 f"{nodes} cannot serve {demand.rows:,} utterances: {serving / 2**30:.4g} GiB are needed on each",
                 remedy=_enough(demand, kind, words + a_node * of_lists, cluster),
             )
-        building = max(_TABLE_MEMORY, _build_memory(shard, option), training)
+        building = max(_TABLE_MEMORY, vector_memory(demand, option, shards))
         if building <= usable:
             return shards, serving, building
         a_node += 1
@@ -247,6 +246,19 @@ def _shards(demand: Demand, option: Option, cluster: Machines) -> tuple[int, int
                 f"a build takes {building / 2**30:.4g} GiB at least, and a node has {cluster.memory / 2**30:.4g}",
                 remedy="nodes with more memory, or a lower --recall",
             )
+
+
+def vector_memory(demand: Demand, option: Option, shards: int) -> int:
+    """Return the peak memory of a task that trains for all shards, or adds the vectors of one."""
+    lists = AnnKind.of(option.factory, demand.dimensions).lists
+    sample = 2 * 4 * demand.dimensions * min(demand.rows, POINTS_A_LIST * lists)
+    return max(_build_memory(_share(demand, shards), option), _word_memory(demand, option) + sample)
+
+
+def _word_memory(demand: Demand, option: Option) -> int:
+    """Return the memory of the words, which every task and every node has whole."""
+    kind = AnnKind.of(option.factory, demand.dimensions)
+    return option.memory - demand.rows * (kind.row_bytes + kind.reranking_bytes) - kind.lists * kind.list_bytes
 
 
 def _share(demand: Demand, shards: int) -> Demand:

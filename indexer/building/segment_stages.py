@@ -157,7 +157,14 @@ def require_coverage(work: SegmentWork, words: Mapping[str, Any]) -> None:
 
 def plan_storage(work: SegmentWork, table: Mapping[str, Any], words: Mapping[str, Any]) -> Mapping[str, Any]:
     """Choose how the vectors are stored and searched."""
-    demand = Demand(
+    work.progress.stage("planning")
+    demand = contents_of(work, table, words)
+    return asdict(choose(options(demand, work.limits, threads=work.material.threads), work.limits))
+
+
+def contents_of(work: SegmentWork, table: Mapping[str, Any], words: Mapping[str, Any]) -> Demand:
+    """Return what the vectors and tables of an index hold, once its texts are read."""
+    return Demand(
         rows=table["utterances"],
         dimensions=work.material.source.dimensions,
         words=len(work.material.words),
@@ -168,8 +175,6 @@ def plan_storage(work: SegmentWork, table: Mapping[str, Any], words: Mapping[str
         tokens=words["utterance_tokens"] + words["response_tokens"],
         keeps_vectors=work.material.weights is None,
     )
-    work.progress.stage("planning")
-    return asdict(choose(options(demand, work.limits, threads=work.material.threads), work.limits))
 
 
 def _vectors(work: SegmentWork, rows: int) -> Mapping[str, Any]:

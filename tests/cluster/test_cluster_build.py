@@ -5,98 +5,28 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
-from dataclasses import replace
-from pathlib import Path
-from random import Random
 
-import numpy as np
 import pytest
+from cluster_builds import Stages, assert_is, command_of, left_of, order_of, processes_titled, small_home
 from cluster_machines import add_machine
-from indexes import add_to_log, home_of
-from plain_search import RawPair
 
 from refaug.core.errors import Conflict, Interrupted, Usage
 from refaug.core.progress import Silent
 from refaug.indexer.building.build import build_index
 from refaug.indexer.building.on_cluster import shards as shards_on_cluster
-from refaug.indexer.building.order import IndexOrder
-from refaug.indexer.building.plan import Limits
 from refaug.indexer.building.update import erased_keys, update_index
 from refaug.indexer.manifest import IndexManifest
-
-WORDS = tuple(f"w{number}" for number in range(60))
-UNKNOWN = tuple(f"x{number}" for number in range(300))  # without a vector: numbered as they occur
-MANY = 8  # shards: with two cores some tasks of a stage run when its first has ended
-
-
-def pairs_of_chance(count, log="chat"):
-    random = Random(count)
-    texts = [" ".join(random.choices(WORDS + UNKNOWN, k=random.choice((1, 2, 2, 3, 4, 6)))) for _ in range(count)]
-    return [
-        RawPair(log, f"d{number % 97}", str(number), random.choice(texts), random.choice(texts), None, "s")
-        for number in range(count)
-    ]
 
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    rows = np.random.default_rng(1).standard_normal((len(WORDS), 16)).astype(np.float32)
-    home = home_of(
-        tmp_path_factory.mktemp("cluster") / "home", pairs_of_chance(3_000), dict(zip(WORDS, rows, strict=True))
-    )
-    add_to_log(home, "chat", pairs_of_chance(1_000))
-    add_to_log(home, "more", pairs_of_chance(500, "more"))
-    return home
-
-
-def order_of(name, shards=MANY, factory="PCAR8,IVF8,PQ4x4fs", **settings):
-    return IndexOrder(
-        name=name,
-        logs=("chat", "more"),
-        vectors="glove",
-        tokenizer="word",
-        shards=shards,
-        check_queries=50,
-        least_coverage=0.0,
-        limits=Limits(factory=factory, recall=0.5),
-        **settings,
-    )
-
-
-class Stages(Silent):
-    """Notes which stages run; calls a function when the first task of each has ended."""
-
-    def __init__(self, after_first=lambda stage: None):
-        self.stages, self._after_first, self._done = [], after_first, 0
-
-    def stage(self, name, total=None, unit=""):
-        self.stages.append(name.partition(" on ")[0])
-        self._done = 0
-
-    def advance(self, amount):
-        self._done += amount
-        if amount and self._done == 1:
-            self._after_first(self.stages[-1])
+    return small_home(tmp_path_factory.mktemp("cluster") / "home")
 
 
 @pytest.fixture(scope="module")
 def expected(places):
     """What one machine builds."""
     return build_index(places, order_of("alone"), Silent()).manifest
-
-
-def content_of(manifest):
-    plan = {name: manifest.plan[name] for name in ("factory", "effort", "depth", "expected_recall", "why")}
-    return manifest.id, manifest.files, manifest.segments, plan, replace(manifest.check, seconds=0)
-
-
-def assert_is(manifest, expected):
-    assert content_of(manifest) == content_of(expected)
-
-
-def left_of(name, places):
-    return sorted(path.name for path in places.cache.iterdir() if f"index-{name}-" in path.name)
 
 
 @pytest.mark.parametrize(("factory", "shards"), [("Flat", 3), ("PCAR8,IVF8,PQ4x4fs", 5)])
@@ -121,28 +51,13 @@ def test_a_build_on_a_cluster_leaves_out_what_was_deleted(cluster, places):
     assert_is(again.manifest, alone.manifest)
 
 
-def processes_titled(title):
-    """The processes of Ray that have a task of this name now."""
-    found = []
-    for path in Path("/proc").iterdir():
-        if path.name.isdigit():
-            try:
-                if (path / "cmdline").read_bytes().startswith(title.encode()):
-                    found.append(int(path.name))
-            except OSError:
-                continue
-    return found
-
-
 def test_killed_tasks_are_done_again(cluster, places, expected):
     killed = []
 
     def kill(stage):
-        for process in processes_titled("ray::"):
-            title = Path(f"/proc/{process}/cmdline").read_bytes().rstrip(b"\0").decode()
-            if title.startswith(("ray::write_table", "ray::code_shard", "ray::add_shard", "ray::number_words")):
-                os.kill(process, signal.SIGKILL)
-                killed.append((stage, title))
+        for process, title in processes_titled("write_table", "code_shard", "add_shard", "number_words"):
+            os.kill(process, signal.SIGKILL)
+            killed.append((stage, title))
 
     built = build_index(places, order_of("killed"), Stages(kill), cluster=cluster)
     assert killed
@@ -208,41 +123,14 @@ def test_a_build_begun_alone_goes_on_on_a_cluster(cluster, places, expected):
     assert after.stages[0] == "reading words"
 
 
-def command(places, name, address):
-    home = places.logs.parent
-    return {
-        "args": [
-            *(
-                sys.executable,
-                "-m",
-                "refaug.cli.main",
-                "index",
-                "build",
-                "chat",
-                "more",
-                "--name",
-                name,
-                "--on",
-                address,
-            ),
-            *("--vectors", "glove", "--tokenizer", "word", "--shards", str(MANY), "--check-queries", "50"),
-            *("--least-coverage", "0", "--index", "PCAR8,IVF8,PQ4x4fs", "--recall", "0.5"),
-        ],
-        "env": {**os.environ, "REFAUG_HOME": str(home)},
-        "stdout": subprocess.PIPE,
-        "stderr": subprocess.PIPE,
-        "text": True,
-    }
-
-
 def test_the_command_goes_on_after_kill_9(machines, places, expected):
-    command_of = command(places, "command", machines.address)
-    with subprocess.Popen(**command_of) as first:
+    command = command_of(places, "command", machines.address)
+    with subprocess.Popen(**command) as first:
         for line in first.stderr:
             if line.startswith("writing tables") and "done in" in line:
                 first.kill()
     assert first.returncode == -signal.SIGKILL
-    second = subprocess.run(**command_of, check=False, timeout=300)
+    second = subprocess.run(**command, check=False, timeout=300)
     assert second.returncode == 0, second.stderr
     assert "writing tables" not in second.stderr
     name, version = places.indexes.resolve("command")

@@ -24,10 +24,18 @@ from refaug.core.files import make_folder, remove_tree, unique_suffix
 from refaug.core.kernels import frozen
 from refaug.core.progress import Progress
 from refaug.indexer.bm25.index import Bm25Statistics
+from refaug.indexer.building.cluster_plan import vector_memory
 from refaug.indexer.building.on_cluster import tasks
 from refaug.indexer.building.on_cluster.tasks import CODED, ClusterBuild, LogPiece, WordStatistics
 from refaug.indexer.building.order import IndexOrder
-from refaug.indexer.building.segment_stages import CHECK_QUERIES, SegmentWork, plan_storage, require_coverage
+from refaug.indexer.building.plan import Option
+from refaug.indexer.building.segment_stages import (
+    CHECK_QUERIES,
+    SegmentWork,
+    contents_of,
+    plan_storage,
+    require_coverage,
+)
 from refaug.indexer.building.sharding import (
     TRAINED_FOLDER,
     Shard,
@@ -57,6 +65,11 @@ class ClusterStages:
         """The folder of what tasks write that is no part of the index."""
         return self._build.scratch
 
+    @property
+    def table_memory(self) -> int:
+        """The memory of a task that writes a table."""
+        return self._build.order.memory
+
     def run(
         self,
         names: Sequence[str],
@@ -64,6 +77,7 @@ class ClusterStages:
         task: Callable[..., Mapping[str, Any]],
         arguments: Sequence[Mapping[str, Any]],
         *,
+        memory: int = 0,
         complete: Callable[[int, dict[str, Any]], Mapping[str, Any]] | None = None,
         shared: Callable[[], Any] | None = None,
     ) -> list[dict[str, Any]]:
@@ -78,7 +92,8 @@ class ClusterStages:
             self._progress.advance(len(names) - len(lacking))
             value = None if shared is None else self._cluster.share(shared())
             calls = [{"build": self._build, **arguments[number]} for number in lacking]
-            for place, facts in self._cluster.run(task, calls, threads=self._build.order.threads, shared=value):
+            tasks_run = self._cluster.run(task, calls, threads=self._build.order.threads, memory=memory, shared=value)
+            for place, facts in tasks_run:
                 number, seconds = lacking[place], facts.pop("seconds")
                 self._stages.record(names[number], facts if complete is None else complete(number, facts), seconds)
                 self._progress.advance(1)
@@ -101,7 +116,7 @@ def build_on(cluster: Cluster, places: Places, order: IndexOrder, work: SegmentW
             "a build on a cluster needs shards, which its machines build side by side",
             remedy="--shards with a multiple of the machines' number",
         )
-    cluster.require_cores(order.threads)
+    cluster.require_room(order.threads, order.memory)
     scratch = scratch_of(places, work.stages)
     _require_alike(cluster, scratch)
     build = ClusterBuild(
@@ -150,8 +165,11 @@ def make_shards_on(runner: ClusterStages, build: SegmentWork, shards: int) -> li
     if build.material.encoder is not None:
         numbered = [{"number": shard.number} for shard in filled]
         runner.run(_names("encode", filled), "encoding", tasks.encode_shard, numbered)
-    plan = build.stages.run("plan", lambda: plan_storage(build, sums_of(list(tables.values())), sums_of(words)))
-    with_vector = _vectors(runner, build, filled, tables, plan)
+    table, of_words = sums_of(list(tables.values())), sums_of(words)
+    plan = build.stages.run("plan", lambda: plan_storage(build, table, of_words))
+    option = Option(**{name: value for name, value in plan.items() if name != "seconds"})
+    memory = vector_memory(contents_of(build, table, of_words), option, shards)
+    with_vector = _vectors(runner, build, filled, tables, plan, memory)
     _bm25(runner, build, filled)
     return infos_of(filled, plan, [facts["extra_words"] for facts in words], with_vector)
 
@@ -180,7 +198,7 @@ def _tables(runner: ClusterStages, work: SegmentWork, shards: int) -> list[Shard
         }
         for number in range(shards)
     ]
-    tables = runner.run(names, "writing tables", tasks.write_table, of_shard)
+    tables = runner.run(names, "writing tables", tasks.write_table, of_shard, memory=runner.table_memory)
     remove_tree(runner.scratch / "grouped")
     filled = list[Shard]()
     for number, table in enumerate(tables):
@@ -236,13 +254,15 @@ def _vectors(
     filled: Sequence[Shard],
     tables: Mapping[int, Any],
     plan: Mapping[str, Any],
+    memory: int,
 ) -> list[int]:
-    """Train one index on a machine, then add the vectors of the shards side by side."""
-    runner.run(["train"], "training", tasks.train_index, [{"tables": tables, "factory": plan["factory"]}])
+    """Train one index on a machine, then add the vectors of the shards side by side; a task takes so much memory."""
+    of_training = [{"tables": tables, "factory": plan["factory"]}]
+    runner.run(["train"], "training", tasks.train_index, of_training, memory=memory)
     if work.check_queries:
         runner.run(["queries"], "drawing queries", tasks.draw_check, [{"tables": tables}])
     arguments = [{"number": shard.number, "tables": tables, "depth": plan["depth"]} for shard in filled]
-    added = runner.run(_names("vectors", filled), "adding vectors", tasks.add_shard, arguments)
+    added = runner.run(_names("vectors", filled), "adding vectors", tasks.add_shard, arguments, memory=memory)
     remove_tree(work.stages.folder / TRAINED_FOLDER)
     return [facts["with_vector"] for facts in added]
 

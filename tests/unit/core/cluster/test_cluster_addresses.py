@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import sys
 
@@ -67,3 +68,13 @@ def test_errors_of_calls_come_back_as_they_were(monkeypatch):
 def test_functions_are_called_by_their_names():
     assert name_of(require_address) == "refaug.core.cluster.addresses:require_address"
     assert call(name_of(require_address), {"address": "auto"}) == "auto"
+
+
+def test_a_full_disk_in_a_call_comes_back_as_such(monkeypatch):
+    def fill():
+        raise OSError(errno.ENOSPC, "No space left on device", "/data/table.arrow")
+
+    monkeypatch.setattr("refaug.core.cluster.addresses.fill", fill, raising=False)
+    failure = call("refaug.core.cluster.addresses:fill", {})
+    assert failure.kind == "StorageFull"
+    assert failure.message == f"/data/table.arrow on {socket.gethostname()}: the disk is full"
