@@ -4,7 +4,7 @@ The main names:
 
 - `records.read_tasks`: the tasks of a study, as its export has them
 - `records.StudyTask`: what a participant did in one task
-- `records.write_tasks`: the same, written.
+- `exclusions.exclusions`: who is left out by the rules of a protocol, and why.
 """
 
-__all__ = ["records"]
+__all__ = ["exclusions", "imports", "questions", "records"]

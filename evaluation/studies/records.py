@@ -30,7 +30,7 @@ from refaug.logs.reading.sources import BadRow, LineReader, Source, require_read
 SHOWN_CHARS: Final = 60
 _FORBID: Final = ConfigDict(extra="forbid", strict=False)
 
-Answer = int | float | str | bool | list[str] | None
+Answer = int | float | str | bool | list[Any] | None
 Time = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
@@ -172,12 +172,12 @@ class StudyTask:
         return next((each for each in self.sides if each.side is side), None)
 
     def answers_of(self, side: TaskSideName) -> dict[str, Answer]:
-        """Return the answers about one side, by question; answers about the whole task belong to a single side."""
+        """Return the answers about one side by question, without those about turns; a single side has all."""
         prefix = f"{side.value}/"
         about = {name.removeprefix(prefix): answer for name, answer in self.answers.items() if name.startswith(prefix)}
         if side is TaskSideName.ONE:
-            about |= {name: answer for name, answer in self.answers.items() if "/" not in name}
-        return about
+            about |= self.answers
+        return {name: answer for name, answer in about.items() if "/" not in name}
 
     def as_json(self) -> dict[str, Any]:
         """Return the record with its keys in the order of the file."""
