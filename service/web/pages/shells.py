@@ -26,6 +26,17 @@ class Shell:
     name: str
     title: str
     summary: str  # of the navigation
+    folder: str = ""  # of its scripts and its style, where it has a folder of its own
+
+    @property
+    def script(self) -> str:
+        """Return the name of its script among the files of the pages."""
+        return f"{self.folder}{self.name}.js"
+
+    @property
+    def style(self) -> str | None:
+        """Return the name of its own style, if it has one."""
+        return f"{self.folder}{self.name}.css" if self.folder else None
 
 
 SHELLS: Final[Mapping[str, Shell]] = {
@@ -34,6 +45,11 @@ SHELLS: Final[Mapping[str, Shell]] = {
     "/service": Shell(name="service", title="Service", summary="versions, jobs, schedules"),
     "/keys": Shell(name="keys", title="Keys", summary="who may ask for what"),
 }
+
+
+def render_take(root: str) -> str:
+    """Return the HTML of the participants' page, which knows nothing of the other pages."""
+    return render_page("take.html.j2", folder=_FOLDER, root=root, files=f"{root}/pages/{static_files().digest}")
 
 
 def render_shell(path: str, root: str) -> str:

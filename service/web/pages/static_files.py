@@ -35,10 +35,13 @@ class StaticFiles:
 
     @classmethod
     def read(cls, folder: Path = _FOLDER) -> Self:
-        """Read a folder."""
-        paths = [path for path in sorted(folder.iterdir()) if path.suffix in _MEDIA_TYPES]
+        """Read a folder and those below it."""
+        paths = [path for path in sorted(folder.rglob("*")) if path.suffix in _MEDIA_TYPES]
         files = {
-            path.name: StaticFile(content=path.read_bytes(), media_type=_MEDIA_TYPES[path.suffix]) for path in paths
+            path.relative_to(folder).as_posix(): StaticFile(
+                content=path.read_bytes(), media_type=_MEDIA_TYPES[path.suffix]
+            )
+            for path in paths
         }
         digest = hashlib.sha256()
         for name, file in files.items():

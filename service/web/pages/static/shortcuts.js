@@ -14,7 +14,15 @@ export function switchKeys(areOn) {
   else localStorage.setItem(KEPT, "off");
 }
 
-const pages = () => [...document.querySelectorAll("header nav a")].map((link) => [link.textContent[0].toLowerCase(), link]);
+/** Return the pages with their letters: the first letter of a name that no page before it has. */
+function pages() {
+  const taken = new Set();
+  return [...document.querySelectorAll("header nav a")].map((link) => {
+    const letter = [...link.textContent.toLowerCase()].find((one) => !taken.has(one));
+    taken.add(letter);
+    return [letter, link];
+  });
+}
 
 /** Return every shortcut of this page: its keys, and what they do. */
 export const SHORTCUTS = () => [

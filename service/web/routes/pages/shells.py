@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from refaug.core.errors import NotFound
-from refaug.service.web.pages.shells import POLICY, SHELLS, render_shell
+from refaug.service.web.pages.shells import POLICY, SHELLS, render_shell, render_take
 from refaug.service.web.pages.static_files import static_files
 
 router = APIRouter(include_in_schema=False)
@@ -28,7 +28,14 @@ for _path in SHELLS:
     router.add_api_route(_path, show_page, methods=["GET"])
 
 
-@router.get("/pages/{digest}/{name}")
+@router.get("/take")
+async def show_take(request: Request) -> Response:
+    """Return the page of participants; the token of their link is in a part of the address that no server sees."""
+    root: str = request.scope.get("root_path", "")
+    return Response(render_take(root.rstrip("/")), media_type="text/html", headers={"Content-Security-Policy": POLICY})
+
+
+@router.get("/pages/{digest}/{name:path}")
 async def get_page_file(digest: str, name: str) -> Response:
     """Return a file of the pages; the digest in its address is that of all files."""
     files = static_files()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -14,7 +15,7 @@ from starlette.testclient import TestClient
 from refaug.core.home import Settings
 from refaug.evaluation.reports import html_page
 from refaug.service.web.pages import static_files as module
-from refaug.service.web.pages.shells import SHELLS, render_shell
+from refaug.service.web.pages.shells import POLICY, SHELLS, render_shell, render_take
 from refaug.service.web.pages.static_files import StaticFiles, static_files
 
 FILES = {name: file.content.decode() for name, file in static_files().files.items()}
@@ -35,9 +36,21 @@ class Tags(HTMLParser):
         self.ids += [value for name, value in attrs if name == "id" and value]
 
 
+TAKE = "/take"  # the page of participants
+
+
+def page_of(path: str, root: str = "") -> str:
+    return render_take(root) if path == TAKE else render_shell(path, root)
+
+
+def entry_of(path: str) -> str:
+    """The script of a page."""
+    return "take/take.js" if path == TAKE else SHELLS[path].script
+
+
 def tags_of(path: str, root: str = "") -> Tags:
     tags = Tags()
-    tags.feed(render_shell(path, root))
+    tags.feed(page_of(path, root))
     return tags
 
 
@@ -49,17 +62,17 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         yield found
 
 
-@pytest.mark.parametrize("path", SHELLS)
+@pytest.mark.parametrize("path", [*SHELLS, TAKE])
 def test_a_shell_has_no_script_or_style_inside(path: str) -> None:
     page = tags_of(path)
     for tag, attributes in page.tags:
         assert tag != "style"
         assert not [name for name in attributes if name.startswith("on") or name == "style"], (tag, attributes)
-        assert tag != "script" or attributes.get("src", "").endswith(f"/{SHELLS[path].name}.js")
+        assert tag != "script" or attributes.get("src", "").endswith(f"/{entry_of(path)}")
     assert len(page.ids) == len(set(page.ids))
 
 
-@pytest.mark.parametrize("path", SHELLS)
+@pytest.mark.parametrize("path", [*SHELLS, TAKE])
 def test_a_shell_names_only_files_that_exist_below_its_root(path: str) -> None:
     root = f"/refaug/pages/{static_files().digest}/"
     for tag, attributes in tags_of(path, "/refaug").tags:
@@ -116,6 +129,12 @@ def test_digest_changes_with_a_name_and_with_a_byte(tmp_path: Path) -> None:
     assert module.StaticFiles.read(tmp_path) == StaticFiles.read(tmp_path)
 
 
+def imports_of(name: str) -> list[tuple[str, str]]:
+    """What a script imports, and from which script."""
+    found = re.findall(r'import \{([^}]*)\} from "(\.[\w./-]+\.js)"', SCRIPTS[name])
+    return [(names, posixpath.normpath(f"{posixpath.dirname(name)}/{source}").lstrip("/")) for names, source in found]
+
+
 def imported_by(name: str) -> set[str]:
     """A script and all that it imports, directly or not."""
     seen, pending = set[str](), [name]
@@ -123,23 +142,62 @@ def imported_by(name: str) -> set[str]:
         current = pending.pop()
         if current not in seen:
             seen.add(current)
-            pending += re.findall(r'from "\./([\w-]+\.js)"', SCRIPTS[current])
+            pending += [source for _, source in imports_of(current)]
     return seen
 
 
 def test_every_script_is_imported_by_a_page_and_every_import_is_exported() -> None:
-    used = set().union(*(imported_by(f"{shell.name}.js") for shell in SHELLS.values()))
-    later = {name for script in used for name in re.findall(r'import\("\./([\w-]+\.js)"\)', SCRIPTS[script])}
+    used = set().union(*(imported_by(entry_of(path)) for path in [*SHELLS, TAKE]))
+    later = {
+        posixpath.normpath(f"{posixpath.dirname(script)}/{name}").lstrip("/")
+        for script in used
+        for name in re.findall(r'import\("\./([\w-]+\.js)"\)', SCRIPTS[script])
+    }
     assert used | later == set(SCRIPTS)
-    assert later == {"palette.js"}  # loaded when it is asked for
+    assert later == {"palette.js", "take/words_de.js"}  # loaded when they are asked for
     for name, text in SCRIPTS.items():
-        for names, source in re.findall(r'import \{([^}]*)\} from "\./([\w-]+\.js)"', text):
+        for names, source in imports_of(name):
             for imported in filter(None, (one.strip() for one in names.split(","))):
                 name_there, _, name_here = imported.partition(" as ")
                 exported = rf"export (async )?(const|function\*?|class|let) {name_there}\b"
                 assert re.search(exported, SCRIPTS[source]), (name, imported, source)
                 uses = re.findall(rf"\b{name_here or name_there}\b", text)
                 assert len(uses) > 1, f"{name} does not use {imported}"
+
+
+def test_the_page_of_participants_loads_nothing_of_other_pages() -> None:
+    ours = {name for name in SCRIPTS if name.startswith("take/")} - {"take/words_de.js"}
+    assert imported_by("take/take.js") == {*ours, "dom.js"}
+    page = page_of(TAKE)
+    assert set(re.findall(r'href="([^"#]+)"', page)) == {
+        f"/pages/{static_files().digest}/{name}" for name in {*ours, "dom.js", "base.css", "take/take.css", "icon.svg"}
+    } - {f"/pages/{static_files().digest}/take/take.js"}
+    assert "refaug" not in page
+
+
+def test_the_page_of_participants_asks_nothing_but_its_own_routes(client: TestClient) -> None:
+    answer = client.get("/take?PROLIFIC_PID=5f")
+    assert answer.headers["content-security-policy"] == POLICY
+    for part in ("default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "img-src 'self'"):
+        assert part in POLICY.split("; ")
+    assert (answer.headers["referrer-policy"], answer.headers["cache-control"]) == ("no-referrer", "no-store")
+    routes = {found for name in imported_by("take/take.js") for found in re.findall(r"/v1/[\w/]*", SCRIPTS[name])}
+    assert routes == {"/v1/take/"}
+
+
+def test_words_of_participants_are_used_and_translated() -> None:
+    english, german = (
+        dict(re.findall(r'^  (\w+): "(.*)",$', SCRIPTS[name], flags=re.MULTILINE))
+        for name in ("take/words.js", "take/words_de.js")
+    )
+    assert set(german) - set(english) == set()
+    assert set(english) - set(german) == {"bot"}  # the same word
+    for name, text in german.items():
+        assert set(re.findall(r"\{\w+\}", text)) == set(re.findall(r"\{\w+\}", english[name])), name
+    scripts = "".join(SCRIPTS[name] for name in imported_by("take/take.js"))
+    steps = ("screened_out", "full", "closed", "withdrawn")  # named by the state
+    unused = {name for name in english if f'"{name}"' not in scripts}
+    assert unused <= {name for step in steps for name in (step, f"{step}_text")}
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -159,12 +217,15 @@ def test_a_script_makes_no_markup_of_texts_and_asks_no_other_host(name: str) -> 
     assert "localStorage.setItem" not in text or name in (
         "frame.js",
         "shortcuts.js",
-    )  # scheme and shortcuts; never a key
+        "take/session.js",
+    )  # scheme, shortcuts, what a participant has not sent yet; never a key
 
 
 def test_the_first_page_is_below_100_kb() -> None:
-    names = {*imported_by("playground.js"), "style.css", "icon.svg", "examples.json"}
+    names = {*imported_by("playground.js"), "base.css", "style.css", "icon.svg", "examples.json"}
     assert len(render_shell("/", "")) + sum(len(FILES[name].encode()) for name in names) < FIRST_PAGE
+    names = {*imported_by("take/take.js"), "base.css", "take/take.css", "icon.svg", "take/words_de.js"}
+    assert len(page_of(TAKE)) + sum(len(FILES[name].encode()) for name in names) < FIRST_PAGE
 
 
 def test_every_control_that_the_tutorial_names_is_on_a_page() -> None:
@@ -177,7 +238,7 @@ def test_every_control_that_the_tutorial_names_is_on_a_page() -> None:
 
 # ── contrast ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-TOKENS = dict(re.findall(r"--([\w-]+): light-dark\((#[0-9a-f]{6}, #[0-9a-f]{6})\);", FILES["style.css"]))
+TOKENS = dict(re.findall(r"--([\w-]+): light-dark\((#[0-9a-f]{6}, #[0-9a-f]{6})\);", FILES["base.css"]))
 TEXT = [(ink, paper) for paper in ("paper", "raised") for ink in ("ink", "faint", "accent", "good", "bad", "warn")]
 TEXT += [("on-accent", "accent"), ("ink", "bad-paper"), ("bad", "bad-paper"), ("faint", "bad-paper"), ("ink", "mark")]
 CONTROLS = [(name, paper) for paper in ("paper", "raised") for name in ("control", "accent", "good", "bad", "focus")]
@@ -216,8 +277,9 @@ def test_controls_have_a_contrast_of_three(control: str, paper: str) -> None:
 
 
 def test_every_colour_is_a_token() -> None:
-    rules = re.sub(r":root \{.*?\n\}", "", FILES["style.css"], count=1, flags=re.DOTALL)
+    styles = {name: text for name, text in FILES.items() if name.endswith(".css")}
+    rules = re.sub(r":root \{.*?\n\}", "", "".join(styles.values()), count=1, flags=re.DOTALL)
     assert re.findall(r"#[0-9a-fA-F]{3,8}\b(?![^{]*\{)", rules) == []
-    used = set(re.findall(r"var\(--([\w-]+)\)", FILES["style.css"]))
-    defined = {*re.findall(r"--([\w-]+):", FILES["style.css"])}
-    assert used - defined == {"share", "from"}  # set by scripts
+    used = set(re.findall(r"var\(--([\w-]+)", "".join(styles.values())))
+    defined = {*re.findall(r"--([\w-]+):", FILES["base.css"])}
+    assert used - defined == {"share", "from", "points"}  # set by scripts

@@ -1,0 +1,170 @@
+/** A conversation with one chatbot, or with two side by side: what is said, what is being written, and votes. */
+
+import { drawing, element } from "../dom.js";
+import { spoken } from "./dialogues.js";
+import { Refusal, act, drafts } from "./session.js";
+import { say, studyLanguage } from "./words.js";
+
+const MOST = 2_000; // characters of a message, where the study does not say
+const TYPING = { perCharacter: 0.04, before: 0.15, by: 3 }; // seconds of typing: (0.04 a character + 0.15) / 3
+
+const roleOf = (side, role) => (role === "participant" ? say("you") : side === "left" ? say("bot_left") : side === "right" ? say("bot_right") : say("bot"));
+
+/** Return a conversation: `{node, update, canClose}`; `onChange` hears when it may be closed, `onTrouble` of refusals. */
+export function createChat(task, study, { onChange, onTrouble }) {
+  const isPair = task.sides.length > 1;
+  const logs = task.sides.map(({ side }) => ({ side, node: element("div", { class: "log-of-chat", role: "log", "aria-live": "polite", "aria-label": isPair ? roleOf(side, "bot") : say("conversation") }), rows: new Map() }));
+  const status = element("p", { class: "faint chat-status", role: "status" });
+  const input = element("textarea", { id: "message", rows: 1, dir: "auto", lang: studyLanguage(), autocomplete: "off", "aria-describedby": "message-help", placeholder: say("message"), "aria-label": say("message") });
+  const help = element("p", { id: "message-help", class: "faint", role: "status", hidden: true });
+  const button = element("button", { type: "submit", class: "primary", id: "send" }, say("send"));
+  const composer = element("form", { class: "composer", onsubmit: (event) => { event.preventDefault(); send(); } }, element("div", { class: "composer-row" }, input, button), help);
+  const failure = element("div", { class: "notice warn", hidden: true, id: "failure" }, element("p", {}, say("failed")), element("button", { type: "button", id: "ask-again", onclick: () => askAgain() }, say("ask_again")));
+  const node = element("div", { class: "chat" },
+    element("div", { class: isPair ? "sides" : "one-side" }, logs.map((log) => (isPair ? element("section", { class: "panel", "aria-label": roleOf(log.side, "bot") }, element("h2", {}, roleOf(log.side, "bot")), log.node) : log.node))),
+    failure, status, composer);
+  const most = study.max_message_chars ?? MOST;
+  let current = task, isFirst = true, pending = null, sentAt = 0;
+  const held = new Set(); // replies that are there and not shown yet
+
+  // ── what is said ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  function update(next) {
+    current = next;
+    if (pending && next.sides.every(({ messages }) => messages.some((message) => message.role === "participant" && message.n === pending.n))) pending = null;
+    for (const log of logs) {
+      const { messages } = next.sides.find(({ side }) => side === log.side);
+      const places = new Set(messages.map(keyOf));
+      for (const [key, row] of log.rows) if (!places.has(key)) { row.node.remove(); log.rows.delete(key); } // taken back
+      for (const message of messages) showMessage(log, message);
+      showPending(log, messages);
+    }
+    isFirst = false;
+    showState();
+  }
+
+  const keyOf = ({ role, n }) => `${role}-${n}`;
+
+  function showMessage(log, message) {
+    const key = keyOf(message), row = log.rows.get(key);
+    if (message.role === "bot" && message.state !== undefined && message.state !== "answered") return;
+    if (row) { row.vote?.(message.vote ?? 0); return; }
+    if (message.role === "bot" && !isFirst && !held.has(`${log.side}-${key}`)) {
+      const pause = study.delay === "none" ? 0 : ((TYPING.perCharacter * [...message.text].length + TYPING.before) / TYPING.by) * 1_000 - (performance.now() - sentAt);
+      if (pause > 0) {
+        held.add(`${log.side}-${key}`);
+        setTimeout(() => { held.delete(`${log.side}-${key}`); addMessage(log, message); showState(); }, pause);
+        return;
+      }
+    }
+    if (!held.has(`${log.side}-${key}`)) addMessage(log, message);
+  }
+
+  function addMessage(log, message) {
+    if (log.rows.has(keyOf(message))) return;
+    const isBot = message.role === "bot", votes = isBot && study.votes && message.n > 0 ? voteButtons(log.side, message) : null;
+    const row = element("div", { class: `message ${message.role}`, dataset: { n: message.n } }, element("span", { class: "speaker" }, roleOf(log.side, message.role)), spoken(message.text), votes?.node);
+    log.rows.set(keyOf(message), { node: row, vote: votes?.show });
+    log.node.querySelector(".pending")?.remove();
+    log.node.append(row);
+    if (!isFirst) row.scrollIntoView({ block: "nearest" });
+  }
+
+  function showPending(log, messages) {
+    log.node.querySelector(".pending")?.remove();
+    if (!pending || messages.some((message) => message.role === "participant" && message.n === pending.n)) return;
+    const row = element("div", { class: "message participant pending" }, element("span", { class: "speaker" }, say("you")), spoken(pending.text), element("span", { class: "faint" }, say("sending")));
+    log.node.append(row);
+    row.scrollIntoView({ block: "nearest" });
+  }
+
+  // ── votes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  function voteButtons(side, message) {
+    let value = message.vote ?? 0;
+    const arrow = (points) => drawing("svg", { viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true", class: "arrow" }, drawing("path", { d: points }));
+    const make = (wanted, name, points) => element("button", { type: "button", class: "vote", "aria-label": `${say(name)} (${message.n})`, onclick: () => {
+      const before = value;
+      show(value === wanted ? 0 : wanted);
+      act(`tasks/${current.id}/votes`, { n: message.n, ...(isPair ? { side } : {}), value }).catch((error) => { show(before); onTrouble(error); });
+    } }, arrow(points));
+    const up = make(1, "up", "M8 2 14 9H10V14H6V9H2Z"), down = make(-1, "down", "M8 14 2 7H6V2H10V7H14Z");
+    function show(next) {
+      value = next;
+      up.setAttribute("aria-pressed", String(value === 1));
+      down.setAttribute("aria-pressed", String(value === -1));
+    }
+    show(value);
+    return { node: element("span", { class: "votes" }, up, down), show };
+  }
+
+  // ── saying something ────────────────────────────────────────────────────────────────────────────────────────────────
+
+  const messagesOf = (role) => current.sides[0].messages.filter((message) => message.role === role);
+  const lastTurn = () => Math.max(0, ...messagesOf("participant").map((message) => message.n));
+  const replies = () => current.sides.map(({ side, messages }) => ({ side, reply: messages.find((message) => message.role === "bot" && message.n === lastTurn()) }));
+  const isAsked = () => lastTurn() > 0 && replies().some(({ reply }) => !reply || reply.state === "asked");
+  const failed = () => replies().filter(({ reply }) => reply?.state === "failed");
+  const turnsDone = () => Math.min(...current.sides.map(({ messages }) => messages.filter((message) => message.role === "bot" && message.n > 0 && (message.state ?? "answered") === "answered").length));
+  const isAtEnd = () => study.max_turns > 0 && turnsDone() >= study.max_turns;
+  const canClose = () => (current.min_reached ?? turnsDone() >= (study.min_turns ?? 0)) && !pending && !isAsked() && held.size === 0;
+
+  function send() {
+    const text = input.value, count = [...text].length;
+    if (!text.trim() || count > most || !mayWrite()) { showHelp(); return; }
+    pending = { n: lastTurn() + 1, text };
+    sentAt = performance.now();
+    input.value = "";
+    drafts.drop(`${current.id}/message`);
+    update(current);
+    act(`tasks/${current.id}/messages`, pending).catch((error) => {
+      if (pending && !input.value) input.value = pending.text; // what was refused is not lost
+      pending = null;
+      update(current);
+      onTrouble(error);
+      if (error instanceof Refusal && [413, 422].includes(error.status)) showHelp();
+    });
+  }
+
+  function askAgain() {
+    sentAt = performance.now();
+    failure.hidden = true;
+    const mine = messagesOf("participant").find((message) => message.n === lastTurn());
+    act(`tasks/${current.id}/messages`, { n: mine.n, text: mine.text }).catch(onTrouble);
+  }
+
+  const mayWrite = () => !pending && !isAsked() && held.size === 0 && !isAtEnd() && failed().length === 0;
+
+  function showState() {
+    const isWriting = Boolean(pending) || isAsked() || held.size > 0, done = turnsDone();
+    const turns = done < (study.min_turns ?? 0) ? say("least_turns", { done, least: study.min_turns }) : say("more_turns", { done });
+    failure.hidden = isWriting || failed().length === 0;
+    const words = isAtEnd() && !isWriting ? say("end", { most: study.max_turns }) : `${turns} · ${isWriting ? `${isPair ? `${say("bot_left")}, ${say("bot_right")}` : say("bot")} ${say("writing")}` : say("your_turn")}`;
+    if (status.textContent !== words) status.textContent = words;
+    status.classList.toggle("writing", isWriting);
+    button.disabled = !mayWrite();
+    composer.hidden = isAtEnd() && !isWriting;
+    onChange({ canClose: canClose(), isWaiting: isAsked(), turns: done });
+  }
+
+  function showHelp() {
+    const count = [...input.value].length, isLong = count > most;
+    help.hidden = count < most * 0.8;
+    const numbers = { count: count.toLocaleString(studyLanguage()), most: most.toLocaleString(studyLanguage()) };
+    help.textContent = say(isLong ? "long" : "characters_left", numbers);
+    help.classList.toggle("bad", isLong);
+    input.setAttribute("aria-invalid", String(isLong));
+    button.disabled = isLong || !mayWrite();
+  }
+
+  input.addEventListener("input", () => { drafts.set(`${current.id}/message`, input.value.slice(0, 20_000)); showHelp(); });
+  input.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    send();
+  });
+  input.value = drafts.get(`${task.id}/message`) ?? "";
+  update(task);
+  return { node, update, canClose, focus: () => input.focus() };
+}
+

@@ -1,0 +1,144 @@
+/** The participants' page: it draws the state that the study answers, whichever tab or device has changed it. */
+
+import { byId, element, fill } from "../dom.js";
+import { askReason, confirmAct, showData } from "./asking.js";
+import { Refusal, act, begin, drafts, forgetAll, isBusy, onConnection, ownData, refresh } from "./session.js";
+import { consentStep, doneStep, guidelines, linkStep, readyStep, trainingStep, wordsStep } from "./steps.js";
+import { createTask } from "./task.js";
+import { directionOf, say, speak, spokenLanguage } from "./words.js";
+
+const POLL_MS = [300, 500, 800, 1_200, 2_000];
+let view = null, viewKey = "", last = null, polls = 0, timer = 0, isWaiting = false;
+
+const ENDS = new Set(["done", "screened_out", "closed", "withdrawn", "full"]);
+const hooks = { onTrouble, onward: (state) => { view.isHeld = false; draw(state); }, onWaiting };
+
+// ── drawing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const keyOf = (state) => [state.step, state.step === "task" ? state.task.id : "", state.step === "training" ? `${state.training.item}/${state.training.attempt}` : "", state.step === "ready" ? state.progress?.done : ""].join(" ");
+
+function create(state) {
+  switch (state.step) {
+    case "consent": return consentStep(state, hooks);
+    case "training": return trainingStep(state, hooks);
+    case "ready": return readyStep(state, hooks);
+    case "task": return createTask(state, hooks);
+    case "done": return doneStep(state);
+    default: return wordsStep(state);
+  }
+}
+
+async function speakAs({ language }) {
+  await speak(language);
+  document.documentElement.lang = spokenLanguage();
+  document.documentElement.dir = directionOf(spokenLanguage());
+  byId("skip-link").textContent = say("skip_link");
+}
+
+function draw(state) {
+  last = state;
+  showFrame(state);
+  if (view?.isHeld && viewKey.startsWith("training") && byId("check") === null) return; // the result is being read
+  const key = keyOf(state);
+  if (key === viewKey) { view.update(state); return; }
+  const isFirst = view === null;
+  if (state.step === "task") drafts.keepOnly(state.task.id);
+  if (ENDS.has(state.step)) forgetAll();
+  clearNote();
+  onWaiting(false);
+  viewKey = key;
+  view = create(state);
+  fill(byId("view"), state.step === "task" && guidelines(state.study, false), view.node);
+  byId("view").removeAttribute("aria-busy");
+  if (!isFirst) { window.scrollTo(0, 0); view.focus(); }
+}
+
+/** Show what stands around every step: the study, how far one is, and what one may do at any time. */
+function showFrame({ study, step, progress, can_undo: canUndo }) {
+  document.title = study.title || say("title");
+  byId("take-bar").hidden = false;
+  fill(byId("study-title"), element("bdi", {}, study.title || say("title")));
+  const { done = 0, of = 0 } = progress ?? {};
+  byId("study-progress").textContent = of > 0 && !["consent", "training"].includes(step) ? say("of", { done, of }) : "";
+  byId("study-bar").max = Math.max(1, of);
+  byId("study-bar").value = done;
+  byId("study-bar").hidden = of === 0;
+  showFoot(step, canUndo);
+  if (study.state === "paused" && !ENDS.has(step)) note(say("paused"), "warn");
+}
+
+function showFoot(step, canUndo) {
+  const foot = byId("take-foot"), inside = !["consent", "withdrawn", "screened_out", "full", "closed"].includes(step);
+  const wanted = `${step} ${canUndo}`;
+  foot.hidden = !inside;
+  if (!inside || foot.dataset.shows === wanted) return;
+  const focused = document.activeElement?.id;
+  foot.dataset.shows = wanted;
+  const button = (id, name, onclick) => element("button", { type: "button", class: "small", id, onclick }, say(name));
+  fill(foot,
+    canUndo && button("undo", "undo", () => act("undo").catch(onTrouble)),
+    step === "task" && button("skip", "skip", () => askReason((reason) => act(`tasks/${last.task.id}/skip`, { reason }).catch(onTrouble))),
+    button("my-data", "my_data", () => ownData().then(showData, onTrouble)),
+    step !== "done" && button("withdraw", "withdraw", () => confirmAct({ title: say("withdraw"), text: say("withdraw_text"), yes: say("withdraw_yes"), act: () => act("withdraw").catch(onTrouble) })));
+  if (focused && foot.querySelector(`#${CSS.escape(focused)}`)) byId(focused).focus();
+}
+
+// ── notes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const note = (text, kind = "warn") => fill(byId("note"), element("p", { class: `notice ${kind}` }, text));
+const clearNote = () => fill(byId("note"));
+
+/** Say kindly what was refused, and show how things stand: another tab may have gone on. */
+async function onTrouble(error) {
+  if (!(error instanceof Refusal)) throw error;
+  if (error.status === 401) { showLink(error); return; }
+  const before = viewKey;
+  await refresh().catch(() => undefined);
+  const isElsewhere = error.status === 404 || error.status === 409;
+  note(viewKey !== before && isElsewhere ? say("changed_elsewhere") : [error.document.detail, error.document.remedy].filter(Boolean).join(" – "));
+}
+
+function showLink(error) {
+  view = linkStep(error);
+  viewKey = "link";
+  byId("take-foot").hidden = true;
+  fill(byId("view"), view.node);
+  byId("view").removeAttribute("aria-busy");
+}
+
+onConnection((isThere) => {
+  byId("connection").hidden = isThere;
+  byId("connection").textContent = isThere ? "" : say("away");
+});
+
+// ── what happens without an act of this page ──────────────────────────────────────────────────────────────────────────
+
+/** Ask again while a reply is being made. */
+function onWaiting(now) {
+  if (now && !isWaiting) polls = 0;
+  isWaiting = now;
+  if (!isWaiting) { clearTimeout(timer); timer = 0; } else if (!timer) timer = setTimeout(poll, POLL_MS[Math.min(polls, POLL_MS.length - 1)]);
+}
+
+async function poll() {
+  polls += 1;
+  if (!isBusy()) await refresh().catch((error) => { if (error instanceof Refusal && error.status === 401) showLink(error); });
+  timer = 0;
+  if (isWaiting) onWaiting(true);
+}
+
+document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible" && last && !isBusy()) refresh().catch(() => undefined); });
+window.addEventListener("focus", () => { if (last && !isBusy()) refresh().catch(() => undefined); });
+
+document.addEventListener("keydown", (event) => {
+  if (!/^[0-9]$/.test(event.key) || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (event.target.closest?.("textarea, select, input:not([type=radio], [type=checkbox], [type=range])")) return;
+  if (view?.press?.(Number(event.key))) event.preventDefault();
+});
+
+byId("waiting").textContent = say("waiting");
+let spoken = null; // once, before anything is drawn
+begin(async (state) => {
+  await (spoken ??= speakAs(state.study));
+  draw(state);
+}).catch(showLink);
