@@ -7,4 +7,4 @@ The main names:
 - `exclusions.exclusions`: who is left out by the rules of a protocol, and why.
 """
 
-__all__ = ["exclusions", "imports", "questions", "records"]
+__all__ = ["exclusions", "figures", "imports", "questions", "records", "report"]

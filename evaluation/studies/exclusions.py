@@ -1,7 +1,7 @@
 """The rules of a protocol that leave participants out, applied to what they did, with the reason of each.
 
-A rule says something only of participants whom it can judge: without a task of the degraded bot nobody has rated it too
-high. Participants are named by their codes alone.
+A rule says something only of participants whom it can judge: without a task of the degraded bot, it
+says nothing of how that bot is rated. Participants are named by their codes alone.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BY_HAND: Final = "by_hand"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExclusionReason:
+class BrokenRule:
     """The rule that leaves a participant out, and what was seen."""
 
     rule: str
@@ -47,7 +47,7 @@ class ExclusionReason:
 class Exclusions:
     """Who is left out and why, and how many each rule could judge."""
 
-    reasons: Mapping[str, tuple[ExclusionReason, ...]]  # participant → reasons, only where there are some
+    reasons: Mapping[str, tuple[BrokenRule, ...]]  # participant → reasons, only where there are some
     judged: Mapping[str, int]  # rule → participants that it says something of
     participants: int
 
@@ -73,15 +73,15 @@ def exclusions(tasks: Iterable[StudyTask], rules: Mapping[str, Any], questions: 
         by_participant[task.participant].append(task)
     applied = {name: _rule(name, setting, questions) for name, setting in rules.items() if setting not in (False, None)}
     judged = dict.fromkeys([*applied, BY_HAND], 0)
-    reasons = dict[str, tuple[ExclusionReason, ...]]()
+    reasons = dict[str, tuple[BrokenRule, ...]]()
     for participant in sorted(by_participant):
         own = by_participant[participant]
-        broken = list[ExclusionReason]()
+        broken = list[BrokenRule]()
         for name, rule in {**applied, BY_HAND: _by_hand}.items():
             seen = rule(own)
             judged[name] += seen is not None
             if seen:
-                broken.append(ExclusionReason(rule=name, detail=seen))
+                broken.append(BrokenRule(rule=name, detail=seen))
         if broken:
             reasons[participant] = tuple(broken)
     return Exclusions(reasons=reasons, judged=judged, participants=len(by_participant))

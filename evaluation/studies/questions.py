@@ -144,8 +144,8 @@ def choice_rows(tasks: Iterable[StudyTask], questions: Sequence[AskedQuestion]) 
     """Yield every choice between two bots of finished tasks, turned so that 1 is the better side."""
     pairs = [question for question in questions if question.type is AnswerType.PAIR]
     for task in tasks:
-        left, right = task.bot_of(TaskSideName.LEFT), task.bot_of(TaskSideName.RIGHT)
-        if not task.is_done or left is None or right is None or left.bot == right.bot:
+        left_bot, right_bot = task.bot_of(TaskSideName.LEFT), task.bot_of(TaskSideName.RIGHT)
+        if not task.is_done or left_bot is None or right_bot is None or left_bot.bot == right_bot.bot:
             continue
         for question in pairs:
             answer = task.answers.get(question.id)
@@ -153,8 +153,8 @@ def choice_rows(tasks: Iterable[StudyTask], questions: Sequence[AskedQuestion]) 
                 outcome = -CHOICES[answer] if question.is_reversed else CHOICES[answer]
                 yield ChoiceRow(
                     question=question.id,
-                    left=left.bot,
-                    right=right.bot,
+                    left=left_bot.bot,
+                    right=right_bot.bot,
                     participant=task.participant,
                     outcome=outcome,
                     task=task,

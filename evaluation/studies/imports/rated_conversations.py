@@ -4,7 +4,7 @@
      "ratings": {"quality": 4, "repetitive": 2}, "scale": [1, 7], "reversed": ["repetitive"]}
 
 `is_degraded` marks a bot that was made worse on purpose, to see who notices. A study that authors have sifted may say
-`kept_by_authors`: it stays with the item, and leaves nobody out here.
+`kept_by_authors`: it stays with the item and has no effect here.
 """
 
 from __future__ import annotations

@@ -1,0 +1,10 @@
+"""The figures of a study, as plain values: means of bots, comparisons, pairs, agreement of people.
+
+The main names:
+
+- `means.bot_means`: means with intervals over participants, and the differences between bots
+- `pairs.pair_figures`: wins, losses and ties of every pair, and Bradley–Terry strengths
+- `agreement.agreement_figures`: how far participants agree with each other.
+"""
+
+__all__ = ["agreement", "factors", "means", "pairs"]
