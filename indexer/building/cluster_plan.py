@@ -21,6 +21,8 @@ from refaug.indexer.nearest.index_kinds import AnnKind
 
 _USABLE: Final = 0.8  # of a node's memory; the rest is the system's, and mapped pages
 _TABLE_MEMORY: Final = 2 << 30  # of the stage that sorts, as `--memory` has it
+PROCESS: Final = 250_000_000  # bytes of a task's process with its modules and compiled kernels, as measured
+NODE_PROCESSES: Final = 130_000_000  # of Ray's own processes on a node that takes tasks, as measured
 _SECONDS_A_MONTH: Final = 730 * 3600
 _QUERY_WORDS: Final = 12
 _CANDIDATE_BYTES: Final = 12  # the similarity of the code, and the number of the pair
@@ -191,7 +193,9 @@ def plan_cluster(
     option = choose(options(demand, limits, calibration=speed), limits)
     option = replace(option, disk=round(DISK * option.disk))
     shards, serving, building = _shards(demand, option, cluster)
-    at_once = max(1, min(cluster.cores, shards // cluster.nodes, int(_USABLE * cluster.memory / building)))
+    at_once = max(
+        1, min(cluster.cores, shards // cluster.nodes, int((_USABLE * cluster.memory - NODE_PROCESSES) / building))
+    )
     seconds = SECONDS.of(demand, option)
     shuffled = round((demand.occurrences * 2 * shape.text_bytes + 60 * demand.occurrences) * (1 - 1 / cluster.nodes))
     hours = _hours(seconds, shuffled, cluster)
@@ -208,7 +212,7 @@ def plan_cluster(
         option=option,
         shards=shards,
         at_once=at_once,
-        build_memory=at_once * building,
+        build_memory=NODE_PROCESSES + at_once * building,
         serving_memory=serving,
         disk=option.disk,
         node_disk=2 * own_disk + ceil(shuffled / cluster.nodes),
@@ -237,8 +241,8 @@ def _shards(demand: Demand, option: Option, cluster: Machines) -> tuple[int, int
                 f"{nodes} cannot serve {demand.rows:,} utterances: {serving / 2**30:.4g} GiB are needed on each",
                 remedy=_enough(demand, kind, words + a_node * of_lists, cluster),
             )
-        building = max(_TABLE_MEMORY, vector_memory(demand, option, shards))
-        if building <= usable:
+        building = PROCESS + max(_TABLE_MEMORY, vector_memory(demand, option, shards))
+        if NODE_PROCESSES + building <= usable:
             return shards, serving, building
         a_node += 1
         if a_node * cluster.nodes > MOST_SHARDS:
@@ -249,7 +253,7 @@ def _shards(demand: Demand, option: Option, cluster: Machines) -> tuple[int, int
 
 
 def vector_memory(demand: Demand, option: Option, shards: int) -> int:
-    """Return the peak memory of a task that trains for all shards, or adds the vectors of one."""
+    """Return the peak memory of training for all shards or of adding the vectors of one, beside the process."""
     lists = AnnKind.of(option.factory, demand.dimensions).lists
     sample = 2 * 4 * demand.dimensions * min(demand.rows, POINTS_A_LIST * lists)
     return max(_build_memory(_share(demand, shards), option), _word_memory(demand, option) + sample)

@@ -63,8 +63,9 @@ class Projection:
 
         For a vector x = m + v and a query q = m + u, where m is the sample's mean, x·q is the sum of m·q, which
         depends on the query alone, v·m, which is this part, and v·u, the product of the projected vectors.
+        Each row is added up by itself: BLAS's sums depend on the number of threads, so files would, too.
         """
-        return np.asarray(-(projected @ self.shift), np.float32)
+        return np.asarray(-np.einsum("ij,j->i", projected, self.shift), np.float32)
 
     def query_bases(self, projected: Vectors) -> NDArray[np.float64]:
         """Return the part of a query's cosines that depends on the query alone: m·q in the words of `bases`."""

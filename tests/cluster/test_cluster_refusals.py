@@ -17,6 +17,7 @@ from refaug.core.cluster.connection import connect
 from refaug.core.errors import Conflict, Locked, StorageFull, Unavailable
 from refaug.core.progress import Silent
 from refaug.indexer.building.build import build_index
+from refaug.indexer.building.cluster_plan import PROCESS
 from refaug.indexer.building.on_cluster import shards as shards_on_cluster
 from refaug.indexer.index_folders import Places
 
@@ -99,10 +100,12 @@ def test_a_task_that_dies_six_times_ends_the_build_which_goes_on_later(cluster, 
 def test_a_cluster_smaller_than_the_plan_is_refused(cluster, places, monkeypatch):
     most = max(node.memory for node in cluster.nodes())
     with pytest.raises(Conflict) as refused:
-        build_index(places, order_of("small", FEW, memory=most + 2**30), Silent(), cluster=cluster)
+        build_index(places, order_of("small", FEW, memory=most + 2**30 - PROCESS), Silent(), cluster=cluster)
     room = f"{most / 2**30:,.1f} GiB for tasks at most; a task of this build takes {most / 2**30 + 1:,.1f} GiB"
     assert refused.value.message.endswith(room)
-    monkeypatch.setattr(shards_on_cluster, "vector_memory", lambda *_: 2**50)  # what a plan for a giant log would say
+    monkeypatch.setattr(
+        shards_on_cluster, "vector_memory", lambda *_: 2**50 - PROCESS
+    )  # what a plan for a giant log would say
     stages = Stages()
     with pytest.raises(Conflict, match=r"a task of this build takes 1,048,576\.0 GiB"):
         build_index(places, order_of("small", FEW), stages, cluster=cluster)

@@ -24,7 +24,7 @@ from refaug.core.files import make_folder, remove_tree, unique_suffix
 from refaug.core.kernels import frozen
 from refaug.core.progress import Progress
 from refaug.indexer.bm25.index import Bm25Statistics
-from refaug.indexer.building.cluster_plan import vector_memory
+from refaug.indexer.building.cluster_plan import PROCESS, vector_memory
 from refaug.indexer.building.on_cluster import tasks
 from refaug.indexer.building.on_cluster.tasks import CODED, ClusterBuild, LogPiece, WordStatistics
 from refaug.indexer.building.order import IndexOrder
@@ -68,7 +68,7 @@ class ClusterStages:
     @property
     def table_memory(self) -> int:
         """The memory of a task that writes a table."""
-        return self._build.order.memory
+        return PROCESS + self._build.order.memory
 
     def run(
         self,
@@ -116,7 +116,7 @@ def build_on(cluster: Cluster, places: Places, order: IndexOrder, work: SegmentW
             "a build on a cluster needs shards, which its machines build side by side",
             remedy="--shards with a multiple of the machines' number",
         )
-    cluster.require_room(order.threads, order.memory)
+    cluster.require_room(order.threads, PROCESS + order.memory)
     scratch = scratch_of(places, work.stages)
     _require_alike(cluster, scratch)
     build = ClusterBuild(
@@ -168,7 +168,7 @@ def make_shards_on(runner: ClusterStages, build: SegmentWork, shards: int) -> li
     table, of_words = sums_of(list(tables.values())), sums_of(words)
     plan = build.stages.run("plan", lambda: plan_storage(build, table, of_words))
     option = Option(**{name: value for name, value in plan.items() if name != "seconds"})
-    memory = vector_memory(contents_of(build, table, of_words), option, shards)
+    memory = PROCESS + vector_memory(contents_of(build, table, of_words), option, shards)
     with_vector = _vectors(runner, build, filled, tables, plan, memory)
     _bm25(runner, build, filled)
     return infos_of(filled, plan, [facts["extra_words"] for facts in words], with_vector)

@@ -83,3 +83,13 @@ def test_a_query_base_and_a_row_base_make_the_product_whole():
     queries, stored = projection.project_queries(vectors[:20]), projection.project_stored(vectors)
     found = projection.query_bases(queries)[:, None] + projection.bases(stored) + queries @ stored.T
     assert np.abs(found - vectors[:20] @ vectors.T).max() < 1e-5
+
+
+def test_a_row_has_the_same_base_among_any_others():
+    vectors = lengthy(20_000, 40)
+    projection = Projection.learn(vectors, 16, seed=3)
+    stored = projection.project_stored(vectors)
+    together = projection.bases(stored)
+    parts = [projection.bases(part) for part in np.array_split(stored, [1, 2, 5, 4_096, 12_345])]
+    assert np.concatenate(parts).tobytes() == together.tobytes()
+    assert np.allclose(together, -(stored.astype(np.float64) @ projection.shift), atol=1e-6)
