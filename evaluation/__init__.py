@@ -30,6 +30,7 @@ __all__ = [
     "score_views",
     "scoring",
     "selfplay",
+    "studies",
     "tables",
     "verification",
 ]

@@ -7,4 +7,16 @@ The main names:
 - `jobs.worker.run_worker`: runs jobs from the queue.
 """
 
-__all__ = ["audit", "backup", "bots", "database", "doctor", "jobs", "keys", "process", "server_settings", "web"]
+__all__ = [
+    "audit",
+    "backup",
+    "bots",
+    "database",
+    "doctor",
+    "jobs",
+    "keys",
+    "process",
+    "server_settings",
+    "studies",
+    "web",
+]

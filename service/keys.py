@@ -50,6 +50,7 @@ class Scope(StrEnum):
     READ = "read"
     SCORE = "score"
     WRITE = "write"
+    STUDY = "study"  # studies with people: their protocols, invitations, participants and reports
     ADMIN = "admin"
 
 

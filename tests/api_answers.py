@@ -99,12 +99,23 @@ class Recorder:
         found: Any = answer.json() if kind == "application/json" else answer.text
         if kind == "application/json":
             kept["answer"] = shortened(found)
+        elif kind == "application/x-ndjson":
+            kept["answer"] = f"{orjson.dumps(masked(orjson.loads(found.splitlines()[0]))).decode()}\n"
         elif kind != "application/zstd":
             lines = found.splitlines()
             ours = [line for line in lines if "refaug" in line][:12] if name == "get_figures" else lines
             kept["answer"] = "".join(f"{line}\n" for line in ours)
         self.kept[name] = kept
         return found
+
+
+def masked(record: dict[str, Any]) -> dict[str, Any]:
+    """A record of a study with dots for what is drawn, and one turn."""
+    sides = [
+        {**side, "turns": [{**turn, "at": "…", "ms": None} for turn in side["turns"][:1]]} for side in record["sides"]
+    ]
+    drawn = ("task", "participant", "started", "ended", "protocol_sha256")
+    return {**record, **dict.fromkeys(drawn, "…"), "seconds": 1.0, "sides": sides}
 
 
 def shortened(value: Any) -> Any:
@@ -190,6 +201,7 @@ def answers(client: TestClient) -> Mapping[str, Asked]:
     ask("list_bots", "GET", "/v1/bots")
     ask("get_bot", "GET", "/v1/bots/fixed")
     ask("reply_to_dialogues", "POST", "/v1/bots/fixed/replies", of("reply_to_dialogues"))
+    _ask_of_studies(recorder)
     ask("delete_bot", "DELETE", "/v1/bots/fixed")
     ask("list_audit_log", "GET", "/v1/audit")
     _fit_hybrid(recorder.client.app.state.refaug.home)
@@ -219,6 +231,88 @@ def _fit_hybrid(home: Settings) -> None:
         columns="hybrid",
     )
     fit_hybrid(home, "talks", talks, order, Silent())
+
+
+def _ask_of_studies(recorder: Recorder) -> None:
+    """Make a study, and take part in it; tokens are written down as dots."""
+    ask, client, studies = recorder.ask, recorder.client, "/v1/studies"
+    protocol = {
+        "kind": "chat",
+        "title": "Talk with a bot",
+        "bots": ["fixed"],
+        "min_turns": 1,
+        "form": {"name": "short", "questions": [{"id": "quality", "type": "likert", "text": "How good was it?"}]},
+        "training": {"items": [{"id": "t1", "turns": ["Hi!", "Hm."], "answers": {"quality": [1, 2, 3]}}]},
+        "consent": "We store what you write. You may stop at any time.",
+    }
+    items = [{"id": "d1", "turns": ["Hi!"], "replies": {"a": "Hello.", "b": "Go away."}}]
+    ask("create_study", "POST", studies, {"name": "first", "protocol": protocol})
+    judged = {"name": "second", "protocol": {"kind": "rate-reply", "consent": "We store your answers."}}
+    client.post(studies, json=judged)
+    ask("add_study_items", "POST", f"{studies}/second/dialogues", {"items": items})
+    ask("list_studies", "GET", studies)
+    ask("preview_study", "GET", f"{studies}/first/preview")
+    ask("pilot_study", "POST", f"{studies}/first/pilot")
+    ask("open_study", "POST", f"{studies}/first/open")
+    ask("amend_study", "PUT", f"{studies}/first/protocol", {"protocol": {**protocol, "skips": 1}, "reason": "a slip"})
+    invites = ask("create_invites", "POST", f"{studies}/first/invites", {"count": 2, "label": "pilot"})["invites"]
+    for invite in recorder.kept["create_invites"]["answer"]["invites"]:
+        invite |= {"token": "…", "link": "/take#…"}
+    ask("list_invites", "GET", f"{studies}/first/invites")
+    ask("revoke_invite", "DELETE", f"{studies}/first/invites/{invites[1]['id']}")
+    _take_part(recorder, invites[0]["token"])
+    ask("get_study", "GET", f"{studies}/first")
+    ask("get_study_progress", "GET", f"{studies}/first/progress")
+    people = ask("list_participants", "GET", f"{studies}/first/participants")["participants"]
+    at = f"{studies}/first/participants/{people[0]['code']}"
+    ask("get_participant", "GET", at)
+    ask("exclude_from_report", "PUT", f"{at}/exclusion", {"reason": "a test of ours"})
+    ask("export_study", "GET", f"{studies}/first/export")
+    client.headers["X-Action"] = "example-withdraw-000000"
+    ask("withdraw", "POST", "/v1/take/withdraw", {})
+    del client.headers["X-Action"]
+    ask("erase_study_participant", "DELETE", at)
+    _hide_resume(recorder.kept)
+    ask("pause_study", "POST", f"{studies}/first/pause")
+    ask("close_study", "POST", f"{studies}/first/close")
+    ask("delete_study", "DELETE", f"{studies}/second")
+
+
+def _hide_resume(kept: Mapping[str, Asked]) -> None:
+    """Write the links of other devices down as dots."""
+    for asked in kept.values():
+        answer = asked.get("answer")
+        for state in (answer, answer.get("state")) if isinstance(answer, dict) else ():
+            if isinstance(state, dict) and "resume" in state:
+                state["resume"] = "r.…"
+
+
+def _take_part(recorder: Recorder, token: str) -> None:
+    """Walk through a study as the page of a participant does."""
+    client = recorder.client
+
+    def ask(name: str, path: str, body: Any) -> dict[str, Any]:
+        client.headers["X-Action"] = f"example-{name}-000000000"[:40]
+        answer: dict[str, Any] = recorder.ask(name, "POST", f"/v1/take/{path}", body)
+        return answer
+
+    state = ask("open_session", "session", {"token": token})
+    recorder.kept["open_session"]["body"] = {"token": "…"}
+    ask("give_consent", "consent", {"sha256": state["consent"]["sha256"], "agree": True})
+    ask("answer_training", "training", {"item": "t1", "answers": {"quality": 2}})
+    task = ask("take_next_task", "tasks/next", {})["state"]["task"]["id"]
+    ask("send_message", f"tasks/{task}/messages", {"n": 1, "text": "Hi!"})
+    while client.get("/v1/take/state?wait=20").json()["task"]["sides"][0]["messages"][-1]["state"] == "asked":
+        pass
+    recorder.ask("get_state", "GET", "/v1/take/state")
+    ask("ask_again", f"tasks/{task}/retry", {})
+    ask("vote_on_reply", f"tasks/{task}/votes", {"n": 2, "value": 1})
+    ask("store_answers", f"tasks/{task}/answers", {"answers": {"quality": 6}})
+    ask("finish_task", f"tasks/{task}/finish", {})
+    ask("undo_action", "undo", {})
+    ask("skip_task", f"tasks/{task}/skip", {"reason": "it is about something that I do not talk about"})
+    recorder.ask("export_own_data", "GET", "/v1/take/export")
+    del client.headers["X-Action"]
 
 
 def _ask_of_keys(recorder: Recorder, of: Any) -> None:

@@ -1,10 +1,10 @@
-"""Studies with people: their records, statistics, reports and exports.
+"""Studies with people: what they are asked, who gets which task, and what their answers say.
 
 The main names:
 
-- `records.read_tasks`: the tasks of a study, as its export has them
-- `records.StudyTask`: what a participant did in one task
-- `exclusions.exclusions`: who is left out by the rules of a protocol, and why.
+- `protocol.study_protocol.StudyProtocol`: a checked protocol with its hash
+- `assignment.next_task.next_slot`: the slot that a participant gets next
+- `records.StudyTask`: what a participant did in one task.
 """
 
-__all__ = ["exclusions", "figures", "imports", "questions", "records", "report"]
+__all__ = ["assignment", "exclusions", "figures", "imports", "protocol", "questions", "records", "report"]

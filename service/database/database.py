@@ -126,6 +126,23 @@ class Database:
                 finally:
                     self._open.connection = None
 
+    def run_outside_transactions(self, statement: str) -> None:
+        """Run a statement of maintenance that no transaction may hold, such as VACUUM."""
+        with self._errors():
+            raw = self._engine.raw_connection()
+            try:
+                driver: Any = raw.driver_connection
+                if self.is_sqlite:
+                    driver.execute(statement).fetchall()
+                else:
+                    driver.autocommit = True
+                    driver.execute(statement)
+            except sqlite3.Error as error:
+                raise exc.DBAPIError.instance(None, None, error, sqlite3.Error) from error
+            finally:
+                raw.invalidate()  # its settings are not those of the pool
+                raw.close()
+
     def advisory_lock(self, connection: Connection, what: str) -> None:
         """Let one transaction at a time pass this line until it ends; writers on SQLite take turns anyway."""
         if not self.is_sqlite:

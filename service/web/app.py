@@ -35,6 +35,7 @@ from refaug.service import prometheus_figures
 from refaug.service.audit import AuditLog
 from refaug.service.bots.bot_store import BotStore
 from refaug.service.database.database import Database
+from refaug.service.database.row_holders import RowHolders
 from refaug.service.database.stored_answers import IdempotencyStore
 from refaug.service.evaluations.evaluation_store import EvaluationStore
 from refaug.service.evaluations.held_views import HeldViews
@@ -51,6 +52,9 @@ from refaug.service.serving.batches.batcher import Batcher
 from refaug.service.serving.sets.held_sets import HeldSets
 from refaug.service.serving.versions.open_versions import OpenVersions
 from refaug.service.serving.versions.version_watcher import VersionWatcher
+from refaug.service.studies.invites import InviteStore
+from refaug.service.studies.participant_desk import ParticipantDesk
+from refaug.service.studies.study_store import StudyStore
 from refaug.service.web import problems
 from refaug.service.web.connection.admission import Gate
 from refaug.service.web.connection.body_marks import count_marks
@@ -73,6 +77,9 @@ from refaug.service.web.routes import (
 from refaug.service.web.routes.bots import hybrids, replies, stored
 from refaug.service.web.routes.evaluations import evaluations, scored_replies, uploads
 from refaug.service.web.routes.pages import documentation, shells
+from refaug.service.web.routes.studies import invitations, participants, study_figures, study_protocols
+from refaug.service.web.routes.take import participant_tasks, sessions
+from refaug.service.web.routes.take.reply_making import ReplyMaker
 from refaug.service.web.state import ServiceState
 from refaug.service.wrong_keys import WrongKeys
 
@@ -95,6 +102,8 @@ _TAGS: Final = (
     {"name": "raters", "description": "Versions of raters, and which one serves."},
     {"name": "jobs", "description": "Work that takes longer than a request."},
     {"name": "evaluations", "description": "Files to score, and what jobs have made of them."},
+    {"name": "studies", "description": "Studies with people: protocols, invitations, participants, figures."},
+    {"name": "take", "description": "What the pages of participants ask; a session stands for a key."},
     {"name": "schedules", "description": "Jobs that begin by the clock."},
     {"name": "keys", "description": "Who may ask for what."},
     {"name": "audit", "description": "Who did what."},
@@ -119,6 +128,12 @@ _ROUTERS: Final = (
     uploads,
     evaluations,
     scored_replies,
+    study_protocols,
+    invitations,
+    participants,
+    study_figures,
+    sessions,
+    participant_tasks,
     schedules,
     keys,
     audit,
@@ -198,6 +213,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.key_places = KeyPlaces(serve.key_requests)
         state.audit = AuditLog(state.database)
         state.bots = BotStore(state.database, state.home)
+        state.studies = StudyStore(state.database, state.bots)
+        state.invites = InviteStore(state.database)
+        state.participant_limits = RateLimits(workers=serve.workers)
         state.sets = HeldSets(home, serve)
         state.bases = BaselineCache(places_of(home).indexes)
         state.rubers = HeldRubers(home, threads=state.threads)
@@ -217,6 +235,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             looked_up=partial(prometheus_figures.cache, "references"),
         )
         stack.push_async_callback(state.batcher.close, serve.shutdown_s)
+        holder = stack.enter_context(RowHolders(home).hold())
+        state.desk = ParticipantDesk(state.database, holder)
+        state.replies = ReplyMaker(state, holder)
+        stack.push_async_callback(state.replies.close)
         warming = threading.Thread(target=_warm, args=(state,), name="warming", daemon=True)
         warming.start()
         stack.push_async_callback(run_in_threadpool, warming.join)

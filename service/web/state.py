@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from refaug.service.serving.batches.batcher import Batcher
     from refaug.service.serving.sets.held_sets import HeldSets
     from refaug.service.serving.versions.open_versions import OpenVersions
+    from refaug.service.studies.invites import InviteStore
+    from refaug.service.studies.participant_desk import ParticipantDesk
+    from refaug.service.studies.study_store import StudyStore
+    from refaug.service.web.routes.take.reply_making import ReplyMaker
     from refaug.service.wrong_keys import WrongKeys
 
 
@@ -64,6 +68,11 @@ class ServiceState:
     evaluations: EvaluationStore = field(init=False)
     score_views: HeldViews = field(init=False)
     notes: NoteStore = field(init=False)
+    studies: StudyStore = field(init=False)
+    invites: InviteStore = field(init=False)
+    desk: ParticipantDesk = field(init=False)
+    replies: ReplyMaker = field(init=False)
+    participant_limits: RateLimits = field(init=False)
     bases: BaselineCache = field(init=False)
     rubers: HeldRubers = field(init=False)
     adems: HeldAdems = field(init=False)

@@ -271,8 +271,14 @@ def document(url: str) -> dict[str, Any]:
     return found
 
 
+# Pages ask these: participants' with a session in place of a key, and those of operators, as `refaug studies` does.
+OF_PAGES = ("/v1/take/", "/v1/studies")
+
+
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for path, methods in document["paths"].items():
+        if path.startswith(OF_PAGES):
+            continue
         for method, operation in methods.items():
             yield f"{method.upper()} {path}", operation
 

@@ -23,4 +23,6 @@ __all__ = [
     "references",
     "schedules",
     "scores",
+    "studies",
+    "take",
 ]

@@ -21,4 +21,5 @@ __all__ = [
     "schedules",
     "scoring",
     "sets",
+    "studies",
 ]

@@ -101,7 +101,7 @@ def test_keys_that_make_no_sense_are_not_made(keys: KeyStore) -> None:
             keys.create(name, **{"scopes": [Scope.READ], "now": NOW, **given})  # type: ignore[arg-type]
 
     refused(Usage, "'A b' is no name for a key", name="A b")
-    refused(BadInput, "allows nothing.*read, score, write, admin", scopes=[])
+    refused(BadInput, "allows nothing.*read, score, write, study, admin", scopes=[])
     refused(BadInput, "0 requests a second", rate_per_s=0.0)
     refused(BadInput, "nan requests a second", rate_per_s=math.nan)
     refused(BadInput, "inf requests a second", rate_per_s=math.inf)

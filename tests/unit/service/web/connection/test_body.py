@@ -316,7 +316,7 @@ def test_a_list_that_no_field_takes_is_refused_before_its_values_are_made(model:
 def test_a_field_takes_as_many_elements_as_it_says() -> None:
     dialogues = parse_json(DialoguesIn, b'{"dialogues":%b}' % _MORE).dialogues
     assert len(dialogues) == 100_001
-    scopes = b'{"name":"a","scopes":["read","read","read","read","read"]}'
+    scopes = b'{"name":"a","scopes":["read","read","read","read","read","read"]}'
     with pytest.raises(BadRequest, match=r"^scopes: "):
         parse_json(KeyIn, scopes)
     ids = [f"i{number}" for number in range(100_001)]

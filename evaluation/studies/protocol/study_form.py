@@ -1,0 +1,287 @@
+"""Forms of a study: questions as data, with translations; read from JSON and checked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from refaug.core.errors import BadInput
+from refaug.core.text.name_suggestions import suggestion
+from refaug.evaluation.studies.protocol.study_fields import StudyFields, is_language
+
+TYPES: Final = ("likert", "slider", "choice", "pair", "text", "spans")
+SCOPES: Final = ("task", "side", "turn")
+PAIR_VALUES: Final = ("left", "right", "tie")
+MOST_QUESTIONS: Final = 60
+MOST_OPTIONS: Final = 50
+MOST_TEXT: Final = 4_000
+_WIDEST_LIKERT: Final = 11  # buttons
+_QUESTION_FIELDS: Final = (
+    "id", "text", "type", "least", "most", "ends", "options", "required", "reverse", "show_if", "scope",
+)  # fmt: skip
+_BUILT_IN: Final = Path(__file__).with_name("forms")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyQuestion:
+    """One question of a form."""
+
+    id: str
+    text: str
+    type: str
+    scope: str = "task"
+    least: float = 1
+    most: float = 7
+    ends: tuple[str, str] | None = None
+    options: tuple[tuple[str, str], ...] = ()  # value and text
+    required: bool = True
+    reverse: bool = False
+    show_if: tuple[str, tuple[Any, ...]] | None = None  # another question, and the answers to it that show this one
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """What may be chosen, for questions with options."""
+        return tuple(value for value, _ in self.options)
+
+    def is_shown(self, answers: Mapping[str, Any]) -> bool:
+        """Return whether the question is asked beside these answers of the same place."""
+        return self.show_if is None or answers.get(self.show_if[0]) in self.show_if[1]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the question as a form's file has it."""
+        content: dict[str, Any] = {"id": self.id, "text": self.text, "type": self.type, "scope": self.scope}
+        if self.type in ("likert", "slider"):
+            content |= {"least": self.least, "most": self.most}
+        if self.ends is not None:
+            content["ends"] = list(self.ends)
+        if self.options:
+            content["options"] = [{"value": value, "text": text} for value, text in self.options]
+        content |= {"required": self.required, "reverse": self.reverse}
+        if self.show_if is not None:
+            content["show_if"] = {self.show_if[0]: list(self.show_if[1])}
+        return content
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyForm:
+    """Questions in their order, with translations of their texts by language and question."""
+
+    name: str
+    questions: tuple[StudyQuestion, ...]
+    texts: Mapping[str, Mapping[str, Mapping[str, Any]]]
+
+    @property
+    def sha256(self) -> str:
+        """The hash of everything that participants see of it."""
+        return hashlib.sha256(orjson.dumps(self.as_json(), option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+    @cached_property
+    def by_id(self) -> Mapping[str, StudyQuestion]:
+        """The questions by their ids."""
+        return {question.id: question for question in self.questions}
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the form as a file has it."""
+        return {
+            "name": self.name,
+            "questions": [question.as_json() for question in self.questions],
+            "texts": {
+                language: {key: dict(text) for key, text in words.items()} for language, words in self.texts.items()
+            },
+        }
+
+    def shown_in(self, language: str) -> dict[str, Any]:
+        """Return the form as participants of a language see it; what is not translated stays as it is."""
+        words = self.texts.get(language) or self.texts.get(language.partition("-")[0]) or {}
+        questions = []
+        for question in self.questions:
+            content = question.as_json()
+            translation = words.get(question.id, {})
+            content |= {key: translation[key] for key in ("text", "ends") if key in translation}
+            for option in content.get("options", ()):
+                option["text"] = translation.get("options", {}).get(option["value"], option["text"])
+            questions.append(content)
+        return {"name": self.name, "questions": questions}
+
+
+def built_in_forms() -> dict[str, StudyForm]:
+    """Return our own forms by name."""
+    return {
+        path.stem: form_of(orjson.loads(path.read_bytes()), where=path.name)
+        for path in sorted(_BUILT_IN.glob("*.json"))
+    }
+
+
+def find_form(named: object, *, where: str) -> StudyForm:
+    """Return the form of a name, or of an object that is one."""
+    if isinstance(named, Mapping):
+        return form_of(named, where=f"{where}, form")
+    names = [path.stem for path in sorted(_BUILT_IN.glob("*.json"))]
+    if not isinstance(named, str) or named not in names:
+        meant = suggestion(named[:80], names) if isinstance(named, str) else ""
+        raise BadInput(
+            f"{where}, form: there is no form {str(named)[:80]!r}{meant}",
+            remedy=f"one of: {', '.join(names)}; or an object with name and questions",
+        )
+    return form_of(orjson.loads((_BUILT_IN / f"{named}.json").read_bytes()), where=named)
+
+
+def form_of(table: Mapping[str, Any], *, where: str) -> StudyForm:
+    """Check a form; BadInput names the field that is wrong."""
+    fields = StudyFields(table, where)
+    fields.require_known(("name", "questions", "texts"))
+    questions = list[StudyQuestion]()
+    for place, entry in enumerate(fields.objects("questions", MOST_QUESTIONS, least=1)):
+        at = f"{where}, questions[{place}]"
+        question = _question(entry, at)
+        if any(other.id == question.id for other in questions):
+            raise BadInput(f"{at}, id: there are two questions {question.id!r}", remedy="an id of its own for each")
+        _require_earlier(question, questions, at)
+        questions.append(question)
+    if not any(question.required for question in questions):
+        raise BadInput(
+            f"{where}, questions: none of them is required, so that a form without answers would be complete",
+            remedy='"required": true in at least one',
+        )
+    return StudyForm(name=fields.id("name"), questions=tuple(questions), texts=_translations(table, questions, where))
+
+
+def _question(entry: Mapping[str, Any], where: str) -> StudyQuestion:
+    fields = StudyFields(entry, where)
+    fields.require_known(_QUESTION_FIELDS)
+    kind = fields.choice("type", TYPES) if "type" in entry else None
+    if kind is None:
+        raise fields.bad("type", "it is missing", f"one of: {', '.join(TYPES)}")
+    least, most = _bounds(fields, kind, entry)
+    return StudyQuestion(
+        id=fields.id("id"),
+        text=fields.long_text("text", MOST_TEXT, required=True),
+        type=kind,
+        scope=fields.choice("scope", SCOPES),
+        least=least,
+        most=most,
+        ends=_ends(fields, entry),
+        options=_options(fields, kind, entry),
+        required=fields.flag("required", default=kind not in ("text", "spans")),
+        reverse=fields.flag("reverse"),
+        show_if=_show_if(fields, entry),
+    )
+
+
+def _bounds(fields: StudyFields, kind: str, entry: Mapping[str, Any]) -> tuple[float, float]:
+    if kind == "likert":
+        least, most = fields.whole("least", 1, -100, 100), fields.whole("most", 7, -100, 100)
+        if not 1 <= most - least < _WIDEST_LIKERT:
+            raise fields.bad("most", f"{least} to {most} are not 2 to {_WIDEST_LIKERT} buttons", "1 to 7; or a slider")
+        return least, most
+    if kind == "slider":
+        low, high = fields.number("least", 0, -1e6, 1e6), fields.number("most", 100, -1e6, 1e6)
+        if not low < high:
+            raise fields.bad("most", f"{high:g} is not above {low:g}", "0 to 100")
+        return low, high
+    for name in ("least", "most"):
+        if name in entry:
+            raise fields.bad(name, f"a question of type {kind} has no scale", "leave it out")
+    return 1, 7
+
+
+def _ends(fields: StudyFields, entry: Mapping[str, Any]) -> tuple[str, str] | None:
+    if entry.get("ends") is None:
+        return None
+    ends = fields.texts("ends", 2)
+    if len(ends) != 2:
+        raise fields.bad("ends", f"{len(ends)} texts", "two: what the least and the most mean")
+    return ends[0], ends[1]
+
+
+def _options(fields: StudyFields, kind: str, entry: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    if kind in ("likert", "slider", "text"):
+        if "options" in entry:
+            raise fields.bad("options", f"a question of type {kind} has none", "leave them out, or type choice")
+        return ()
+    if kind == "pair" and "options" not in entry:
+        return ("left", "Left"), ("right", "Right")
+    options = list[tuple[str, str]]()
+    least = 1 if kind == "spans" else 2
+    for place, option in enumerate(fields.objects("options", MOST_OPTIONS, least=least)):
+        inner = StudyFields(option, fields.at(f"options[{place}]"))
+        inner.require_known(("value", "text"))
+        options.append((inner.id("value"), inner.long_text("text", 500, required=True)))
+    values = [value for value, _ in options]
+    if len(set(values)) < len(values):
+        raise fields.bad("options", "two of them have one value", "a value of its own for each")
+    if kind == "pair" and not {"left", "right"} <= set(values) <= set(PAIR_VALUES):
+        raise fields.bad(
+            "options", f"{', '.join(values)} are not the sides of a pair", "left, right, and tie if you like"
+        )
+    return tuple(options)
+
+
+def _show_if(fields: StudyFields, entry: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]] | None:
+    condition = entry.get("show_if")
+    if condition is None:
+        return None
+    if not isinstance(condition, dict) or len(condition) != 1:
+        raise fields.bad("show_if", "one question and its answer were expected", '{"quality": [1, 2]}')
+    ((question, values),) = condition.items()
+    return str(question), tuple(values) if isinstance(values, list) else (values,)
+
+
+def _require_earlier(question: StudyQuestion, earlier: list[StudyQuestion], where: str) -> None:
+    """Refuse a condition on a question that is not asked before this one, in the same place."""
+    if question.show_if is None:
+        return
+    named, values = question.show_if
+    other = next((candidate for candidate in earlier if candidate.id == named), None)
+    if other is None:
+        names = [candidate.id for candidate in earlier]
+        raise BadInput(
+            f"{where}, show_if: there is no question {named[:80]!r} before this one{suggestion(named, names)}",
+            remedy=f"one of: {', '.join(names) or 'none, since it is the first'}",
+        )
+    if other.scope != question.scope:
+        raise BadInput(f"{where}, show_if: {named} is asked in another scope", remedy=f'"scope": "{other.scope}"')
+    if other.options and (unknown := [value for value in values if value not in other.values]):
+        raise BadInput(
+            f"{where}, show_if: {unknown[0]!r} is no answer to {named}", remedy=f"one of: {', '.join(other.values)}"
+        )
+
+
+def _translations(
+    table: Mapping[str, Any], questions: list[StudyQuestion], where: str
+) -> dict[str, dict[str, dict[str, Any]]]:
+    translated = dict[str, dict[str, dict[str, Any]]]()
+    texts = table.get("texts", {})
+    if not isinstance(texts, dict):
+        raise BadInput(f"{where}, texts: an object was expected", remedy='{"de": {"quality": {"text": "…"}}}')
+    by_id = {question.id: question for question in questions}
+    for language, words in texts.items():
+        at = f"{where}, texts.{str(language)[:20]}"
+        if not is_language(language) or not isinstance(words, dict):
+            raise BadInput(f"{at}: no language with texts of questions", remedy='"de": {"quality": {"text": "…"}}')
+        StudyFields(words, at).require_known(tuple(by_id))
+        translated[language] = {key: _translation(by_id[key], text, f"{at}.{key}") for key, text in words.items()}
+    return translated
+
+
+def _translation(question: StudyQuestion, words: Any, where: str) -> dict[str, Any]:
+    if not isinstance(words, dict):
+        raise BadInput(f"{where}: an object was expected", remedy='{"text": "…", "ends": ["…", "…"]}')
+    fields = StudyFields(words, where)
+    fields.require_known(("text", "ends", "options"))
+    translation: dict[str, Any] = {}
+    if text := fields.long_text("text", MOST_TEXT):
+        translation["text"] = text
+    if (ends := _ends(fields, words)) is not None:
+        translation["ends"] = list(ends)
+    if options := fields.table("options"):
+        inner = StudyFields(options, f"{where}.options")
+        inner.require_known(question.values)
+        translation["options"] = {value: inner.long_text(value, 500, required=True) for value in options}
+    return translation

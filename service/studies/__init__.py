@@ -1,0 +1,23 @@
+"""Studies with people in the database: protocols, invitations, tasks in one transaction, actions that happen once.
+
+The main names:
+
+- `study_store.StudyStore`: studies, their states and amendments
+- `participant_desk.ParticipantDesk`: what participants do
+- `invites.InviteStore`: invitations and sessions
+- `study_records.study_records`: the tasks as records.
+"""
+
+__all__ = [
+    "action_log",
+    "erasure",
+    "invites",
+    "participant_acts",
+    "participant_desk",
+    "study_figures",
+    "study_records",
+    "study_rows",
+    "study_store",
+    "take_state",
+    "tasks",
+]

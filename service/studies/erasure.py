@@ -1,0 +1,88 @@
+"""Takes a participant's texts and answers away, and keeps the fact: from the database, its free pages and its log.
+
+SQLite overwrites what these transactions remove (`secure_delete`), and the write-ahead log is emptied after them. An
+operator's erasure also writes the whole file anew, since pages that were split before may hold old copies.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from sqlalchemy import Connection, delete, select, update
+
+from refaug.core.errors import NotFound, StorageFull, Unavailable
+from refaug.service.audit import add_row
+from refaug.service.database.database import Database, time_text
+from refaug.service.database.migrations.tables import (
+    STUDY_ACTIONS,
+    STUDY_ANSWERS,
+    STUDY_MESSAGES,
+    STUDY_PARTICIPANTS,
+    STUDY_SESSIONS,
+    STUDY_TASKS,
+)
+from refaug.service.studies.study_rows import Attendance, StoredStudy, attendance
+
+log = logging.getLogger(__name__)
+
+_TABLES: Final = ("study_messages", "study_answers", "study_actions", "study_participants", "study_tasks")
+
+
+def erase_rows(connection: Connection, attending: Attendance, *, is_sqlite: bool) -> None:
+    """Remove everything that a participant has written, in a transaction of the caller."""
+    if is_sqlite:
+        connection.exec_driver_sql("PRAGMA secure_delete = ON")
+    me = attending.participant.id
+    tasks = select(STUDY_TASKS.c.id).where(STUDY_TASKS.c.participant == me)
+    connection.execute(delete(STUDY_MESSAGES).where(STUDY_MESSAGES.c.task.in_(tasks)))
+    connection.execute(delete(STUDY_ANSWERS).where(STUDY_ANSWERS.c.task.in_(tasks)))
+    connection.execute(delete(STUDY_ACTIONS).where(STUDY_ACTIONS.c.participant == me))
+    connection.execute(
+        update(STUDY_TASKS)
+        .where(STUDY_TASKS.c.participant == me)
+        .values(state="withdrawn", skip_reason=None, ended=time_text(attending.now))
+    )
+    values: dict[str, Any] = {
+        "state": "withdrawn",
+        "external_hash": None,
+        "screening": None,
+        "training": None,
+        "excluded_reason": None,
+        "ended": time_text(attending.now),
+    }
+    connection.execute(update(STUDY_PARTICIPANTS).where(STUDY_PARTICIPANTS.c.id == me).values(values))
+
+
+def erase_participant(
+    database: Database, study: StoredStudy, code: str, *, actor: str, request: str | None = None
+) -> None:
+    """Erase a participant of this code for an operator; the fact stays, with a row in the audit log."""
+    with database.writing() as connection:
+        columns = STUDY_PARTICIPANTS.c
+        query = select(columns.id).where(columns.study == study.id, columns.code == code)
+        participant = connection.execute(query).scalar() if code.isascii() and code.isprintable() else None
+        if participant is None:
+            raise NotFound(f"study {study.name} has no participant {code[:20]!r}", remedy="a code such as P-3F7K2M")
+        attending = attendance(connection, participant, locks=True)
+        erase_rows(connection, attending, is_sqlite=database.is_sqlite)
+        connection.execute(delete(STUDY_SESSIONS).where(STUDY_SESSIONS.c.participant == participant))
+        add_row(connection, actor, "erase", f"participant {code} of study {study.name}", request=request)
+    clean_storage(database, rewrites=True)
+
+
+def clean_storage(database: Database, *, rewrites: bool) -> bool:
+    """Empty the log of writes, and overwrite or write anew what was removed; False where the database is busy."""
+    try:
+        for statement in _statements(database, rewrites=rewrites):
+            database.run_outside_transactions(statement)
+    except (Unavailable, StorageFull) as error:
+        log.warning("erased texts may be in free pages until the next erasure", extra={"why": error.message})
+        return False
+    return True
+
+
+def _statements(database: Database, *, rewrites: bool) -> list[str]:
+    if not database.is_sqlite:
+        return [f"VACUUM {'(FULL) ' if rewrites else ''}{table}" for table in _TABLES]
+    return [*(["VACUUM"] if rewrites else []), "PRAGMA wal_checkpoint(TRUNCATE)"]

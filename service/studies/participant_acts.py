@@ -1,0 +1,242 @@
+"""What participants do outside of tasks: consent with screening and quotas, training with its gate, and undoing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import Connection, Row, select, update
+
+from refaug.core.errors import BadInput, Conflict
+from refaug.evaluation.studies.protocol.form_answers import checked_answer, checked_answers, missing_answers
+from refaug.evaluation.studies.protocol.study_form import StudyQuestion
+from refaug.service.database.database import time_text
+from refaug.service.database.migrations.tables import (
+    STUDY_ACTIONS,
+    STUDY_MESSAGES,
+    STUDY_PARTICIPANTS,
+    STUDY_TASKS,
+)
+from refaug.service.studies.action_log import UNDONE, ActionOutcome
+from refaug.service.studies.study_rows import Attendance, json_text, lock_study, storable_json
+from refaug.service.studies.tasks.task_acts import write_answers
+from refaug.service.studies.tasks.task_assignment import begin_tasks, current_task, drop_untouched_task
+
+_LAST_ACTIONS: Final = 500  # that are looked through for one that can be undone
+
+
+def require_state(attending: Attendance, *states: str) -> None:
+    """Raise Conflict where the participant is at another step."""
+    if attending.participant.state not in states:
+        raise Conflict("this step is over, or is still to come", remedy="load the page again")
+
+
+# ── consent ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def give_consent(
+    connection: Connection, attending: Attendance, *, sha256: str, agree: bool, screening: Mapping[str, Any]
+) -> ActionOutcome:
+    """Store that a participant agrees to the text of this hash; screening and quotas decide whether they take part."""
+    require_state(attending, "consent")
+    protocol = attending.protocol
+    if not attending.study.gives_tasks:
+        raise Conflict("this study takes no participants now", remedy="come again later")
+    if not agree:
+        raise Conflict("without consent there is nothing to do", remedy="close this page; nothing about you is stored")
+    if sha256 != protocol.consent_sha256:
+        raise Conflict("the text of the consent has changed", remedy="load the page, and read it again")
+    answers = _screening_answers(protocol["screening"], screening)
+    lock_study(connection, attending.study.id)
+    reason = _screened_out_for(connection, attending, answers)
+    now = time_text(attending.now)
+    values: dict[str, Any] = {
+        "consent_sha256": sha256,
+        "consented": now,
+        "screening": json_text(storable_json(answers)),
+        "state": "screened_out" if reason else "training" if protocol["training"] else "active",
+        "reason": reason,
+        "ended": now if reason else None,
+    }
+    if protocol["training"]:
+        values["training"] = json_text({"attempt": 1, "at": 0, "right": 0, "feedback": None})
+    connection.execute(update(STUDY_PARTICIPANTS).where(_me(attending)).values(values))
+    if values["state"] == "active":
+        begin_tasks(connection, attending)
+    return ActionOutcome(done={"consent": sha256, "let_in": reason is None})
+
+
+def _screening_answers(questions: list[Mapping[str, Any]], answers: Mapping[str, Any]) -> dict[str, Any]:
+    by_id = {question["id"]: _screening_question(question) for question in questions}
+    for name in answers:
+        if name not in by_id:
+            raise BadInput(f"screening.{name[:80]}: there is no such question", remedy=f"one of: {', '.join(by_id)}")
+    checked = {name: checked_answer(by_id[name], answer) for name, answer in answers.items()}
+    if missing := missing_answers(list(by_id.values()), checked):
+        raise BadInput(f"screening.{missing[0]}: there is no answer", remedy="answer every question")
+    return checked
+
+
+def _screening_question(question: Mapping[str, Any]) -> StudyQuestion:
+    return StudyQuestion(
+        id=question["id"],
+        text=question["text"],
+        type=question["type"],
+        least=question.get("least", 1),
+        most=question.get("most", 7),
+        options=tuple((option["value"], option["text"]) for option in question.get("options", ())),
+    )
+
+
+def _screened_out_for(connection: Connection, attending: Attendance, answers: Mapping[str, Any]) -> str | None:
+    """Return why a participant cannot take part, `screening` or `quota`; None where they can."""
+    for question in attending.protocol["screening"]:
+        accepted = question.get("accept")
+        if accepted is not None and answers.get(question["id"]) not in accepted:
+            return "screening"
+    quotas = attending.protocol["quotas"]
+    if not quotas:
+        return None
+    columns = STUDY_PARTICIPANTS.c
+    query = select(columns.screening).where(
+        columns.study == attending.study.id,
+        columns.is_pilot == attending.participant.is_pilot,
+        columns.state.in_(("training", "active", "done")),
+        columns.screening.is_not(None),
+    )
+    other_answers = [orjson.loads(text) for text in connection.execute(query).scalars()]
+    for quota in quotas:
+        question, answer = quota["question"], quota["value"]
+        count = sum(other.get(question) == answer for other in other_answers)
+        if answers.get(question) == answer and count >= quota["most"]:
+            return "quota"
+    return None
+
+
+# ── training ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def answer_training(
+    connection: Connection, attending: Attendance, *, item: str, answers: Mapping[str, Any]
+) -> ActionOutcome:
+    """Compare the answers to an item of the training, with feedback; at its end the gate opens, or it begins anew."""
+    require_state(attending, "training")
+    training, progress = attending.protocol["training"], orjson.loads(attending.participant.training)
+    at = training["items"][progress["at"]]
+    if item != at["id"]:
+        raise Conflict(f"{at['id']} comes next in the training, not {item[:60]}", remedy="load the page again")
+    form = attending.protocol.form
+    checked = checked_answers(form, answers, ("task", "side"))
+    asked_for = [question for question in form.questions if question.id in at["answers"]]
+    if missing := missing_answers(asked_for, checked):
+        raise BadInput(f"answers.{missing[0]}: there is no answer", remedy="answer the questions of the training")
+    is_right = all(checked[question] in accepted for question, accepted in at["answers"].items())
+    progress["right"] += is_right
+    progress["at"] += 1
+    progress["feedback"] = {"item": item, "right": is_right, "text": at["feedback"], "answers": at["answers"]}
+    state, reason = "training", None
+    if progress["at"] == len(training["items"]):
+        state, reason = _gate(training, progress)
+    values: dict[str, Any] = {"training": json_text(progress), "state": state, "reason": reason}
+    if state == "screened_out":
+        values["ended"] = time_text(attending.now)
+    connection.execute(update(STUDY_PARTICIPANTS).where(_me(attending)).values(values))
+    if state == "active":
+        begin_tasks(connection, attending)
+    return ActionOutcome(done={"item": item, "right": is_right})
+
+
+def _gate(training: Mapping[str, Any], progress: dict[str, Any]) -> tuple[str, str | None]:
+    """Return the state after the last item: passed, once more from the beginning, or not passed."""
+    progress["share"] = progress["right"] / len(training["items"])
+    if progress["share"] >= training["least"]:
+        return "active", None
+    if progress["attempt"] >= training["attempts"]:
+        return "screened_out", "training"
+    progress |= {"attempt": progress["attempt"] + 1, "at": 0, "right": 0}
+    return "training", None
+
+
+# ── undoing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def undoable_action(connection: Connection, attending: Attendance) -> Row[Any] | None:
+    """Return the last action of a participant that can be taken back.
+
+    Votes, answers and the end of a task can be, as far as the task that they belong to has not been left for another
+    one in which something was done.
+    """
+    if not attending.protocol["undo"] or not attending.study.takes_answers:
+        return None
+    columns = STUDY_ACTIONS.c
+    query = (
+        select(STUDY_ACTIONS)
+        .where(columns.participant == attending.participant.id)
+        .order_by(columns.number.desc())
+        .limit(_LAST_ACTIONS)
+    )
+    for row in connection.execute(query):
+        if row.undo is not None and orjson.loads(row.undo) == UNDONE:
+            continue
+        if row.kind == "next" and _is_untouched(connection, attending):
+            continue
+        return row if row.undo is not None else None
+    return None
+
+
+def _is_untouched(connection: Connection, attending: Attendance) -> bool:
+    """Return whether nothing was done in the current task, so that its reservation can be taken back."""
+    task = current_task(connection, attending.participant.id)
+    return task is not None and task.state == "reserved" and task.number > 1
+
+
+def undo_last_action(connection: Connection, attending: Attendance) -> ActionOutcome:
+    """Take back the last action that can be; Conflict where there is none."""
+    row = undoable_action(connection, attending)
+    if row is None:
+        raise Conflict("there is nothing to take back", remedy="go on")
+    change = orjson.loads(row.undo)
+    ((kind, before),) = change.items()
+    _UNDO[kind](connection, attending, before)
+    mine = (STUDY_ACTIONS.c.participant == attending.participant.id, STUDY_ACTIONS.c.action == row.action)
+    connection.execute(update(STUDY_ACTIONS).where(*mine).values(undo=json_text(UNDONE)))
+    return ActionOutcome(done={"undone": kind, "task": before["task"]}, undo=UNDONE)
+
+
+def _undo_vote(connection: Connection, attending: Attendance, before: Mapping[str, Any]) -> None:
+    _require_live(connection, attending, before["task"])
+    columns = STUDY_MESSAGES.c
+    place = (columns.task == before["task"], columns.side == before["side"], columns.n == before["n"])
+    connection.execute(update(STUDY_MESSAGES).where(*place).values(vote=before["before"]))
+
+
+def _undo_answers(connection: Connection, attending: Attendance, before: Mapping[str, Any]) -> None:
+    _require_live(connection, attending, before["task"])
+    place = (before["side"], before["turn"])
+    write_answers(connection, before["task"], place, before["before"], time_text(attending.now))
+
+
+def _require_live(connection: Connection, attending: Attendance, task: str) -> None:
+    current = current_task(connection, attending.participant.id)
+    if current is None or current.id != task:
+        raise Conflict("that task is over", remedy="take back its end first")
+
+
+def _undo_finish(connection: Connection, attending: Attendance, before: Mapping[str, Any]) -> None:
+    """Open a finished task again; the reservation of the next one goes back."""
+    current = current_task(connection, attending.participant.id)
+    if current is not None and _is_untouched(connection, attending):
+        drop_untouched_task(connection, attending, current)
+    connection.execute(
+        update(STUDY_TASKS).where(STUDY_TASKS.c.id == before["task"]).values(state="started", ended=None)
+    )
+    values = {"state": "active", "position": before["position"], "completion_code": None, "ended": None}
+    connection.execute(update(STUDY_PARTICIPANTS).where(_me(attending)).values(values))
+
+
+_UNDO: Final = {"vote": _undo_vote, "answers": _undo_answers, "finish": _undo_finish}
+
+
+def _me(attending: Attendance) -> Any:
+    return STUDY_PARTICIPANTS.c.id == attending.participant.id

@@ -1,0 +1,198 @@
+"""The tasks of a study as records, for reports and exports; texts of participants who have withdrawn are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import Connection, Row, select
+
+from refaug.evaluation.studies.protocol.study_protocol import ATTENTION, StudyProtocol, is_chat, side_names
+from refaug.service.database.database import Database, time_of, time_text
+from refaug.service.database.migrations.tables import (
+    STUDY_ANSWERS,
+    STUDY_BOTS,
+    STUDY_ITEMS,
+    STUDY_MESSAGES,
+    STUDY_PARTICIPANTS,
+    STUDY_TASKS,
+)
+from refaug.service.studies.study_rows import StoredStudy
+from refaug.service.studies.take_state import answer_key
+from refaug.service.studies.tasks.chat_turns import side_slots
+from refaug.service.studies.tasks.task_acts import systems_by_side
+
+_AT_ONCE: Final = 500  # tasks whose rows are read together
+
+
+def study_records(
+    database: Database, study: StoredStudy, *, participant: str | None = None, with_pilot: bool = True
+) -> Iterator[dict[str, Any]]:
+    """Yield the tasks that are over, by participant and position; of one participant where a code is named.
+
+    All of it is as of one moment. Memory is that of some hundred tasks.
+    """
+    tasks, people = STUDY_TASKS.c, STUDY_PARTICIPANTS.c
+    query = (
+        select(STUDY_TASKS, people.code, people.excluded_reason)
+        .join(STUDY_PARTICIPANTS, people.id == tasks.participant)
+        .where(tasks.study == study.id, tasks.state.in_(("done", "skipped", "expired")), people.state != "withdrawn")
+        .order_by(people.code, tasks.number)
+        .execution_options(yield_per=_AT_ONCE)
+    )
+    if participant is not None:
+        query = query.where(people.code == participant)
+    if not with_pilot:
+        query = query.where(tasks.is_pilot.is_(False))
+    with database.reading() as connection:
+        bots = _bots(connection, study)
+        for part in connection.execute(query).partitions():
+            yield from _records(connection, study, bots, part)
+
+
+def _bots(connection: Connection, study: StoredStudy) -> dict[int, Row[Any]]:
+    query = select(STUDY_BOTS).where(STUDY_BOTS.c.study == study.id)
+    return {row.slot: row for row in connection.execute(query)}
+
+
+def _records(
+    connection: Connection, study: StoredStudy, bots: Mapping[int, Row[Any]], part: Any
+) -> Iterator[dict[str, Any]]:
+    ids = [row.id for row in part]
+    messages, answers = dict[str, list[Row[Any]]](), dict[str, list[Row[Any]]]()
+    by_place = select(STUDY_MESSAGES).where(STUDY_MESSAGES.c.task.in_(ids)).order_by(STUDY_MESSAGES.c.n)
+    for row in connection.execute(by_place):
+        messages.setdefault(row.task, []).append(row)
+    by_question = select(STUDY_ANSWERS).where(STUDY_ANSWERS.c.task.in_(ids))
+    columns = STUDY_ANSWERS.c
+    for row in connection.execute(by_question.order_by(columns.side, columns.turn, columns.question)):
+        answers.setdefault(row.task, []).append(row)
+    wanted_units = {row.unit for row in part if row.unit is not None}
+    units = _units(connection, study, wanted_units)
+    for row in part:
+        unit = units.get(row.unit)
+        yield _record(study, bots, row, unit, messages.get(row.id, []), answers.get(row.id, []))
+
+
+def _units(connection: Connection, study: StoredStudy, units: set[str]) -> dict[str, dict[str, Any]]:
+    columns = STUDY_ITEMS.c
+    query = select(columns.unit, columns.content).where(columns.study == study.id, columns.unit.in_(units))
+    return {unit: orjson.loads(content) for unit, content in connection.execute(query)}
+
+
+def _record(
+    study: StoredStudy,
+    bots: Mapping[int, Row[Any]],
+    task: Row[Any],
+    unit: dict[str, Any] | None,
+    messages: list[Row[Any]],
+    answers: list[Row[Any]],
+) -> dict[str, Any]:
+    protocol = study.protocol
+    sides = side_names(protocol.kind)
+    slots = side_slots(sides, task)
+    shown_bots = [
+        {"side": side, "slot": str(slot), "bot": bots[slot].bot, "sha256": bots[slot].spec_sha256 or ""}
+        for side, slot in slots.items()
+    ]
+    labels = dict[tuple[str, int], dict[str, Any]]()
+    for row in answers:
+        if row.turn:
+            labels.setdefault((row.side, row.turn), {})[row.question] = orjson.loads(row.answer)
+    return {
+        "study": study.name,
+        "protocol_sha256": task.protocol_sha256,
+        "pilot": bool(task.is_pilot),
+        "task": task.id,
+        "participant": task.code,
+        "kind": protocol.kind.value,
+        "position": task.number,
+        "state": task.state,
+        **({} if task.skip_reason is None else {"skip_reason": task.skip_reason}),
+        "check": task.check_kind,
+        "bots": shown_bots,
+        **({} if unit is None else {"item": _item(unit)}),
+        "sides": [
+            {"side": side, "turns": turns} for side, turns in _turns(protocol, task, unit, messages, labels).items()
+        ],
+        "answers": _answers(task, answers),
+        "seconds": round(task.active_ms / 1_000, 3),
+        "started": _milliseconds(task.started),
+        "ended": _milliseconds(task.ended),
+        "excluded": task.excluded_reason,
+    }
+
+
+def _item(unit: Mapping[str, Any]) -> dict[str, Any]:
+    payload = unit["payload"]
+    return {
+        "id": unit["item"],
+        "unit": unit["id"],
+        **{name: part for name, part in payload.items() if name != "dialogues"},
+    }
+
+
+def _answers(task: Row[Any], answers: list[Row[Any]]) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for row in answers:
+        if row.turn:
+            continue
+        answer = orjson.loads(row.answer)
+        is_check = row.question == ATTENTION and task.attention is not None
+        shown[answer_key(row.side, 0, row.question)] = answer == task.attention if is_check else answer
+    return dict(sorted(shown.items()))
+
+
+def _turns(
+    protocol: StudyProtocol,
+    task: Row[Any],
+    unit: dict[str, Any] | None,
+    messages: list[Row[Any]],
+    labels: Mapping[tuple[str, int], dict[str, Any]],
+) -> dict[str, list[dict[str, Any]]]:
+    sides = side_names(protocol.kind)
+    if is_chat(protocol.kind):
+        return {side: [_turn(row, labels) for row in messages if row.side == side and row.text] for side in sides}
+    assert unit is not None, "a task of an item has its unit"
+    payload = unit["payload"]
+    if "dialogues" in payload:
+        systems = systems_by_side(unit, task)
+        return {side: _static(payload["dialogues"][system], side, labels) for side, system in systems.items()}
+    if set(payload) == {"turns"}:
+        return {sides[0]: _static(payload["turns"], sides[0], labels)}
+    return {side: [] for side in sides}
+
+
+def _turn(row: Row[Any], labels: Mapping[tuple[str, int], dict[str, Any]]) -> dict[str, Any]:
+    mine = labels.get((row.side, row.n))
+    return {
+        "n": row.n,
+        "role": row.role,
+        "text": row.text,
+        "at": _milliseconds(row.at),
+        "ms": None if row.ms is None else round(row.ms),
+        "vote": row.vote,
+        **({} if mine is None else {"labels": mine}),
+        **({"names_bot": True} if row.names_bot else {}),
+    }
+
+
+def _static(
+    turns: list[Mapping[str, Any]], side: str, labels: Mapping[tuple[str, int], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    shown = []
+    for n, turn in enumerate(turns, 1):
+        mine = labels.get((side, n))
+        content = {"n": n, "role": turn["role"], "text": turn["text"], "at": None, "ms": None, "vote": None}
+        shown.append({**content, **({} if mine is None else {"labels": mine})})
+    return shown
+
+
+def _milliseconds(time: str | None) -> str | None:
+    """Return a time to the millisecond, as records have it."""
+    if time is None:
+        return None
+    moment = time_of(time)
+    return time_text(moment - timedelta(microseconds=moment.microsecond % 1_000))[:-4] + "Z"

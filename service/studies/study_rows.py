@@ -1,0 +1,134 @@
+"""Rows of studies as values: a study with its protocol, a participant in it, and what both databases need of texts."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, Self
+
+import orjson
+from sqlalchemy import Connection, Row, select
+
+from refaug.core.errors import NotFound
+from refaug.core.memory.bounded_cache import BoundedCache
+from refaug.evaluation.studies.protocol.study_protocol import StudyProtocol
+from refaug.service.database.migrations.tables import STUDIES, STUDY_PARTICIPANTS
+
+_PROTOCOLS: Final = BoundedCache[str, StudyProtocol](64)
+DIGITS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # of codes that people may have to type
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredStudy:
+    """A study as its row has it."""
+
+    id: str
+    name: str
+    state: str
+    protocol: StudyProtocol
+    protocol_sha256: str
+    secret: str = field(repr=False)
+    created: str
+    opened: str | None
+    closed: str | None
+
+    @classmethod
+    def of(cls, row: Row[Any]) -> Self:
+        """Return the study of a row."""
+        return cls(
+            id=row.id,
+            name=row.name,
+            state=row.state,
+            protocol=stored_protocol(row.protocol_sha256, row.protocol),
+            protocol_sha256=row.protocol_sha256,
+            secret=row.secret,
+            created=row.created,
+            opened=row.opened,
+            closed=row.closed,
+        )
+
+    @property
+    def is_pilot(self) -> bool:
+        """Whether who begins now takes part in the pilot."""
+        return self.state == "pilot"
+
+    @property
+    def gives_tasks(self) -> bool:
+        """Whether tasks are given out."""
+        return self.state in ("pilot", "open")
+
+    @property
+    def takes_answers(self) -> bool:
+        """Whether tasks that have begun may be finished."""
+        return self.state in ("pilot", "open", "paused")
+
+    def keyed_hash(self, text: str) -> str:
+        """Return the hash of a text with the secret of this study: equal texts of two studies have two hashes."""
+        return hmac.new(self.secret.encode("ascii"), text.encode("utf-8"), hashlib.sha256).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attendance:
+    """A participant in a study, as of one transaction."""
+
+    study: StoredStudy
+    participant: Row[Any]
+    now: datetime
+
+    @property
+    def protocol(self) -> StudyProtocol:
+        """The protocol of the study as it is now."""
+        return self.study.protocol
+
+    @property
+    def sequence(self) -> list[dict[str, Any]]:
+        """The planned tasks with their checks."""
+        return orjson.loads(self.participant.sequence) if self.participant.sequence else []
+
+
+def attendance(connection: Connection, participant: str, *, locks: bool = False) -> Attendance:
+    """Return a participant with the study; with `locks`, no other transaction changes the participant meanwhile."""
+    query = select(STUDY_PARTICIPANTS).where(STUDY_PARTICIPANTS.c.id == participant)
+    row = connection.execute(query.with_for_update() if locks else query).first()
+    if row is None:
+        raise NotFound("there is no such participant", remedy="open the link of the invitation again")
+    study = connection.execute(select(STUDIES).where(STUDIES.c.id == row.study)).one()
+    return Attendance(study=StoredStudy.of(study), participant=row, now=datetime.now(UTC))
+
+
+def lock_study(connection: Connection, study: str) -> None:
+    """Let one transaction at a time give out tasks of a study; writers on SQLite take turns anyway."""
+    connection.execute(select(STUDIES.c.id).where(STUDIES.c.id == study).with_for_update()).one()
+
+
+def stored_protocol(sha256: str, content: str) -> StudyProtocol:
+    """Return a stored protocol; the last ones stay read."""
+    protocol = _PROTOCOLS.get(sha256)
+    if protocol is None:
+        protocol = StudyProtocol.stored(content)
+        _PROTOCOLS.put(sha256, protocol)
+    return protocol
+
+
+def json_text(content: Any) -> str:
+    """Return JSON as the tables have it."""
+    return orjson.dumps(content, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def storable(text: str) -> str:
+    """Return a text without NUL, which PostgreSQL refuses."""
+    return text.replace("\0", "\ufffd")
+
+
+def storable_json(content: Any) -> Any:
+    """Return JSON values with storable texts."""
+    if isinstance(content, str):
+        return storable(content)
+    if isinstance(content, Mapping):
+        return {storable(str(key)): storable_json(inner) for key, inner in content.items()}
+    if isinstance(content, list | tuple):
+        return [storable_json(inner) for inner in content]
+    return content

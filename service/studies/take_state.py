@@ -1,0 +1,159 @@
+"""The whole state of a participant, from which a page is built: nothing in it names a bot, a hash or a host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import Connection, Row, func, select
+
+from refaug.evaluation.studies.protocol.study_items import training_messages
+from refaug.evaluation.studies.protocol.study_protocol import is_chat, side_names
+from refaug.service.database.migrations.tables import STUDY_TASKS
+from refaug.service.studies.invites import resume_token
+from refaug.service.studies.participant_acts import undoable_action
+from refaug.service.studies.study_rows import Attendance
+from refaug.service.studies.tasks.task_acts import (
+    obstacle,
+    shown_form,
+    shown_messages,
+    shown_payload,
+    skips_left,
+    stored_answers,
+)
+from refaug.service.studies.tasks.task_assignment import current_task
+
+_SEPARATOR: Final = "/"
+
+
+def participant_state(connection: Connection, attending: Attendance) -> dict[str, Any]:
+    """Return what a page shows to a participant now."""
+    task = current_task(connection, attending.participant.id)
+    step = _step(attending, task)
+    return {
+        "study": _study(connection, attending),
+        "step": step,
+        "consent": _consent(attending),
+        "training": _training(attending) if step == "training" else None,
+        "task": _task(connection, attending, task) if step == "task" and task is not None else None,
+        "progress": _progress(connection, attending),
+        "completion": _completion(attending),
+        "can_undo": step in ("task", "ready", "done") and undoable_action(connection, attending) is not None,
+        "code": attending.participant.code,
+        "resume": resume_token(attending.study, attending.participant.id),
+    }
+
+
+def _step(attending: Attendance, task: Row[Any] | None) -> str:
+    state, study = attending.participant.state, attending.study
+    if state in ("screened_out", "done", "full", "withdrawn"):
+        return str(state)
+    if not study.takes_answers or (not study.gives_tasks and task is None):
+        return "closed"
+    if state in ("consent", "training"):
+        return str(state)
+    return "ready" if task is None else "task"
+
+
+def _study(connection: Connection, attending: Attendance) -> dict[str, Any]:
+    protocol, language = attending.protocol, attending.participant.language
+    shown: dict[str, Any] = {
+        "title": protocol.text("title", language),
+        "kind": protocol.kind.value,
+        "state": attending.study.state,
+        "language": language,
+        "languages": list(protocol.languages),
+        "guidelines": protocol.text("guidelines", language),
+        "texts": protocol["page_texts"],
+        "adult_content": protocol["adult_content"],
+        "pay": protocol["pay"],
+        "skips_left": skips_left(connection, attending),
+    }
+    if is_chat(protocol.kind):
+        names = ("min_turns", "max_turns", "max_message_chars", "delay", "votes", "opening")
+        shown |= {name: protocol[name] for name in names}
+    return shown
+
+
+def _consent(attending: Attendance) -> dict[str, Any]:
+    protocol = attending.protocol
+    hidden = ("accept", "reverse")
+    screening = [
+        {name: part for name, part in question.items() if name not in hidden} for question in protocol["screening"]
+    ]
+    return {
+        "text": protocol.text("consent", attending.participant.language),
+        "sha256": protocol.consent_sha256,
+        "screening": screening,
+        "given": attending.participant.consent_sha256 is not None,
+    }
+
+
+def _training(attending: Attendance) -> dict[str, Any]:
+    training, progress = attending.protocol["training"], orjson.loads(attending.participant.training)
+    item = training["items"][progress["at"]]
+    form = attending.protocol.form.shown_in(attending.participant.language)
+    questions = [question for question in form["questions"] if question["id"] in item["answers"]]
+    sides, payload = training_messages(item, side_names(attending.protocol.kind))
+    return {
+        "item": {"id": item["id"], "sides": sides, "payload": payload},
+        "form": {**form, "questions": questions},
+        "position": progress["at"] + 1,
+        "of": len(training["items"]),
+        "attempt": progress["attempt"],
+        "attempts": training["attempts"],
+        "feedback": progress["feedback"],
+    }
+
+
+def _task(connection: Connection, attending: Attendance, task: Row[Any]) -> dict[str, Any]:
+    why_not = obstacle(connection, attending, task)
+    messages = shown_messages(connection, attending, task)
+    return {
+        "id": task.id,
+        "position": int(attending.participant.position) + 1,
+        "of": len(attending.sequence),
+        "kind": attending.protocol.kind.value,
+        "sides": [{"side": side, "messages": messages[side]} for side in messages],
+        "payload": shown_payload(connection, attending, task),
+        "form": shown_form(attending, task),
+        "answers": shown_answers(connection, task),
+        "can_finish": not why_not,
+        "why_not": why_not,
+    }
+
+
+def shown_answers(connection: Connection, task: Row[Any]) -> dict[str, Any]:
+    """Return the answers of a task under the keys of pages: side, turn and question, as far as there are such."""
+    shown = {}
+    for (side, turn), answers in stored_answers(connection, task.id).items():
+        for question, answer in answers.items():
+            shown[answer_key(side, turn, question)] = answer
+    return shown
+
+
+def answer_key(side: str, turn: int, question: str) -> str:
+    """Return the key of an answer; the only side of a task is not named."""
+    parts = [*([side] if side not in ("", "one") else []), *([str(turn)] if turn else []), question]
+    return _SEPARATOR.join(parts)
+
+
+def _progress(connection: Connection, attending: Attendance) -> Mapping[str, int]:
+    columns = STUDY_TASKS.c
+    query = select(func.count()).where(columns.participant == attending.participant.id, columns.state == "done")
+    planned = len(attending.sequence) or int(attending.protocol["per_participant"])
+    return {"done": int(connection.execute(query).scalar_one()), "of": planned}
+
+
+def _completion(attending: Attendance) -> dict[str, Any] | None:
+    """Return the code and the address at the end, as the recruiting service wants them."""
+    participant, completion = attending.participant, attending.protocol["completion"]
+    if participant.state == "done":
+        code, address = participant.completion_code, completion.get("return_url")
+    elif participant.state == "screened_out":
+        code, address = completion.get("screened_out_code"), completion.get("screened_out_url")
+    else:
+        return None
+    filled = address.replace("{code}", code or "") if address else None
+    return {"code": code, "return_url": filled, "reason": participant.reason}

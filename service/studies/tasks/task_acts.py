@@ -1,0 +1,351 @@
+"""What participants do in a task: votes, answers, finishing, skipping; and whether a task can be finished."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from refaug.core.errors import BadInput, Conflict, NotFound
+from refaug.evaluation.studies.protocol.form_answers import checked_answers, missing_answers
+from refaug.evaluation.studies.protocol.study_form import StudyQuestion
+from refaug.evaluation.studies.protocol.study_protocol import ATTENTION, is_chat, side_names
+from refaug.service.database.database import time_text
+from refaug.service.database.migrations.tables import (
+    STUDY_ANSWERS,
+    STUDY_ITEMS,
+    STUDY_MESSAGES,
+    STUDY_PARTICIPANTS,
+    STUDY_TASKS,
+)
+from refaug.service.studies.study_rows import Attendance, json_text, storable, storable_json
+from refaug.service.studies.tasks.chat_turns import messages_of
+from refaug.service.studies.tasks.task_assignment import (
+    ATTENTION_ANSWERS,
+    BOT_FAILED,
+    change_load,
+    current_task,
+    finish_participant,
+    take_back_plan,
+)
+
+_MOST_REASON: Final = 500
+ATTENTION_TEXT: Final[Mapping[str, str]] = {
+    "en": "This line shows that you read the questions: please choose “{answer}”.",
+    "de": "Diese Zeile zeigt, dass Sie die Fragen lesen: Bitte wählen Sie „{answer}“.",
+}
+_COLOURS: Final[Mapping[str, Mapping[str, str]]] = {
+    "de": {"red": "rot", "green": "grün", "blue": "blau", "yellow": "gelb"}
+}
+
+Answers = Mapping[tuple[str, int], Mapping[str, Any]]  # by side and turn; "" and 0 for the whole task
+
+
+def own_current_task(connection: Connection, attending: Attendance, task: str) -> Row[Any]:
+    """Return the participant's current task of this id, begun; a task of another participant is not found."""
+    row = connection.execute(
+        select(STUDY_TASKS).where(STUDY_TASKS.c.id == task, STUDY_TASKS.c.participant == attending.participant.id)
+    ).first()
+    if row is None:
+        raise NotFound("you have no such task", remedy="load the page again")
+    if not attending.study.takes_answers:
+        raise Conflict("this study is over", remedy="thank you for what you did")
+    current = current_task(connection, attending.participant.id)
+    if current is None or current.id != task or attending.participant.state != "active":
+        raise Conflict("this task is over", remedy="load the page again")
+    return _begun(connection, attending, current)
+
+
+def _begun(connection: Connection, attending: Attendance, task: Row[Any]) -> Row[Any]:
+    """Begin a reserved task, or take up one again that has expired."""
+    if task.state == "started":
+        return task
+    values: dict[str, Any] = {"state": "started", "ended": None, "started": task.started or time_text(attending.now)}
+    connection.execute(update(STUDY_TASKS).where(STUDY_TASKS.c.id == task.id).values(values))
+    if task.state == "expired":
+        change_load(connection, attending, task, 1)
+    return task
+
+
+# ── votes and answers ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def store_vote(
+    connection: Connection, attending: Attendance, task: Row[Any], *, side: str | None, n: int, vote: int
+) -> Mapping[str, Any]:
+    """Store a vote on a reply, and return what takes it back; a vote on what is no reply here is not found."""
+    if not is_chat(attending.protocol.kind) or not attending.protocol["votes"]:
+        raise Conflict("this study takes no votes", remedy="answer the questions")
+    named = require_side(attending, side)
+    columns = STUDY_MESSAGES.c
+    place = (columns.task == task.id, columns.side == named, columns.n == n)
+    row = connection.execute(
+        select(STUDY_MESSAGES).where(*place, columns.role == "bot", columns.state == "answered")
+    ).first()
+    if row is None:
+        raise NotFound(f"there is no reply {n} to vote on", remedy="load the page again")
+    connection.execute(update(STUDY_MESSAGES).where(*place).values(vote=vote or None))
+    return {"vote": {"task": task.id, "side": named, "n": n, "before": row.vote}}
+
+
+def store_answers(
+    connection: Connection,
+    attending: Attendance,
+    task: Row[Any],
+    answers: Mapping[str, Any],
+    *,
+    side: str | None,
+    turn: int | None,
+) -> Mapping[str, Any]:
+    """Store answers to questions of one place, and return what takes them back; null takes an answer back."""
+    place, checked = _checked_answers(connection, attending, task, answers, side, turn)
+    stored = stored_answers(connection, task.id).get(place, {})
+    before = {question: stored.get(question) for question in checked}
+    write_answers(connection, task.id, place, storable_json(checked), time_text(attending.now))
+    return {"answers": {"task": task.id, "side": place[0], "turn": place[1], "before": before}}
+
+
+def _checked_answers(
+    connection: Connection,
+    attending: Attendance,
+    task: Row[Any],
+    answers: Mapping[str, Any],
+    side: str | None,
+    turn: int | None,
+) -> tuple[tuple[str, int], dict[str, Any]]:
+    form, sides = attending.protocol.form, side_names(attending.protocol.kind)
+    given_answers = dict(answers)
+    checked: dict[str, Any] = {}
+    if ATTENTION in given_answers and task.attention is not None:
+        answer = given_answers.pop(ATTENTION)
+        if answer is not None and answer not in ATTENTION_ANSWERS:
+            raise BadInput(f"answers.{ATTENTION}: no such answer", remedy=f"one of: {', '.join(ATTENTION_ANSWERS)}")
+        checked[ATTENTION] = answer
+    if turn is not None:
+        named = require_side(attending, side)
+        if turn not in {message["n"] for message in shown_messages(connection, attending, task)[named]}:
+            raise NotFound(f"there is no turn {turn}", remedy="load the page again")
+        return (named, turn), checked | checked_answers(form, given_answers, ("turn",))
+    if side is not None and len(sides) > 1:
+        return (require_side(attending, side), 0), checked | checked_answers(form, given_answers, ("side",))
+    scopes = ("task", "side") if len(sides) == 1 else ("task",)
+    return ("", 0), checked | checked_answers(form, given_answers, scopes)
+
+
+def require_side(attending: Attendance, side: str | None) -> str:
+    """Return the side of that name, or the only one; NotFound for others."""
+    sides = side_names(attending.protocol.kind)
+    if side is None and len(sides) == 1:
+        return sides[0]
+    if side not in sides:
+        raise NotFound(f"there is no side {str(side)[:20]!r}", remedy=f"one of: {', '.join(sides)}")
+    return side
+
+
+def write_answers(
+    connection: Connection, task: str, place: tuple[str, int], answers: Mapping[str, Any], at: str
+) -> None:
+    """Replace the answers to some questions of one place; None removes one."""
+    columns = STUDY_ANSWERS.c
+    here = (columns.task == task, columns.side == place[0], columns.turn == place[1])
+    connection.execute(delete(STUDY_ANSWERS).where(*here, columns.question.in_(list(answers))))
+    rows = [
+        {"task": task, "side": place[0], "turn": place[1], "question": question, "answer": json_text(answer), "at": at}
+        for question, answer in answers.items()
+        if answer is not None
+    ]
+    if rows:
+        connection.execute(insert(STUDY_ANSWERS), rows)
+
+
+def stored_answers(connection: Connection, task: str) -> dict[tuple[str, int], dict[str, Any]]:
+    """Return the answers of a task by place."""
+    columns = STUDY_ANSWERS.c
+    query = select(STUDY_ANSWERS).where(columns.task == task).order_by(columns.side, columns.turn, columns.question)
+    answers = dict[tuple[str, int], dict[str, Any]]()
+    for row in connection.execute(query):
+        answers.setdefault((row.side, row.turn), {})[row.question] = orjson.loads(row.answer)
+    return answers
+
+
+# ── the end of a task ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def obstacle(connection: Connection, attending: Attendance, task: Row[Any]) -> str:
+    """Return why a task cannot be finished yet, in a sentence; empty where it can."""
+    protocol = attending.protocol
+    if is_chat(protocol.kind):
+        for messages in messages_of(connection, task.id).values() or [[]]:
+            written = sum(message.role == "participant" for message in messages)
+            if written < protocol["min_turns"]:
+                return f"{protocol['min_turns'] - written} more messages of yours are needed"
+            if messages and messages[-1].state == "asked":
+                return "a reply is being made"
+        if protocol["min_turns"] and not messages_of(connection, task.id):
+            return f"{protocol['min_turns']} more messages of yours are needed"
+    missing = missing_places(connection, attending, task)
+    return f"these questions have no answer: {', '.join(missing)}" if missing else ""
+
+
+def missing_places(connection: Connection, attending: Attendance, task: Row[Any]) -> list[str]:
+    """Return the required questions without an answer, as keys of the answers."""
+    answers = stored_answers(connection, task.id)
+    form, sides = attending.protocol.form, side_names(attending.protocol.kind)
+    of_scope = {scope: [q for q in form.questions if q.scope == scope] for scope in ("task", "side", "turn")}
+    missing = list[str]()
+    whole = of_scope["task"] + (of_scope["side"] if len(sides) == 1 else [])
+    missing += _missing(whole, answers, ("", 0), "")
+    if task.attention is not None and ATTENTION not in answers.get(("", 0), {}):
+        missing.append(ATTENTION)
+    if len(sides) > 1:
+        for side in sides:
+            missing += _missing(of_scope["side"], answers, (side, 0), f"{side}/")
+    if of_scope["turn"]:
+        for side, messages in shown_messages(connection, attending, task).items():
+            for message in messages:
+                if message["role"] == "bot":
+                    prefix = "" if len(sides) == 1 else f"{side}/"
+                    missing += _missing(of_scope["turn"], answers, (side, message["n"]), f"{prefix}{message['n']}/")
+    return missing
+
+
+def _missing(questions: Sequence[StudyQuestion], answers: Answers, place: tuple[str, int], prefix: str) -> list[str]:
+    return [f"{prefix}{question}" for question in missing_answers(questions, answers.get(place, {}))]
+
+
+def finish_task(connection: Connection, attending: Attendance, task: Row[Any]) -> Mapping[str, Any]:
+    """Finish a task and return what takes that back; Conflict says what is missing."""
+    if why := obstacle(connection, attending, task):
+        raise Conflict(f"this cannot be finished yet: {why}", remedy="do that first")
+    values = {"state": "done", "ended": time_text(attending.now)}
+    connection.execute(update(STUDY_TASKS).where(STUDY_TASKS.c.id == task.id).values(values))
+    _go_on(connection, attending)
+    return {"finish": {"task": task.id, "position": int(attending.participant.position)}}
+
+
+def _go_on(connection: Connection, attending: Attendance) -> None:
+    """Let the participant be at the next place of the sequence, or at its end."""
+    position = int(attending.participant.position) + 1
+    mine = STUDY_PARTICIPANTS.c.id == attending.participant.id
+    connection.execute(update(STUDY_PARTICIPANTS).where(mine).values(position=position))
+    if position >= len(attending.sequence):
+        finish_participant(connection, attending, position)
+
+
+def skip_task(connection: Connection, attending: Attendance, task: Row[Any], reason: str) -> None:
+    """Leave a task out, with a reason; where the bot has failed, it is not the participant's skip."""
+    reason = storable(reason.strip())[:_MOST_REASON]
+    if not reason:
+        raise BadInput("reason: there is none", remedy="say in a few words why")
+    has_failed = any(messages[-1].state == "failed" for messages in messages_of(connection, task.id).values())
+    if reason == BOT_FAILED and not has_failed:
+        raise Conflict("no reply has failed here", remedy="say in a few words why you leave it out")
+    if has_failed:
+        reason = BOT_FAILED
+    elif skips_left(connection, attending) < 1:
+        raise Conflict(
+            f"you have left out {attending.protocol['skips']} already", remedy="finish this one, or withdraw"
+        )
+    values = {"state": "skipped", "skip_reason": reason, "ended": time_text(attending.now)}
+    connection.execute(update(STUDY_TASKS).where(STUDY_TASKS.c.id == task.id).values(values))
+    change_load(connection, attending, task, -1)
+    if task.check_kind is None:
+        take_back_plan(connection, attending)
+    else:
+        _go_on(connection, attending)
+
+
+def skips_left(connection: Connection, attending: Attendance) -> int:
+    """Return how many more tasks the participant may leave out."""
+    columns = STUDY_TASKS.c
+    query = select(columns.id).where(
+        columns.participant == attending.participant.id, columns.state == "skipped", columns.skip_reason != BOT_FAILED
+    )
+    return max(0, int(attending.protocol["skips"]) - len(connection.execute(query).all()))
+
+
+# ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def unit_of(connection: Connection, task: Row[Any]) -> dict[str, Any]:
+    """Return the unit of a task of an item."""
+    columns = STUDY_ITEMS.c
+    query = select(columns.content).where(columns.study == task.study, columns.unit == task.unit)
+    content: dict[str, Any] = orjson.loads(connection.execute(query).scalar_one())
+    return content
+
+
+def shown_messages(connection: Connection, attending: Attendance, task: Row[Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the messages of each side as a page shows them: those of a chat, or the turns of a dialogue to judge."""
+    sides = side_names(attending.protocol.kind)
+    if is_chat(attending.protocol.kind):
+        stored = messages_of(connection, task.id)
+        return {side: [_shown(row) for row in stored.get(side, [])] for side in sides}
+    unit = unit_of(connection, task)
+    payload = unit["payload"]
+    if "dialogues" in payload:
+        systems = systems_by_side(unit, task)
+        return {side: static_messages(payload["dialogues"][system]) for side, system in systems.items()}
+    if "reply" in payload or "replies" in payload or "reference" in payload:
+        return {side: [] for side in sides}
+    return {sides[0]: static_messages(payload["turns"])}
+
+
+def systems_by_side(unit: Mapping[str, Any], task: Row[Any]) -> dict[str, str]:
+    """Return the system on each side: slots of a study's systems have the order of their names."""
+    first, second = sorted(unit["systems"])
+    return {"left": first, "right": second} if task.left_slot == task.slot_a else {"left": second, "right": first}
+
+
+def shown_payload(connection: Connection, attending: Attendance, task: Row[Any]) -> dict[str, Any]:
+    """Return what is judged beside messages: a context with a reply, two replies, or a reference."""
+    if is_chat(attending.protocol.kind):
+        return {}
+    unit = unit_of(connection, task)
+    payload = unit["payload"]
+    if "replies" in payload:
+        systems = systems_by_side(unit, task)
+        return {
+            "turns": payload["turns"],
+            "replies": {side: payload["replies"][system] for side, system in systems.items()},
+        }
+    if "reply" in payload or "reference" in payload:
+        return dict(payload)
+    return {}
+
+
+def static_messages(turns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the turns of a dialogue as messages of a page."""
+    return [
+        {"n": n, "role": turn["role"], "text": turn["text"], "state": "answered", "vote": None}
+        for n, turn in enumerate(turns, 1)
+    ]
+
+
+def _shown(row: Row[Any]) -> dict[str, Any]:
+    return {"n": row.n, "role": row.role, "text": row.text, "state": row.state, "vote": row.vote}
+
+
+def shown_form(attending: Attendance, task: Row[Any]) -> dict[str, Any]:
+    """Return the form of a task in the participant's language, with the question of a check of attention."""
+    language = attending.participant.language
+    form = attending.protocol.form.shown_in(language)
+    if task.attention is None:
+        return form
+    base = language.partition("-")[0]
+    words = _COLOURS.get(base, {})
+    text = ATTENTION_TEXT.get(base, ATTENTION_TEXT["en"])
+    question = {
+        "id": ATTENTION,
+        "text": text.format(answer=words.get(task.attention, task.attention)),
+        "type": "choice",
+        "scope": "task",
+        "options": [{"value": answer, "text": words.get(answer, answer)} for answer in ATTENTION_ANSWERS],
+        "required": True,
+        "reverse": False,
+    }
+    questions = form["questions"]
+    place = task.seed % (len(questions) + 1)
+    return {**form, "questions": [*questions[:place], question, *questions[place:]]}

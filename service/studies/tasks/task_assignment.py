@@ -1,0 +1,447 @@
+"""Gives out tasks, in one transaction: balanced over slots, in a Williams order, with reservations that expire."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
+
+from refaug.evaluation.studies.assignment.next_task import (
+    bot_pairs,
+    check_plan,
+    least_used,
+    left_slot,
+    next_slot,
+    replanned,
+    slot_loads,
+)
+from refaug.evaluation.studies.assignment.williams import planned_order, williams_rows
+from refaug.evaluation.studies.protocol.study_protocol import is_chat, side_names
+from refaug.evaluation.studies.records import StudyKind, TaskCheck
+from refaug.service.database.database import time_text
+from refaug.service.database.migrations.tables import (
+    STUDY_BOTS,
+    STUDY_ITEMS,
+    STUDY_MESSAGES,
+    STUDY_PARTICIPANTS,
+    STUDY_TASKS,
+)
+from refaug.service.database.row_ids import new_row_id
+from refaug.service.studies.study_rows import DIGITS, Attendance, json_text, lock_study
+
+LIVE: Final = ("reserved", "started")
+_FAILING_S: Final = 120.0  # after a failure a bot is passed over for so long, where another one is open
+_ABSENT_MIN: Final = 30.0  # a participant who was not seen for so long is not expected to do the rest
+BOT_FAILED: Final = "bot_failed"  # the reason of a skip that is not the participant's
+ATTENTION_ANSWERS: Final = ("red", "green", "blue", "yellow")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ChosenWork:
+    """What a new task is about."""
+
+    slots: tuple[int, ...]
+    left: int | None = None
+    unit: str | None = None
+
+
+def current_task(connection: Connection, participant: str) -> Row[Any] | None:
+    """Return the task that a participant is in; an expired one goes on when the participant comes back."""
+    columns = STUDY_TASKS.c
+    query = select(STUDY_TASKS).where(columns.participant == participant).order_by(columns.number.desc()).limit(1)
+    row = connection.execute(query).first()
+    return row if row is not None and row.state in (*LIVE, "expired") else None
+
+
+def begin_tasks(connection: Connection, attending: Attendance) -> None:
+    """Draw the order of a participant's tasks: the row of the square that was used least."""
+    protocol, participant = attending.protocol, attending.participant
+    checks = protocol["checks"]
+    lock_study(connection, attending.study.id)
+    tasks = int(protocol["per_participant"])
+    sequence = check_plan(
+        tasks,
+        attention=checks["attention"],
+        degraded=bool(checks["degraded"]),
+        repeats=checks["repeat"],
+        seed=participant.seed,
+    )
+    values: dict[str, Any] = {
+        "state": "active",
+        "sequence": json_text([{"check": planned.check, "attention": planned.asks_attention} for planned in sequence]),
+    }
+    if is_chat(protocol.kind):
+        slots = _slot_count(connection, attending)
+        row, order = _order(connection, attending, slots, tasks)
+        values |= {"square_row": row, "plan": json_text({"slots": order, "begun": 0})}
+    connection.execute(update(STUDY_PARTICIPANTS).where(STUDY_PARTICIPANTS.c.id == participant.id).values(values))
+
+
+def _order(connection: Connection, attending: Attendance, slots: int, tasks: int) -> tuple[int | None, tuple[int, ...]]:
+    if attending.protocol["order"] == "random":
+        drawn = random.Random(f"order {attending.participant.seed}")  # noqa: S311  an order, no secret
+        order = list[int]()
+        while len(order) < tasks:
+            order += drawn.sample(range(slots), slots)
+        return None, tuple(order[:tasks])
+    rows = williams_rows(slots)
+    columns = STUDY_PARTICIPANTS.c
+    query = (
+        select(columns.square_row, func.count())
+        .where(
+            columns.study == attending.study.id,
+            columns.is_pilot == attending.participant.is_pilot,
+            columns.square_row.is_not(None),
+            columns.state.in_(("active", "done")),
+        )
+        .group_by(columns.square_row)
+    )
+    uses: Mapping[Any, Any] = {row[0]: row[1] for row in connection.execute(query)}
+    row = least_used([int(uses.get(place, 0)) for place in range(len(rows))])
+    return row, planned_order(rows, row, tasks)
+
+
+def give_next_task(connection: Connection, attending: Attendance) -> str | None:
+    """Reserve the next task of a participant and return its id; None where there is none: the participant is done."""
+    lock_study(connection, attending.study.id)
+    expire_due_tasks(connection, attending)
+    sequence, position = attending.sequence, int(attending.participant.position)
+    while position < len(sequence):
+        planned = sequence[position]
+        work = _work(connection, attending, planned["check"])
+        if work is not None:
+            _set_position(connection, attending, position)
+            return _reserve(connection, attending, planned, work)
+        if planned["check"] is None:
+            # Nothing is open: the tasks that are left are checks of nothing.
+            break
+        position += 1
+    finish_participant(connection, attending, position)
+    return None
+
+
+def _set_position(connection: Connection, attending: Attendance, position: int) -> None:
+    if position != attending.participant.position:
+        mine = STUDY_PARTICIPANTS.c.id == attending.participant.id
+        connection.execute(update(STUDY_PARTICIPANTS).where(mine).values(position=position))
+
+
+def finish_participant(connection: Connection, attending: Attendance, position: int) -> None:
+    """End a participant's tasks: done with a code, or `full` where there was nothing to do at all."""
+    columns = STUDY_TASKS.c
+    query = select(func.count()).where(columns.participant == attending.participant.id, columns.state == "done")
+    has_done = connection.execute(query).scalar_one() > 0
+    code = attending.protocol["completion"].get("code") or _drawn_code()
+    values = {
+        "state": "done" if has_done else "full",
+        "position": position,
+        "completion_code": code if has_done else None,
+        "ended": time_text(attending.now),
+    }
+    mine = STUDY_PARTICIPANTS.c.id == attending.participant.id
+    connection.execute(update(STUDY_PARTICIPANTS).where(mine).values(values))
+
+
+def _drawn_code() -> str:
+    drawn = "".join(secrets.choice(DIGITS) for _ in range(8))
+    return f"{drawn[:4]}-{drawn[4:]}"
+
+
+def expire_due_tasks(connection: Connection, attending: Attendance) -> None:
+    """Give back the reservations of tasks whose time is over."""
+    columns = STUDY_TASKS.c
+    due = (
+        select(columns.id, columns.unit, columns.is_pilot, columns.check_kind)
+        .where(
+            columns.study == attending.study.id,
+            columns.state.in_(LIVE),
+            columns.reserved_until <= time_text(attending.now),
+            columns.participant != attending.participant.id,
+        )
+        .with_for_update(skip_locked=True)
+    )
+    for row in connection.execute(due).all():
+        values = {"state": "expired", "ended": time_text(attending.now)}
+        connection.execute(update(STUDY_TASKS).where(columns.id == row.id).values(values))
+        change_load(connection, attending, row, -1)
+
+
+def change_load(connection: Connection, attending: Attendance, task: Any, by: int) -> None:
+    """Count a task of an item as taken or given back; those of a pilot do not count when the study is open."""
+    is_counted = task.unit is not None and task.check_kind != TaskCheck.REPEAT
+    if not is_counted or bool(task.is_pilot) != attending.study.is_pilot:
+        return
+    columns = STUDY_ITEMS.c
+    mine = (columns.study == attending.study.id, columns.unit == task.unit)
+    connection.execute(update(STUDY_ITEMS).where(*mine).values(load=columns.load + by))
+
+
+# ── what the next task is about ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _work(connection: Connection, attending: Attendance, check: str | None) -> _ChosenWork | None:
+    match check:
+        case TaskCheck.DEGRADED:
+            return _degraded_work(connection, attending)
+        case TaskCheck.REPEAT:
+            return _repeated_work(connection, attending)
+    if is_chat(attending.protocol.kind):
+        return _chat_work(connection, attending)
+    return _item_work(connection, attending)
+
+
+def _degraded_work(connection: Connection, attending: Attendance) -> _ChosenWork | None:
+    columns = STUDY_BOTS.c
+    query = select(STUDY_BOTS).where(columns.study == attending.study.id, columns.is_degraded)
+    row = connection.execute(query).first()
+    if row is None or _is_failing(row, attending):
+        return None
+    if attending.protocol.kind is StudyKind.CHAT_PAIR:  # beside the bot that it makes worse
+        return _ChosenWork(slots=(0, row.slot), left=0 if attending.participant.seed % 2 else row.slot)
+    return _ChosenWork(slots=(row.slot,))
+
+
+def _repeated_work(connection: Connection, attending: Attendance) -> _ChosenWork | None:
+    """Return the work of the first finished task that was not repeated yet; sides are exchanged."""
+    columns = STUDY_TASKS.c
+    query = select(STUDY_TASKS).where(columns.participant == attending.participant.id, columns.state == "done")
+    finished = connection.execute(query.order_by(columns.number)).all()
+    repeats = sum(row.check_kind == TaskCheck.REPEAT for row in finished)
+    plain = [row for row in finished if row.check_kind is None]
+    if repeats >= len(plain):
+        return None
+    row = plain[repeats]
+    slots = tuple(slot for slot in (row.slot_a, row.slot_b) if slot is not None)
+    left_one = None if row.left_slot is None else next(slot for slot in slots if slot != row.left_slot)
+    return _ChosenWork(slots=slots, left=left_one, unit=row.unit)
+
+
+def _chat_work(connection: Connection, attending: Attendance) -> _ChosenWork | None:
+    slots = chat_slots(connection, attending)
+    plan = orjson.loads(attending.participant.plan)
+    counts = _counts(connection, attending)
+    done = [counts.get((pair, "done"), 0) for pair in slots]
+    live = [counts.get((pair, "live"), 0) for pair in slots]
+    expired = sum(count for (_, state), count in counts.items() if state == "expired")
+    survival = sum(done) / (sum(done) + expired) if expired else 1.0
+    loads = slot_loads(done, live, _other_plans(connection, attending), survival)
+    usable = _open_slots(connection, attending, slots, [done[place] + live[place] for place in range(len(slots))])
+    place = next_slot(plan["slots"], plan["begun"], loads, usable)
+    if place is None:
+        return None
+    plan = {"slots": replanned(plan["slots"], plan["begun"], place), "begun": plan["begun"] + 1}
+    mine = STUDY_PARTICIPANTS.c.id == attending.participant.id
+    connection.execute(update(STUDY_PARTICIPANTS).where(mine).values(plan=json_text(plan)))
+    pair = slots[place]
+    if len(pair) == 1:
+        return _ChosenWork(slots=pair)
+    return _ChosenWork(slots=pair, left=_left_of(connection, attending, pair))
+
+
+def chat_slots(connection: Connection, attending: Attendance) -> list[tuple[int, ...]]:
+    """Return what chats can be about: the bots of the protocol, or their pairs."""
+    columns = STUDY_BOTS.c
+    query = select(columns.slot).where(columns.study == attending.study.id, columns.is_degraded.is_(False))
+    slots = list(connection.execute(query.order_by(columns.slot)).scalars())
+    if attending.protocol.kind is StudyKind.CHAT_PAIR:
+        return [(slots[first], slots[second]) for first, second in bot_pairs(len(slots))]
+    return [(slot,) for slot in slots]
+
+
+def _slot_count(connection: Connection, attending: Attendance) -> int:
+    return len(chat_slots(connection, attending))
+
+
+def _counts(connection: Connection, attending: Attendance) -> dict[tuple[tuple[int, ...], str], int]:
+    """Return how many tasks of each slot are done, live or expired."""
+    columns = STUDY_TASKS.c
+    query = (
+        select(columns.slot_a, columns.slot_b, columns.state, func.count())
+        .where(
+            columns.study == attending.study.id,
+            columns.check_kind.is_(None),
+            columns.is_pilot == attending.participant.is_pilot,
+        )
+        .group_by(columns.slot_a, columns.slot_b, columns.state)
+    )
+    counts = dict[tuple[tuple[int, ...], str], int]()
+    for first, second, state, count in connection.execute(query):
+        pair = (first,) if second is None else (first, second)
+        key = (pair, "live" if state in LIVE else state)
+        counts[key] = counts.get(key, 0) + count
+    return counts
+
+
+def _other_plans(connection: Connection, attending: Attendance) -> list[Sequence[int]]:
+    """Return the slots that the other participants who are there have still to begin."""
+    columns = STUDY_PARTICIPANTS.c
+    query = select(columns.plan).where(
+        columns.study == attending.study.id,
+        columns.state == "active",
+        columns.is_pilot == attending.participant.is_pilot,
+        columns.id != attending.participant.id,
+        columns.seen > time_text(attending.now - timedelta(minutes=_ABSENT_MIN)),
+        columns.plan.is_not(None),
+    )
+    plans = [orjson.loads(text) for text in connection.execute(query).scalars()]
+    return [plan["slots"][plan["begun"] :] for plan in plans]
+
+
+def _open_slots(
+    connection: Connection, attending: Attendance, slots: Sequence[tuple[int, ...]], loads: Sequence[int]
+) -> list[bool]:
+    """Return which slots may be given out: below the target, not skipped by this participant, and with working bots."""
+    query = select(STUDY_BOTS).where(STUDY_BOTS.c.study == attending.study.id)
+    bots = {row.slot: row for row in connection.execute(query)}
+    skipped = _skipped_slots(connection, attending)
+    allowed = [
+        pair not in skipped and all(bots[slot].target is None or loads[place] < bots[slot].target for slot in pair)
+        for place, pair in enumerate(slots)
+    ]
+    working = [
+        allowed[place] and not any(_is_failing(bots[slot], attending) for slot in pair)
+        for place, pair in enumerate(slots)
+    ]
+    return working if any(working) else allowed
+
+
+def _skipped_slots(connection: Connection, attending: Attendance) -> set[tuple[int, ...]]:
+    columns = STUDY_TASKS.c
+    query = select(columns.slot_a, columns.slot_b).where(
+        columns.participant == attending.participant.id,
+        columns.state == "skipped",
+        columns.skip_reason != BOT_FAILED,
+    )
+    return {(first,) if second is None else (first, second) for first, second in connection.execute(query)}
+
+
+def _is_failing(bot: Row[Any], attending: Attendance) -> bool:
+    return bot.failed_at is not None and bot.failed_at > time_text(attending.now - timedelta(seconds=_FAILING_S))
+
+
+def _item_work(connection: Connection, attending: Attendance) -> _ChosenWork | None:
+    """Return the unit with the fewest ratings that this participant has not had."""
+    items, tasks = STUDY_ITEMS.c, STUDY_TASKS.c
+    mine = select(tasks.unit).where(tasks.participant == attending.participant.id, tasks.unit.is_not(None))
+    query = (
+        select(STUDY_ITEMS)
+        .where(
+            items.study == attending.study.id,
+            items.load < attending.protocol["ratings_per_item"],
+            items.unit.not_in(mine),
+        )
+        .order_by(items.load, items.shuffled)
+        .limit(1)
+    )
+    row = connection.execute(query).first()
+    if row is None:
+        return None
+    bots = STUDY_BOTS.c
+    systems = orjson.loads(row.content)["systems"]
+    names = select(bots.slot, bots.bot).where(bots.study == attending.study.id, bots.bot.in_(systems))
+    slots = tuple(sorted(slot for slot, _ in connection.execute(names)))
+    if len(slots) == 1:
+        return _ChosenWork(slots=slots, unit=row.unit)
+    return _ChosenWork(slots=slots, unit=row.unit, left=_left_of(connection, attending, slots))
+
+
+def _left_of(connection: Connection, attending: Attendance, pair: tuple[int, ...]) -> int:
+    """Return the slot of a pair that stands on the left now."""
+    columns = STUDY_TASKS.c
+    query = (
+        select(columns.left_slot, func.count())
+        .where(
+            columns.study == attending.study.id,
+            columns.slot_a == pair[0],
+            columns.slot_b == pair[1],
+            columns.check_kind.is_(None),
+            columns.is_pilot == attending.participant.is_pilot,
+            columns.state.in_((*LIVE, "done")),
+        )
+        .group_by(columns.left_slot)
+    )
+    counts: Mapping[Any, Any] = {row[0]: row[1] for row in connection.execute(query)}
+    first, second = pair
+    return left_slot(first, second, first_was_left=counts.get(first, 0), second_was_left=counts.get(second, 0))
+
+
+# ── the reservation ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _reserve(connection: Connection, attending: Attendance, planned: Mapping[str, Any], work: _ChosenWork) -> str:
+    columns, study, participant = STUDY_TASKS.c, attending.study, attending.participant
+    query = select(func.coalesce(func.max(columns.number), 0)).where(columns.participant == participant.id)
+    seed = secrets.randbits(31)
+    row = {
+        "id": new_row_id(),
+        "study": study.id,
+        "participant": participant.id,
+        "number": 1 + int(connection.execute(query).scalar_one()),
+        "check_kind": planned["check"],
+        "attention": ATTENTION_ANSWERS[seed % len(ATTENTION_ANSWERS)] if planned["attention"] else None,
+        "slot_a": work.slots[0],
+        "slot_b": work.slots[1] if len(work.slots) > 1 else None,
+        "left_slot": work.left,
+        "unit": work.unit,
+        "state": "reserved",
+        "protocol_sha256": study.protocol_sha256,
+        "is_pilot": bool(participant.is_pilot),
+        "seed": seed,
+        "reserved_until": time_text(attending.now + timedelta(minutes=attending.protocol["reservation_minutes"])),
+    }
+    connection.execute(insert(STUDY_TASKS).values(row))
+    task = connection.execute(select(STUDY_TASKS).where(columns.id == row["id"])).one()
+    change_load(connection, attending, task, 1)
+    if is_chat(attending.protocol.kind):
+        _open_chat(connection, attending, task)
+    return str(task.id)
+
+
+def _open_chat(connection: Connection, attending: Attendance, task: Row[Any]) -> None:
+    """Store how the chat begins where the participant does not begin it: a fixed text, or one that the bot is asked."""
+    opening = attending.protocol["opening"]
+    if opening == "participant":
+        return
+    texts = attending.protocol["openings"]
+    text = texts[task.seed % len(texts)] if opening == "fixed" else None
+    rows = [
+        {
+            "task": task.id,
+            "side": side,
+            "n": 1,
+            "role": "bot",
+            "state": "asked" if text is None else "answered",
+            "text": text,
+            "at": time_text(attending.now),
+        }
+        for side in side_names(attending.protocol.kind)
+    ]
+    connection.execute(insert(STUDY_MESSAGES), rows)
+
+
+def drop_untouched_task(connection: Connection, attending: Attendance, task: Row[Any]) -> None:
+    """Take back the reservation of a task that nothing was done in."""
+    connection.execute(delete(STUDY_TASKS).where(STUDY_TASKS.c.id == task.id))
+    change_load(connection, attending, task, -1)
+    if task.check_kind is None:
+        take_back_plan(connection, attending)
+
+
+def take_back_plan(connection: Connection, attending: Attendance) -> None:
+    """Put the slot of the current task behind the other slots of the plan, as not begun."""
+    stored = connection.execute(
+        select(STUDY_PARTICIPANTS.c.plan).where(STUDY_PARTICIPANTS.c.id == attending.participant.id)
+    ).scalar_one()
+    if stored is None:
+        return
+    plan = orjson.loads(stored)
+    begun = plan["begun"] - 1
+    slots = [*plan["slots"][:begun], *plan["slots"][begun + 1 :], plan["slots"][begun]]
+    mine = STUDY_PARTICIPANTS.c.id == attending.participant.id
+    connection.execute(update(STUDY_PARTICIPANTS).where(mine).values(plan=json_text({"slots": slots, "begun": begun})))

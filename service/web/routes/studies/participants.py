@@ -1,0 +1,108 @@
+"""Routes of a study's participants: a list with time and pay, one's tasks, exclusion, erasure."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Request
+from starlette.responses import Response
+
+from refaug.service.studies.erasure import erase_participant
+from refaug.service.studies.study_figures import exclude_participant, participant_rows
+from refaug.service.studies.study_records import study_records
+from refaug.service.web.answers import json_response
+from refaug.service.web.connection.body import body_of, request_body
+from refaug.service.web.handling import database_threads
+from refaug.service.web.handling.pagination import After, Limit
+from refaug.service.web.openapi import errors
+from refaug.service.web.routes.studies.study_protocols import STUDY, StudyId, acting
+from refaug.service.web.routes.take.participant_access import forget_sessions
+from refaug.service.web.schemas.studies.admin import (
+    ErasedParticipantOut,
+    ExclusionIn,
+    OneParticipantOut,
+    ParticipantTasksOut,
+    StudyParticipantsOut,
+)
+from refaug.service.web.state import state_of
+
+router = APIRouter(prefix="/v1", tags=["studies"])
+
+ParticipantCode = Annotated[str, Path(description="code of the participant", pattern=r"^P-[0-9A-Z]{6}$")]
+
+
+@router.get(
+    "/studies/{id}/participants", dependencies=STUDY, responses={200: {"model": StudyParticipantsOut}, **errors(404)}
+)
+async def list_participants(
+    request: Request,
+    id: StudyId,  # noqa: A002  the name in the address
+    after: After = "",
+    limit: Limit = 50,
+) -> Response:
+    """Participants by code, with what they did, the time that they spent, and what they are to be paid."""
+    state = state_of(request)
+
+    def page() -> dict[str, Any]:
+        rows, following = participant_rows(state.database, state.studies.get(id), after=after, limit=limit)
+        return {"participants": rows, "next": following}
+
+    return json_response(await database_threads.run_query(page))
+
+
+@router.get(
+    "/studies/{id}/participants/{code}",
+    dependencies=STUDY,
+    responses={200: {"model": ParticipantTasksOut}, **errors(404)},
+)
+async def get_participant(
+    request: Request,
+    id: StudyId,  # noqa: A002  the name in the address
+    code: ParticipantCode,
+) -> Response:
+    """Everything that one participant did."""
+    state = state_of(request)
+
+    def tasks() -> list[dict[str, Any]]:
+        return list(study_records(state.database, state.studies.get(id), participant=code))
+
+    return json_response({"code": code, "tasks": await database_threads.run_query(tasks)})
+
+
+@router.put(
+    "/studies/{id}/participants/{code}/exclusion",
+    dependencies=STUDY,
+    openapi_extra=request_body(ExclusionIn),
+    responses={200: {"model": OneParticipantOut}, **errors(404)},
+)
+async def exclude_from_report(
+    request: Request,
+    id: StudyId,  # noqa: A002  the name in the address
+    code: ParticipantCode,
+    body: Annotated[ExclusionIn, Depends(body_of(ExclusionIn))],
+) -> Response:
+    """Leave a participant out of the report, with a reason, or take them in again; the report shows both."""
+    state = state_of(request)
+    await database_threads.run_query(
+        lambda: exclude_participant(state.database, state.studies.get(id), code, reason=body.reason, **acting(request))
+    )
+    return json_response({"code": code, "excluded": body.reason})
+
+
+@router.delete(
+    "/studies/{id}/participants/{code}",
+    dependencies=STUDY,
+    responses={200: {"model": ErasedParticipantOut}, **errors(404)},
+)
+async def erase_study_participant(
+    request: Request,
+    id: StudyId,  # noqa: A002  the name in the address
+    code: ParticipantCode,
+) -> Response:
+    """Erase all texts and answers of a participant; that there was one stays, and reports are computed anew."""
+    state = state_of(request)
+    await database_threads.run_query(
+        lambda: erase_participant(state.database, state.studies.get(id), code, **acting(request))
+    )
+    forget_sessions()
+    return json_response({"code": code})

@@ -1,0 +1,10 @@
+"""The routes of participants of studies.
+
+The main names:
+
+- `sessions.open_session`: POST /v1/take/session
+- `participant_tasks.send_message`: POST /v1/take/tasks/{task}/messages
+- `reply_making.ReplyMaker`: the replies of bots, made beside the requests.
+"""
+
+__all__ = ["participant_access", "participant_tasks", "reply_making", "sessions"]

@@ -1,0 +1,174 @@
+"""Routes of participants: sessions, state, consent, training, withdrawing, their own data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response
+
+from refaug.service.studies.invites import WrongInvite
+from refaug.service.web.answers import json_response
+from refaug.service.web.connection.body import parse_body, read_body, request_body
+from refaug.service.web.dependencies import while_connected
+from refaug.service.web.handling import database_threads
+from refaug.service.web.openapi import errors
+from refaug.service.web.routes.take.participant_access import (
+    INVITATIONS_A_SECOND,
+    ActionId,
+    action_of,
+    limit_requests,
+    participant_of,
+    require_same_site,
+    session_cookie,
+)
+from refaug.service.web.schemas.studies.taking import (
+    ActionOut,
+    ConsentIn,
+    EmptyIn,
+    OwnDataOut,
+    SessionIn,
+    TakeStateOut,
+    TrainingIn,
+)
+from refaug.service.web.state import ServiceState, state_of
+
+router = APIRouter(prefix="/v1/take", tags=["take"])
+
+ParticipantId = Annotated[str, Depends(participant_of)]
+MOST_WAIT_S: Final = 25.0
+DONE: Final[dict[int | str, dict[str, Any]]] = {200: {"model": ActionOut}, **errors(401, 403, 404, 409, 429)}
+
+
+@router.post(
+    "/session",
+    openapi_extra=request_body(SessionIn),
+    responses={200: {"model": TakeStateOut}, **errors(403, 404, 409, 429)},
+)
+async def open_session(request: Request, action: ActionId) -> Response:
+    """Exchange the token of an invitation for a session, and begin where the participant was, or anew.
+
+    The answer sets a cookie that scripts cannot read. The same person comes back by the id of the recruiting service,
+    by an invitation for one use, or by the `resume` of another device. 404 for a token that is none; 409 for a study
+    that has not begun, pauses or is over.
+    """
+    require_same_site(request)
+    state = state_of(request)
+    body = await parse_body(SessionIn, await read_body(request))
+    limit_requests(state, "invitations", INVITATIONS_A_SECOND)
+    try:
+        opened = await database_threads.run_query(
+            lambda: state.invites.open_session(
+                body.token, action=action, external=body.external, language=body.language
+            )
+        )
+    except WrongInvite:
+        state.wrong_keys.count("", request.client.host if request.client is not None else "")
+        raise
+    response = json_response(await shown_state(state, opened.participant))
+    response.set_cookie(**session_cookie(request, opened.cookie))
+    return response
+
+
+@router.get("/state", responses={200: {"model": TakeStateOut}, **errors(401, 429)})
+async def get_state(
+    request: Request,
+    participant: ParticipantId,
+    wait: Annotated[float, Query(description="seconds to wait for a reply", ge=0, le=MOST_WAIT_S)] = 0,
+) -> Response:
+    """The whole state of the participant.
+
+    A reply that was being made when the server ended is asked for again. With `wait` the answer comes when no reply of
+    the current task is being made any more, or after so many seconds.
+    """
+    state = state_of(request)
+    content = await shown_state(state, participant)
+    if wait and _is_waiting(content):
+        content = await while_connected(request, _state_with_replies(state, participant, content, wait))
+    return json_response(content)
+
+
+async def shown_state(state: ServiceState, participant: str) -> dict[str, Any]:
+    """Return the state of a participant, and have replies made that are asked for."""
+    content = await database_threads.run_query(lambda: state.desk.state(participant))
+    if _is_waiting(content):
+        state.replies.start(content["task"]["id"])
+    return content
+
+
+def _is_waiting(content: Mapping[str, Any]) -> bool:
+    task = content["task"]
+    return task is not None and any(
+        message["state"] == "asked" for side in task["sides"] for message in side["messages"][-1:]
+    )
+
+
+async def _state_with_replies(
+    state: ServiceState, participant: str, content: dict[str, Any], wait: float
+) -> dict[str, Any]:
+    until = time.monotonic() + wait
+    while _is_waiting(content) and (remaining := until - time.monotonic()) > 0:
+        await state.replies.wait(content["task"]["id"], remaining)
+        content = await shown_state(state, participant)
+    return content
+
+
+async def answered(
+    state: ServiceState, participant: str, work: Callable[[], Mapping[str, Any]], *, asks: str | None = None
+) -> Response:
+    """Run an action, have the replies of a task made that it asks for, and answer with the state."""
+    done = await database_threads.run_query(work)
+    if asks is not None:
+        state.replies.start(asks)
+    return json_response({"done": done, "state": await shown_state(state, participant)})
+
+
+@router.post("/consent", openapi_extra=request_body(ConsentIn), responses=DONE)
+async def give_consent(request: Request, participant: ParticipantId, action: ActionId) -> Response:
+    """Agree to the text whose hash is named; screening and quotas decide whether the participant takes part."""
+    state, raw = state_of(request), await read_body(request)
+    body, page_action = await parse_body(ConsentIn, raw), action_of(request, action, "consent", raw)
+    return await answered(
+        state,
+        participant,
+        lambda: state.desk.consent(
+            participant, page_action, sha256=body.sha256, agree=body.agree, screening=body.screening
+        ),
+    )
+
+
+@router.post("/training", openapi_extra=request_body(TrainingIn), responses=DONE)
+async def answer_training(request: Request, participant: ParticipantId, action: ActionId) -> Response:
+    """Answer an item of the training; the state has the feedback, and the gate opens after enough right ones."""
+    state, raw = state_of(request), await read_body(request)
+    body, page_action = await parse_body(TrainingIn, raw), action_of(request, action, "training", raw)
+    return await answered(
+        state, participant, lambda: state.desk.training(participant, page_action, item=body.item, answers=body.answers)
+    )
+
+
+@router.post("/undo", openapi_extra=request_body(EmptyIn), responses=DONE)
+async def undo_action(request: Request, participant: ParticipantId, action: ActionId) -> Response:
+    """Take back the last vote, answer or end of a task, as far as the study allows it."""
+    state, raw = state_of(request), await read_body(request)
+    await parse_body(EmptyIn, raw)
+    page_action = action_of(request, action, "undo", raw)
+    return await answered(state, participant, lambda: state.desk.undo(participant, page_action))
+
+
+@router.post("/withdraw", openapi_extra=request_body(EmptyIn), responses=DONE)
+async def withdraw(request: Request, participant: ParticipantId, action: ActionId) -> Response:
+    """Erase all texts and answers of the participant, and keep the fact; it cannot be undone."""
+    state, raw = state_of(request), await read_body(request)
+    await parse_body(EmptyIn, raw)
+    page_action = action_of(request, action, "withdraw", raw)
+    return await answered(state, participant, lambda: state.desk.withdraw(participant, page_action))
+
+
+@router.get("/export", responses={200: {"model": OwnDataOut}, **errors(401, 429)})
+async def export_own_data(request: Request, participant: ParticipantId) -> Response:
+    """Everything that is stored of the participant."""
+    state = state_of(request)
+    return json_response(await database_threads.run_query(lambda: state.desk.own_data(participant)))

@@ -1,0 +1,163 @@
+"""Who gets which task: squares, loads, sides and checks, in studies that are played through in memory."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise, permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refaug.evaluation.studies.assignment.next_task import (
+    bot_pairs,
+    check_plan,
+    least_used,
+    left_slot,
+    next_slot,
+    replanned,
+    slot_loads,
+)
+from refaug.evaluation.studies.assignment.williams import planned_order, williams_rows
+from refaug.evaluation.studies.records import TaskCheck
+
+
+@dataclass
+class Guest:
+    """A participant of a played study."""
+
+    plan: tuple[int, ...]
+    leaves_at: int | None
+    begun: int = 0
+    current: int | None = None
+    is_gone: bool = False
+
+
+@dataclass
+class PlayedStudy:
+    """A study that is played step by step: whose turn it is is drawn, and who has left is noticed at once."""
+
+    bots: int
+    tasks: int
+    target: int
+    drawn: random.Random
+    done: list[int] = field(default_factory=list)
+    expired: int = 0
+    rows: list[int] = field(default_factory=list)
+    guests: list[Guest] = field(default_factory=list)
+    orders: list[tuple[int, ...]] = field(default_factory=list)
+
+    def play(self, participants: int, *, at_once: int, leaving: float) -> None:
+        square = williams_rows(self.bots)
+        self.done, self.rows = [0] * self.bots, [0] * len(square)
+        while participants or self.guests:
+            if participants and len(self.guests) < at_once:
+                participants -= 1
+                row = least_used(self.rows)
+                self.rows[row] += 1
+                leaves_at = self.drawn.randrange(self.tasks) if self.drawn.random() < leaving else None
+                self.guests.append(Guest(planned_order(square, row, self.tasks), leaves_at))
+            self.step(self.drawn.choice(self.guests))
+
+    def step(self, guest: Guest) -> None:
+        if guest.current is not None:
+            self.done[guest.current] += 1
+            guest.current = None
+            if guest.begun == self.tasks:
+                self.orders.append(guest.plan)
+                self.guests.remove(guest)
+            return
+        live = [sum(other.current == slot for other in self.guests) for slot in range(self.bots)]
+        plans = [other.plan[other.begun :] for other in self.guests if other is not guest]
+        survival = sum(self.done) / max(1, sum(self.done) + self.expired) if self.expired else 1.0
+        loads = slot_loads(self.done, live, plans, survival)
+        is_open = [self.done[slot] + live[slot] < self.target for slot in range(self.bots)]
+        slot = next_slot(guest.plan, guest.begun, loads, is_open)
+        if slot is None:
+            self.guests.remove(guest)
+            return
+        guest.plan = replanned(guest.plan, guest.begun, slot)
+        if guest.leaves_at == guest.begun:
+            self.expired += 1
+            self.guests.remove(guest)
+            return
+        guest.begun += 1
+        guest.current = slot
+
+
+@pytest.mark.parametrize("count", range(1, 13))
+def test_a_square_has_every_neighbour_and_every_place_equally_often(count: int) -> None:
+    rows = williams_rows(count)
+    assert len(rows) == (count if count % 2 == 0 or count == 1 else 2 * count)
+    assert all(sorted(row) == list(range(count)) for row in rows)
+    neighbours = Counter(pair for row in rows for pair in pairwise(row))
+    each = len(rows) // count
+    assert neighbours == dict.fromkeys(permutations(range(count), 2), each)
+    for place in range(count):
+        assert Counter(row[place] for row in rows) == dict.fromkeys(range(count), each)
+
+
+@given(st.integers(2, 9), st.integers(0, 30), st.integers(1, 40))
+def test_planned_orders_go_round_all_conditions_without_one_twice_in_a_row(count: int, row: int, tasks: int) -> None:
+    order = planned_order(williams_rows(count), row, tasks)
+    assert len(order) == tasks
+    used = Counter(order)
+    assert max(used.values()) - min(used.get(slot, 0) for slot in range(count)) <= 1
+    assert all(first != second for first, second in pairwise(order))
+
+
+@given(st.integers(0, 10**6), st.integers(1, 40))
+def test_where_all_finish_bots_are_equal_and_neighbours_differ_by_one(seed: int, at_once: int) -> None:
+    study = PlayedStudy(6, 6, 10**6, random.Random(seed))
+    study.play(200, at_once=at_once, leaving=0)
+    assert study.done == [200] * 6
+    neighbours = Counter(pair for order in study.orders for pair in pairwise(order))
+    assert len(neighbours) == 30
+    assert max(neighbours.values()) - min(neighbours.values()) <= 1
+
+
+@given(st.integers(0, 10**6), st.integers(1, 40))
+def test_with_a_target_bots_differ_by_two_at_most_though_a_third_leaves(seed: int, at_once: int) -> None:
+    study = PlayedStudy(6, 6, 140, random.Random(seed))
+    study.play(200, at_once=at_once, leaving=0.3)
+    assert max(study.done) - min(study.done) <= 2
+
+
+@given(st.integers(0, 10**6), st.integers(1, 5))
+def test_without_a_target_bots_differ_by_two_at_most_where_few_are_there_at_once(seed: int, at_once: int) -> None:
+    study = PlayedStudy(6, 6, 10**6, random.Random(seed))
+    study.play(200, at_once=at_once, leaving=0.3)
+    assert max(study.done) - min(study.done) <= 2
+
+
+@given(st.lists(st.sampled_from([(0, 1), (0, 2), (1, 2)]), max_size=200))
+def test_sides_of_a_pair_alternate(pairs: Sequence[tuple[int, int]]) -> None:
+    lefts = Counter[tuple[tuple[int, int], int]]()
+    for first, second in pairs:
+        pair = (first, second)
+        left = left_slot(first, second, first_was_left=lefts[pair, first], second_was_left=lefts[pair, second])
+        lefts[pair, left] += 1
+        assert abs(lefts[pair, first] - lefts[pair, second]) <= 1
+
+
+@given(st.integers(1, 30), st.integers(0, 5), st.booleans(), st.integers(0, 3), st.integers(0, 2**31 - 1))
+def test_checks_stand_where_they_should(tasks: int, attention: int, degraded: bool, repeats: int, seed: int) -> None:
+    plan = check_plan(tasks, attention=attention, degraded=degraded, repeats=repeats, seed=seed)
+    assert plan == check_plan(tasks, attention=attention, degraded=degraded, repeats=repeats, seed=seed)
+    kinds = [planned.check for planned in plan]
+    assert (kinds.count(None), kinds.count(TaskCheck.DEGRADED)) == (tasks, int(degraded))
+    assert kinds[len(kinds) - repeats :] == [TaskCheck.REPEAT] * repeats
+    assert kinds[0] is None
+    assert sum(planned.asks_attention for planned in plan) == min(attention, tasks)
+
+
+def test_a_closed_slot_is_passed_over_and_a_skipped_one_is_not_made_up_for() -> None:
+    assert next_slot((0, 1, 2), 0, [0, 0, 0], [False, True, True]) == 1
+    assert next_slot((0, 1, 2), 0, [5, 4, 4], [True, True, True]) == 1
+    assert next_slot((0, 1, 2), 0, [5, 4, 4], [True, True, True], slack=1) == 0
+    assert next_slot((1, 2, 0), 2, [0, 0, 0], [False, True, True]) is None
+    assert next_slot((0, 1), 0, [0, 0], [False, False]) is None
+    assert bot_pairs(3) == [(0, 1), (0, 2), (1, 2)]
