@@ -235,6 +235,16 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
             "remove": "conversations.hybrid_versions:remove_command",
         },
     ),
+    "studies": _CommandPlace(
+        at="studies.studies:app",
+        help="Studies with people: their power, their figures, and their files.",
+        inner={
+            "report": "studies.report:report_command",
+            "export": "studies.study_files:export_command",
+            "import": "studies.study_files:import_command",
+            "power": "studies.power:power_command",
+        },
+    ),
     "selfplay": _CommandPlace(
         at="selfplay.play:app",
         help="Let bots talk to themselves or to a partner, and count what their conversations share.",

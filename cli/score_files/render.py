@@ -12,7 +12,7 @@ import typer
 from refaug.cli.shared.output import JsonFlag, print_json, print_line
 from refaug.core.errors import BadInput, NoSource, Usage
 
-_KINDS = "the .json of refaug reproduce, rater report, score --report or score --json"
+_KINDS = "the .json of refaug reproduce, rater report, studies report, score --report or score --json"
 _LARGEST = 1 << 28  # bytes of a file
 _NO_PAGE = {  # fields by which other documents are recognised, and why there is no page of them
     "baseline": (
@@ -75,6 +75,11 @@ def _pages(path: Path) -> dict[str, str]:
         from refaug.evaluation.rater_report.stored_report import stored_rater_report  # noqa: PLC0415  torch
 
         return {PAGE: page_with_plots(stored_rater_report(document, str(path)))}
+    if "study_report" in document:
+        from refaug.evaluation.studies.report.pages import stored_study_pages  # noqa: PLC0415  jinja2
+
+        study_page, study_markdown = stored_study_pages(document, str(path))
+        return {f"{path.stem}.html": study_page, f"{path.stem}.md": study_markdown}
     for name, (what, remedy) in _NO_PAGE.items():
         if name in document:
             raise BadInput(f"{path}: this is the JSON {what}", remedy=remedy)

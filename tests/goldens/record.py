@@ -567,7 +567,7 @@ CHANGED: tuple[tuple[str, str], ...] = (
     ),
     (r"failures/refaug jobs start no-such-kind --json/err: .*score.*", "the same"),
     (r"openapi/paths//v1/(bots|uploads|evaluations)(/.*)?: new", "bots by name; files that are scored in jobs"),
-    (r"help/refaug (bots|hybrid|conversations)( \w+)? --help: new", "they are commands"),
+    (r"help/refaug (bots|hybrid|conversations|studies)( \w+)? --help: new", "they are commands"),
     (r"answers/refaug index show .*/shards: new", "an index may be built in shards"),
 )
 

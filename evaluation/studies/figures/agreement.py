@@ -131,5 +131,5 @@ def _matrix(by_item: Mapping[str, Mapping[str, float]]) -> Floats:
     return matrix
 
 
-def _kappas(found: Kappa) -> list[float]:
-    return [pair.value for pair in found.pairs if pair.value is not None]
+def _kappas(kappas: Kappa) -> list[float]:
+    return [pair.value for pair in kappas.pairs if pair.value is not None]

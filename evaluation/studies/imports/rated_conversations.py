@@ -45,7 +45,7 @@ _ROLES: Final = {Side.PERSON: TurnRole.PARTICIPANT, Side.BOT: TurnRole.BOT}
 class ImportedStudy:
     """The tasks of a study in the order of its file, and what stands for its protocol."""
 
-    protocol: Mapping[str, Any]
+    protocol: Mapping[str, Any] | None  # None for tasks that come with none
     tasks: tuple[StudyTask, ...]
 
 

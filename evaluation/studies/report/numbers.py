@@ -62,8 +62,8 @@ class StudyAnalysis:
     def of_protocol(cls, protocol: Mapping[str, Any] | None, **changes: Any) -> StudyAnalysis:
         """Return the settings of a protocol; arguments that are not None take their place."""
         analysis = (protocol or {}).get("analysis") or {}
-        known = {name: analysis[name] for name in ("level", "draws", "seed", "ties") if name in analysis}
-        settings = cls(**known, clustered=analysis.get("cluster", "participant") == "participant")
+        settings_given = {name: analysis[name] for name in ("level", "draws", "seed", "ties") if name in analysis}
+        settings = cls(**settings_given, clustered=analysis.get("cluster", "participant") == "participant")
         return replace(settings, **{name: setting for name, setting in changes.items() if setting is not None})
 
 
@@ -187,14 +187,14 @@ def _with_mean_of_all(rows: list[RatingRow], questions: Sequence[AskedQuestion])
     by_task: dict[tuple[str, TaskSideName], list[RatingRow]] = {}
     for row in rows:
         by_task.setdefault((row.task.task, row.side), []).append(row)
-    asked = {row.question for row in rows}
-    scales = {(question.least, question.most) for question in questions if question.id in asked}
-    if len(asked) < 2 or len(scales) > 1:
+    answered = {row.question for row in rows}
+    scales = {(question.least, question.most) for question in questions if question.id in answered}
+    if len(answered) < 2 or len(scales) > 1:
         return rows
     return rows + [
         replace(own[0], question=MEAN_OF_ALL, number=fmean(row.number for row in own))
         for own in by_task.values()
-        if len(own) == len(asked)
+        if len(own) == len(answered)
     ]
 
 

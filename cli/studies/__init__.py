@@ -1,0 +1,8 @@
+"""`refaug studies …`: studies with people.
+
+The main names:
+
+- `studies.app`: all of its commands.
+"""
+
+__all__ = ["studies"]
