@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Self, get_type_hints
 
+from refaug.core.cluster.addresses import require_address
 from refaug.core.errors import Usage
 
 MIB: Final = 1 << 20
@@ -70,6 +71,10 @@ class ServeSettings:
         "",
         "hosts that stored bots may ask, with commas: names, names with ports, addresses, networks; without it "
         "a server asks none, and a command any",
+    )
+    clusters: str = _setting(
+        "",
+        "clusters of Ray that jobs may build indexes on, with commas: HOST:PORT, auto, local; without it no job does",
     )
     sources: str = _setting("", "folders beside inbox/ that jobs may read sources from, with colons between them")
     database: str = _setting("", "URL of a PostgreSQL database; without it, refaug.db in the home")
@@ -191,6 +196,13 @@ class ServeSettings:
             _require_host(name.strip())
         _require_hosts("judge_hosts", self.judge_hosts)
         _require_hosts("bot_hosts", self.bot_hosts)
+        for address in self.cluster_addresses:
+            _require_cluster(address)
+
+    @property
+    def cluster_addresses(self) -> tuple[str, ...]:
+        """The clusters that jobs may build on."""
+        return tuple(address.strip() for address in self.clusters.split(",") if address.strip())
 
     def as_env(self) -> dict[str, str]:
         """Return the settings as variables for a child process."""
@@ -269,6 +281,14 @@ def _require_hosts(name: str, text: str) -> None:
         AddressPolicy.of_list(text.split(","))
     except Usage as error:
         raise Usage(f"{variable_of(name)} is {text!r}: {error.message}", remedy=error.remedy) from None
+
+
+def _require_cluster(text: str) -> None:
+    """Raise Usage for a text that is no cluster's address."""
+    try:
+        require_address(text)
+    except Usage as error:
+        raise Usage(f"REFAUG_CLUSTERS names {text!r}, which is no cluster's address", remedy=error.remedy) from None
 
 
 def _require_address(text: str) -> None:

@@ -26,7 +26,7 @@ from refaug.core.processes.free_cores import available_cores
 
 NAMESPACE: Final = "refaug"
 _RETRIES: Final = 5  # of a task whose process or machine has died
-_WAIT_S: Final = 5.0
+_WAIT_S: Final = 2.0
 _PATIENCE_S: Final = 120.0  # for a cluster whose machines are all gone, since a new one may be on its way
 _AT_ONCE: Final = 4  # tasks submitted for each core, so that a stop leaves few behind
 
@@ -217,11 +217,12 @@ class Cluster:
         threads: int = 1,
         memory: int = 0,
         shared: Any = None,
+        look: Callable[[], None] = lambda: None,
     ) -> Iterator[tuple[int, Any]]:
         """Call a function with each of these arguments on the cluster; yield number and result as they come.
 
         A machine has as many calls at once as its cores and its memory allow. The first error ends all of it: other
-        tasks are stopped.
+        tasks are stopped; so does one that `look` raises, which is called every few seconds.
         """
         if not arguments:
             return
@@ -243,6 +244,7 @@ class Cluster:
                         f"the cluster at {self.address} has had no machine for a task for {_PATIENCE_S:.0f} s",
                         remedy="start one with ray start --address; the same command goes on from finished stages",
                     )
+                look()
                 for reference in done:
                     yield running.pop(reference), self._result(function, reference)
         finally:

@@ -162,6 +162,28 @@ def test_sources_outside_the_inbox_are_refused_before_anything_is_queued(
     assert client.get(f"/v1/jobs/{job}").json()["result"]["pairs_added"] == 1
 
 
+@pytest.mark.parametrize("address", ["10.0.0.1:6379", "local", "auto", "head:6380", "ray://head:10001", " head:6379"])
+def test_only_clusters_that_the_settings_name_are_built_on(home: Settings, address: str) -> None:
+    order = {"kind": "index-build", "logs": ["chat"], "shards": 2, "on": address}
+    for clusters in ("", "head:6379, other:6379"):
+        with client_of(home, ready=False, clusters=clusters) as client:
+            answer = client.post("/v1/jobs", json=order)
+            assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
+            timed = {"cron": "0 0 * * *", "order": order}
+            assert client.put("/v1/schedules/night", json=timed).json()["code"] == "not_allowed"
+            assert client.get("/v1/jobs").json()["jobs"] == []
+
+
+def test_a_build_on_a_cluster_is_queued_as_it_was_asked_for(home: Settings) -> None:
+    with client_of(home, ready=False, clusters="other:6379,head:6379") as client:
+        order = {"kind": "index-build", "logs": ["chat"], "on": "head:6379"}
+        answer = client.post("/v1/jobs", json=order)
+        assert (answer.status_code, answer.json()["code"]) == (422, "bad_input")
+        assert "needs shards" in answer.text
+        queued = client.post("/v1/jobs", json={**order, "shards": 4}).json()
+        assert (queued["order"]["on"], queued["order"]["shards"]) == ("head:6379", 4)
+
+
 def test_a_source_whose_name_is_no_utf8_is_refused_by_it(home: Settings, client: TestClient) -> None:
     folder = home.home / "inbox" / "talk"
     folder.mkdir(parents=True)

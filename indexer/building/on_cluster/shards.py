@@ -92,18 +92,24 @@ class ClusterStages:
             self._progress.advance(len(names) - len(lacking))
             value = None if shared is None else self._cluster.share(shared())
             calls = [{"build": self._build, **arguments[number]} for number in lacking]
-            tasks_run = self._cluster.run(task, calls, threads=self._build.order.threads, memory=memory, shared=value)
+            tasks_run = self._cluster.run(
+                task, calls, threads=self._build.order.threads, memory=memory, shared=value, look=self._look
+            )
             for place, facts in tasks_run:
                 number, seconds = lacking[place], facts.pop("seconds")
                 self._stages.record(names[number], facts if complete is None else complete(number, facts), seconds)
                 self._progress.advance(1)
         return [self._stages.facts(name) for name in names]
 
+    def _look(self) -> None:
+        """Let the progress raise where the work is to stop."""
+        self._progress.advance(0)
+
     def results(self, what: str, task: Callable[..., Any], arguments: Sequence[Mapping[str, Any]]) -> Iterator[Any]:
         """Yield the results of tasks that are no stage, as they come."""
         self._progress.stage(f"{what} on {len(self._cluster.nodes())} machines", len(arguments), "tasks")
         calls = [{"build": self._build, **of_task} for of_task in arguments]
-        for _, result in self._cluster.run(task, calls, threads=self._build.order.threads):
+        for _, result in self._cluster.run(task, calls, threads=self._build.order.threads, look=self._look):
             self._progress.advance(1)
             yield result
 

@@ -25,6 +25,7 @@ from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.vectors.sentence_vectors import SentenceSettings
 from refaug.logs.store import StoredLog
+from refaug.service.jobs.clusters import connected
 from refaug.service.jobs.kinds.job_context import JobContext, NotPublished
 from refaug.service.jobs.kinds.sources import require_source, resolve_tokenizer
 from refaug.service.jobs.orders.index_orders import GcJob, IndexBuildJob, IndexCompactJob, IndexUpdateJob
@@ -52,13 +53,15 @@ def build_job(order: IndexBuildJob, context: JobContext) -> Mapping[str, Any]:
         least_coverage=order.least_coverage,
         seed=order.seed,
         shards=order.shards,
-        threads=context.threads(order.threads),
+        threads=context.threads(order.threads) if order.on is None else order.threads or 1,
         memory=order.memory,
         publish=order.publish,
     )
     version = find_earlier_version(places.indexes, name, context)
-    built = _publish_if_passed(places, name, version, publish=order.publish) if version is not None else None
-    return built_facts(built or build_index(places, index_order, context.progress))
+    if version is not None:
+        return built_facts(_publish_if_passed(places, name, version, publish=order.publish))
+    with connected(order.on, context.serve) as cluster:
+        return built_facts(build_index(places, index_order, context.progress, cluster=cluster))
 
 
 def compact_job(order: IndexCompactJob, context: JobContext) -> Mapping[str, Any]:

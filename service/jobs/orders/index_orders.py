@@ -63,6 +63,11 @@ class IndexBuildJob(ResourceOptions):
         ge=1,
         le=1_024,
     )
+    on: Text | None = Field(
+        default=None,
+        description="build the shards side by side on a cluster of Ray: HOST:PORT, auto or local, as the server's "
+        "settings name it",
+    )
     seed: Seed = Field(default=1, description="of the sampling for training and for the check")
     publish: bool = Field(default=True, description="let the new version serve")
 
@@ -75,6 +80,8 @@ class IndexBuildJob(ResourceOptions):
     def _one_source_of_vectors(self) -> Self:
         if self.vectors is not None and self.encoder is not None:
             raise ValueError("vectors from word vectors or from an encoder, not from both")
+        if self.on is not None and self.shards < 2:
+            raise ValueError("a build on a cluster needs shards, which its machines build side by side")
         if (preset := find_preset(self.preset)) is not None:
             preset.require_agreement(preset.sentence, self.model_dump())
             if self.encoder is not None:

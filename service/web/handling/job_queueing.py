@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from refaug.bots.kinds import parse_bot
 from refaug.core.errors import NoSource
+from refaug.service.jobs.clusters import require_cluster
 from refaug.service.jobs.kinds.sources import files_in, require_source
 from refaug.service.jobs.orders.bot_orders import RepliesJob, SelfPlayJob
 from refaug.service.jobs.orders.conversation_orders import HybridFitJob, JudgeConversationsJob
@@ -44,6 +45,12 @@ def require_sources(state: ServiceState, order: JobOrder, *, must_exist: bool) -
         except NoSource:
             if must_exist:
                 raise
+
+
+def require_clusters(state: ServiceState, order: JobOrder) -> None:
+    """Raise NotAllowed before the job runs for a cluster that the settings do not name."""
+    if isinstance(order, IndexBuildJob) and order.on is not None:
+        require_cluster(order.on, state.serve)
 
 
 def require_bots(state: ServiceState, order: JobOrder) -> None:

@@ -25,7 +25,13 @@ from refaug.service.web.dependencies import key_of, requires
 from refaug.service.web.handling import database_threads
 from refaug.service.web.handling.audit_rows import actor_of_request, id_of_request
 from refaug.service.web.handling.idempotency_keys import CreatedResource, IdempotencyKey, create_once_in_database
-from refaug.service.web.handling.job_queueing import enqueue_job, require_bots, require_sources, with_owner
+from refaug.service.web.handling.job_queueing import (
+    enqueue_job,
+    require_bots,
+    require_clusters,
+    require_sources,
+    with_owner,
+)
 from refaug.service.web.openapi import CREATED_HEADERS, errors
 from refaug.service.web.schemas.jobs import JobIn, JobsOut, OneJobOut, describe_job
 from refaug.service.web.state import ServiceState, state_of
@@ -94,6 +100,7 @@ async def start_job(request: Request, idempotency_key: IdempotencyKey = None) ->
     def make() -> CreatedResource:
         require_sources(state_of(request), order, must_exist=True)
         require_bots(state_of(request), order)
+        require_clusters(state_of(request), order)
         return enqueue_job(state_of(request), order, key_of(request).name)
 
     return await create_once_in_database(request, "jobs", idempotency_key, raw, make)

@@ -16,7 +16,7 @@ from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import requires
 from refaug.service.web.handling import database_threads
 from refaug.service.web.handling.audit_rows import add_audit_row
-from refaug.service.web.handling.job_queueing import require_sources
+from refaug.service.web.handling.job_queueing import require_clusters, require_sources
 from refaug.service.web.handling.pagination import After, Limit, page_of
 from refaug.service.web.openapi import errors
 from refaug.service.web.schemas.schedules import DeletedOut, OneScheduleOut, ScheduleIn, SchedulesOut
@@ -79,6 +79,7 @@ async def put_schedule(
 
     def put() -> tuple[dict[str, Any], bool]:
         require_sources(state, body.order, must_exist=False)  # the files may differ each time it is due
+        require_clusters(state, body.order)
         is_new = name not in {one.name for one in state.schedules.list()}
         with state.database.writing():
             schedule = state.schedules.put(

@@ -1,0 +1,36 @@
+"""The clusters that jobs build on: those that the operator named, since an address of an order leads anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from refaug.core.errors import NotAllowed
+from refaug.service.server_settings import ServeSettings
+
+if TYPE_CHECKING:
+    from refaug.core.cluster.connection import Cluster
+
+
+def require_cluster(address: str, serve: ServeSettings) -> None:
+    """Raise NotAllowed for an address that the server's settings do not name."""
+    if address not in serve.cluster_addresses:
+        named = ", ".join(serve.cluster_addresses) or "none"
+        raise NotAllowed(
+            f"{address[:80]!r} is no cluster that jobs may build on",
+            remedy=f"REFAUG_CLUSTERS of the server names these: {named}",
+        )
+
+
+@contextmanager
+def connected(address: str | None, serve: ServeSettings) -> Iterator[Cluster | None]:
+    """Connect to a cluster that the settings name until the block ends, if one is asked for."""
+    if address is None:
+        yield None
+        return
+    require_cluster(address, serve)
+    from refaug.core.cluster.connection import connect  # noqa: PLC0415  Ray
+
+    with connect(address) as cluster:
+        yield cluster
