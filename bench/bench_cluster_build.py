@@ -74,7 +74,8 @@ def main() -> None:
         "node_peak_bytes": max(peak for of in rounds for peak in of["cluster"]["node_peak_bytes"]),
     }
     figures["memory_ratio"] = round(figures["node_peak_bytes"] / figures["planned_node_bytes"], 3)
-    write_result("cluster_build", figures, ("faiss-cpu", "numpy", "numba", "pyarrow", "duckdb", "ray"))
+    packages = ("faiss-cpu", "numpy", "numba", "pyarrow", "duckdb", "ray")
+    write_result(f"cluster_build_{settings.shards}_shards", figures, packages)
 
 
 def start_cluster() -> Any:
