@@ -4,4 +4,6 @@ from __future__ import annotations
 
 import typer
 
-app = typer.Typer(help="Studies with people: their power, their figures, and their files.", no_args_is_help=True)
+app = typer.Typer(
+    help="Studies with people: protocols, invitations and progress, power, figures and files.", no_args_is_help=True
+)
