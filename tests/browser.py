@@ -203,10 +203,20 @@ class Page:
         """Open a second tab of the same browser, with an empty session storage."""
         return _new_tab(self.pipe, address)
 
+    def other_device(self, address: str) -> Page:
+        """Open a tab that shares nothing with the others: neither cookies nor storage."""
+        context = Page(pipe=self.pipe).tell("Target.createBrowserContext")["browserContextId"]
+        return _new_tab(self.pipe, address, browserContextId=context)
 
-def _new_tab(pipe: Pipe, address: str) -> Page:
+    def bodies(self, part: str) -> list[str]:
+        """Return the bodies of all answers from addresses with this part, since the page was loaded."""
+        ids = [request for request, address in self._addresses.items() if part in address]
+        return [self.tell("Network.getResponseBody", requestId=request)["body"] for request in ids]
+
+
+def _new_tab(pipe: Pipe, address: str, **where: str) -> Page:
     page = Page(pipe=pipe)
-    target = page.tell("Target.createTarget", url="about:blank")["targetId"]
+    target = page.tell("Target.createTarget", url="about:blank", **where)["targetId"]
     page.session = page.tell("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
     pipe.tabs[page.session] = page
     for domain in ("Network", "Log", "Runtime", "Page"):

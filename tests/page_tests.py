@@ -50,6 +50,22 @@ def press(page: Page, text: str, within: str = "main") -> None:
     page.run(f"{find}.click()")
 
 
+def tab_to(page: Page, condition: str, most: int = 150) -> None:
+    """Press the tab key until something is true of the focused element."""
+    for _ in range(most):
+        page.press("Tab", 9)
+        if page.run(f"((node) => Boolean({condition}))(document.activeElement)"):
+            return
+    raise AssertionError(f"the tab key never reaches it: {condition}")
+
+
+def press_enter(page: Page) -> None:
+    """Press the Enter key as a hand does on a button or a link."""
+    key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
+    page.tell("Input.dispatchKeyEvent", type="keyDown", text="\r", **key)
+    page.tell("Input.dispatchKeyEvent", type="keyUp", **key)
+
+
 def choose_files(page: Page, *paths: Path) -> None:
     """Choose files in the field, as a hand does in the dialog of the system."""
     root = page.tell("DOM.getDocument")["root"]["nodeId"]

@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_tests import SIZES, Browsed, accessibility_faults, browsing, overflow, press, wait_until_quiet
+from page_tests import (
+    SIZES,
+    Browsed,
+    accessibility_faults,
+    browsing,
+    overflow,
+    press,
+    press_enter,
+    tab_to,
+    wait_until_quiet,
+)
 from serving import small_home
 
 from refaug.core.home import Settings
@@ -85,22 +95,6 @@ def test_a_job_is_started_by_its_form_and_followed_to_its_result(browsed: Browse
     job = browsed.server.ask("GET", "/v1/jobs", params={"limit": 1}).json()["jobs"][0]
     assert job["id"] in page.text("#job")
     assert page.run("document.querySelectorAll('#job .log li').length") >= 3
-
-
-def tab_to(page: Any, condition: str, most: int = 150) -> None:
-    """Press the tab key until something is true of the focused element."""
-    for _ in range(most):
-        page.press("Tab", 9)
-        if page.run(f"((node) => Boolean({condition}))(document.activeElement)"):
-            return
-    raise AssertionError(f"the tab key never reaches it: {condition}")
-
-
-def press_enter(page: Any) -> None:
-    """Press the Enter key as a hand does on a button or a link."""
-    key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
-    page.tell("Input.dispatchKeyEvent", type="keyDown", text="\r", **key)
-    page.tell("Input.dispatchKeyEvent", type="keyUp", **key)
 
 
 def test_a_job_is_opened_read_and_closed_by_keyboard_alone(browsed: Browsed, page: Any) -> None:

@@ -26,22 +26,25 @@ class Shell:
     name: str
     title: str
     summary: str  # of the navigation
-    folder: str = ""  # of its scripts and its style, where it has a folder of its own
+    folder: str = ""  # of its scripts, where it has a folder of its own
+    styles: tuple[str, ...] = ()  # beside those of all pages
 
     @property
     def script(self) -> str:
         """Return the name of its script among the files of the pages."""
         return f"{self.folder}{self.name}.js"
 
-    @property
-    def style(self) -> str | None:
-        """Return the name of its own style, if it has one."""
-        return f"{self.folder}{self.name}.css" if self.folder else None
-
 
 SHELLS: Final[Mapping[str, Shell]] = {
     "/": Shell(name="playground", title="Playground", summary="see why a reply gets its score"),
     "/evaluate": Shell(name="evaluate", title="Evaluate", summary="score files, and see which system is better"),
+    "/studies": Shell(
+        name="studies",
+        title="Studies",
+        summary="let people chat, rate and compare",
+        folder="studies/",
+        styles=("take/take.css", "studies/studies.css"),
+    ),
     "/service": Shell(name="service", title="Service", summary="versions, jobs, schedules"),
     "/keys": Shell(name="keys", title="Keys", summary="who may ask for what"),
 }

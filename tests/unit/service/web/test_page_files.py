@@ -196,8 +196,9 @@ def test_words_of_participants_are_used_and_translated() -> None:
         assert set(re.findall(r"\{\w+\}", text)) == set(re.findall(r"\{\w+\}", english[name])), name
     scripts = "".join(SCRIPTS[name] for name in imported_by("take/take.js"))
     steps = ("screened_out", "full", "closed", "withdrawn")  # named by the state
+    sides = {f"{part}_{side}" for part in ("conversation", "speaker") for side in ("left", "right")}
     unused = {name for name in english if f'"{name}"' not in scripts}
-    assert unused <= {name for step in steps for name in (step, f"{step}_text")}
+    assert unused <= sides | {name for step in steps for name in (step, f"{step}_text")}
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

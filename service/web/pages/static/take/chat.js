@@ -19,7 +19,8 @@ export function createChat(task, study, { onChange, onTrouble }) {
   const help = element("p", { id: "message-help", class: "faint", role: "status", hidden: true });
   const button = element("button", { type: "submit", class: "primary", id: "send" }, say("send"));
   const composer = element("form", { class: "composer", onsubmit: (event) => { event.preventDefault(); send(); } }, element("div", { class: "composer-row" }, input, button), help);
-  const failure = element("div", { class: "notice warn", hidden: true, id: "failure" }, element("p", {}, say("failed")), element("button", { type: "button", id: "ask-again", onclick: () => askAgain() }, say("ask_again")));
+  const failure = element("div", { class: "notice warn", hidden: true, id: "failure" }, element("p", {}, say("failed")), element("div", { class: "row" }, element("button", { type: "button", id: "ask-again", onclick: () => askAgain() }, say("ask_again")),
+    element("button", { type: "button", id: "other-task", onclick: () => act(`tasks/${current.id}/skip`, { reason: "bot_failed" }).catch(onTrouble) }, say("other_task"))));
   const node = element("div", { class: "chat" },
     element("div", { class: isPair ? "sides" : "one-side" }, logs.map((log) => (isPair ? element("section", { class: "panel", "aria-label": roleOf(log.side, "bot") }, element("h2", {}, roleOf(log.side, "bot")), log.node) : log.node))),
     failure, status, composer);
@@ -31,7 +32,7 @@ export function createChat(task, study, { onChange, onTrouble }) {
 
   function update(next) {
     current = next;
-    if (pending && next.sides.every(({ messages }) => messages.some((message) => message.role === "participant" && message.n === pending.n))) pending = null;
+    if (pending && next.sides.every(({ messages }) => messages.some((message) => message.role === "participant" && message.n >= pending.n))) pending = null;
     for (const log of logs) {
       const { messages } = next.sides.find(({ side }) => side === log.side);
       const places = new Set(messages.map(keyOf));
@@ -62,7 +63,7 @@ export function createChat(task, study, { onChange, onTrouble }) {
 
   function addMessage(log, message) {
     if (log.rows.has(keyOf(message))) return;
-    const isBot = message.role === "bot", votes = isBot && study.votes && message.n > 0 ? voteButtons(log.side, message) : null;
+    const isBot = message.role === "bot", votes = isBot && study.votes && !isOpening(log.side, message) ? voteButtons(log.side, message) : null;
     const row = element("div", { class: `message ${message.role}`, dataset: { n: message.n } }, element("span", { class: "speaker" }, roleOf(log.side, message.role)), spoken(message.text), votes?.node);
     log.rows.set(keyOf(message), { node: row, vote: votes?.show });
     log.node.querySelector(".pending")?.remove();
@@ -72,7 +73,7 @@ export function createChat(task, study, { onChange, onTrouble }) {
 
   function showPending(log, messages) {
     log.node.querySelector(".pending")?.remove();
-    if (!pending || messages.some((message) => message.role === "participant" && message.n === pending.n)) return;
+    if (!pending || messages.some((message) => message.role === "participant" && message.n >= pending.n)) return;
     const row = element("div", { class: "message participant pending" }, element("span", { class: "speaker" }, say("you")), spoken(pending.text), element("span", { class: "faint" }, say("sending")));
     log.node.append(row);
     row.scrollIntoView({ block: "nearest" });
@@ -100,19 +101,19 @@ export function createChat(task, study, { onChange, onTrouble }) {
 
   // ── saying something ────────────────────────────────────────────────────────────────────────────────────────────────
 
-  const messagesOf = (role) => current.sides[0].messages.filter((message) => message.role === role);
-  const lastTurn = () => Math.max(0, ...messagesOf("participant").map((message) => message.n));
-  const replies = () => current.sides.map(({ side, messages }) => ({ side, reply: messages.find((message) => message.role === "bot" && message.n === lastTurn()) }));
-  const isAsked = () => lastTurn() > 0 && replies().some(({ reply }) => !reply || reply.state === "asked");
-  const failed = () => replies().filter(({ reply }) => reply?.state === "failed");
-  const turnsDone = () => Math.min(...current.sides.map(({ messages }) => messages.filter((message) => message.role === "bot" && message.n > 0 && (message.state ?? "answered") === "answered").length));
+  const lastOf = (role) => current.sides[0].messages.findLast((message) => message.role === role);
+  const isOpening = (side, { n }) => !current.sides.find((one) => one.side === side).messages.some((message) => message.role === "participant" && message.n < n);
+  const newest = () => current.sides.map(({ messages }) => messages.at(-1)).filter(Boolean);
+  const isAsked = () => newest().some((message) => message.role === "participant" || message.state === "asked");
+  const hasFailed = () => newest().some((message) => message.state === "failed");
+  const turnsDone = () => Math.min(...current.sides.map(({ messages }) => messages.filter(({ role }) => role === "participant").length)) - (isAsked() ? 1 : 0);
   const isAtEnd = () => study.max_turns > 0 && turnsDone() >= study.max_turns;
-  const canClose = () => (current.min_reached ?? turnsDone() >= (study.min_turns ?? 0)) && !pending && !isAsked() && held.size === 0;
+  const canClose = () => turnsDone() >= (study.min_turns ?? 0) && !pending && !isAsked() && held.size === 0;
 
   function send() {
     const text = input.value, count = [...text].length;
     if (!text.trim() || count > most || !mayWrite()) { showHelp(); return; }
-    pending = { n: lastTurn() + 1, text };
+    pending = { n: Math.max(0, ...newest().map((message) => message.n)) + 1, text };
     sentAt = performance.now();
     input.value = "";
     drafts.drop(`${current.id}/message`);
@@ -129,16 +130,15 @@ export function createChat(task, study, { onChange, onTrouble }) {
   function askAgain() {
     sentAt = performance.now();
     failure.hidden = true;
-    const mine = messagesOf("participant").find((message) => message.n === lastTurn());
-    act(`tasks/${current.id}/messages`, { n: mine.n, text: mine.text }).catch(onTrouble);
+    act(`tasks/${current.id}/retry`).catch(onTrouble);
   }
 
-  const mayWrite = () => !pending && !isAsked() && held.size === 0 && !isAtEnd() && failed().length === 0;
+  const mayWrite = () => !pending && !isAsked() && held.size === 0 && !isAtEnd() && !hasFailed();
 
   function showState() {
     const isWriting = Boolean(pending) || isAsked() || held.size > 0, done = turnsDone();
     const turns = done < (study.min_turns ?? 0) ? say("least_turns", { done, least: study.min_turns }) : say("more_turns", { done });
-    failure.hidden = isWriting || failed().length === 0;
+    failure.hidden = isWriting || !hasFailed();
     const words = isAtEnd() && !isWriting ? say("end", { most: study.max_turns }) : `${turns} · ${isWriting ? `${isPair ? `${say("bot_left")}, ${say("bot_right")}` : say("bot")} ${say("writing")}` : say("your_turn")}`;
     if (status.textContent !== words) status.textContent = words;
     status.classList.toggle("writing", isWriting);

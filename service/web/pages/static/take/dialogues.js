@@ -38,18 +38,15 @@ export function turnList(turns, { label, marked = "", extra = () => null }) {
 
 const box = (title, ...content) => element("section", { class: "panel", "aria-label": title }, element("h2", {}, title), content);
 
-/** Return what a task shows of its item, by its kind. `extra` adds the questions of a turn. */
-export function itemOf(kind, payload, extra) {
-  const context = () => box(say("conversation"), turnList(payload.turns, { label: say("conversation") }));
+/** Return what a task shows of its item: dialogues as its sides, or a context with what may follow it. */
+export function itemOf({ sides, payload }, extra) {
   const text = (title, words) => element("section", { class: "panel candidate", "aria-label": title }, element("h2", {}, title), element("p", {}, spoken(words)));
-  switch (kind) {
-    case "pair-dialogue": return [element("div", { class: "sides" },
-      box(say("conversation_left"), turnList(payload.left, { label: say("conversation_left"), marked: say("speaker_left") })),
-      box(say("conversation_right"), turnList(payload.right, { label: say("conversation_right"), marked: say("speaker_right") })))];
-    case "pair-reply": return [context(), element("div", { class: "sides" }, text(say("reply_left"), payload.left), text(say("reply_right"), payload.right))];
-    case "rate-reply": return [context(), text(say("reply"), payload.reply)];
-    case "rate-reference": return [context(), text(say("reference"), payload.reference)];
-    case "label-turns": return [box(say("conversation"), turnList(payload.turns, { label: say("conversation"), extra }))];
-    default: return [context()];
+  if (payload?.turns) {
+    const { turns, replies, reply, reference } = payload;
+    return [box(say("conversation"), turnList(turns, { label: say("conversation") })),
+      replies && element("div", { class: "sides" }, text(say("reply_left"), replies.left), text(say("reply_right"), replies.right)),
+      reply !== undefined && text(say("reply"), reply), reference !== undefined && text(say("reference"), reference)];
   }
+  if (sides.length === 1) return [box(say("conversation"), turnList(sides[0].messages, { label: say("conversation"), extra }))];
+  return [element("div", { class: "sides" }, sides.map(({ side, messages }) => box(say(`conversation_${side}`), turnList(messages, { label: say(`conversation_${side}`), marked: say(`speaker_${side}`), extra }))))];
 }

@@ -73,10 +73,13 @@ export function createForm(form, { scopes = ["task"], prefix = "", onAnswer, tex
       return open.length;
     },
     values: () => Object.fromEntries(fields.filter(({ question }) => applies(question) && !isEmpty(values[question.id])).map(({ question }) => [question.id, values[question.id]])),
-    showResult(results) {
+    /** Say of each question whether its answer is one of the right ones, and which they are. */
+    showResult(right) {
       for (const field of fields) {
-        const result = results.find((one) => one.question === prefix + field.question.id);
-        if (result) field.node.append(element("p", { class: result.right ? "good result" : "bad result" }, result.right ? say("try_right") : say("try_wrong", { value: wordsOf(field.question, result.expected) })));
+        const accepted = right[field.question.id];
+        if (!accepted) continue;
+        const isRight = accepted.some((value) => sameValue(value, values[field.question.id]));
+        field.node.append(element("p", { class: isRight ? "good result" : "bad result" }, isRight ? say("try_right") : say("try_wrong", { value: wordsOf(field.question, accepted) })));
       }
       for (const control of node.querySelectorAll("input, textarea, button, select")) control.disabled = true;
     },

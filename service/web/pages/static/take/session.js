@@ -6,7 +6,7 @@
 const root = document.body.dataset.root ?? "";
 const AWAY = new Set([408, 425, 429, 500, 502, 503, 504]);
 const PAUSES_MS = [300, 600, 1_200, 2_500, 5_000];
-const TIMEOUT_MS = 60_000;
+const TIMEOUT_MS = 60_000, WAIT_S = 20;
 const TRIES_OF_500 = 6;
 
 /** An answer that says no, and why. */
@@ -146,10 +146,10 @@ function arrived(number, state) {
   show(state);
 }
 
-/** Ask how things stand, and draw it. */
-export async function refresh() {
+/** Ask how things stand, and draw it; with `isWaiting` the answer comes when a reply is there, or after a while. */
+export async function refresh({ isWaiting = false } = {}) {
   const number = ++begun;
-  const state = await ask("GET", "state");
+  const state = await ask("GET", isWaiting ? `state?wait=${WAIT_S}` : "state");
   if (!isBusy()) arrived(number, state); // an act that is on its way answers with a younger state
   return state;
 }
@@ -161,7 +161,7 @@ let isSending = false, counter = 0;
 
 export const isBusy = () => isSending || waiting.length > 0;
 
-/** Do something: it is stored here at once, sent when its turn comes, and acknowledged by the new state. */
+/** Do something: it is stored here at once, sent when its turn comes, and acknowledged: `{done, state}`. */
 export function act(path, body = {}) {
   const id = newAction(), place = `refaug.take.${tag}.out.${String(Date.now()).padStart(15, "0")}.${String(counter += 1).padStart(6, "0")}.${id}`;
   const text = JSON.stringify(body);
@@ -178,12 +178,12 @@ async function sendAll() {
   while (waiting.length) {
     const entry = waiting[0], number = ++begun;
     try {
-      const state = await ask("POST", entry.path, entry.text, entry.id);
+      const answer = await ask("POST", entry.path, entry.text, entry.id);
       forget(entry.place);
       waiting.shift();
       isSending = waiting.length > 0;
-      entry.resolve(state);
-      if (!waiting.length) arrived(number, state);
+      entry.resolve(answer);
+      if (!waiting.length) arrived(number, answer.state);
     } catch (error) {
       forget(entry.place);
       waiting.shift();
@@ -203,18 +203,31 @@ function takeUp() {
   })));
 }
 
-/** Begin or resume: the token of the link stays in the part of the address that no server sees. */
+/**
+ * Begin or resume: the token of the link stays in the part of the address that no server sees. From then on the address
+ * is the one by which this participant goes on, here and on another device.
+ */
 export async function begin(draw) {
   show = draw;
-  const token = decodeURIComponent(location.hash.slice(1));
-  const external = Object.fromEntries([...new URLSearchParams(location.search)].slice(0, 16));
-  tag = nameOf(token);
-  if (token) {
-    const body = { token, ...(Object.keys(external).length ? { external } : {}) };
-    await ask("POST", "session", JSON.stringify(body), newAction());
-  }
-  await takeUp();
-  return refresh();
+  const token = decodeURIComponent(location.hash.slice(1)), number = ++begun;
+  const first = token ? await ask("POST", "session", JSON.stringify(sessionBody(token)), sessionAction(token)) : await ask("GET", "state");
+  tag = first.code;
+  if (first.resume) history.replaceState(null, "", `${location.pathname}#${first.resume}`);
+  if ((await takeUp()).length) await refresh();
+  else arrived(number, first);
+}
+
+function sessionBody(token) {
+  const { lang, ...external } = Object.fromEntries([...new URLSearchParams(location.search)].slice(0, 16));
+  const language = lang ?? navigator.language?.split("-")[0];
+  return { token, ...(language ? { language } : {}), ...(Object.keys(external).length ? { external } : {}) };
+}
+
+/** Return the id of the first opening of a link: a page that asks again, or another tab, is the same participant. */
+function sessionAction(token) {
+  const key = `refaug.take.session.${nameOf(token)}`, id = read(key) ?? newAction();
+  write(key, id);
+  return id;
 }
 
 /** Return all that is stored about the participant. */

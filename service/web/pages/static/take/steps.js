@@ -57,22 +57,23 @@ export function trainingStep(state, { onTrouble, onward }) {
     event.preventDefault();
     if (form.showMissing() > 0) return;
     button.disabled = true;
+    view.isHeld = true; // until the result is read
     try {
-      const next = await act("training", { item: training.item, answers: form.values() });
-      showResult(next);
+      const { done, state: next } = await act("training", { item: training.item.id, answers: form.values() });
+      showResult(done?.feedback ?? next.training?.feedback ?? null, next);
     } catch (error) {
+      view.isHeld = false;
       onTrouble(error);
       button.disabled = false;
     }
   } }, element("h2", {}, say("rate")), form.node, result, element("div", { class: "row form-end" }, button));
 
-  function showResult(next) {
-    const { feedback, explanation } = next.training ?? {};
-    if (!feedback?.length && !explanation) { onward(next); return; }
-    form.showResult(feedback ?? []);
-    const isRight = (feedback ?? []).every((one) => one.right);
+  function showResult(feedback, next) {
+    if (feedback === null) { onward(next); return; }
+    const { right, text, answers } = feedback;
+    form.showResult(answers);
     const go = element("button", { type: "button", class: "primary large", id: "go-on", onclick: () => onward(next) }, say("go_on"));
-    fill(result, explanation && element("p", { lang: studyLanguage() }, explanation), !feedback?.length ? null : element("p", { class: isRight ? "good" : "bad" }, isRight ? say("try_right") : null));
+    fill(result, element("p", { class: right ? "good" : "bad" }, say(right ? "all_right" : "not_all_right")), text && element("p", { lang: studyLanguage(), dir: "auto" }, text));
     button.replaceWith(go);
     go.focus();
   }
@@ -80,8 +81,9 @@ export function trainingStep(state, { onTrouble, onward }) {
   const node = element("div", { class: "step" }, heading(say("training")),
     element("p", { class: "faint" }, `${training.position} / ${training.of}`),
     training.attempt > 1 ? element("p", { class: "notice warn" }, say("training_again")) : element("p", { class: "lead" }, say("training_text")),
-    guidelines(study, training.position === 1), element("div", { class: "task-parts" }, element("div", { class: "item" }, itemOf(study.kind, training.payload ?? {})), box));
-  return { node, isHeld: true, update: () => undefined, focus: () => node.querySelector("h1").focus(), press: (digit) => form.press(digit) };
+    guidelines(study, training.position === 1), element("div", { class: "task-parts" }, element("div", { class: "item" }, itemOf(training.item)), box));
+  const view = { node, isHeld: false, update: () => undefined, focus: () => node.querySelector("h1").focus(), press: (digit) => form.press(digit) };
+  return view;
 }
 
 // ── between tasks ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -136,6 +138,8 @@ export function wordsStep({ step, study, completion }) {
 
 /** The link does not lead anywhere, or there is none. */
 export function linkStep(error) {
-  const { detail, remedy } = error?.document ?? {};
-  return plain(heading(say("link_bad")), element("p", {}, error && error.code !== "no_session" && detail ? detail : say("link_missing")), error && error.code !== "no_session" && remedy ? element("p", {}, remedy) : null);
+  const { detail, remedy } = error?.document ?? {}, isUnknown = error?.status !== 401 && detail;
+  return plain(heading(say("link_bad")), element("p", {}, isUnknown ? sentence(detail) : say("link_missing")), isUnknown && remedy ? element("p", {}, sentence(remedy)) : null);
 }
+
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;

@@ -7,7 +7,7 @@ import { consentStep, doneStep, guidelines, linkStep, readyStep, trainingStep, w
 import { createTask } from "./task.js";
 import { directionOf, say, speak, spokenLanguage } from "./words.js";
 
-const POLL_MS = [300, 500, 800, 1_200, 2_000];
+const PAUSES_MS = [50, 100, 200, 500, 1_000]; // between two looks for a reply
 let view = null, viewKey = "", last = null, polls = 0, timer = 0, isWaiting = false;
 
 const ENDS = new Set(["done", "screened_out", "closed", "withdrawn", "full"]);
@@ -15,7 +15,7 @@ const hooks = { onTrouble, onward: (state) => { view.isHeld = false; draw(state)
 
 // ── drawing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const keyOf = (state) => [state.step, state.step === "task" ? state.task.id : "", state.step === "training" ? `${state.training.item}/${state.training.attempt}` : "", state.step === "ready" ? state.progress?.done : ""].join(" ");
+const keyOf = (state) => [state.step, state.step === "task" ? state.task.id : "", state.step === "training" ? `${state.training.item.id}/${state.training.attempt}` : "", state.step === "ready" ? state.progress?.done : ""].join(" ");
 
 function create(state) {
   switch (state.step) {
@@ -38,7 +38,7 @@ async function speakAs({ language }) {
 function draw(state) {
   last = state;
   showFrame(state);
-  if (view?.isHeld && viewKey.startsWith("training") && byId("check") === null) return; // the result is being read
+  if (view?.isHeld && state.step !== "withdrawn") return; // the result of a practice is being read
   const key = keyOf(state);
   if (key === viewKey) { view.update(state); return; }
   const isFirst = view === null;
@@ -113,16 +113,16 @@ onConnection((isThere) => {
 
 // ── what happens without an act of this page ──────────────────────────────────────────────────────────────────────────
 
-/** Ask again while a reply is being made. */
+/** Ask while a reply is being made; the answer comes when it is there. */
 function onWaiting(now) {
   if (now && !isWaiting) polls = 0;
   isWaiting = now;
-  if (!isWaiting) { clearTimeout(timer); timer = 0; } else if (!timer) timer = setTimeout(poll, POLL_MS[Math.min(polls, POLL_MS.length - 1)]);
+  if (!isWaiting) { clearTimeout(timer); timer = 0; } else if (!timer) timer = setTimeout(poll, PAUSES_MS[Math.min(polls, PAUSES_MS.length - 1)]);
 }
 
 async function poll() {
   polls += 1;
-  if (!isBusy()) await refresh().catch((error) => { if (error instanceof Refusal && error.status === 401) showLink(error); });
+  if (!isBusy()) await refresh({ isWaiting: true }).catch((error) => { if (error instanceof Refusal && error.status === 401) showLink(error); });
   timer = 0;
   if (isWaiting) onWaiting(true);
 }

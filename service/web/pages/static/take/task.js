@@ -26,7 +26,7 @@ export function createTask(state, { onTrouble, onWaiting }) {
   const close = element("button", { type: "button", class: "large", id: "close-chat", onclick: () => showForm(true, true) }, say("close_and_rate"));
   const back = element("button", { type: "button", class: "small", id: "back-to-chat", onclick: () => showForm(false, true) }, say("back_to_chat"));
   const chat = isChat(task.kind) ? createChat(task, study, { onTrouble, onChange: ({ canClose, isWaiting }) => { close.disabled = !canClose; onWaiting(isWaiting); } }) : null;
-  const item = chat ? chat.node : element("div", { class: "item" }, itemOf(task.kind, task.payload ?? {}, turnForm));
+  const item = chat ? chat.node : element("div", { class: "item" }, itemOf(task, turnForm));
   buildForms();
   const node = element("div", { class: `task ${task.kind}` }, heading, element("div", { class: "task-parts" }, item, formBox), chat && element("div", { class: "row close-row" }, close));
   if (chat) showForm(drafts.get(`${task.id}/screen`) === "form" && chat.canClose(), false);
@@ -34,14 +34,14 @@ export function createTask(state, { onTrouble, onWaiting }) {
   restoreTyped();
 
   function turnForm(turn) {
-    if (turn.labelled === false) return null;
+    if (turn.role !== "bot") return null;
     const form = addForm({ scopes: ["turn"], prefix: `${turn.n}/`, turn: turn.n, textOf: () => turn.text });
     return form.isEmpty ? null : form.node;
   }
 
   function buildForms() {
     const whole = addForm({ scopes: ["task"] });
-    const sides = task.sides?.length > 1 ? task.sides.map(({ side }) => side) : task.kind.startsWith("pair-") ? ["left", "right"] : [];
+    const sides = task.sides.length > 1 ? task.sides.map(({ side }) => side) : [];
     const ofSides = sides.map((side) => ({ side, form: addForm({ scopes: ["side"], prefix: `${side}/`, side }) })).filter(({ form }) => !form.isEmpty);
     const single = sides.length ? null : addForm({ scopes: ["side"] });
     fill(formBox, element("div", { class: "row apart" }, element("h2", { tabindex: "-1", id: "form-title" }, say("rate")), chat && back), whole.node, single && !single.isEmpty && single.node,
@@ -63,7 +63,7 @@ export function createTask(state, { onTrouble, onWaiting }) {
     if (isTyping) { drafts.set(`${task.id}/answer/${key}`, value); return; }
     trouble.hidden = true;
     const name = key.slice(key.lastIndexOf("/") + 1);
-    act(`tasks/${task.id}/answers`, { answers: { [name]: value }, ...(side ? { side } : {}), ...(turn === undefined ? {} : { turn }) }).then(() => {
+    act(`tasks/${task.id}/answers`, { answers: { [name]: value }, ...(side ? { side } : {}), ...(turn === undefined ? {} : { n: turn }) }).then(() => {
       form.acknowledge(key, value);
       if (drafts.get(`${task.id}/answer/${key}`) === value) drafts.drop(`${task.id}/answer/${key}`);
     }, (error) => { if (!isFinishing) onTrouble(error); });
@@ -72,7 +72,7 @@ export function createTask(state, { onTrouble, onWaiting }) {
   /** Put back what was typed here and never reached the study. */
   function restoreTyped() {
     for (const question of task.form.questions.filter(({ type }) => type === "text")) {
-      for (const prefix of ["", "left/", "right/", ...(task.payload?.turns ?? []).map((turn) => `${turn.n}/`)]) {
+      for (const prefix of ["", "left/", "right/", ...(chat ? [] : task.sides[0].messages.map((turn) => `${turn.n}/`))]) {
         const typed = drafts.get(`${task.id}/answer/${prefix}${question.id}`);
         if (typed && task.answers[prefix + question.id] !== typed) forms.forEach((form) => form.restore(prefix + question.id, typed));
       }

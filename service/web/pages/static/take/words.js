@@ -3,6 +3,7 @@
 const ENGLISH = {
   agree: "I have read this, I am of age, and I agree to take part.",
   agree_first: "To go on, please say that you agree.",
+  all_right: "All as expected.",
   answer_first: "Please answer this question.",
   answer_some: "{count} more to answer",
   ask_again: "Ask for the reply again",
@@ -53,8 +54,10 @@ const ENGLISH = {
   my_data: "My data",
   my_data_text: "This is all that the study has stored about you.",
   next_task: "Next task",
+  not_all_right: "Not all of it is as expected.",
   of: "{done} of {of} done",
   optional: "optional",
+  other_task: "Go on with another task",
   paused: "This study has a break. Your answers are stored; please come back later.",
   ready: "Your next task",
   ready_first: "Your first task",

@@ -3,6 +3,7 @@
 export const WORDS = {
   agree: "Ich habe dies gelesen, bin volljährig und nehme freiwillig teil.",
   agree_first: "Um weiterzugehen, stimmen Sie bitte zu.",
+  all_right: "Alles wie erwartet.",
   answer_first: "Bitte beantworten Sie diese Frage.",
   answer_some: "noch {count} zu beantworten",
   ask_again: "Noch einmal um die Antwort bitten",
@@ -52,8 +53,10 @@ export const WORDS = {
   my_data: "Meine Daten",
   my_data_text: "Das ist alles, was die Studie über Sie gespeichert hat.",
   next_task: "Nächste Aufgabe",
+  not_all_right: "Nicht alles ist wie erwartet.",
   of: "{done} von {of} erledigt",
   optional: "freiwillig",
+  other_task: "Mit einer anderen Aufgabe weitermachen",
   paused: "Diese Studie macht eine Pause. Ihre Antworten sind gespeichert; bitte kommen Sie später wieder.",
   ready: "Ihre nächste Aufgabe",
   ready_first: "Ihre erste Aufgabe",

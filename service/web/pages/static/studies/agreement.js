@@ -1,0 +1,52 @@
+/** Agreement while a study runs, and what people disagree about most, to be decided by somebody with reasons. */
+
+import { get, put } from "../api.js";
+import { element, fill, userText } from "../dom.js";
+import { count } from "../format.js";
+import { showProblem } from "../frame.js";
+import { figure, table, text } from "./fields.js";
+
+export function agreementSection(study) {
+  const node = element("div", { id: "agreement" });
+  const update = async () => {
+    try {
+      const { questions } = await get(`/v1/studies/${study.id}/agreement`);
+      const rows = questions.filter((row) => row.items > 0);
+      fill(node, rows.length ? table(["Question", "Items", "Ratings", "α ordinal", "α interval", "κ, median of pairs", "Ambiguous"], rows.map((row) => [userText(row.question), count(row.items), count(row.ratings), figure(row.alpha_ordinal), figure(row.alpha_interval), figure(row.kappa_median), typeof row.ambiguous === "number" ? `${Math.round(row.ambiguous * 100)} %` : "–"]), { isNumber: (place) => place > 0 })
+        : element("p", { class: "empty" }, "Agreement is shown as soon as two people have rated the same thing. In chats everybody talks for themselves, so there is none."));
+    } catch (error) {
+      showProblem(node, error);
+    }
+  };
+  return { node, update };
+}
+
+export function disagreementSection(study) {
+  const node = element("div", { id: "disagreements" });
+  const update = async () => {
+    if (node.contains(document.activeElement)) return; // somebody is deciding
+    try {
+      const { items } = await get(`/v1/studies/${study.id}/disagreements?limit=20`);
+      fill(node, items.length ? element("ul", { class: "plain items" }, items.map((item) => row(study, item))) : element("p", { class: "empty" }, "Nobody disagrees by much yet."));
+    } catch (error) {
+      showProblem(node, error);
+    }
+  };
+  return { node, update };
+}
+
+function row(study, { item, question, ratings, adjudicated }) {
+  const value = text({ "aria-label": `Value that counts for ${question} of ${item}`, value: adjudicated?.value ?? "" }), note = text({ "aria-label": `Reason for ${question} of ${item}`, placeholder: "reason", value: adjudicated?.note ?? "", maxlength: 2_000 });
+  const state = element("p", { role: "status", class: "faint" }, adjudicated ? "decided" : "");
+  return element("li", {}, element("p", {}, element("b", {}, userText(question)), " of ", userText(item), ": ", ratings.map((one, place) => [place ? ", " : "", String(one.value)])),
+    element("form", { class: "row", onsubmit: async (event) => {
+      event.preventDefault();
+      try {
+        const typed = value.value.trim();
+        await put(`/v1/studies/${study.id}/adjudications`, { item, question, value: typed !== "" && Number.isFinite(Number(typed)) ? Number(typed) : typed, note: note.value.trim() });
+        state.textContent = "decided";
+      } catch (error) {
+        showProblem(state, error);
+      }
+    } }, value, note, element("button", { type: "submit", class: "small" }, "Decide")), state);
+}
