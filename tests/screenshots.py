@@ -228,7 +228,60 @@ def add_evaluations(server: Served) -> None:
         assert server.ended(job)["state"] == "done"
 
 
+LINKS: Final = dict[str, str]()  # of the study, as it was made for the pictures
+
+
+def add_study(server: Served) -> None:
+    """Let the service have a study that is open, with bots that reply from the demo index."""
+    for name, mode in (("c-bm25", "bm25-utterance"), ("vectors", "embedding-utterance")):
+        bot = {"kind": "retrieval", "index": "demo", "mode": mode}
+        server.ask("PUT", f"/v1/bots/{name}", json={"specification": bot})
+    protocol = {
+        "kind": "chat",
+        "title": "Talking with machines",
+        "bots": ["c-bm25", "vectors"],
+        "min_turns": 2,
+        "delay": "none",
+        "consent": "# About this study\n\nYou chat with programs, and say how good the chats were.",
+        "guidelines": "# What to do\n\nWrite as you would to a person whom you have just met.",
+    }
+    made = server.ask("POST", "/v1/studies", json={"name": "first", "protocol": protocol}).json()
+    server.ask("POST", f"/v1/studies/{made['id']}/open")
+    token = server.ask("POST", f"/v1/studies/{made['id']}/invites", json={}).json()["invites"][0]["token"]
+    LINKS["take"] = f"{server.client.base_url}".rstrip("/") + f"/take#{token}"
+    LINKS["study"] = f"{server.client.base_url}".rstrip("/") + f"/studies#study={made['id']}"
+
+
+def show_take(page: Page) -> None:
+    """Take part: chat twice, and be at the questions."""
+    page.go(LINKS["take"])
+    page.until("document.querySelector('#begin, #start-task, #message')")
+    if page.run("Boolean(document.querySelector('#begin'))"):
+        page.run("document.querySelector('#agree').click(); document.querySelector('#begin').click()")
+    page.until("document.querySelector('#start-task, #message')")
+    if page.run("Boolean(document.querySelector('#start-task'))"):
+        page.click("#start-task")
+        for number, text in enumerate(("Where can I buy a ticket?", "And when does the bus leave?"), 1):
+            page.until("document.querySelector('#message')")
+            page.type("#message", text)
+            page.click("#send")
+            page.until(f"document.querySelectorAll('.message.bot').length === {number}")
+        page.click("#close-chat")
+    page.until("!document.querySelector('.form-box').hidden")
+    scales = "[...document.querySelectorAll('.question.scale')].slice(0, 2)"
+    page.run(f"{scales}.forEach((one) => one.querySelectorAll('input')[4].click())")
+    page.until("document.querySelectorAll('.question input:checked').length === 2")
+
+
+def show_study(page: Page) -> None:
+    """Open the page of the study."""
+    page.go(LINKS["study"])
+    page.until("document.querySelector('#people table, #people .empty') && !document.querySelector('[aria-busy]')")
+
+
 PAGES: Final = {
+    "take": ("/healthz", show_take),
+    "study": ("/healthz", show_study),
     "playground": ("/", show_playground),
     "evaluate": ("/evaluate", show_evaluate),
     "evaluation": ("/evaluate", show_evaluation),
@@ -246,7 +299,19 @@ PAGES: Final = {
     "long": ("/", show_long),
     "japanese": ("/", show_japanese),
 }
-KEPT: Final = ("playground", "evaluate", "evaluation", "reply", "agreement", "service", "keys", "palette", "shortcuts")
+KEPT: Final = (
+    "take",
+    "study",
+    "playground",
+    "evaluate",
+    "evaluation",
+    "reply",
+    "agreement",
+    "service",
+    "keys",
+    "palette",
+    "shortcuts",
+)
 # The kept ones are in the repository; the others are for looking.
 WITH_ERRORS: Final = frozenset({"error", "refused", "unreadable", "lost"})  # their console says so, too
 IN_SIGHT: Final = ("job", "reply", "palette", "shortcuts", "refused")  # pictures of the window, not of the whole page
@@ -265,6 +330,7 @@ def take_pictures(home: Path, to: Path, names: tuple[str, ...]) -> None:
     with served(home) as server, tempfile.TemporaryDirectory() as folder:
         add_work(server)
         add_evaluations(server)
+        add_study(server)
         address = str(server.client.base_url).rstrip("/")
         with opened(f"{address}/healthz", Path(folder)) as page:
             for name in names:

@@ -400,7 +400,7 @@ def test_links_that_open_nothing_are_answered_kindly(browsed: Browsed, device: P
     device.until("document.querySelector('h1')?.innerText === 'This link does not open a study'")
     assert "link of an invitation" in device.text("#view")
     device.go(f"{browsed.address}/take#" + "A" * 32)
-    device.until("document.querySelector('#view').innerText.includes('Copy the whole link')")
+    device.until("document.querySelector('#view')?.innerText.includes('Copy the whole link')")
     looks_right(device)
     device.said[:] = [one for one in device.said if "Failed to load resource" not in one]
 

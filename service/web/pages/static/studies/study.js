@@ -59,6 +59,9 @@ function draw(place, study, signal) {
   if (!isDraft) follow(study, [progress, agreement, disagreements, people], signal);
 }
 
+/** Return a protocol as its author would write it: without what is not there. */
+const written = (protocol) => JSON.stringify(Object.fromEntries(Object.entries(protocol).filter(([name, value]) => value !== null && !(name === "bots" && value.length === 0))), null, 2);
+
 const fact = (name, ...content) => element("div", {}, element("dt", {}, name), element("dd", {}, ...content));
 
 // ── acts ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -77,7 +80,7 @@ function actions(study, again, trouble) {
   const away = ["draft", "closed"].includes(study.state) && element("button", { type: "button", class: "danger last", id: "remove-study", onclick: () => ask({
     title: "Remove this study?", text: [element("p", {}, "Everything that people did in it is gone, for everybody. Export it first.")], yes: "Remove it", word: study.name, act: async () => { await remove(`/v1/studies/${study.id}`); location.hash = ""; },
   }) }, "Remove");
-  const copy = element("button", { type: "button", class: "small", onclick: () => saveText(JSON.stringify(study.protocol, null, 2), `${study.name}.json`, "application/json") }, "Keep the protocol as a file");
+  const copy = element("button", { type: "button", class: "small", onclick: () => saveText(`${written(study.protocol)}\n`, `${study.name}.json`, "application/json") }, "Keep the protocol as a file");
   showProblem(trouble, null);
   return element("div", { class: "row actions-row" }, Object.entries(ACTS).map(button), copy, away);
 }
@@ -85,7 +88,7 @@ function actions(study, again, trouble) {
 // ── protocol ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 function protocolSection(study, again) {
-  const words = area(JSON.stringify(study.protocol, null, 2), { rows: 14, spellcheck: "false", class: "mono" }), reason = text({ maxlength: 500 });
+  const words = area(written(study.protocol), { rows: 14, spellcheck: "false", class: "mono" }), reason = text({ maxlength: 500 });
   const problem = element("div", { "aria-live": "assertive" });
   const change = element("form", { onsubmit: async (event) => {
     event.preventDefault();

@@ -58,3 +58,9 @@ export function showData(data) {
     return [element("p", {}, say("my_data_text")), shown, element("div", { class: "row" }, save, element("button", { type: "button", onclick: close }, say("close")))];
   });
 }
+
+/** Show the link by which one goes on on another device. */
+export function showLink(link) {
+  openDialog(say("elsewhere"), (close) => [element("p", {}, say("elsewhere_text")), element("pre", { tabindex: 0, id: "resume-link", dir: "ltr", "aria-label": say("elsewhere") }, link),
+    element("div", { class: "row" }, element("button", { type: "button", onclick: close }, say("close")))]);
+}

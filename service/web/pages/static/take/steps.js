@@ -42,8 +42,14 @@ export function consentStep(state, { onTrouble }) {
   }, novalidate: true }, !screening.isEmpty && screening.node,
   element("label", { class: "option agree", for: "agree" }, agree, element("span", { class: "option-text" }, say("agree"))), problem,
   element("div", { class: "row form-end" }, button, decline));
-  const node = element("div", { class: "step" }, heading(say("consent")), state.study.texts?.welcome && ownWords(state.study.texts.welcome), element("div", { class: "panel" }, ownWords(consent.text)), form);
+  const node = element("div", { class: "step" }, heading(say("consent")), state.study.texts?.welcome && ownWords(state.study.texts.welcome), element("div", { class: "panel" }, ownWords(consent.text)), factsOf(state.study), form);
   return { node, update: () => undefined, focus: () => node.querySelector("h1").focus(), press: (digit) => screening.press(digit) };
+}
+
+/** Return what one should know beforehand, and what the protocol says of it. */
+function factsOf({ pay, adult_content: isAdult }) {
+  const money = pay && new Intl.NumberFormat(studyLanguage(), { style: "currency", currency: pay.currency }).format(pay.amount);
+  return [pay && element("p", { id: "pay" }, say(pay.minutes > 0 ? "pay_minutes" : "pay", { money, minutes: pay.minutes })), isAdult && element("p", { class: "notice warn" }, say("adult"))];
 }
 
 // ── practice ──────────────────────────────────────────────────────────────────────────────────────────────────────────

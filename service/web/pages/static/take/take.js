@@ -1,7 +1,7 @@
 /** The participants' page: it draws the state that the study answers, whichever tab or device has changed it. */
 
 import { byId, element, fill } from "../dom.js";
-import { askReason, confirmAct, showData } from "./asking.js";
+import { askReason, confirmAct, showData, showLink } from "./asking.js";
 import { Refusal, act, begin, drafts, forgetAll, isBusy, onConnection, ownData, refresh } from "./session.js";
 import { consentStep, doneStep, guidelines, linkStep, readyStep, trainingStep, wordsStep } from "./steps.js";
 import { createTask } from "./task.js";
@@ -63,13 +63,13 @@ function showFrame({ study, step, progress, can_undo: canUndo }) {
   byId("study-bar").max = Math.max(1, of);
   byId("study-bar").value = done;
   byId("study-bar").hidden = of === 0;
-  showFoot(step, canUndo);
+  showFoot(step, canUndo, study.skips_left);
   if (study.state === "paused" && !ENDS.has(step)) note(say("paused"), "warn");
 }
 
-function showFoot(step, canUndo) {
+function showFoot(step, canUndo, skipsLeft) {
   const foot = byId("take-foot"), inside = !["consent", "withdrawn", "screened_out", "full", "closed"].includes(step);
-  const wanted = `${step} ${canUndo}`;
+  const wanted = `${step} ${canUndo} ${skipsLeft}`;
   foot.hidden = !inside;
   if (!inside || foot.dataset.shows === wanted) return;
   const focused = document.activeElement?.id;
@@ -77,7 +77,8 @@ function showFoot(step, canUndo) {
   const button = (id, name, onclick) => element("button", { type: "button", class: "small", id, onclick }, say(name));
   fill(foot,
     canUndo && button("undo", "undo", () => act("undo").catch(onTrouble)),
-    step === "task" && button("skip", "skip", () => askReason((reason) => act(`tasks/${last.task.id}/skip`, { reason }).catch(onTrouble))),
+    step === "task" && skipsLeft !== 0 && button("skip", "skip", () => askReason((reason) => act(`tasks/${last.task.id}/skip`, { reason }).catch(onTrouble))),
+    button("elsewhere", "elsewhere", () => showLink(location.href)),
     button("my-data", "my_data", () => ownData().then(showData, onTrouble)),
     step !== "done" && button("withdraw", "withdraw", () => confirmAct({ title: say("withdraw"), text: say("withdraw_text"), yes: say("withdraw_yes"), act: () => act("withdraw").catch(onTrouble) })));
   if (focused && foot.querySelector(`#${CSS.escape(focused)}`)) byId(focused).focus();
@@ -91,14 +92,14 @@ const clearNote = () => fill(byId("note"));
 /** Say kindly what was refused, and show how things stand: another tab may have gone on. */
 async function onTrouble(error) {
   if (!(error instanceof Refusal)) throw error;
-  if (error.status === 401) { showLink(error); return; }
+  if (error.status === 401) { showNoLink(error); return; }
   const before = viewKey;
   await refresh().catch(() => undefined);
   const isElsewhere = error.status === 404 || error.status === 409;
   note(viewKey !== before && isElsewhere ? say("changed_elsewhere") : [error.document.detail, error.document.remedy].filter(Boolean).join(" – "));
 }
 
-function showLink(error) {
+function showNoLink(error) {
   view = linkStep(error);
   viewKey = "link";
   byId("take-foot").hidden = true;
@@ -108,7 +109,7 @@ function showLink(error) {
 
 onConnection((isThere) => {
   byId("connection").hidden = isThere;
-  byId("connection").textContent = isThere ? "" : say("away");
+  byId("connection").textContent = isThere ? "" : last?.study.texts?.trouble ?? say("away");
 });
 
 // ── what happens without an act of this page ──────────────────────────────────────────────────────────────────────────
@@ -122,11 +123,12 @@ function onWaiting(now) {
 
 async function poll() {
   polls += 1;
-  if (!isBusy()) await refresh({ isWaiting: true }).catch((error) => { if (error instanceof Refusal && error.status === 401) showLink(error); });
+  if (!isBusy()) await refresh({ isWaiting: true }).catch((error) => { if (error instanceof Refusal && error.status === 401) showNoLink(error); });
   timer = 0;
   if (isWaiting) onWaiting(true);
 }
 
+window.addEventListener("hashchange", () => location.reload()); // another link in the same tab
 document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible" && last && !isBusy()) refresh().catch(() => undefined); });
 window.addEventListener("focus", () => { if (last && !isBusy()) refresh().catch(() => undefined); });
 
@@ -141,4 +143,4 @@ let spoken = null; // once, before anything is drawn
 begin(async (state) => {
   await (spoken ??= speakAs(state.study));
   draw(state);
-}).catch(showLink);
+}).catch(showNoLink);

@@ -1,0 +1,204 @@
+"""The operators' pages of studies in a real browser: from a draft by form to links, progress, people and the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser import Page
+from page_tests import SIZES, Browsed, accessibility_faults, browsing, overflow, press
+from studied import BOTS, add_bots, agree, press_button, press_key, say, study_home
+
+from refaug.core.home import Settings
+from refaug.service.database.database import Database
+from refaug.service.keys import KeyStore, Scope
+
+pytestmark = [pytest.mark.machine, pytest.mark.slow]
+HOSTILE = "<img src=x onerror='window.hacked = true'> \u202egnp.exe"
+ITEMS = [
+    {"id": f"r{n}", "turns": [f"Question {n}?"], "replies": {"zebra": f"Yes {n}.", "quokka": f"No {n}."}}
+    for n in (1, 2)
+]
+
+KINDS = ("chat", "chat-pair", "rate-dialogue", "pair-dialogue", "pair-reply", "rate-reply", "rate-reference")
+
+
+@pytest.fixture(scope="module")
+def browsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browsed]:
+    folder = tmp_path_factory.mktemp("studies")
+    with browsing(study_home(folder), folder, path="/healthz") as found:
+        add_bots(found.server)
+        yield found
+
+
+@pytest.fixture
+def page(browsed: Browsed) -> Iterator[Page]:
+    browsed.page.said.clear()
+    browsed.page.asked.clear()
+    browsed.page.go(f"{browsed.address}/healthz")
+    browsed.page.go(f"{browsed.address}/studies")
+    browsed.page.until("document.querySelector('#make-study') && !document.querySelector('[aria-busy]')")
+    yield browsed.page
+    assert browsed.page.said == []
+    assert [one for one in browsed.page.asked if not one.startswith((browsed.address, "blob:"))] == []
+
+
+def write(page: Page, selector: str, text: str) -> None:
+    """Replace what a field holds."""
+    page.run(
+        f"((node) => {{ node.value = {json.dumps(text)};"
+        " for (const type of ['input', 'change']) node.dispatchEvent(new Event(type, {bubbles: true}));"
+        f" }})(document.querySelector({json.dumps(selector)}))"
+    )
+
+
+def looks_right(page: Page) -> None:
+    for width, scheme in SIZES:
+        page.look(width, scheme=scheme)
+        assert accessibility_faults(page) == [], (width, scheme)
+        assert overflow(page) == [], (width, scheme)
+    page.look(1_280)
+
+
+def confirm(page: Page, yes: str) -> None:
+    """Say yes to the second question."""
+    page.until("document.querySelector('#question').open")
+    press(page, yes, "#question")
+    page.until("!document.querySelector('#question').open")
+
+
+def test_a_study_is_made_shown_invited_to_opened_followed_and_closed(browsed: Browsed, page: Page) -> None:
+    looks_right(page)
+    write(page, "#study-name", "first")
+    write(page, "#study-title", f"Talk {HOSTILE}")
+    for bot in BOTS:
+        page.run(f"document.querySelector('[id=\"bot-{bot}\"]').click()")
+    write(page, "#study-target", "4")
+    write(page, "#study-consent", f"# Consent\n\n{HOSTILE}")
+    assert json.loads(page.run("document.querySelector('#protocol-text').textContent"))["bots"] == sorted(BOTS)
+    press(page, "Make the draft")
+    page.until("document.querySelector('#preview-box')")
+    study = browsed.server.ask("GET", "/v1/studies/first").json()
+    assert page.run("location.hash") == f"#study={study['id']}"
+    assert (study["state"], study["protocol"]["target"], study["protocol"]["bots"]) == ("draft", 4, sorted(BOTS))
+    assert study["protocol"]["exclude"]["same_answer_everywhere"] is True
+    shown = page.text(".preview")
+    for words in ("1. Consent", HOSTILE.split(" \u202e", maxsplit=1)[0], "All in all, how good was this chat?"):
+        assert words in shown
+    assert page.run("window.hacked === undefined && document.querySelectorAll('main img').length === 0")
+    looks_right(page)
+
+    changed = page.run("document.querySelector('#protocol-words').value").replace('"target": 4', '"target": 5')
+    write(page, "#protocol-words", changed)
+    press(page, "Keep the changes")
+    page.until(f"!document.querySelector('code[title=\"{study['protocol_sha256']}\"]')")
+    assert browsed.server.ask("GET", "/v1/studies/first").json()["protocol"]["target"] == 5
+
+    press(page, "Begin the pilot")
+    confirm(page, "Begin the pilot")
+    page.until("document.querySelector('#progress')")
+    press(page, "Make links")
+    link = page.until("document.querySelector('#new-links pre')?.textContent")
+    assert link.startswith(f"{browsed.address}/take#")
+    press(page, "Open it")
+    confirm(page, "Open it")
+    page.until("document.querySelector('#act-close')")
+
+    person = page.other_device(link)
+    person.look(1_280)
+    agree(person)
+    press_button(person, "#start-task")
+    for turn in range(3):
+        say(person, f"turn {turn} {HOSTILE}", turn + 1)
+    press_button(person, "#close-chat")
+    for key in "12345":
+        press_key(person, key)
+    person.run("document.querySelector('.question.choice input')?.click()")  # a check of attention, if it is here
+    press_button(person, "#finish")
+    person.until("document.querySelector('#start-task')")
+    assert person.said == []
+
+    page.until("document.querySelector('#counts [data-count=tasks_done]')?.innerText === '1'")
+    page.until("document.querySelectorAll('#people tbody tr').length === 1")
+    code = page.text("#people tbody code")
+    page.run(f"document.querySelector('#data-{code}').click()")
+    page.until("document.querySelector('#data-text')")
+    assert (
+        f"turn 2 {HOSTILE}"
+        in json.loads(page.run("document.querySelector('#data-text').textContent"))["tasks"][0]["sides"][0]["turns"][4][
+            "text"
+        ]
+    )
+    assert accessibility_faults(page) == []
+    press(page, "Close", "dialog[open]")
+    looks_right(page)
+
+    page.run(f"document.querySelector('#exclude-{code}').click()")
+    page.until("document.querySelector('#exclude-reason')")
+    write(page, "#exclude-reason", "took a telephone call")
+    confirm(page, "Exclude")
+    page.until("document.querySelector('#people').innerText.includes('took a telephone call')")
+    page.run(f"document.querySelector('#erase-{code}').click()")
+    page.until("document.querySelector('#question-typed')")
+    write(page, "#question-typed", code)
+    confirm(page, "Erase")
+    page.until("document.querySelector('#people').innerText.includes('withdrawn')")
+    assert "turn 0" not in browsed.server.ask("GET", f"/v1/studies/{study['id']}/export").text
+
+    press(page, "Pause it")
+    confirm(page, "Pause it")
+    page.until("!document.querySelector('#act-pause') && document.querySelector('#act-close')")
+    press(page, "Close it")
+    confirm(page, "Close it")
+    page.until("document.querySelector('#remove-study')")
+    assert browsed.server.ask("GET", "/v1/studies/first").json()["state"] == "closed"
+    assert "SHA-256" in page.text(".preregistration")
+    page.said[:] = [one for one in page.said if "404" not in one]
+
+
+def test_items_come_from_a_file_and_errors_name_their_field(browsed: Browsed, page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "items.jsonl"
+    path.write_text("\n".join(json.dumps(item) for item in ITEMS))
+    write(page, "#study-kind", "rate-reply")
+    page.until("document.querySelector('#study-items').closest('.field').hidden === false")
+    assert page.run("document.querySelector('#study-target').closest('.field').hidden")
+    write(page, "#study-name", "replies")
+    root = page.tell("DOM.getDocument")["root"]["nodeId"]
+    field = page.tell("DOM.querySelector", nodeId=root, selector="#study-items")["nodeId"]
+    page.tell("DOM.setFileInputFiles", nodeId=field, files=[str(path)])
+    write(page, "#study-tasks", "3000")
+    page.run("document.querySelector('#new-study').noValidate = true; document.querySelector('#study-tasks').max = ''")
+    press(page, "Make the draft")
+    page.until("document.querySelector('#new-problem').innerText.includes('per_participant')")
+    write(page, "#study-tasks", "4")
+    press(page, "Make the draft")
+    page.until("document.querySelector('#preview-box')")
+    study = browsed.server.ask("GET", "/v1/studies/replies").json()
+    assert (study["kind"], study["protocol"]["per_participant"]) == ("rate-reply", 4)
+    page.said[:] = [one for one in page.said if "422" not in one]
+
+
+def test_what_the_form_says_by_itself_is_a_protocol_of_every_kind(browsed: Browsed, page: Page) -> None:
+    for place, kind in enumerate(KINDS):
+        write(page, "#study-kind", kind)
+        if place == 0:
+            page.run(f"document.querySelector('[id=\"bot-{BOTS[0]}\"]').click()")
+            page.run(f"document.querySelector('[id=\"bot-{BOTS[1]}\"]').click()")
+        protocol = json.loads(page.run("document.querySelector('#protocol-text').textContent"))
+        answer = browsed.server.ask("POST", "/v1/studies", json={"name": f"kind-{kind}", "protocol": protocol})
+        assert answer.status_code == 201, answer.text
+
+
+def test_a_key_without_the_scope_is_told_so(tmp_path: Path) -> None:
+    home = study_home(tmp_path)
+    database = Database.open(Settings(home=home))
+    token = KeyStore(database).create("scorer", [Scope("score")])[0]
+    database.close()
+    with browsing(home, tmp_path, "--keys", path="/studies") as browsed:
+        browsed.page.until("document.querySelector('#list')?.innerText.includes('asks for a key')")
+        browsed.page.run(f"sessionStorage.setItem('refaug.key', {json.dumps(token)})")
+        browsed.page.tell("Page.reload")
+        browsed.page.until("document.querySelector('#list')?.innerText.includes('scope study')")
+        assert browsed.page.run("document.querySelector('#new-box').hidden")
