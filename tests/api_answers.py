@@ -263,6 +263,12 @@ def _ask_of_studies(recorder: Recorder) -> None:
     _take_part(recorder, invites[0]["token"])
     ask("get_study", "GET", f"{studies}/first")
     ask("get_study_progress", "GET", f"{studies}/first/progress")
+    ask("plan_study", "POST", f"{studies}/power", {"difference": 0.75, "ratings_per_participant": 2})
+    ask("get_study_report", "GET", f"{studies}/first/report?draws=100")
+    ask("get_study_agreement", "GET", f"{studies}/first/agreement")
+    ask("list_disagreements", "GET", f"{studies}/first/disagreements")
+    decided = {"item": "d1/a", "question": "quality", "value": 4, "note": "an outlier"}
+    ask("adjudicate_item", "PUT", f"{studies}/first/adjudications", decided)
     people = ask("list_participants", "GET", f"{studies}/first/participants")["participants"]
     at = f"{studies}/first/participants/{people[0]['code']}"
     ask("get_participant", "GET", at)

@@ -10,6 +10,7 @@ The main names:
 
 __all__ = [
     "action_log",
+    "adjudications",
     "erasure",
     "invites",
     "participant_acts",

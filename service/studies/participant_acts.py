@@ -144,7 +144,7 @@ def answer_training(
     connection.execute(update(STUDY_PARTICIPANTS).where(_me(attending)).values(values))
     if state == "active":
         begin_tasks(connection, attending)
-    return ActionOutcome(done={"item": item, "right": is_right})
+    return ActionOutcome(done={"item": item, "right": is_right, "feedback": progress["feedback"]})
 
 
 def _gate(training: Mapping[str, Any], progress: dict[str, Any]) -> tuple[str, str | None]:

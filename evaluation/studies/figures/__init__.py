@@ -7,4 +7,4 @@ The main names:
 - `agreement.agreement_figures`: how far participants agree with each other.
 """
 
-__all__ = ["agreement", "factors", "means", "pairs"]
+__all__ = ["agreement", "disagreements", "factors", "means", "pairs"]

@@ -372,3 +372,16 @@ STUDY_ACTIONS: Final = Table(
     Column("at", PLAIN, nullable=False),
     UniqueConstraint("participant", "number", name="uq_study_actions_number"),
 )
+
+# What counts where participants disagree, as an operator has decided it.
+STUDY_ADJUDICATIONS: Final = Table(
+    "study_adjudications",
+    TABLES,
+    Column("study", PLAIN, ForeignKey("studies.id", ondelete="CASCADE"), primary_key=True),
+    Column("item", PLAIN, primary_key=True),
+    Column("question", PLAIN, primary_key=True),
+    Column("answer", Text, nullable=False),  # JSON
+    Column("note", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("at", PLAIN, nullable=False),
+)

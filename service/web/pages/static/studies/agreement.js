@@ -11,9 +11,9 @@ export function agreementSection(study) {
   const update = async () => {
     try {
       const { questions } = await get(`/v1/studies/${study.id}/agreement`);
-      const rows = questions.filter((row) => row.items > 0);
-      fill(node, rows.length ? table(["Question", "Items", "Ratings", "α ordinal", "α interval", "κ, median of pairs", "Ambiguous"], rows.map((row) => [userText(row.question), count(row.items), count(row.ratings), figure(row.alpha_ordinal), figure(row.alpha_interval), figure(row.kappa_median), typeof row.ambiguous === "number" ? `${Math.round(row.ambiguous * 100)} %` : "–"]), { isNumber: (place) => place > 0 })
-        : element("p", { class: "empty" }, "Agreement is shown as soon as two people have rated the same thing. In chats everybody talks for themselves, so there is none."));
+      fill(node, questions.length ? table(["Question", "Judged by several", "Participants", "α ordinal", "α interval", "κ, median of pairs", "Even choices"], questions.map((row) => [
+        userText(row.question), `${count(row.rows)} ${row.rows_are}`, count(row.participants), figure(row.alpha_ordinal), figure(row.alpha_interval), figure(row.kappa_median), typeof row.ambiguous === "number" ? `${Math.round(row.ambiguous * 100)} %` : "–"]), { isNumber: (place) => place > 1 })
+        : element("p", { class: "empty" }, "Agreement is shown as soon as somebody has answered. In chats everybody has conversations of their own: there it says how far people see the same differences between bots."));
     } catch (error) {
       showProblem(node, error);
     }

@@ -1,0 +1,173 @@
+"""Routes of a study's report, agreement, disagreements and their adjudication, and of power before it begins."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from math import ceil
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response
+
+from refaug.core.errors import BadInput
+from refaug.evaluation.studies.figures.agreement import AgreementFigure
+from refaug.evaluation.studies.figures.disagreements import disagreements, running_agreement
+from refaug.evaluation.studies.records import StudyTask, task_of
+from refaug.evaluation.studies.report.numbers import StudyAnalysis, study_report
+from refaug.metrics.statistics.power import design_effect, ratings_needed, votes_needed
+from refaug.service.studies.adjudications import adjudicate, adjudications
+from refaug.service.studies.study_records import study_records
+from refaug.service.studies.study_rows import StoredStudy
+from refaug.service.web.answers import json_response
+from refaug.service.web.connection.body import body_of, request_body
+from refaug.service.web.handling import database_threads
+from refaug.service.web.openapi import errors
+from refaug.service.web.routes.studies.study_protocols import STUDY, StudyId, acting
+from refaug.service.web.schemas.studies.judging import (
+    AdjudicationIn,
+    DisagreementsOut,
+    OneAdjudicationOut,
+    PowerIn,
+    PowerOut,
+    StudyAgreementOut,
+    StudyReportOut,
+)
+from refaug.service.web.state import ServiceState, state_of
+
+router = APIRouter(prefix="/v1", tags=["studies"])
+
+_MOST_DISAGREEMENTS: Final = 200
+_EXAMPLES: Final = {"three quarters of a point": {"difference": 0.75}, "six of ten votes": {"win_rate": 0.6}}
+
+
+def _tasks_of(state: ServiceState, study: StoredStudy) -> list[StudyTask]:
+    """Return the tasks that are over, without the pilot once the study has opened."""
+    records = study_records(state.database, study, with_pilot=study.state == "pilot")
+    return [task_of(record, f"study {study.name}") for record in records]
+
+
+@router.post(
+    "/studies/power",
+    dependencies=STUDY,
+    openapi_extra=request_body(PowerIn, examples=_EXAMPLES),
+    responses={200: {"model": PowerOut}, **errors(422)},
+)
+async def plan_study(body: Annotated[PowerIn, Depends(body_of(PowerIn))]) -> Response:
+    """How many ratings or votes show a difference, and how many participants they need."""
+    if (body.difference is None) == (body.win_rate is None):
+        raise BadInput("difference, win_rate: one of the two was expected", remedy='{"difference": 0.5}')
+    effect = design_effect(body.ratings_per_participant, body.rho)
+    if body.difference is not None:
+        needed = ratings_needed(
+            body.difference,
+            sd=body.sd,
+            power=body.power,
+            alpha=body.alpha,
+            per_participant=body.ratings_per_participant,
+            rho=body.rho,
+        )
+    else:
+        needed = votes_needed(body.win_rate or 0.0, power=body.power, alpha=body.alpha, deff=effect)
+    participants = ceil(needed / body.ratings_per_participant)
+    return json_response({"n": needed, "participants": participants, "design_effect": effect})
+
+
+@router.get("/studies/{id}/report", dependencies=STUDY, responses={200: {"model": StudyReportOut}, **errors(404, 422)})
+async def get_study_report(
+    request: Request,
+    id: StudyId,  # noqa: A002  the name in the address
+    draws: Annotated[int, Query(description="draws of participants behind the intervals", ge=100, le=10_000)] = 1_000,
+) -> Response:
+    """Every figure of the study so far, computed when it is asked for."""
+    state = state_of(request)
+    study = await database_threads.run_query(lambda: state.studies.get(id))
+    tasks = await database_threads.run_query(lambda: _tasks_of(state, study))
+    analysis = StudyAnalysis.of_protocol(study.protocol.fields)
+    settings = replace(analysis, draws=min(draws, analysis.draws), with_pilot=study.state == "pilot")
+    report = await asyncio.to_thread(study_report, tasks, study.protocol.fields, settings)
+    return json_response({"report": report})
+
+
+@router.get("/studies/{id}/agreement", dependencies=STUDY, responses={200: {"model": StudyAgreementOut}, **errors(404)})
+async def get_study_agreement(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
+    """How far participants agree so far, by question."""
+    state = state_of(request)
+    study = await database_threads.run_query(lambda: state.studies.get(id))
+    tasks = await database_threads.run_query(lambda: _tasks_of(state, study))
+    figures = await asyncio.to_thread(running_agreement, tasks, study.protocol.fields)
+    return json_response({"questions": [_agreement_json(figure) for figure in figures]})
+
+
+def _agreement_json(figure: AgreementFigure) -> dict[str, Any]:
+    return {
+        "question": figure.question,
+        "rows_are": figure.rows_are,
+        "rows": figure.rows,
+        "participants": figure.participants,
+        "alpha_ordinal": figure.alpha_ordinal.value if figure.alpha_ordinal is not None else None,
+        "alpha_interval": figure.alpha_interval.value if figure.alpha_interval is not None else None,
+        "kappa_median": figure.kappa_median,
+        "ambiguous": figure.ambiguous,
+    }
+
+
+@router.get(
+    "/studies/{id}/disagreements", dependencies=STUDY, responses={200: {"model": DisagreementsOut}, **errors(404)}
+)
+async def list_disagreements(
+    request: Request,
+    id: StudyId,  # noqa: A002  the name in the address
+    limit: Annotated[int, Query(description="how many, the widest first", ge=1, le=_MOST_DISAGREEMENTS)] = 50,
+) -> Response:
+    """What participants disagree about most, with what was decided about it."""
+    state = state_of(request)
+    study = await database_threads.run_query(lambda: state.studies.get(id))
+    tasks = await database_threads.run_query(lambda: _tasks_of(state, study))
+    decided = await database_threads.run_query(lambda: adjudications(state.database, study))
+    listed = await asyncio.to_thread(disagreements, tasks, study.protocol.fields, limit)
+    items = [
+        {
+            "item": entry.item,
+            "question": entry.question,
+            "ratings": [{"participant": person, "value": answer} for person, answer in entry.answers],
+            "spread": entry.spread,
+            "adjudicated": decided.get((entry.item, entry.question)),
+        }
+        for entry in listed
+    ]
+    return json_response({"items": items})
+
+
+@router.put(
+    "/studies/{id}/adjudications",
+    dependencies=STUDY,
+    openapi_extra=request_body(AdjudicationIn),
+    responses={200: {"model": OneAdjudicationOut}, **errors(404, 422)},
+)
+async def adjudicate_item(
+    request: Request,
+    id: StudyId,  # noqa: A002  the name in the address
+    body: Annotated[AdjudicationIn, Depends(body_of(AdjudicationIn))],
+) -> Response:
+    """Decide what counts for a question of an item, with a reason; the answers of participants stay as they are."""
+    state = state_of(request)
+
+    def decide() -> dict[str, Any]:
+        study = state.studies.get(id)
+        if body.question not in study.protocol.form.by_id:
+            raise BadInput(
+                f"question: the form has no question {body.question!r}",
+                remedy=f"one of: {', '.join(study.protocol.form.by_id)}",
+            )
+        return adjudicate(
+            state.database,
+            study,
+            item=body.item,
+            question=body.question,
+            answer=body.value,
+            note=body.note,
+            **acting(request),
+        )
+
+    return json_response(await database_threads.run_query(decide))
