@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from browser import Page
 from page_tests import SIZES, Browsed, accessibility_faults, browsing, overflow, press
-from studied import BOTS, add_bots, agree, press_button, press_key, say, study_home
+from studied import BOTS, add_bots, agree, opened_study, press_button, press_key, say, study_home
 
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
@@ -147,6 +147,8 @@ def test_a_study_is_made_shown_invited_to_opened_followed_and_closed(browsed: Br
     page.until("document.querySelector('#people').innerText.includes('withdrawn')")
     assert "turn 0" not in browsed.server.ask("GET", f"/v1/studies/{study['id']}/export").text
 
+    page.until("document.querySelector('#agreement .empty, #agreement table')")
+    page.until("document.querySelector('#disagreements .empty')")
     press(page, "Pause it")
     confirm(page, "Pause it")
     page.until("!document.querySelector('#act-pause') && document.querySelector('#act-close')")
@@ -155,7 +157,6 @@ def test_a_study_is_made_shown_invited_to_opened_followed_and_closed(browsed: Br
     page.until("document.querySelector('#remove-study')")
     assert browsed.server.ask("GET", "/v1/studies/first").json()["state"] == "closed"
     assert "SHA-256" in page.text(".preregistration")
-    page.said[:] = [one for one in page.said if "404" not in one]
 
 
 def test_items_come_from_a_file_and_errors_name_their_field(browsed: Browsed, page: Page, tmp_path: Path) -> None:
@@ -189,6 +190,37 @@ def test_what_the_form_says_by_itself_is_a_protocol_of_every_kind(browsed: Brows
         protocol = json.loads(page.run("document.querySelector('#protocol-text').textContent"))
         answer = browsed.server.ask("POST", "/v1/studies", json={"name": f"kind-{kind}", "protocol": protocol})
         assert answer.status_code == 201, answer.text
+
+
+def test_power_agreement_disagreements_and_the_report(browsed: Browsed, page: Page) -> None:
+    for difference, n in (("0.75", "48"), ("0.5", "107")):
+        write(page, "#power-difference", difference)
+        press(page, "Calculate")
+        page.until(f"document.querySelector('#power-result b')?.innerText === '{n}'")
+    protocol = {"kind": "rate-reply", "per_participant": 4, "ratings_per_item": 2}
+    study = opened_study(browsed, "judged", protocol, items=ITEMS)
+    for key in "17":
+        person = page.other_device(study.link)
+        agree(person)
+        for task in range(4):
+            press_button(person, "#start-task")
+            person.until("document.querySelector('#finish')")
+            press_key(person, key)
+            press_button(person, "#finish")
+            person.until(f"document.querySelector('{'#code' if task == 3 else '#start-task'}')")
+        assert person.said == []
+    page.go(f"{browsed.address}/healthz")
+    page.go(f"{browsed.address}/studies#study={study.id}")
+    page.until("document.querySelectorAll('#disagreements li').length === 4")
+    assert "4 items" in page.text("#agreement tbody")
+    write(page, "#disagreements li input", "4")
+    write(page, "#disagreements li input[placeholder=reason]", "both read it wrongly")
+    press(page, "Decide", "#disagreements")
+    page.until("document.querySelector('#disagreements li [role=status]').innerText === 'decided'")
+    press(page, "Show the report")
+    page.until("document.querySelector('#report table')")
+    assert "zebra" in page.text("#report")
+    looks_right(page)
 
 
 def test_a_key_without_the_scope_is_told_so(tmp_path: Path) -> None:

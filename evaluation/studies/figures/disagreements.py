@@ -18,6 +18,7 @@ from refaug.evaluation.studies.questions import (
 )
 from refaug.evaluation.studies.records import StudyTask
 
+_DIGITS: Final = 9  # so that equal ranges of a scale are equal
 _WIDEST_CHOICE: Final = 2  # from the left side to the right one
 
 
@@ -61,7 +62,7 @@ def disagreements(tasks: Iterable[StudyTask], protocol: Mapping[str, Any], most:
             item=item,
             question=question,
             answers=tuple((person, shown) for person, (_, shown) in sorted(own.items())),
-            spread=max(at for at, _ in own.values()) - min(at for at, _ in own.values()),
+            spread=round(max(at for at, _ in own.values()) - min(at for at, _ in own.values()), _DIGITS),
         )
         for (item, question), own in answers.items()
         if len(own) > 1

@@ -14,7 +14,9 @@ _Answer = float | str
 class StudyReportOut(ResponseModel):
     """The figures of a study."""
 
-    report: dict[str, Any] = Field(description="as `refaug studies report` writes it")
+    report: dict[str, Any] = Field(
+        description="counts, exclusions, checks, analyses with and without exclusions"
+    )
 
 
 class QuestionAgreementOut(BaseModel):

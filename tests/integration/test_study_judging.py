@@ -1,0 +1,121 @@
+"""Agreement, disagreements and their adjudication, the report, and power before a study begins, over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from serving import client_of, migrated
+from starlette.testclient import TestClient
+from studying import FORM, Person, new_study
+
+from refaug.core.home import Settings
+from refaug.metrics.statistics.alpha import krippendorff_alpha
+
+ITEMS = [{"id": f"r{n}", "turns": [f"Question {n}?"], "replies": {"zebra": f"Answer {n}."}} for n in range(4)]
+RATINGS = {"r0/zebra": (1, 7), "r1/zebra": (2, 3), "r2/zebra": (5, 5), "r3/zebra": (6, 7)}  # of two participants
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A server with a study in which two people have rated four replies."""
+    folder = tmp_path_factory.mktemp("judging") / "home"
+    folder.mkdir()
+    with client_of(migrated(Settings(home=folder)), ready=False) as opened:
+        protocol = {
+            "kind": "rate-reply",
+            "form": FORM,
+            "consent": "c",
+            "per_participant": 4,
+            "ratings_per_item": 2,
+        }
+        token = new_study(opened, "rated", protocol, ITEMS)
+        for place in range(2):
+            rate_all(opened, token, place)
+        yield opened
+
+
+def rate_all(client: TestClient, token: str, place: int) -> None:
+    """Rate every reply as the participant of this place does."""
+    person = Person(client)
+    state = person.enter(token)
+    person.done("consent", {"sha256": state["consent"]["sha256"], "agree": True, "screening": {}})
+    for _ in ITEMS:
+        task = person.done("tasks/next")["task"]
+        number = task["payload"]["turns"][0]["text"].split()[1].rstrip("?")
+        answer = RATINGS[f"r{number}/zebra"][place]
+        person.done(f"tasks/{task['id']}/answers", {"answers": {"quality": answer}})
+        person.done(f"tasks/{task['id']}/finish")
+
+
+def asked(client: TestClient, path: str) -> dict[str, Any]:
+    answer = client.get(f"/v1/studies/rated/{path}")
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def test_agreement_is_that_of_the_ratings(client: TestClient) -> None:
+    (row,) = asked(client, "agreement")["questions"]
+    assert (row["question"], row["rows_are"], row["rows"], row["participants"]) == ("quality", "items", 4, 2)
+    matrix = [list(map(float, pair)) for pair in RATINGS.values()]
+    assert row["alpha_interval"] == pytest.approx(krippendorff_alpha(matrix, "interval").value)
+
+
+def test_the_widest_disagreement_is_first_and_is_decided_with_a_reason(client: TestClient) -> None:
+    items = asked(client, "disagreements")["items"]
+    assert [(entry["item"], entry["spread"]) for entry in items] == [
+        ("r0/zebra", pytest.approx(1.0)),
+        ("r1/zebra", pytest.approx(1 / 6)),
+        ("r3/zebra", pytest.approx(1 / 6)),
+    ]
+    assert sorted(rating["value"] for rating in items[0]["ratings"]) == [1, 7]
+    assert asked(client, "disagreements?limit=1")["items"] == items[:1]
+    for value, note in ((3, "first"), (4, "the second look")):
+        order = {"item": "r0/zebra", "question": "quality", "value": value, "note": note}
+        decided = client.put("/v1/studies/rated/adjudications", json=order)
+        assert decided.status_code == 200, decided.text
+    first = asked(client, "disagreements")["items"][0]["adjudicated"]
+    assert (first["value"], first["note"]) == (4, "the second look")
+    wrong = client.put("/v1/studies/rated/adjudications", json={"item": "r0/zebra", "question": "kindness", "value": 1})
+    assert (wrong.status_code, "quality" in wrong.json()["remedy"]) == (422, True)
+
+
+def test_the_report_has_the_means(client: TestClient) -> None:
+    report = asked(client, "report?draws=100")["report"]
+    (mean,) = report["analyses"]["all"]["ratings"]["quality"]["means"]
+    numbers = [number for pair in RATINGS.values() for number in pair]
+    assert (mean["bot"], mean["n"], mean["mean"]) == ("zebra", 8, pytest.approx(sum(numbers) / 8))
+    assert report["settings"]["draws"] == 100
+
+
+@pytest.mark.parametrize(
+    ("order", "n"),
+    [
+        ({"difference": 1.0}, 27),
+        ({"difference": 0.75}, 48),
+        ({"difference": 0.5}, 107),
+        ({"difference": 0.3}, 295),
+        ({"win_rate": 0.65}, 85),
+        ({"win_rate": 0.6}, 194),
+        ({"win_rate": 0.55}, 783),
+    ],
+)
+def test_power_says_how_many_are_needed(client: TestClient, order: dict[str, float], n: int) -> None:
+    answer = client.post("/v1/studies/power", json=order).json()
+    assert (answer["n"], answer["participants"], answer["design_effect"]) == (n, n, 1)
+
+
+def test_several_ratings_of_one_person_count_for_less(client: TestClient) -> None:
+    order = {"difference": 0.5, "ratings_per_participant": 4, "rho": 0.5}
+    answer = client.post("/v1/studies/power", json=order).json()
+    assert answer["design_effect"] == 2.5
+    assert answer["n"] == pytest.approx(2.5 * 106.1, abs=2)
+    assert answer["participants"] == -(-answer["n"] // 4)
+
+
+@pytest.mark.parametrize("order", [{}, {"difference": 1, "win_rate": 0.6}, {"win_rate": 0.5}, {"difference": 0}])
+def test_power_of_nothing_is_refused(client: TestClient, order: dict[str, float]) -> None:
+    answer = client.post("/v1/studies/power", json=order)
+    assert answer.status_code in (400, 422), answer.text
