@@ -199,7 +199,7 @@ def test_power_agreement_disagreements_and_the_report(browsed: Browsed, page: Pa
         page.until(f"document.querySelector('#power-result b')?.innerText === '{n}'")
     protocol = {"kind": "rate-reply", "per_participant": 4, "ratings_per_item": 2}
     study = opened_study(browsed, "judged", protocol, items=ITEMS)
-    for key in "17":
+    for key in "15":
         person = page.other_device(study.link)
         agree(person)
         for task in range(4):

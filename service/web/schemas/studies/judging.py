@@ -14,9 +14,7 @@ _Answer = float | str
 class StudyReportOut(ResponseModel):
     """The figures of a study."""
 
-    report: dict[str, Any] = Field(
-        description="counts, exclusions, checks, analyses with and without exclusions"
-    )
+    report: dict[str, Any] = Field(description="counts, exclusions, checks, analyses with and without exclusions")
 
 
 class QuestionAgreementOut(BaseModel):
