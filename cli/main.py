@@ -254,6 +254,7 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
             "export": "studies.study_files:export_command",
             "import": "studies.study_files:import_command",
             "power": "studies.power:power_command",
+            "simulate": "studies.simulate:simulate_command",
         },
     ),
     "selfplay": _CommandPlace(

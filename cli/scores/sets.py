@@ -165,16 +165,26 @@ def derive_command(
     ] = None,
     gold: Annotated[str | None, typer.Option(help="What a gold weighs: one, or rated.")] = None,
     k: Annotated[int | None, typer.Option("-k", help="Keep the first so many that were found.", min=1)] = None,
+    people: Annotated[
+        Path | None,
+        typer.Option(
+            help="Weights by people, a file that refaug studies export --format weights writes; other references keep "
+            "theirs.",
+            metavar="FILE",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a set of other weights out of what another one has stored, without index or rater."""
+    """Make a set of other weights out of what another one has stored, or people have said, without index or rater."""
     from refaug.evaluation.scoring.reference_sets.derivation import Derivation  # noqa: PLC0415
+    from refaug.evaluation.scoring.reference_sets.people_weights import PeopleWeights  # noqa: PLC0415
 
     change = Derivation(
         weights=weights,  # type: ignore[arg-type]
         parrot=None if parrot is None else _parrot(parrot),  # type: ignore[arg-type]
         gold=gold,  # type: ignore[arg-type]
         k=k,
+        people=None if people is None else PeopleWeights.read(people),
     )
     with display_progress(quiet=context.obj.quiet) as progress:
         frozen = _sets(context.obj).derive(name, change, progress)

@@ -18,4 +18,5 @@ __all__ = [
     "questions",
     "records",
     "report",
+    "simulation",
 ]

@@ -569,6 +569,7 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"openapi/paths//v1/(bots|uploads|evaluations)(/.*)?: new", "bots by name; files that are scored in jobs"),
     (r"help/refaug (bots|hybrid|conversations|studies)( \w+)? --help: new", "they are commands"),
     (r"answers/refaug index show .*/shards: new", "an index may be built in shards"),
+    (r"help/refaug sets derive --help/out: .*", "it has --people"),
 )
 
 

@@ -93,6 +93,23 @@ def test_export_import_and_export_again_are_the_same_bytes(
     assert len({task.participant for task in read_tasks(kept)}) == 8
 
 
+def test_a_study_is_rehearsed_and_its_first_run_reported(home: Home, tmp_path: Path) -> None:
+    tasks, protocol = tmp_path / "simulated.jsonl", tmp_path / "protocol.json"
+    few = ("--studies", 1, "--participants", 10, "--careless", 0.4)
+    run = home("studies", "simulate", *few, "--output", tasks, "--protocol-output", protocol, "--json")
+    rehearsal = orjson.loads(run.out)
+    assert rehearsal["caught"]["careless"]["participants"] == 4
+    assert rehearsal["balance"] <= 2
+    report = orjson.loads(home("studies", "report", tasks, "--protocol", protocol, "--draws", 20, "--json").out)
+    assert report["counts"]["participants"] == 10
+    caught = rehearsal["caught"]["careless"]["left_out"] + rehearsal["caught"]["honest"]["left_out"]
+    assert report["exclusions"]["excluded"] == caught
+    assert home("studies", "simulate", *few, "--protocol", protocol, "--json").out == run.out
+    refused = home("studies", "simulate", "--qualities", "4,x")
+    assert refused.code == 2
+    assert "--qualities 4,x" in refused.err
+
+
 def test_power_prints_the_sizes_of_the_specification(home: Home) -> None:
     sizes = orjson.loads(home("studies", "power", "--json").out)
     assert sizes == {

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from refaug.core.errors import Usage
+from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin, Reference
+from refaug.evaluation.scoring.reference_sets.people_weights import PeopleWeights
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_manifest import SetManifest
 
@@ -23,6 +24,7 @@ class Derivation:
     parrot: float | Literal["rated", "off"] | None = None
     gold: StoredWeight | None = None
     k: int | None = None  # the number of retrieved references that stay, from the first
+    people: PeopleWeights | None = field(default=None, repr=False)  # the weights of references that people have rated
 
     def __post_init__(self) -> None:
         for name, setting in (("weights", self.weights), ("gold", self.gold)):
@@ -35,7 +37,9 @@ class Derivation:
         if self.k is not None and self.k < 1:
             raise Usage(f"k={self.k} is out of range", remedy="1 or more")
         if not self.signature_fields():
-            raise Usage("nothing is to be changed", remedy="give at least one of weights, parrot, gold and k")
+            raise Usage(
+                "nothing is to be changed", remedy="give at least one of weights, parrot, gold, k and weights by people"
+            )
 
     def signature_fields(self) -> dict[str, str]:
         """Return what signatures say of the settings, by the same keys as for retrieval."""
@@ -45,6 +49,7 @@ class Derivation:
             "gold": self.gold,
             "parrot": repr(float(parrot)).removesuffix(".0") if isinstance(parrot, int | float) else parrot,
             "weights": self.weights,
+            "people": self.people.fingerprint if self.people is not None else None,
         }
         return {name: str(setting) for name, setting in fields.items() if setting is not None}
 
@@ -78,6 +83,8 @@ class Derivation:
             own_count = sum(reference.is_own for reference in references)
             parrot = Reference(text=test_item.pair.utterance or "", source=Origin.PARROT, weight=float(self.parrot))
             references.insert(own_count, parrot)
+        if self.people is not None:
+            references = [self.people.weighted(test_item.id, reference) for reference in references]
         return replace(test_item, pair=replace(test_item.pair, references=tuple(references)))
 
 
@@ -102,11 +109,19 @@ def _weighted(
 def derived_items(parent: ReferenceSet, change: Derivation, progress: Progress) -> Iterator[Item]:
     """Yield the items of the new set; refuse if none differs, since that would be the old set under a new id."""
     differs = False
+    unmatched = set(change.people.weights) if change.people is not None else set[tuple[str, str]]()
     for test_item in parent.items():
+        unmatched -= {(test_item.id, reference.text) for reference in test_item.pair.references}
         changed = change.of(test_item)
         differs = differs or changed != test_item
         progress.advance(1)
         yield changed
+    if unmatched:
+        item_id, text = min(unmatched)
+        raise BadInput(
+            f"{len(unmatched)} weighted references are not in {parent.id}, such as {text[:60]!r} of item {item_id}",
+            remedy="weights of references of this set: refaug sets show has its items",
+        )
     if not differs:
         settings = ", ".join(f"{name} {value}" for name, value in change.signature_fields().items())
         raise Usage(f"nothing in {parent.id} would change by {settings}", remedy=f"use {parent.id}")

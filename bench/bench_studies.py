@@ -1,0 +1,116 @@
+"""What the statistics of studies are worth: coverage of intervals, power, whom exclusions catch, a published study.
+
+    python bench/bench_studies.py [--data FOLDER]
+
+Everything is simulated from seeds but the last: with --data FOLDER, whose dialogues/ji2022_run1.jsonl.gz has the rated
+conversations of Ji et al. (2022), the rule of the degraded bot is compared with what the authors left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from common import write_result
+
+from refaug.evaluation.studies.exclusions import exclusions
+from refaug.evaluation.studies.imports.rated_conversations import imported_conversations
+from refaug.evaluation.studies.questions import protocol_questions
+from refaug.evaluation.studies.simulation.coverage import interval_coverage
+from refaug.evaluation.studies.simulation.people import SimulatedPeople
+from refaug.evaluation.studies.simulation.rehearsal import rehearse
+from refaug.metrics.statistics.power import (
+    ratings_needed,
+    simulated_rating_power,
+    simulated_vote_power,
+    votes_needed,
+)
+
+RATINGS: Final[Mapping[str, dict[str, Any]]] = {
+    "difference_1.0": {"difference": 1.0},
+    "difference_0.5": {"difference": 0.5},
+    "clustered": {"difference": 0.5, "per_participant": 4, "rho": 0.3},
+    "crossed": {"difference": 0.5, "rho": 0.3, "crossed": True},
+}
+WIN_RATES: Final = {"win_rate_0.65": 0.65, "win_rate_0.60": 0.6}
+QUALITIES: Final = {"bot-1": 4.6, "bot-2": 4.2, "bot-3": 3.8, "bot-4": 3.4}
+CLOSE: Final = {"bot-1": 4.3, "bot-2": 4.15, "bot-3": 4.0, "bot-4": 3.85}  # bots that are hard to tell apart
+_PACKAGES: Final = ("numpy", "scipy")
+
+
+def simulated_power(studies: int) -> dict[str, Any]:
+    """Return the simulated power of six designs at the size that is said to have 80 %."""
+    powers = dict[str, Any]()
+    for name, design in RATINGS.items():
+        n = ratings_needed(**design)
+        powers[name] = {"n": n, "power": round(simulated_rating_power(n, **design, studies=studies, seed=1).power, 4)}
+    for name, rate in WIN_RATES.items():
+        n = votes_needed(rate)
+        powers[name] = {"n": n, "power": round(simulated_vote_power(n, rate, studies=studies, seed=1).power, 4)}
+    return powers
+
+
+def recovered(qualities: Mapping[str, float], studies: int) -> dict[str, Any]:
+    """Return whom the rules leave out of studies with one careless participant in five, and the order of the bots."""
+    rehearsal = rehearse(SimulatedPeople(qualities=qualities), studies=studies, seed=1)
+    return {
+        "studies": rehearsal["studies"],
+        "percent_left_out": {str(kind): round(100 * row["share"], 1) for kind, row in rehearsal["caught"].items()},
+        "order_found": {name: round(row["found"], 2) for name, row in rehearsal["order"].items()},
+        "spearman": {name: round(row["spearman"], 3) for name, row in rehearsal["order"].items()},
+        "balance": rehearsal["balance"],
+    }
+
+
+def published_study(folder: Path) -> dict[str, Any]:
+    """Return how many participants the rule leaves out of those that the authors kept and did not keep."""
+    study = imported_conversations(folder / "dialogues" / "ji2022_run1.jsonl.gz", study="ji2022_run1")
+    assert study.protocol is not None
+    questions = protocol_questions(study.protocol, study.tasks)
+    left_out = exclusions(study.tasks, study.protocol["exclude"], questions).reasons
+    of_authors = {task.participant: bool((task.item or {})["kept_by_authors"]) for task in study.tasks}
+    shares = dict[str, Any]()
+    for name, is_kept in (("kept_by_authors", True), ("rejected_by_authors", False)):
+        people = [participant for participant, kept_there in of_authors.items() if kept_there is is_kept]
+        caught = sum(participant in left_out for participant in people)
+        shares[name] = {
+            "participants": len(people),
+            "left_out": caught,
+            "percent": round(100 * caught / len(people), 1),
+        }
+    return shares
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="folder with dialogues/ji2022_run1.jsonl.gz")
+    parser.add_argument("--coverage", type=int, default=2_000, help="simulated studies of the coverage")
+    parser.add_argument("--power", type=int, default=10_000, help="simulated studies of each design")
+    parser.add_argument("--rehearsals", type=int, default=100, help="simulated studies with careless people")
+    arguments = parser.parse_args()
+    began = time.process_time()
+    coverage = interval_coverage(studies=arguments.coverage)
+    percents = {name: round(100 * share, 2) for name, share in asdict(coverage).items() if name != "studies"}
+    print("coverage", percents, flush=True)
+    power = simulated_power(arguments.power)
+    print("power", power, flush=True)
+    recovery = {
+        name: recovered(qualities, arguments.rehearsals) for name, qualities in (("apart", QUALITIES), ("close", CLOSE))
+    }
+    print("recovery", recovery, flush=True)
+    result = {
+        "coverage": {"studies": coverage.studies, "participants": 60, "rho": 0.3, "percent": percents},
+        "power": power,
+        "recovery": recovery,
+        "published": published_study(arguments.data) if arguments.data is not None else None,
+        "processor_seconds": round(time.process_time() - began, 1),
+    }
+    print(write_result("studies", result, packages=_PACKAGES))
+
+
+if __name__ == "__main__":
+    main()
